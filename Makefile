@@ -1,0 +1,120 @@
+# The house's front door: `make` lists what it can do. Set-up steps leave stamps, so nothing is done twice.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+
+VENV := .venv
+PY := $(VENV)/bin/python
+DONE := $(VENV)/.done
+CODE := services shared deploy bench tests
+
+# The first Python that is new enough; `make PYTHON=/path/to/python …` overrules it.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+
+.PHONY: help
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# --- set-up -----------------------------------------------------------------------------------------------
+
+.PHONY: setup
+setup: $(DONE)/project $(DONE)/frontend ## Install everything that Placet needs to run, into .venv
+
+$(DONE)/venv:
+	@"$(or $(PYTHON),false)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "placet: Python 3.11 or newer is needed and was not found; install it, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	@"$(PYTHON)" -m deploy.install venv $(VENV)
+	@mkdir -p $(DONE) && touch $@
+
+$(DONE)/runtime: requirements.lock $(DONE)/venv
+	@$(PY) -m deploy.install packages requirements.lock
+	@touch $@
+
+$(DONE)/project: pyproject.toml $(DONE)/runtime
+	@$(PY) -m deploy.install project .
+	@touch $@
+
+$(DONE)/frontend: deploy/frontend/package-lock.json deploy/frontend/install.py deploy/frontend/node.lock $(DONE)/venv
+	@$(PY) -m deploy.frontend.install
+	@touch $@
+
+$(DONE)/tests: requirements-test.lock $(DONE)/runtime
+	@$(PY) -m deploy.install packages requirements-test.lock
+	@touch $@
+
+# --- running ----------------------------------------------------------------------------------------------
+
+.PHONY: up
+up: setup ## Start Placet in one process (PORT=8080 DATA=folder)
+	@exec $(VENV)/bin/placet up $(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)")
+
+.PHONY: compose-env
+compose-env: ## Write random passwords for `docker compose up` into .env
+	@deploy/env.sh .env
+
+# --- checking ---------------------------------------------------------------------------------------------
+
+.PHONY: check
+check: $(DONE)/tests $(DONE)/project ## Lint, format, types, import rules
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy $(CODE)
+	$(VENV)/bin/lint-imports
+
+# Finds PostgreSQL and RabbitMQ or starts private ones, then runs what follows with their addresses set.
+WITH_SERVICES := $(PY) -m tests.support.services
+PYTEST := $(PY) -m pytest
+
+.PHONY: test
+test: setup $(DONE)/tests ## Run every test (ARGS="-k words" to choose)
+	$(WITH_SERVICES) --browser $(PYTEST) $(ARGS)
+
+.PHONY: test-unit
+test-unit: setup $(DONE)/tests ## Run the tests that need no services
+	$(PYTEST) $(wildcard tests/unit tests/contract) $(ARGS)
+
+.PHONY: test-integration
+test-integration: setup $(DONE)/tests ## Run the tests against PostgreSQL and RabbitMQ
+	$(WITH_SERVICES) $(PYTEST) tests/integration $(ARGS)
+
+.PHONY: test-e2e
+test-e2e: setup $(DONE)/tests ## Run the tests of the whole system from outside
+	$(WITH_SERVICES) --browser $(PYTEST) tests/e2e $(ARGS)
+
+.PHONY: bench
+bench: setup $(DONE)/tests ## Measure Placet against the bare floor (SHORT=1 for a quick look)
+	$(WITH_SERVICES) $(PY) -m bench $(if $(SHORT),--short)
+
+# --- keeping house ----------------------------------------------------------------------------------------
+
+.PHONY: docs
+docs: $(DONE)/project ## Draw again the pages that come from code
+	$(PY) -m deploy.docs
+	$(PY) -m deploy.example_env
+	$(PY) -m deploy.rabbitmq.definitions
+
+LOCK := pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+	--custom-compile-command "make lock" --quiet $(if $(UPGRADE),--upgrade)
+
+# One lock file per image, each a part of requirements.lock; `placet` is the command line's.
+IMAGES := gateway agent policy approval notifier executor audit placet
+
+.PHONY: lock
+lock: $(DONE)/venv ## Pin every dependency again (UPGRADE=1 to take newer ones)
+	@$(PY) -m pip install --quiet 'uv>=0.9,<1'
+	$(VENV)/bin/uv $(LOCK) pyproject.toml --all-extras --group build --output-file requirements.lock
+	$(VENV)/bin/uv $(LOCK) --group test --group lint --constraint requirements.lock --output-file requirements-test.lock
+	for image in $(IMAGES); do \
+		$(VENV)/bin/uv $(LOCK) pyproject.toml --extra $${image/placet/cli} --constraint requirements.lock \
+			--output-file deploy/locks/$$image.lock; done
+	cd deploy/frontend && ../../$(VENV)/bin/uv $(LOCK) node.in --output-file node.lock
+	$(PY) -m deploy.frontend.install --lock
+
+.PHONY: clean
+clean: ## Remove what set-up and tests left behind (never your data)
+	rm -rf $(VENV) node_modules deploy/frontend/node_modules services/gateway/web/static/vendor
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""How Placet is put on machines: migrations, images, broker and database rights."""

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Writes what is missing in the environment file of compose.yaml: a random password each. Lines that are there stay.
+#
+#   deploy/env.sh [FILE]      (.env by default)
+set -eu
+umask 077
+
+file=${1:-.env}
+added=0
+
+[ -e "$file" ] || printf '# Passwords of this installation; keep them secret. Further settings: deploy/example.env\n' > "$file"
+
+services="GATEWAY AGENT POLICY APPROVAL NOTIFIER EXECUTOR AUDIT"
+names="PLACET_DATABASE_PASSWORD_ADMIN PLACET_DATABASE_PASSWORD_OWNER"
+for service in $services; do
+    names="$names PLACET_DATABASE_PASSWORD_$service PLACET_RABBITMQ_PASSWORD_$service"
+done
+
+for name in $names; do
+    if ! grep -q "^$name=." "$file"; then
+        # Hexadecimal, so that it stands in a URL as it is.
+        password=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
+        printf '%s=%s\n' "$name" "$password" >> "$file"
+        added=$((added + 1))
+    fi
+done
+chmod 600 "$file"
+echo "$file: $added passwords added"

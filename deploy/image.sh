@@ -1,0 +1,31 @@
+#!/bin/sh
+# Puts the code of one service into a folder, as its image holds it: image.sh SERVICE FOLDER
+#
+# A service gets its own package and what is shared, never another's code: a stolen agent cannot even read policy's.
+set -eu
+
+service=$1
+app=$2
+
+mkdir -p "$app/deploy" "$app/services"
+cp LICENSE "$app/"
+cp -R shared "$app/"
+cp services/__init__.py "$app/services/"
+cp deploy/__init__.py deploy/readiness.py deploy/rulebook.yaml "$app/deploy/"
+
+case $service in
+    placet)
+        # The command line prepares the database and the broker, so it knows every service's tables and rights.
+        cp -R services/. "$app/services/"
+        cp -R deploy/migrations deploy/postgres deploy/rabbitmq deploy/keys.py "$app/deploy/"
+        ;;
+    gateway)
+        # Its pages need browser libraries; Node.js fetches them and stays behind.
+        python3 -m venv /opt/tools
+        /opt/tools/bin/python -m deploy.frontend.install
+        cp -R services/gateway "$app/services/"
+        ;;
+    *)
+        cp -R "services/$service" "$app/services/"
+        ;;
+esac

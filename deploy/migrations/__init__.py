@@ -1,0 +1,63 @@
+"""Migrations: brings a database to the newest schema, and tells whether it is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+from deploy.migrations.views import create_views
+from shared.database import async_url
+
+_LOCK = 0x506C61636574  # "Placet": one migration at a time, whoever else starts
+
+
+def migrate(url: str) -> tuple[str | None, str]:
+    """Bring the database at `url` to the newest schema; return the revision before and after. Safe to run at once."""
+    engine = sa.create_engine(async_url(url))
+    try:
+        with engine.connect() as connection:
+            connection.execute(sa.text("SELECT pg_advisory_lock(:key)"), {"key": _LOCK})
+            connection.commit()
+            before = _current(connection)
+            connection.commit()
+            config = configuration()
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+            create_views(connection)
+            connection.commit()
+            after = _current(connection)
+            connection.execute(sa.text("SELECT pg_advisory_unlock(:key)"), {"key": _LOCK})
+            connection.commit()
+    finally:
+        engine.dispose()
+    return before, after or ""
+
+
+def newest() -> str:
+    """Return the newest revision that this code knows."""
+    head = newest_or_none()
+    if head is None:
+        raise RuntimeError("no migrations are shipped")
+    return head
+
+
+def _current(connection: sa.Connection) -> str | None:
+    return MigrationContext.configure(connection, opts={"version_table_schema": "public"}).get_current_revision()
+
+
+def newest_or_none() -> str | None:
+    """Return the newest revision that this code knows; None where there is none yet."""
+    return ScriptDirectory.from_config(configuration()).get_current_head()
+
+
+def configuration() -> Config:
+    """Return alembic's configuration, without an ini file."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent))
+    config.set_main_option("path_separator", "os")
+    return config

@@ -1,0 +1,17 @@
+"""Every table of every service in one place: what the migrations must amount to."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from shared.database import SERVICES, metadata, service_tables
+
+#: Modules that define tables; importing them registers the tables.
+MODULES = (*(f"services.{service}.tables" for service in SERVICES), "services.executor.tools.shop.tables")
+
+for _service in SERVICES:
+    service_tables(_service)
+for _module in MODULES:
+    import_module(_module)
+
+__all__ = ["metadata"]

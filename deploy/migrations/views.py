@@ -1,0 +1,49 @@
+"""The schema `read`: what the gateway may see of other services, created anew whenever a service's view text changes.
+
+Views are not migrated step by step: they hold no data, and the text in `services/<name>/views.py` is the truth.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import import_module
+
+import sqlalchemy as sa
+
+from shared.database import SERVICES
+
+_HISTORY = """
+    SELECT '{service}' AS service, id, tenant, machine, subject_id, call_id, event, from_state, to_state, actor,
+           message_id, at, detail
+    FROM {service}.history
+"""
+
+
+def views() -> dict[str, str]:
+    """Return every view: name -> SELECT."""
+    found: dict[str, str] = {}
+    for service in SERVICES:
+        found |= import_module(f"services.{service}.views").VIEWS
+    found["history"] = " UNION ALL ".join(_HISTORY.format(service=service) for service in SERVICES)
+    return found
+
+
+def create_views(connection: sa.Connection) -> bool:
+    """Bring the schema `read` up to date; tell whether anything changed."""
+    wanted = views()
+    digest = hashlib.sha256(repr(sorted(wanted.items())).encode()).hexdigest()
+    connection.execute(sa.text('CREATE SCHEMA IF NOT EXISTS "read"'))
+    known = connection.execute(sa.text("SELECT obj_description('read'::regnamespace, 'pg_namespace')")).scalar()
+    if known == digest:
+        return False
+    for name in _existing(connection):
+        connection.execute(sa.text(f'DROP VIEW "read"."{name}"'))
+    for name, select in wanted.items():
+        connection.execute(sa.text(f'CREATE VIEW "read"."{name}" AS {select}'))
+    connection.execute(sa.text(f"COMMENT ON SCHEMA \"read\" IS '{digest}'"))
+    return True
+
+
+def _existing(connection: sa.Connection) -> list[str]:
+    query = sa.text("SELECT viewname FROM pg_views WHERE schemaname = 'read'")
+    return [row[0] for row in connection.execute(query)]

@@ -1,0 +1,82 @@
+-- Roles and rights: the database itself keeps services strangers to each other.
+--
+-- Run it as an administrator before the first migration (it makes placet_owner, who migrates) and after every one (it
+-- grants rights on what is new). It takes every right away and grants what stands here, in one transaction, so running
+-- it again does no harm and a right granted by hand does not outlive it. No password stands here: set them with
+-- ALTER ROLE, or let `python -m deploy.postgres.prepare` run this file, the migrations and this file again. Roles are
+-- the whole server's: for a second installation on it, set placet.role_prefix before (by default it is `placet_`).
+BEGIN;
+SELECT pg_advisory_xact_lock(hashtext('placet_roles'));
+
+DO $$
+DECLARE
+    services CONSTANT text[] := ARRAY['gateway', 'agent', 'policy', 'approval', 'notifier', 'executor', 'audit'];
+    -- The schema of a service has its name; `shop` belongs to the executor's demo tools, `read` to nobody.
+    schemas CONSTANT text[] := services || ARRAY['shop', 'read'];
+    prefix CONSTANT text := coalesce(nullif(current_setting('placet.role_prefix', true), ''), 'placet_');
+    owner CONSTANT text := prefix || 'owner';
+    role text;
+    service text;
+    found text;
+    relation regclass;
+BEGIN
+    FOREACH role IN ARRAY ARRAY[owner] || ARRAY(SELECT prefix || each FROM unnest(services) AS each) LOOP
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+            EXECUTE format('CREATE ROLE %I', role);
+        END IF;
+        EXECUTE format('ALTER ROLE %I LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS', role);
+    END LOOP;
+
+    EXECUTE format('ALTER DATABASE %I OWNER TO %I', current_database(), owner);
+    EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database());
+    REVOKE ALL ON SCHEMA public FROM PUBLIC;
+    EXECUTE format('GRANT USAGE, CREATE ON SCHEMA public TO %I', owner);
+    EXECUTE format('ALTER DEFAULT PRIVILEGES FOR ROLE %I REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC', owner);
+
+    -- Everything belongs to the owner, whoever made it. A service never owns its tables: it cannot alter or drop them,
+    -- nor give itself back what is taken away below.
+    FOR found IN SELECT nspname FROM pg_namespace WHERE nspname = ANY (schemas) LOOP
+        EXECUTE format('ALTER SCHEMA %I OWNER TO %I', found, owner);
+        EXECUTE format('REVOKE ALL ON SCHEMA %I FROM PUBLIC', found);
+        FOR relation IN
+            SELECT oid FROM pg_class
+            WHERE relnamespace = found::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
+              AND relowner <> owner::regrole
+        LOOP
+            EXECUTE format('ALTER TABLE %s OWNER TO %I', relation, owner);
+        END LOOP;
+        EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA %I FROM PUBLIC', found);
+    END LOOP;
+
+    FOREACH service IN ARRAY services LOOP
+        role := prefix || service;
+        EXECUTE format('REVOKE ALL ON DATABASE %I FROM %I', current_database(), role);
+        EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), role);
+        EXECUTE format('REVOKE ALL ON SCHEMA public FROM %I', role);
+        EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA public FROM %I', role);
+        FOR found IN SELECT nspname FROM pg_namespace WHERE nspname = ANY (schemas) LOOP
+            EXECUTE format('REVOKE ALL ON SCHEMA %I FROM %I', found, role);
+            EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA %I FROM %I', found, role);
+            EXECUTE format('REVOKE ALL ON ALL SEQUENCES IN SCHEMA %I FROM %I', found, role);
+            IF found = service OR (found = 'shop' AND service = 'executor') THEN
+                EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', found, role);
+                EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %I TO %I', found, role);
+                EXECUTE format('GRANT USAGE ON ALL SEQUENCES IN SCHEMA %I TO %I', found, role);
+            ELSIF found = 'read' AND service = 'gateway' THEN
+                -- Views run with their owner's rights: the gateway sees through them, and nothing beside them.
+                EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', found, role);
+                EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA %I TO %I', found, role);
+                -- A migration makes changed views anew: they are readable at once, not only when this ran again.
+                EXECUTE format(
+                    'ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT SELECT ON TABLES TO %I', owner, found, role);
+            END IF;
+        END LOOP;
+        -- History is only ever added to.
+        relation := to_regclass(format('%I.history', service));
+        IF relation IS NOT NULL THEN
+            EXECUTE format('REVOKE UPDATE, DELETE ON %s FROM %I', relation, role);
+        END IF;
+    END LOOP;
+END
+$$;
+COMMIT;

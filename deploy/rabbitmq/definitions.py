@@ -1,0 +1,168 @@
+"""RabbitMQ's definitions file: exchanges, queues, bindings and users, made from the topology.
+
+`python -m deploy.rabbitmq.definitions` writes the committed file, in which nobody can log in: its users have no
+password. `--output FILE` fills in the hashes of PLACET_RABBITMQ_PASSWORD_<SERVICE>; the broker loads that file at boot.
+So services need no right to declare anything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import json
+import os
+import secrets
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from deploy.rabbitmq.rights import all_rights
+from shared.catalog import load_catalog
+from shared.database import SERVICES
+from shared.errors import PlacetError
+from shared.topology import (
+    EXCHANGES,
+    QUEUES,
+    RETRY_DELAYS_SECONDS,
+    executor_queue,
+    queue_arguments,
+    retry_arguments,
+    retry_name,
+)
+
+COMMITTED = Path(__file__).with_name("definitions.json")
+RULEBOOK = Path(__file__).parents[1] / "rulebook.yaml"
+VHOST = "placet"
+_HASHING = "rabbit_password_hashing_sha256"
+
+Definitions = dict[str, list[dict[str, Any]]]
+
+
+class PasswordsMissing(PlacetError):
+    """Not every service has a password: a broker that some of them cannot log in to helps nobody."""
+
+
+def pools_of(rulebook: Path) -> tuple[str, ...]:
+    """Return the executor pools that the tools of a rulebook name, and `default`."""
+    return tuple(sorted({"default", *(spec.pool for spec in load_catalog(rulebook).values())}))
+
+
+def user_name(service: str) -> str:
+    """Return the broker user of a service."""
+    return f"placet-{service}"
+
+
+def definitions(pools: Iterable[str], *, vhost: str = VHOST) -> Definitions:
+    """Return the definitions of one virtual host as RabbitMQ imports them; no user has a password."""
+    pools = tuple(pools)
+    rights = all_rights(pools)
+    return {
+        "vhosts": [{"name": vhost}],
+        "users": [_user(service) for service in SERVICES],
+        "permissions": [
+            {
+                "user": user_name(service),
+                "vhost": vhost,
+                "configure": right.configure,
+                "write": right.write,
+                "read": right.read,
+            }
+            for service, right in rights.items()
+        ],
+        "topic_permissions": [
+            {"user": user_name(service), "vhost": vhost, "exchange": exchange, "write": topic.write, "read": topic.read}
+            for service, right in rights.items()
+            for exchange, topic in right.topics.items()
+        ],
+        **_topology(pools, vhost),
+    }
+
+
+def with_passwords(made: Definitions, passwords: Mapping[str, str]) -> Definitions:
+    """Return `made` with a salted hash for each user; `passwords` maps service to password."""
+    users = [{**_user(service), "password_hash": password_hash(passwords[service])} for service in SERVICES]
+    return {**made, "users": users}
+
+
+def password_hash(password: str) -> str:
+    """Return RabbitMQ's salted SHA-256 of a password, base64."""
+    salt = secrets.token_bytes(4)
+    return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
+
+
+def passwords_in(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return each service's password; raise PasswordsMissing with the names of all variables that are not set."""
+    names = {service: f"PLACET_RABBITMQ_PASSWORD_{service.upper()}" for service in SERVICES}
+    if missing := [name for name in names.values() if not environment.get(name)]:
+        raise PasswordsMissing(f"not set: {', '.join(missing)}")
+    return {service: environment[name] for service, name in names.items()}
+
+
+def text_of(made: Definitions) -> str:
+    """Return the file's text."""
+    return json.dumps(made, indent=2) + "\n"
+
+
+def _user(service: str) -> dict[str, Any]:
+    return {"name": user_name(service), "password_hash": "", "hashing_algorithm": _HASHING, "tags": []}
+
+
+def _topology(pools: tuple[str, ...], vhost: str) -> Definitions:
+    retries = {retry_name(delay): retry_arguments(delay) for delay in RETRY_DELAYS_SECONDS}
+    specs = (*QUEUES, *(executor_queue(pool) for pool in pools))
+    return {
+        "exchanges": [_exchange(name, vhost) for name in (*EXCHANGES, *retries)],
+        "queues": [
+            *(_queue(spec.name, queue_arguments(spec), vhost) for spec in specs),
+            *(_queue(name, arguments, vhost) for name, arguments in retries.items()),
+        ],
+        "bindings": [
+            *(_binding(each.exchange, each.key, spec.name, vhost) for spec in specs for each in spec.bindings),
+            *(_binding(name, "#", name, vhost) for name in retries),
+        ],
+    }
+
+
+def _exchange(name: str, vhost: str) -> dict[str, Any]:
+    fixed = {"type": "topic", "durable": True, "auto_delete": False, "internal": False, "arguments": {}}
+    return {"name": name, "vhost": vhost, **fixed}
+
+
+def _queue(name: str, arguments: Mapping[str, Any], vhost: str) -> dict[str, Any]:
+    arguments = {"x-queue-type": "quorum", **arguments}
+    return {"name": name, "vhost": vhost, "durable": True, "auto_delete": False, "arguments": arguments}
+
+
+def _binding(exchange: str, key: str, queue: str, vhost: str) -> dict[str, Any]:
+    return {
+        "source": exchange,
+        "vhost": vhost,
+        "destination": queue,
+        "destination_type": "queue",
+        "routing_key": key,
+        "arguments": {},
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the committed file, or with `--output` the one that a broker loads; return the exit code."""
+    parser = argparse.ArgumentParser(description="Write RabbitMQ's definitions.")
+    parser.add_argument("--output", type=Path, help="fill in password hashes and write here")
+    parser.add_argument("--rulebook", type=Path, default=RULEBOOK, help="names the executor pools")
+    parser.add_argument("--vhost", default=VHOST, help="virtual host (default: %(default)s)")
+    options = parser.parse_args(arguments)
+    try:
+        made = definitions(pools_of(options.rulebook), vhost=options.vhost)
+        if options.output:
+            made = with_passwords(made, passwords_in(os.environ))
+        (options.output or COMMITTED).write_text(text_of(made))
+    except (PlacetError, OSError) as error:
+        sys.stderr.write(f"placet: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,142 @@
+"""Who may do what on the broker: the second fence behind signatures.
+
+Owns the table of senders; everything else follows from the topology. A stolen service user can then lie only about
+what its service says anyway: an agent cannot permit, an executor cannot decide. Topic permissions hold for an exchange
+only where a user has one, so every exchange that a user may write to or bind from gets one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from shared import messages as m
+from shared.database import SERVICES
+from shared.messages import Message
+from shared.topology import DEAD_LETTERS, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, executor_queue, retry_name
+
+#: Message -> the services that send it.
+SENDERS: Mapping[type[Message], tuple[str, ...]] = {
+    m.MessagePosted: ("gateway",),
+    m.ToolCallProposed: ("agent",),
+    m.CallsWithdrawn: ("agent",),
+    m.ApprovalRequested: ("policy",),
+    m.ApprovalOpened: ("approval",),
+    m.ApprovalProgressed: ("approval",),
+    m.ApprovalClosed: ("approval",),
+    m.DecideApproval: ("gateway",),
+    m.DecisionAnswered: ("approval",),
+    m.ResolveDeadLetter: ("gateway",),
+    m.ToolCallPermitted: ("policy", "approval"),
+    m.ToolCallFinished: ("executor",),
+    m.ToolCallRefused: ("policy", "approval", "executor"),
+    m.ConversationEvent: ("agent",),
+    m.ConversationDelta: ("agent",),
+    m.FeedAdvanced: ("gateway",),
+}
+
+#: The private queues of each gateway instance, `gateway.live.<instance>` and `gateway.answers.<instance>`.
+PRIVATE_QUEUES: Mapping[str, str] = {"gateway": r"gateway\.(live|answers)\.[A-Za-z0-9_-]+"}
+#: What such a queue may be bound to: exchange -> pattern of the binding's key.
+BOUND_BY: Mapping[str, Mapping[str, str]] = {
+    "gateway": {"decisions": r"^answered\.", "conversations": r"^(delta|feed)\."}
+}
+#: Who may write to the default exchange, whose key is any queue's name: audit, to send a dead letter back.
+REPLAYERS = ("audit",)
+#: How the broker calls the default exchange in permissions.
+DEFAULT_EXCHANGE = "amq.default"
+#: RabbitMQ reads an empty pattern as "nothing".
+NOTHING = ""
+
+RETRIES = tuple(retry_name(delay) for delay in RETRY_DELAYS_SECONDS)
+
+
+@dataclass(frozen=True)
+class TopicRight:
+    """Patterns of the routing keys that a user may publish with, and bind with, on one exchange."""
+
+    write: str = NOTHING
+    read: str = NOTHING
+
+
+@dataclass(frozen=True)
+class Rights:
+    """What one user may do. Patterns of names; an exchange and a queue of one name are not told apart."""
+
+    configure: str
+    write: str
+    read: str
+    topics: Mapping[str, TopicRight] = field(default_factory=dict)
+
+
+class _Unknown:
+    """Stands for a message in a route's key function: what differs between messages becomes a pattern."""
+
+    def __init__(self, pools: Iterable[str]) -> None:
+        self.tenant = self.answer_to = ".+"
+        self.pool = _one_of(pools)
+
+
+def rights_of(service: str, pools: Iterable[str]) -> Rights:
+    """Return what the broker user of `service` may do where the executor pools are `pools`."""
+    pools = tuple(pools)
+    queues, private = _queues_of(service, pools), PRIVATE_QUEUES.get(service)
+    topics = _topic_rights(service, queues, pools)
+    own = [private] if private else []
+    default = [_literal(DEFAULT_EXCHANGE)] if service in REPLAYERS else []
+    return Rights(
+        configure=_anchored(own),
+        write=_anchored([*own, *default, *map(_literal, topics)]),
+        read=_anchored([*own, *map(_literal, [*queues, *BOUND_BY.get(service, ())])]),
+        topics=topics,
+    )
+
+
+def _topic_rights(service: str, queues: tuple[str, ...], pools: tuple[str, ...]) -> dict[str, TopicRight]:
+    keys = _sent_keys(service, pools)
+    bound = BOUND_BY.get(service, {})
+    rights = {
+        exchange: TopicRight(_anchored(keys.get(exchange, ())), bound.get(exchange, NOTHING))
+        for exchange in sorted({*keys, *bound})
+    }
+    # A retry and a burial say in their key which queue they come from: nobody may name another's.
+    returning = TopicRight(_anchored(map(_literal, queues)))
+    return rights | dict.fromkeys((*RETRIES, DEAD_LETTERS), returning)
+
+
+def _sent_keys(service: str, pools: tuple[str, ...]) -> dict[str, list[str]]:
+    keys: dict[str, list[str]] = {}
+    for message, senders in SENDERS.items():
+        if service in senders:
+            route = ROUTES[message]
+            keys.setdefault(route.exchange, []).append(_key_pattern(route.key(_Unknown(pools))))
+    return keys
+
+
+def _queues_of(service: str, pools: tuple[str, ...]) -> tuple[str, ...]:
+    specs = (*QUEUES, *(executor_queue(pool) for pool in pools))
+    return tuple(spec.name for spec in specs if spec.service == service)
+
+
+def _key_pattern(key: str) -> str:
+    """Escape the dots between a key's words, and leave the patterns among them alone."""
+    return r"\.".join(".+" if word == "\0" else word for word in key.replace(".+", "\0").split("."))
+
+
+def _literal(name: str) -> str:
+    return name.replace(".", r"\.")
+
+
+def _one_of(patterns: Iterable[str]) -> str:
+    return f"({'|'.join(patterns)})"
+
+
+def _anchored(patterns: Iterable[str]) -> str:
+    patterns = tuple(patterns)
+    return f"^{_one_of(patterns)}$" if patterns else NOTHING
+
+
+def all_rights(pools: Iterable[str]) -> dict[str, Rights]:
+    """Return the rights of every service's user."""
+    pools = tuple(pools)
+    return {service: rights_of(service, pools) for service in SERVICES}

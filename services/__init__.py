@@ -1,0 +1,1 @@
+"""The services. They never import each other: they meet only in `shared.messages`."""

@@ -1,0 +1,92 @@
+"""Text on its way out while a model writes it: transient, and gathered so that two hundred chats cost few envelopes.
+
+The first piece goes out at once, because that is what a person waits for; later pieces gather for a moment. Nothing
+depends on them: the whole text follows in a durable event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from services.agent.rules import Claim, storable
+from shared.ids import child_traceparent, new_id
+from shared.messages import ConversationDelta, Event
+from shared.work import Cause
+
+#: Shortest pause between two pieces of one text.
+GATHER_SECONDS = 0.02
+
+Announce = Callable[[Event], None]
+
+
+class Deltas:
+    """Announces the text of one model step."""
+
+    def __init__(self, claim: Claim, announce: Announce, *, gather_seconds: float = GATHER_SECONDS) -> None:
+        self._claim = claim
+        self._cause = Cause(**claim.cause)
+        self._announce = announce
+        self._gather_seconds = gather_seconds
+        self._gathered: list[str] = []
+        self._sent = 0
+        self._quiet_until = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def add(self, text: str) -> None:
+        """Take a piece of the model's text."""
+        self._gathered.append(storable(text))
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._quiet_until:
+            self._flush()
+        elif self._timer is None:
+            self._timer = loop.call_at(self._quiet_until, self._flush)
+
+    async def start_over(self) -> None:
+        """Tell the readers to forget the text so far: its attempt failed."""
+        self._gathered.clear()
+        self._stop_timer()
+        if self._sent:
+            self._sent = 0
+            self._send("", reset=True)
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._flush()
+
+    def _flush(self) -> None:
+        self._stop_timer()
+        text = "".join(self._gathered)
+        self._gathered.clear()
+        if text:
+            self._send(text, reset=False)
+            self._sent += len(text)
+            self._quiet_until = asyncio.get_running_loop().time() + self._gather_seconds
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _send(self, text: str, *, reset: bool) -> None:
+        delta = ConversationDelta(
+            tenant=self._claim.tenant,
+            conversation_id=self._claim.conversation_id,
+            turn_id=self._claim.turn_id,
+            message_id=self._claim.assistant_message_id,
+            offset=self._sent,
+            text=text,
+            reset=reset,
+        )
+        self._announce(
+            Event(
+                id=new_id(),
+                source="agent",
+                time=datetime.now(UTC),
+                correlation_id=self._cause.correlation_id,
+                causation_id=self._cause.id,
+                traceparent=child_traceparent(self._cause.traceparent),
+                message=delta,
+            )
+        )

@@ -1,0 +1,121 @@
+"""Which failure of a model call is worth another attempt, and how long to wait for it.
+
+litellm's own retries are off: their number depends on the provider and on what else is installed. The classes
+are told apart by name, because importing them would load litellm, and one rule must hold for all providers.
+
+Pure: the failure and the time come in, a judgement goes out.
+"""
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+from services.agent.assembly import ModelAnswerCut, UnusableAnswer
+from shared.errors import PlacetError
+
+#: Longest a provider may make us wait; whoever asks for more counts as unavailable.
+WAIT_SECONDS_MAX = 60.0
+BACKOFF_SECONDS = 0.5
+BACKOFF_SECONDS_MAX = 8.0
+#: Longer failure waits than this many doublings are all the same.
+DOUBLINGS_MAX = 10
+
+PERMANENT = {
+    "AuthenticationError",
+    "BadRequestError",
+    "BudgetExceededError",
+    "ModelNotMappedError",
+    "NotFoundError",
+    "PaymentRequiredError",
+    "PermissionDeniedError",
+    "UnprocessableEntityError",
+}
+TRANSIENT = {
+    "APIConnectionError",
+    "BadGatewayError",
+    "ClientError",
+    "InternalServerError",
+    "OSError",
+    "RateLimitError",
+    "ServiceUnavailableError",
+    "Timeout",
+    "TransportError",
+}
+TRANSIENT_STATUS = {408, 409, 425, 429}
+SERVER_ERROR = 500
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One failed attempt, judged."""
+
+    #: One line that names the kind of failure: no key, no prompt, none of the provider's text.
+    reason: str
+    #: How many more attempts this kind of failure is worth; None is as many as the settings say.
+    retries_max: int | None
+    #: The provider's own wish, in seconds, or None.
+    wait_seconds: float | None = None
+
+
+def judge(error: BaseException, now: datetime) -> Failure:
+    """Say what an attempt's exception means. `now` is needed where the provider names a date."""
+    if isinstance(error, ModelAnswerCut):
+        return Failure(str(error), retries_max=1)
+    if isinstance(error, UnusableAnswer):
+        return Failure(str(error), retries_max=None)
+    if isinstance(error, PlacetError):
+        return Failure(str(error), retries_max=0)
+    wait = _retry_after(error, now)
+    worth_it = _is_transient(error) and (wait is None or wait <= WAIT_SECONDS_MAX)
+    return Failure(_reason(error), None if worth_it else 0, wait)
+
+
+def backoff_seconds(attempt: int, chance: float) -> float:
+    """Wait before the attempt after number `attempt` (1, 2 ...); `chance` in [0, 1) spreads replicas."""
+    longest = min(BACKOFF_SECONDS * 2.0 ** min(attempt - 1, DOUBLINGS_MAX), BACKOFF_SECONDS_MAX)
+    return longest * (0.5 + chance / 2)
+
+
+def _is_transient(error: BaseException) -> bool:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if names & PERMANENT:
+        return False
+    status = getattr(error, "status_code", None)
+    by_status = isinstance(status, int) and (status in TRANSIENT_STATUS or status >= SERVER_ERROR)
+    return bool(names & TRANSIENT) or ("APIError" in names and by_status)
+
+
+def _reason(error: BaseException) -> str:
+    """Name the class and the status, or the place of an error that no provider sent; never its text."""
+    status, frames = getattr(error, "status_code", None), traceback.extract_tb(error.__traceback__)
+    if status or not frames:
+        return f"{type(error).__name__} ({status})" if status else type(error).__name__
+    return f"{type(error).__name__} at {Path(frames[-1].filename).name}:{frames[-1].lineno}"
+
+
+def _retry_after(error: BaseException, now: datetime) -> float | None:
+    headers = {str(name).lower(): str(value) for name, value in _headers(error).items()}
+    wish = headers.get("retry-after")
+    if wish is None:
+        return None
+    try:
+        return max(float(wish), 0.0)
+    except ValueError:
+        return _seconds_until(wish, now)
+
+
+def _seconds_until(date: str, now: datetime) -> float | None:
+    try:
+        then = parsedate_to_datetime(date)
+    except ValueError:
+        return None
+    return max((then.replace(tzinfo=then.tzinfo or UTC) - now).total_seconds(), 0.0)
+
+
+def _headers(error: BaseException) -> Mapping[Any, Any]:
+    answered = getattr(getattr(error, "response", None), "headers", None)
+    return getattr(error, "litellm_response_headers", None) or answered or {}

@@ -1,0 +1,251 @@
+"""What the agent makes of a model's answer: which calls are sound, and how the turn goes on. Never asks a model.
+
+A call is checked against its schema before anybody hears of it, so that a wrong one costs the model a step and
+bothers no person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from services.agent.assembly import ModelAnswer, ProposedCall
+from services.agent.states import MACHINE, Event, State
+from shared.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
+from shared.catalog import Catalog, Category, ToolSpec, validate_arguments
+from shared.ids import derived_id
+from shared.messages import ResultKind
+
+#: Calls of one step that are looked at; what a model proposes beyond them is answered `invalid`.
+CALLS_PER_STEP_MAX = 64
+#: Longest text kept of arguments that are no JSON object, in characters.
+RAW_ARGUMENTS_MAX = 65_536
+#: Longest error text for the model, in characters.
+ERROR_MAX = 2_000
+#: Longest tool name repeated in an error or an event; a model can write any text there.
+NAME_MAX = 64
+#: Claims of one step whose worker never came back, before the turn is given up.
+TAKEOVERS_MAX = 5
+
+NO_MODEL = "The assistant could not answer just now. Please write again in a moment."
+
+FINAL_ANSWER = ToolSpec(
+    name="final_answer",
+    description="End the task with its result. Call it alone, when the results of all other calls are there.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "success": {"type": "boolean", "description": "Whether the task was accomplished."},
+            "result": {"type": "string", "maxLength": 32_000, "description": "The result, or why there is none."},
+            "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+        },
+        "required": ["success", "result", "confidence"],
+    },
+    category=Category.SAFE_COMPUTE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """How the agent behaves, as its settings say."""
+
+    instructions: str
+    #: Model steps per turn; the last one is asked without the right to call tools.
+    steps_max: int
+    #: True: the model may end a turn with the tool `final_answer`.
+    final_answer: bool
+    #: True: a message that comes while calls wait withdraws them; False: it waits for the end of the turn.
+    supersede: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to ask the model for one step of a turn, until its lease runs out or a newer fence is given."""
+
+    tenant: str
+    conversation_id: str
+    turn_id: str
+    step: int
+    fence: int
+    #: The newest message that the turn answers, and who wrote it: {kind, id}.
+    message_id: str
+    author: dict[str, str]
+    #: What the step goes back to, as JSON of a Cause.
+    cause: dict[str, str]
+
+    @property
+    def assistant_message_id(self) -> str:
+        """Id of the assistant message that this step will write, the same for every attempt at it."""
+        return derived_id("assistant", self.turn_id, str(self.step))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The one result of a call, as the model will read it."""
+
+    kind: ResultKind
+    data: Any = None
+    error: str = ""
+    reason: str = ""
+    decided_by: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is stored beside the kind; what is empty is left out."""
+        texts = {"error": self.error, "reason": self.reason, "decided_by": self.decided_by}
+        found = {name: text for name, text in texts.items() if text}
+        return found if self.data is None else {"data": self.data, **found}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall:
+    """A proposed call, judged. Without a result it is sound and goes to policy."""
+
+    call_id: str
+    position: int
+    provider_call_id: str
+    tool: str
+    #: Canonical JSON text where the arguments fit the schema, else what the model wrote.
+    arguments: str
+    schema_digest: str = ""
+    #: Empty where the arguments do not fit.
+    digest: str = ""
+    result: Result | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """What an answer of the model, or its absence, means for the turn."""
+
+    event: Event
+    calls: tuple[CheckedCall, ...] = ()
+    final_answer: dict[str, Any] | None = None
+    #: One neutral sentence for people where the turn fails.
+    reason: str = ""
+
+    @property
+    def state(self) -> State:
+        """State of the turn afterwards."""
+        return MACHINE.next_state(State.THINKING, self.event)
+
+    @property
+    def open_calls(self) -> int:
+        """Calls that still need their result."""
+        return sum(call.result is None for call in self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """A stored message that no turn has answered yet."""
+
+    message_id: str
+    author: dict[str, str]
+    cause: dict[str, str]
+
+
+def offered(catalog: Catalog, behaviour: Behaviour) -> Catalog:
+    """Return the tools that the model is offered; raise ValueError where a tool takes the name of ours."""
+    if FINAL_ANSWER.name in catalog:
+        raise ValueError(f"the rulebook must not define a tool called {FINAL_ANSWER.name!r}: the agent has its own")
+    return Catalog([*catalog.values(), FINAL_ANSWER]) if behaviour.final_answer else catalog
+
+
+def settle(
+    answer: ModelAnswer, claim: Claim, tools: Catalog, behaviour: Behaviour, *, interrupted: bool = False
+) -> Settlement:
+    """Return what `answer` means. `interrupted`: the person wrote again meanwhile and wants the calls no more."""
+    calls = tuple(_checked(call, position, claim, tools) for position, call in enumerate(answer.calls))
+    if not calls:
+        return Settlement(Event.ANSWERED)
+    if len(calls) == 1 and calls[0].tool == FINAL_ANSWER.name and calls[0].result is None:
+        accepted = replace(calls[0], result=Result("succeeded", data="accepted"))
+        return Settlement(Event.ANSWERED, (accepted,), parse_arguments(accepted.arguments))
+    if claim.step >= behaviour.steps_max:
+        limit = f"not run: the turn has used all its {behaviour.steps_max} steps"
+        reason = f"The assistant stopped after {behaviour.steps_max} steps without an answer. Nothing more will run."
+        return Settlement(Event.STEPS_EXHAUSTED, _answered(calls, Result("invalid", error=limit)), reason=reason)
+    if interrupted:
+        calls = _answered(calls, Result("superseded", reason="Not run: the user wrote again before it was proposed."))
+    calls = tuple(_never_beside_others(call) for call in calls)
+    still_open = any(call.result is None for call in calls)
+    return Settlement(Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED, calls)
+
+
+def leading_run(queued: Sequence[Queued], author: dict[str, str] | None = None) -> list[Queued]:
+    """Return the first messages in a row of one author (the first one's, where none is named).
+
+    A turn has one requester: what one person asked for must not wait for the approval of another as if it were theirs.
+    """
+    author = author or (queued[0].author if queued else {})
+    run = []
+    for message in queued:
+        if message.author != author:
+            break
+        run.append(message)
+    return run
+
+
+def storable(value: Any) -> Any:
+    """Return a JSON value with every character that PostgreSQL refuses (NUL, lone surrogates) replaced."""
+    match value:
+        case str():
+            return _storable_text(value)
+        case dict():
+            return {storable(name): storable(item) for name, item in value.items()}
+        case list() | tuple():
+            return [storable(item) for item in value]
+        case _:
+            return value
+
+
+def _storable_text(text: str) -> str:
+    if not text.isascii():
+        # UTF-16 joins the halves of a pair that two JSON escapes spelt, and only lone ones are left to replace.
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text.replace("\x00", "\ufffd")
+
+
+def _checked(proposed: ProposedCall, position: int, claim: Claim, tools: Catalog) -> CheckedCall:
+    call = CheckedCall(
+        call_id=derived_id("call", claim.turn_id, str(claim.step), str(position)),
+        position=position,
+        provider_call_id=storable(proposed.provider_call_id),
+        tool=storable(proposed.name[:NAME_MAX]),
+        arguments=storable(proposed.arguments_text[:RAW_ARGUMENTS_MAX]),
+    )
+    spec = tools.get(proposed.name)
+    if position >= CALLS_PER_STEP_MAX:
+        return _invalid(call, f"not run: at most {CALLS_PER_STEP_MAX} calls in one message")
+    if spec is None:
+        return _invalid(call, f"there is no tool {call.tool!r}; the tools are: {', '.join(tools) or 'none'}")
+    try:
+        arguments = parse_arguments(proposed.arguments_text)
+        text = canonical_text(arguments)
+    except NotStrictJson as error:
+        return _invalid(call, f"the arguments cannot be read: {storable(str(error))}")
+    if errors := validate_arguments(spec, arguments):
+        return _invalid(call, "; ".join(f"{error.pointer or '/'}: {error.detail}" for error in errors))
+    digest = call_digest(
+        tenant=claim.tenant,
+        conversation_id=claim.conversation_id,
+        tool=spec.name,
+        schema_digest=spec.schema_digest,
+        arguments=text,
+    )
+    return replace(call, arguments=text, schema_digest=spec.schema_digest, digest=digest)
+
+
+def _invalid(call: CheckedCall, error: str) -> CheckedCall:
+    return replace(call, result=Result("invalid", error=error[:ERROR_MAX]))
+
+
+def _answered(calls: Iterable[CheckedCall], result: Result) -> tuple[CheckedCall, ...]:
+    """Give `result` to every call that has none."""
+    return tuple(replace(call, result=call.result or result) for call in calls)
+
+
+def _never_beside_others(call: CheckedCall) -> CheckedCall:
+    """Refuse a sound `final_answer` that stands beside other calls: it would answer without their results."""
+    if call.tool != FINAL_ANSWER.name or call.result is not None:
+        return call
+    return _invalid(call, "not accepted: call final_answer alone, after the results of the other calls")

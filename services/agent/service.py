@@ -1,0 +1,83 @@
+"""Wires the agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+
+import structlog
+
+from services.agent import handlers, llm
+from services.agent.handlers import Deps
+from services.agent.rules import offered
+from services.agent.settings import AgentSettings
+from services.agent.worker import AskModel, Worker
+from shared.catalog import Catalog, load_catalog
+from shared.consumer import Handler
+from shared.messages import Message, MessagePosted, ToolCallFinished, ToolCallRefused
+from shared.service import Duty, Runtime, Service, Subscription
+from shared.slots import Slots
+from shared.topology import queue
+
+log = structlog.get_logger(__name__)
+
+Prepare = Callable[[], Awaitable[None]]
+
+
+def build(settings: AgentSettings, runtime: Runtime) -> Service:
+    """Return the agent, ready to run; raise RulebookInvalid or ValueError where its tools cannot be offered."""
+    ask = partial(llm.ask, settings.model_settings())
+    return build_with(settings, runtime, ask, load_catalog(settings.rulebook), prepare=llm.prepare)
+
+
+def build_with(
+    settings: AgentSettings, runtime: Runtime, ask: AskModel, catalog: Catalog, *, prepare: Prepare | None = None
+) -> Service:
+    """Return the agent with a given way to ask models and given tools; `prepare` runs beside its start."""
+    behaviour = settings.behaviour()
+    lease = timedelta(seconds=settings.agent_lease_seconds)
+    slots = Slots(settings.agent_slots)
+    tools = offered(catalog, behaviour)
+    worker = Worker(runtime.units, slots, ask, tools=tools, behaviour=behaviour, lease=lease)
+    deps = Deps(worker, lease, behaviour.supersede)
+    messages: dict[type[Message], Handler] = {MessagePosted: partial(handlers.take_message, deps=deps)}
+    results: dict[type[Message], Handler] = {
+        ToolCallFinished: partial(handlers.take_finished, deps=deps),
+        ToolCallRefused: partial(handlers.take_refused, deps=deps),
+    }
+    return Service(
+        name="agent",
+        runtime=runtime,
+        subscriptions=(
+            Subscription(queue("agent.messages"), messages, slots.wait_free),
+            Subscription(queue("agent.tool-results"), results, slots.wait_free),
+        ),
+        duties=(Duty("take-over", settings.agent_sweep_seconds, worker.sweep),),
+        slots=slots,
+        resources=(_model_connections(prepare),),
+        drain_seconds=settings.drain_seconds,
+        relay_every_seconds=settings.relay_every_seconds,
+    )
+
+
+@asynccontextmanager
+async def _model_connections(prepare: Prepare | None) -> AsyncIterator[None]:
+    """Load the model library beside the start, which does not wait for it; close what it keeps open at the end."""
+    preparing = asyncio.create_task(_prepare(prepare)) if prepare else None
+    try:
+        yield
+    finally:
+        if preparing:
+            preparing.cancel()
+            await asyncio.gather(preparing, return_exceptions=True)
+        await llm.close()
+
+
+async def _prepare(prepare: Prepare) -> None:
+    try:
+        await prepare()
+    except Exception as error:  # noqa: BLE001 - whoever asks first tries again, and says what is wrong
+        log.warning("model.not_prepared", error=type(error).__name__)

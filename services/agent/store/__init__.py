@@ -1,0 +1,230 @@
+"""All SQL of the agent, as functions; the larger statements stand in `statements`.
+
+Locks are taken in the order tool call, turn, conversation, so that a message, a result and a worker that meet in one
+conversation wait for each other and never in a circle. Leases are judged by the database clock alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from services.agent.assembly import ModelAnswer
+from services.agent.rules import Claim, Queued, Result, Settlement, storable
+from services.agent.states import CallState, State
+from services.agent.store import statements
+from services.agent.store.statements import CALLS, CLAIM_COLUMNS, CONVERSATIONS, MESSAGES, TURNS
+from services.agent.store.values import of_answer, of_call, of_settlement
+from shared.messages import MessagePosted
+from shared.work import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What became of a message at the door."""
+
+    #: The turn that goes on in the conversation now.
+    turn_id: str
+    #: The agent that the conversation's first message chose.
+    agent: str
+    #: False: the same message was there before.
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A tool call, as far as telling why a result did not fit needs it."""
+
+    tenant: str
+    conversation_id: str
+    turn_id: str
+    state: CallState
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A settle that was accepted. `next_turn_id` belongs to the messages that waited for the end of this turn."""
+
+    next_turn_id: str | None
+
+
+async def take_in(work: Work, posted: MessagePosted, claim: Claim, lease: timedelta) -> Arrival | None:
+    """Store a message and, where its conversation idles, the turn of `claim`; None where another tenant owns it."""
+    values = {
+        **_of_claim(claim, lease),
+        "b_agent": posted.agent,
+        "b_language": posted.language,
+        "b_labels": storable(posted.labels),
+        "b_text": storable(posted.text),
+    }
+    row = (await work.connection.execute(statements.ARRIVE, values)).one_or_none()
+    return None if row is None else Arrival(row.turn_id, row.agent, row.number is not None)
+
+
+async def forget_arrival(work: Work, claim: Claim, arrival: Arrival) -> str:
+    """Undo what a message that was there before did to its conversation; return the text that it had first."""
+    mine = arrival.turn_id == claim.turn_id
+    values = {"turn_id": None} if mine else {"queued": CONVERSATIONS.c.queued - 1}
+    same = CONVERSATIONS.c.conversation_id == claim.conversation_id
+    await work.connection.execute(sa.update(CONVERSATIONS).where(same).values(values))
+    found = (MESSAGES.c.conversation_id == claim.conversation_id) & (MESSAGES.c.message_id == claim.message_id)
+    text: str = (await work.connection.execute(sa.select(MESSAGES.c.text).where(found))).scalar_one()
+    return text
+
+
+async def open_calls(work: Work, turn_id: str, author: dict[str, str]) -> list[str]:
+    """Return the calls that have no result yet, in their order, of a turn that answers `author`."""
+    statement = (
+        sa.select(CALLS.c.call_id)
+        .join_from(CALLS, TURNS, CALLS.c.turn_id == TURNS.c.turn_id)
+        .where(TURNS.c.turn_id == turn_id, TURNS.c.author == author, CALLS.c.state == CallState.OPEN)
+        .order_by(CALLS.c.step, CALLS.c.position)
+    )
+    return list((await work.connection.execute(statement)).scalars())
+
+
+async def answer(work: Work, call_id: str, owner: tuple[str, str], result: Result, lease: timedelta) -> Claim | None:
+    """Give the open call of `owner` (tenant, conversation) its result; raise NoSuchCall where there is none.
+
+    Return the claim of the turn's next step where this was the last result missing.
+    """
+    cause = {"id": work.cause.id, "traceparent": work.cause.traceparent}
+    values = {
+        "b_call_id": call_id,
+        "b_tenant": owner[0],
+        "b_conversation_id": owner[1],
+        "b_kind": result.kind,
+        "b_result": storable(result.as_json()),
+        "b_cause": cause,
+        "b_lease": lease,
+    }
+    row = (await work.connection.execute(statements.ANSWER, values)).one_or_none()
+    if row is None:
+        raise NoSuchCall(call_id)
+    return _claim(row) if row.state == State.THINKING else None
+
+
+class NoSuchCall(Exception):
+    """No open call of that id belongs to that conversation."""
+
+
+async def load_call(work: Work, call_id: str) -> StoredCall | None:
+    """Return a tool call."""
+    columns = [CALLS.c[name] for name in ("tenant", "conversation_id", "turn_id", "state")]
+    row = (await work.connection.execute(sa.select(*columns).where(CALLS.c.call_id == call_id))).one_or_none()
+    return None if row is None else StoredCall(row.tenant, row.conversation_id, row.turn_id, CallState(row.state))
+
+
+async def settle(
+    work: Work, claim: Claim, settlement: Settlement, said: ModelAnswer | None, *, next_turn: str, lease: timedelta
+) -> Settled | None:
+    """Store what became of a claimed step; None where the claim is no longer good, and then nothing is stored."""
+    statement = statements.settle(settlement.state, spoken=said is not None, called=bool(settlement.calls))
+    whole = of_settlement(claim, settlement) | (of_answer(said) if said else {})
+    values = {
+        **{f"b_{name}": value for name, value in whole.items()},
+        "b_calls": [of_call(call) for call in settlement.calls],
+        "b_new_turn": next_turn,
+        "b_lease": lease,
+    }
+    row = (await work.connection.execute(statement, values)).one_or_none()
+    return None if row is None else Settled(row.next_turn_id)
+
+
+async def turn_now(work: Work, turn_id: str) -> tuple[State, int]:
+    """Return the state and the fence of a turn."""
+    statement = sa.select(TURNS.c.state, TURNS.c.fence).where(TURNS.c.turn_id == turn_id)
+    row = (await work.connection.execute(statement)).one()
+    return State(row.state), row.fence
+
+
+async def lock_queue(work: Work, claim: Claim) -> int:
+    """Lock turn and conversation; return how many messages wait, and 0 where the claim is no longer good."""
+    statement = (
+        sa.select(CONVERSATIONS.c.queued)
+        .join_from(TURNS, CONVERSATIONS, TURNS.c.conversation_id == CONVERSATIONS.c.conversation_id)
+        .where(statements.claimed())
+        .with_for_update(of=[TURNS, CONVERSATIONS])
+    )
+    values = {"b_turn_id": claim.turn_id, "b_fence": claim.fence, "b_step": claim.step}
+    return (await work.connection.execute(statement, values)).scalar_one_or_none() or 0
+
+
+async def queued(work: Work, conversation_id: str) -> list[Queued]:
+    """Return the messages that wait for a turn, in their order."""
+    statement = (
+        sa.select(MESSAGES.c.message_id, MESSAGES.c.author, MESSAGES.c.cause)
+        .where(MESSAGES.c.conversation_id == conversation_id, MESSAGES.c.turn_id.is_(None))
+        .order_by(MESSAGES.c.number)
+    )
+    return [Queued(*row) for row in await work.connection.execute(statement)]
+
+
+async def begin_queued(work: Work, claim: Claim, run: Sequence[Queued], left: int, lease: timedelta) -> None:
+    """Store the turn of `claim` for queued messages; `left` of them stay queued."""
+    await _give(work, run, claim)
+    await work.connection.execute(statements.BEGIN, _of_claim(claim, lease))
+    await _set_queued(work, claim, sa.literal(left))
+
+
+async def join(work: Work, claim: Claim, run: Sequence[Queued]) -> None:
+    """Let queued messages join the turn of `claim` at its step."""
+    await _give(work, run, claim)
+    values = {"message_id": claim.message_id, "cause": claim.cause}
+    await work.connection.execute(sa.update(TURNS).where(TURNS.c.turn_id == claim.turn_id).values(values))
+    await _set_queued(work, claim, CONVERSATIONS.c.queued - len(run))
+
+
+async def take_over(work: Work, limit: int, lease: timedelta) -> list[tuple[Claim, int]]:
+    """Claim at most `limit` turns whose lease ran out; return each with how often its step was taken over."""
+    rows = await work.connection.execute(statements.TAKE_OVER, {"b_limit": limit, "b_lease": lease})
+    return [(_claim(row), row.takeovers) for row in rows]
+
+
+async def renew(connection: AsyncConnection, claim: Claim, lease: timedelta) -> bool:
+    """Renew the lease of a claim; False where a newer fence was given.
+
+    A turn that this very claim has just settled has no lease to renew, and is not lost either.
+    """
+    thinking = sa.case((TURNS.c.state == State.THINKING, statements.lease_end()))
+    same = (TURNS.c.turn_id == claim.turn_id) & (TURNS.c.fence == claim.fence)
+    result = await connection.execute(sa.update(TURNS).where(same).values(lease_until=thinking), {"b_lease": lease})
+    return bool(result.rowcount)
+
+
+async def give_back(connection: AsyncConnection, claim: Claim) -> None:
+    """End the lease of a claim now, so that another worker takes the turn over at once."""
+    same = (TURNS.c.turn_id == claim.turn_id) & (TURNS.c.fence == claim.fence) & (TURNS.c.state == State.THINKING)
+    await connection.execute(sa.update(TURNS).where(same).values(lease_until=sa.func.clock_timestamp()))
+
+
+async def _give(work: Work, run: Sequence[Queued], claim: Claim) -> None:
+    chosen = MESSAGES.c.message_id.in_([message.message_id for message in run])
+    same = (MESSAGES.c.conversation_id == claim.conversation_id) & chosen
+    await work.connection.execute(sa.update(MESSAGES).where(same).values(turn_id=claim.turn_id, step=claim.step))
+
+
+async def _set_queued(work: Work, claim: Claim, number: sa.ColumnElement[int]) -> None:
+    same = CONVERSATIONS.c.conversation_id == claim.conversation_id
+    await work.connection.execute(sa.update(CONVERSATIONS).where(same).values(queued=number))
+
+
+def _claim(row: Any) -> Claim:
+    return Claim(**{column.name: getattr(row, column.name) for column in CLAIM_COLUMNS})
+
+
+def _of_claim(claim: Claim, lease: timedelta) -> dict[str, Any]:
+    return {
+        "b_new_turn": claim.turn_id,
+        "b_tenant": claim.tenant,
+        "b_conversation_id": claim.conversation_id,
+        "b_message_id": claim.message_id,
+        "b_author": claim.author,
+        "b_cause": claim.cause,
+        "b_lease": lease,
+    }

@@ -1,0 +1,261 @@
+"""What the workers of many turns ask of the database at the same moment: one statement reads or settles them all.
+
+A statement costs its round trip and its dispatch far more than what it does, and turns come in bunches. Each of these
+statements is a transaction of its own. Settling skips whatever another transaction holds instead of waiting, so that
+one conversation never holds up its neighbours and two bunches cannot lock each other out; what was skipped is settled
+by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from services.agent.assembly import ModelAnswer
+from services.agent.rules import Claim, Settlement
+from services.agent.states import MACHINE, State
+from services.agent.store.statements import (
+    ANSWERED,
+    CALL_BROUGHT,
+    CALLS,
+    CONVERSATIONS,
+    MESSAGES,
+    STEPS,
+    TURNS,
+    brought,
+    given,
+    lease_end,
+)
+from services.agent.store.values import of_answer, of_call, of_settlement
+from services.agent.transcript import Call, History, Step, UserMessage
+from shared.database import service_tables
+from shared.outbox import OutboxRow
+from shared.work import Change
+
+_OWN = service_tables("agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A conversation as a worker needs it."""
+
+    agent: str
+    language: str
+    labels: dict[str, str]
+    history: History
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """A step to settle, with all that belongs to it."""
+
+    claim: Claim
+    settlement: Settlement
+    said: ModelAnswer
+    changes: Sequence[Change]
+    rows: Sequence[OutboxRow]
+    #: True: it must not be settled here while messages wait for a turn.
+    alone: bool
+
+
+async def load(connection: AsyncConnection, conversation_ids: Sequence[str]) -> dict[str, Any]:
+    """Return conversations with everything their transcripts are made of, by id, for `talk_of`."""
+    found = await connection.execute(_LOAD, {"b_conversation_ids": list(conversation_ids)})
+    return {row.conversation_id: row for row in found}
+
+
+def talk_of(row: Any) -> Talk:
+    """Read what `load` returned of one conversation."""
+    history = History(
+        tuple(UserMessage(*message) for message in row.messages or ()),
+        tuple(Step(*step) for step in row.steps or ()),
+        tuple(Call(*call) for call in row.tool_calls or ()),
+    )
+    return Talk(row.agent, row.language, row.labels, history)
+
+
+async def settle(connection: AsyncConnection, settlings: Sequence[Settling], lease: timedelta) -> set[int]:
+    """Settle steps with their history and their messages; return the places of those that are settled.
+
+    Nothing is stored of a step whose claim is no longer good, whose rows another transaction holds, or which must be
+    `alone` and is not.
+    """
+    numbered = list(enumerate(settlings))
+    values = {
+        "b_settlements": [_settlement(place, each) for place, each in numbered],
+        "b_calls": [of_call(call) | {"place": place} for place, each in numbered for call in each.settlement.calls],
+        "b_changes": _numbered((place, _change(change, each)) for place, each in numbered for change in each.changes),
+        "b_rows": _numbered((place, _row(row)) for place, each in numbered for row in each.rows),
+        "b_lease": lease,
+    }
+    return set((await connection.execute(_SETTLE, values)).scalars())
+
+
+def _settlement(place: int, settling: Settling) -> dict[str, Any]:
+    state = settling.settlement.state
+    ends = state in MACHINE.final
+    whole = of_settlement(settling.claim, settling.settlement) | of_answer(settling.said)
+    return whole | {"place": place, "state": state, "ends": ends, "alone": settling.alone or ends}
+
+
+def _numbered(rows: Iterable[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [row | {"place": place, "number": number} for number, (place, row) in enumerate(rows)]
+
+
+def _change(change: Change, settling: Settling) -> dict[str, Any]:
+    values = {name: getattr(change, name) for name in Change.__slots__}
+    return values | {"message_id": settling.claim.cause.get("id") or None}
+
+
+def _row(row: OutboxRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "exchange": row.destination.exchange,
+        "key": row.destination.key,
+        "batch": row.batch,
+        "mandatory": row.mandatory,
+        "event": row.event,
+    }
+
+
+_SETTLEMENT: dict[str, Any] = {
+    "place": sa.Integer,
+    "turn_id": sa.Text,
+    "fence": sa.Integer,
+    "step": sa.Integer,
+    "next_step": sa.Integer,
+    "state": sa.Text,
+    "ends": sa.Boolean,
+    "alone": sa.Boolean,
+    "open_calls": sa.Integer,
+    "reason": sa.Text,
+    "final_answer": pg.JSONB,
+    "assistant_message_id": sa.Text,
+    "raw": pg.JSONB,
+    "model": sa.Text,
+    "input_tokens": sa.Integer,
+    "output_tokens": sa.Integer,
+}
+_CHANGE: dict[str, Any] = {
+    **dict.fromkeys(("tenant", "machine", "subject_id", "call_id", "event", "from_state"), sa.Text),
+    **dict.fromkeys(("to_state", "actor", "message_id"), sa.Text),
+    "detail": pg.JSONB,
+}
+_ROW: dict[str, Any] = {
+    **dict.fromkeys(("id", "exchange", "key", "event"), sa.Text),
+    "batch": sa.SmallInteger,
+    "mandatory": sa.Boolean,
+}
+
+
+def _held() -> sa.CTE:
+    """Lock the turns whose claims are good, with their conversations, and leave out what others hold."""
+    each = brought("settlements", _SETTLEMENT)
+    good = sa.and_(
+        TURNS.c.fence == each.c.fence,
+        TURNS.c.step == each.c.step,
+        TURNS.c.state == State.THINKING,
+        sa.or_(sa.not_(each.c.alone), CONVERSATIONS.c.queued == 0),
+    )
+    return (
+        sa.select(*each.c)
+        .select_from(
+            each.join(TURNS, TURNS.c.turn_id == each.c.turn_id).join(
+                CONVERSATIONS, CONVERSATIONS.c.conversation_id == TURNS.c.conversation_id
+            )
+        )
+        .where(good)
+        .with_for_update(of=[TURNS, CONVERSATIONS], key_share=True, skip_locked=True)
+        .cte("held")
+    )
+
+
+def _settled() -> sa.Select[Any]:
+    """Settle every step whose turn can be held. The parts hold together by `place`, one for each step."""
+    held = _held()
+    thinking = held.c.state == State.THINKING
+    moved = (
+        sa.update(TURNS)
+        .where(TURNS.c.turn_id == held.c.turn_id)
+        .values(
+            state=held.c.state,
+            step=held.c.next_step,
+            takeovers=0,
+            open_calls=held.c.open_calls,
+            lease_until=sa.case((thinking, lease_end())),
+            ended_at=sa.case((held.c.ends, sa.func.clock_timestamp())),
+            reason=held.c.reason,
+            final_answer=held.c.final_answer,
+        )
+        .returning(TURNS.c.turn_id, TURNS.c.tenant, TURNS.c.conversation_id, TURNS.c.message_id, held)
+        .cte("moved")
+    )
+    freed = (
+        sa.update(CONVERSATIONS)
+        .where(CONVERSATIONS.c.conversation_id == moved.c.conversation_id, moved.c.ends)
+        .values(turn_id=None)
+        .returning(CONVERSATIONS.c.conversation_id)
+        .cte("freed")
+    )
+    told = [_stored(_OWN.history, "changes", _CHANGE, moved), _stored(_OWN.outbox, "rows", _ROW, moved)]
+    return sa.select(moved.c.place).add_cte(freed, _said(moved), _proposed(moved), *told)
+
+
+def _said(moved: sa.CTE) -> sa.CTE:
+    names = ("turn_id", "step", "tenant", "conversation_id", "raw", "model", "input_tokens", "output_tokens")
+    source = sa.select(*(moved.c[name] for name in names), moved.c.assistant_message_id)
+    return sa.insert(STEPS).from_select([*names, "message_id"], source).returning(STEPS.c.turn_id).cte("said")
+
+
+def _proposed(moved: sa.CTE) -> sa.CTE:
+    call = brought("calls", CALL_BROUGHT | {"place": sa.Integer})
+    of_turn = ("turn_id", "tenant", "conversation_id", "message_id", "step")
+    values = {
+        **{name: call.c[name] for name in CALL_BROUGHT},
+        **{name: moved.c[name] for name in of_turn},
+        "answered_at": sa.case((call.c.state == ANSWERED, sa.func.clock_timestamp())),
+    }
+    source = sa.select(*values.values()).select_from(call.join(moved, moved.c.place == call.c.place))
+    return sa.insert(CALLS).from_select(list(values), source).returning(CALLS.c.call_id).cte("proposed")
+
+
+def _stored(table: sa.Table, parameter: str, kinds: dict[str, Any], moved: sa.CTE) -> sa.CTE:
+    """Store the rows of a parameter that belong to steps that moved, in their order."""
+    row = brought(parameter, kinds | {"place": sa.Integer, "number": sa.Integer})
+    source = sa.select(*(row.c[name] for name in kinds)).select_from(row.join(moved, moved.c.place == row.c.place))
+    source = source.order_by(row.c.number)
+    return sa.insert(table).from_select(list(kinds), source).returning(table.c.id).cte(f"stored_{parameter}")
+
+
+def _loaded() -> sa.Select[Any]:
+    """Return conversations with everything their transcripts are made of: one statement, so one moment."""
+
+    def gathered(table: sa.Table, order: Any, *columns: Any) -> Any:
+        row = pg.aggregate_order_by(sa.func.jsonb_build_array(*columns), order)
+        rows = sa.select(sa.func.jsonb_agg(row, type_=pg.JSONB)).where(
+            table.c.conversation_id == CONVERSATIONS.c.conversation_id, table.c.turn_id.is_not(None)
+        )
+        return rows.correlate(CONVERSATIONS).scalar_subquery().label(table.name)
+
+    message, step, call = MESSAGES.c, STEPS.c, CALLS.c
+    sound = call.digest.is_not(None)
+    called = (call.turn_id, call.step, call.position, call.provider_call_id, call.tool, call.arguments, sound)
+    return sa.select(
+        CONVERSATIONS.c.conversation_id,
+        CONVERSATIONS.c.agent,
+        CONVERSATIONS.c.language,
+        CONVERSATIONS.c.labels,
+        gathered(MESSAGES, message.number, message.turn_id, message.step, message.text),
+        gathered(STEPS, step.step, step.turn_id, step.step, step.raw),
+        gathered(CALLS, call.position, *called, call.result_kind, call.result),
+    ).where(CONVERSATIONS.c.conversation_id == sa.any_(given("conversation_ids", pg.ARRAY(pg.TEXT))))
+
+
+_LOAD = _loaded()
+_SETTLE = _settled()

@@ -1,0 +1,149 @@
+"""Rows of the agent. The CHECKs say the machine's promises again, in words that the database enforces."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, get_args
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+from sqlmodel import Field, SQLModel
+
+from services.agent.states import CALL_MACHINE, MACHINE, CallState, State
+from shared.database import check_states
+from shared.messages import ResultKind
+
+_MOMENT = sa.TIMESTAMP(timezone=True)
+_FINAL = ", ".join(f"'{state}'" for state in sorted(MACHINE.final))
+_KINDS = ", ".join(f"'{kind}'" for kind in get_args(ResultKind))
+
+
+#: The clock and not the transaction's beginning: a turn begins when its conversation's lock was got.
+_NOW = {"server_default": sa.func.clock_timestamp()}
+
+
+class ConversationRow(SQLModel, table=True):
+    """One conversation. Its row is the lock under which a turn begins and ends."""
+
+    __tablename__ = "conversations"
+    __table_args__ = (
+        sa.CheckConstraint("queued = 0 OR turn_id IS NOT NULL", name="queued_behind_turn"),
+        {"schema": "agent"},
+    )
+
+    conversation_id: str = Field(primary_key=True)
+    tenant: str
+    agent: str
+    language: str
+    labels: dict[str, str] = Field(sa_type=pg.JSONB)
+    turn_id: str | None = Field(default=None, description="The turn that goes on now; none while it idles.")
+    queued: int = Field(default=0, description="Messages that wait for a turn.")
+    created_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+
+
+class MessageRow(SQLModel, table=True):
+    """One message of a person. It belongs to the turn that answers it, or waits for one."""
+
+    __tablename__ = "messages"
+    __table_args__ = (
+        sa.Index("ix_messages_order", "conversation_id", "number"),
+        sa.Index("ix_messages_queued", "conversation_id", postgresql_where=sa.text("turn_id IS NULL")),
+        {"schema": "agent"},
+    )
+
+    conversation_id: str = Field(primary_key=True, foreign_key="agent.conversations.conversation_id")
+    message_id: str = Field(primary_key=True)
+    number: int = Field(sa_type=sa.BigInteger, sa_column_args=(sa.Identity(always=True),))
+    tenant: str
+    text: str
+    author: dict[str, str] = Field(sa_type=pg.JSONB)
+    cause: dict[str, str] = Field(sa_type=pg.JSONB)
+    turn_id: str | None = None
+    step: int | None = Field(default=None, description="The first step of the turn in which the model sees it.")
+    posted_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+
+
+class TurnRow(SQLModel, table=True):
+    """One turn: from a person's message to the end of the model's answer."""
+
+    __tablename__ = "turns"
+    __table_args__ = (
+        check_states("state", State),
+        sa.CheckConstraint(f"(ended_at IS NOT NULL) = (state IN ({_FINAL}))", name="ended_iff_final"),
+        sa.CheckConstraint("(lease_until IS NOT NULL) = (state = 'thinking')", name="leased_iff_thinking"),
+        sa.CheckConstraint("(open_calls > 0) = (state = 'waiting')", name="waiting_iff_open_calls"),
+        sa.Index("ux_turns_live", "conversation_id", unique=True, postgresql_where=sa.text("ended_at IS NULL")),
+        sa.Index("ix_turns_leases", "lease_until", postgresql_where=sa.text("state = 'thinking'")),
+        sa.Index("ix_turns_conversation", "conversation_id"),
+        {"schema": "agent"},
+    )
+
+    turn_id: str = Field(primary_key=True)
+    tenant: str
+    conversation_id: str = Field(foreign_key="agent.conversations.conversation_id")
+    state: str
+    step: int = Field(description="The model step under way, or the one whose calls are open; 1 for the first.")
+    fence: int = Field(description="Number of the claim; a writer with an older one is refused.")
+    takeovers: int = Field(default=0, description="Claims of this step whose worker never came back.")
+    open_calls: int = 0
+    lease_until: datetime | None = Field(default=None, sa_type=_MOMENT)
+    cause: dict[str, str] = Field(sa_type=pg.JSONB)
+    message_id: str = Field(description="The newest message that the turn answers.")
+    author: dict[str, str] = Field(sa_type=pg.JSONB)
+    reason: str = ""
+    final_answer: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB(none_as_null=True))
+    started_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+    ended_at: datetime | None = Field(default=None, sa_type=_MOMENT)
+
+
+class StepRow(SQLModel, table=True):
+    """One answer of the model, kept as its author wants it back; its calls are rows of their own."""
+
+    __tablename__ = "steps"
+    __table_args__ = (sa.Index("ix_steps_conversation", "conversation_id"), {"schema": "agent"})
+
+    turn_id: str = Field(primary_key=True, foreign_key="agent.turns.turn_id")
+    step: int = Field(primary_key=True)
+    tenant: str
+    conversation_id: str
+    message_id: str
+    raw: dict[str, Any] = Field(sa_type=pg.JSONB, description="The assistant message without its calls.")
+    model: str
+    input_tokens: int
+    output_tokens: int
+    said_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+
+
+class CallRow(SQLModel, table=True):
+    """One tool call of one step, valid or not, and its one result."""
+
+    __tablename__ = "tool_calls"
+    __table_args__ = (
+        check_states("state", CallState),
+        sa.CheckConstraint("(result_kind IS NOT NULL) = (state = 'answered')", name="result_iff_answered"),
+        sa.CheckConstraint("(answered_at IS NOT NULL) = (state = 'answered')", name="answered_at_iff_answered"),
+        sa.CheckConstraint(f"result_kind IN ({_KINDS})", name="result_kind_known"),
+        sa.CheckConstraint(
+            "digest IS NOT NULL OR result_kind IS NOT DISTINCT FROM 'invalid'", name="digest_unless_invalid"
+        ),
+        sa.UniqueConstraint("turn_id", "step", "position"),
+        sa.Index("ix_tool_calls_conversation", "conversation_id"),
+        {"schema": "agent"},
+    )
+
+    call_id: str = Field(primary_key=True)
+    tenant: str
+    conversation_id: str
+    turn_id: str = Field(foreign_key="agent.turns.turn_id")
+    message_id: str = Field(description="The person's message that the turn answered then.")
+    step: int
+    position: int = Field(description="Place among the calls of its step, from 0.")
+    provider_call_id: str = Field(description="The provider's id, opaque; never leaves the agent.")
+    tool: str
+    arguments: str = Field(description="Canonical JSON text; where the call is invalid, what the model wrote.")
+    digest: str | None = None
+    state: str = Field(default=CALL_MACHINE.initial)
+    result_kind: str | None = None
+    result: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB(none_as_null=True))
+    proposed_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+    answered_at: datetime | None = Field(default=None, sa_type=_MOMENT)

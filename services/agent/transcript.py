@@ -1,0 +1,172 @@
+"""The transcript: a conversation's rows as the messages that a model reads, in OpenAI's shape.
+
+Providers refuse a history for ever once it breaks one of their rules, so the rules hold here by construction: each
+assistant message with calls is followed at once by all its results in the order of the calls, each id is used once,
+arguments are JSON objects, names and texts are never empty. A step whose calls are still open has no transcript.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+#: Largest output of a tool that the model is shown, in bytes of UTF-8; the rest is cut, and said to be.
+OUTPUT_BYTES_MAX = 65_536
+#: Longest text repeated to the model of arguments that it wrote and nobody could read, in characters.
+INVALID_ARGUMENTS_MAX = 2_000
+
+#: Parts of a result that the model is shown.
+_SHOWN = ("data", "error", "reason")
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_NAME_MAX = 64
+#: Keys of a raw assistant message that are written here anew.
+_OURS = {"role", "content", "tool_calls"}
+
+
+class Unanswered(Exception):
+    """A call has no result yet: the model must not be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """A person's message, at the first step of the turn that sees it."""
+
+    turn_id: str
+    step: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One answer of the model. `raw` is the assistant message without its calls."""
+
+    turn_id: str
+    step: int
+    raw: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a step with its result. `result` is what `rules.Result.as_json` wrote; None while it is open."""
+
+    turn_id: str
+    step: int
+    position: int
+    provider_call_id: str
+    tool: str
+    arguments: str
+    #: False: the arguments are what the model wrote, whatever that is.
+    sound: bool
+    result_kind: str | None
+    result: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All rows of a conversation that a model has seen or will see; messages in the order they were stored."""
+
+    messages: tuple[UserMessage, ...]
+    steps: tuple[Step, ...]
+    calls: tuple[Call, ...]
+
+
+def transcript(instructions: str, history: History) -> list[dict[str, Any]]:
+    """Return the messages to ask a model with; raise Unanswered while a call is open."""
+    system = [{"role": "system", "content": instructions}] if instructions.strip() else []
+    return [*system, *_Writer(history).messages()]
+
+
+def result_text(kind: str, result: Mapping[str, Any]) -> str:
+    """Return the JSON text of a tool message: {result, data?, error?, reason?}, untrusted parts cut to size."""
+    content = {"result": kind} | {name: result[name] for name in _SHOWN if name in result}
+    text = json.dumps(content, ensure_ascii=False)
+    # A character has at most four bytes: what is short enough by its length needs no second look.
+    return text if len(text) * 4 <= OUTPUT_BYTES_MAX else _cut_text(content)
+
+
+def _cut_text(content: dict[str, Any]) -> str:
+    for name in _SHOWN:
+        if name in content:
+            content[name], cut = _cut(content[name])
+            if cut:
+                content["note"] = f"{name} was {cut} bytes long and is cut to {OUTPUT_BYTES_MAX}"
+    return json.dumps(content, ensure_ascii=False)
+
+
+class _Writer:
+    """Writes one transcript; remembers which ids are used, since a provider wants each once in the whole of it."""
+
+    def __init__(self, history: History) -> None:
+        self._used: set[str] = set()
+        self._order = {turn: place for place, turn in enumerate(dict.fromkeys(m.turn_id for m in history.messages))}
+        self._heard = _by_step(history.messages)
+        self._steps = _by_step(history.steps)
+        self._calls = _by_step(history.calls)
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        for at in sorted({*self._heard, *self._steps}, key=lambda key: (self._order[key[0]], key[1])):
+            for message in self._heard.get(at, ()):
+                yield {"role": "user", "content": message.text if message.text.strip() else "(blank message)"}
+            for step in self._steps.get(at, ()):
+                yield from self._said(step, self._calls.get(at, []))
+
+    def _said(self, step: Step, calls: list[Call]) -> Iterator[dict[str, Any]]:
+        """Write an assistant message and all its results. One that says nothing at all is left out."""
+        text = str(step.raw.get("content") or "")
+        ids = [self._unused(call) for call in calls]
+        if not calls and not text.strip():
+            return
+        said: dict[str, Any] = {"role": "assistant", "content": text if text.strip() else None}
+        if calls:
+            said["tool_calls"] = [_written(call, call_id) for call, call_id in zip(calls, ids, strict=True)]
+        yield said | {name: value for name, value in step.raw.items() if name not in _OURS}
+        for call, call_id in zip(calls, ids, strict=True):
+            if call.result_kind is None:
+                raise Unanswered(f"call {call.position} of step {call.step} in turn {call.turn_id}")
+            yield {
+                "role": "tool",
+                "tool_call_id": call_id,
+                "content": result_text(call.result_kind, call.result or {}),
+            }
+
+    def _unused(self, call: Call) -> str:
+        """Return the call's id, numbered where the transcript has it already. Append-only rows give the same again."""
+        wanted = call.provider_call_id or f"call_{call.turn_id}_{call.step}_{call.position}"
+        found, number = wanted, 1
+        while found in self._used:
+            number += 1
+            found = f"{wanted}-{number}"
+        self._used.add(found)
+        return found
+
+
+def _by_step(rows: Iterable[Any]) -> dict[tuple[str, int], list[Any]]:
+    found: dict[tuple[str, int], list[Any]] = {}
+    for row in rows:
+        found.setdefault((row.turn_id, row.step), []).append(row)
+    return {key: sorted(group, key=lambda row: getattr(row, "position", 0)) for key, group in found.items()}
+
+
+def _written(call: Call, call_id: str) -> dict[str, Any]:
+    """Write a call as a valid object, whatever the model wrote."""
+    invalid = {"invalid_arguments": call.arguments[:INVALID_ARGUMENTS_MAX]}
+    return {
+        "id": call_id,
+        "type": "function",
+        "function": {
+            "name": _NOT_IN_A_NAME.sub("_", call.tool)[:_NAME_MAX] or "unnamed",
+            "arguments": call.arguments if call.sound else json.dumps(invalid, ensure_ascii=False),
+        },
+    }
+
+
+def _cut(value: Any) -> tuple[Any, int]:
+    """Return a tool's output and 0, or the beginning of its text and its whole length in bytes."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    size = len(text.encode())
+    if size <= OUTPUT_BYTES_MAX:
+        return value, 0
+    return text.encode()[:OUTPUT_BYTES_MAX].decode(errors="ignore"), size

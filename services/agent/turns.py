@@ -1,0 +1,206 @@
+"""The moves of a turn: begin, settle a step, take a result, give up. One transaction each, with what it sends.
+
+Handlers and the worker move turns only through these functions, so that a state, its history and its messages cannot
+be told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Literal
+
+from services.agent import rules, store
+from services.agent.assembly import ModelAnswer
+from services.agent.rules import CheckedCall, Claim, Result, Settlement
+from services.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
+from services.agent.store.together import Settling, Talk
+from shared.ids import new_id
+from shared.messages import ConversationEvent, Message, ToolCall, ToolCallProposed
+from shared.transitions import ExpectedRace
+from shared.work import Change, Work
+
+EventKind = Literal["assistant_message", "turn_started", "turn_ended", "call_answered"]
+
+
+def begun(work: Work, claim: Claim) -> None:
+    """Record and announce a turn that was just stored."""
+    work.record(_change(claim, "started", None, MACHINE.initial, {"message_id": claim.message_id}))
+    work.emit(_event(claim, "turn_started", {"message_id": claim.message_id}))
+
+
+async def settle(
+    work: Work, claim: Claim, settlement: Settlement, said: tuple[ModelAnswer, Talk] | None, lease: timedelta
+) -> Claim | None:
+    """Settle a step; return what the worker has the right to do next, if anything.
+
+    A claim that is no longer good changes nothing and sends nothing; that it came is kept in the history.
+    """
+    answer = said[0] if said else None
+    settled = await store.settle(work, claim, settlement, answer, next_turn=new_id(), lease=lease)
+    if settled is None:
+        await _refuse_late(work, claim, settlement.event)
+        return None
+    work.record(*_settle_changes(claim, settlement))
+    work.emit(*_announcements(claim, settlement, said))
+    if settled.next_turn_id:
+        return await _begin_next(work, claim, settled.next_turn_id, lease)
+    return next_step(claim, settlement)
+
+
+def settling(
+    work: Work, claim: Claim, settlement: Settlement, said: tuple[ModelAnswer, Talk], *, alone: bool
+) -> Settling:
+    """Hand over the messages of a step that is settled together with others; return what is stored with it."""
+    work.emit(*_announcements(claim, settlement, said))
+    return Settling(claim, settlement, said[0], _settle_changes(claim, settlement), work.rows, alone)
+
+
+def next_step(claim: Claim, settlement: Settlement) -> Claim | None:
+    """Return the claim of the step that follows at once on a settled one, if one does."""
+    return replace(claim, step=claim.step + 1) if settlement.state is State.THINKING else None
+
+
+async def interrupted(work: Work, claim: Claim) -> bool:
+    """Lock the turn and its conversation; tell whether the same person has written again meanwhile."""
+    if not await store.lock_queue(work, claim):
+        return False
+    return bool(rules.leading_run(await store.queued(work, claim.conversation_id), claim.author))
+
+
+async def join_queued(work: Work, claim: Claim) -> Claim:
+    """Let what the same person wrote meanwhile join the turn at the claim's step; return the claim that sees it."""
+    run = rules.leading_run(await store.queued(work, claim.conversation_id), claim.author)
+    if not run:
+        return claim
+    joined = replace(claim, message_id=run[-1].message_id, cause=run[-1].cause)
+    await store.join(work, joined, run)
+    return joined
+
+
+async def take_result(
+    work: Work, call_id: str, owner: tuple[str, str], result: Result, lease: timedelta
+) -> Claim | None:
+    """Give an open call its one result; return the claim of the next step where no other result is missing.
+
+    Raise NoSuchCall where no such call is open.
+    """
+    after = await store.answer(work, call_id, owner, result, lease)
+    to = CALL_MACHINE.next_state(CallState.OPEN, CallEvent.RESULT_CAME)
+    work.record(_result_change(owner[0], call_id, (CallState.OPEN, to), result))
+    if after is None:
+        return None
+    detail = {"step": after.step, "fence": after.fence}
+    work.record(_change(after, Event.RESULTS_COMPLETE, State.WAITING, State.THINKING, detail))
+    return after
+
+
+def record_second_result(work: Work, tenant: str, call_id: str, state: CallState, result: Result) -> None:
+    """Keep in the history that a result came for a call that has one: the first one stands."""
+    try:
+        CALL_MACHINE.next_state(state, CallEvent.RESULT_CAME)
+    except ExpectedRace:
+        work.record(_result_change(tenant, call_id, (state, state), result))
+
+
+def taken_over(work: Work, claim: Claim, takeovers: int) -> None:
+    """Record that a turn whose lease ran out was claimed again."""
+    to = MACHINE.next_state(State.THINKING, Event.TAKEN_OVER)
+    detail = {"step": claim.step, "fence": claim.fence, "takeovers": takeovers}
+    work.record(_change(claim, Event.TAKEN_OVER, State.THINKING, to, detail))
+
+
+async def _begin_next(work: Work, ended: Claim, turn_id: str, lease: timedelta) -> Claim:
+    queued = await store.queued(work, ended.conversation_id)
+    run = rules.leading_run(queued)
+    newest = run[-1]
+    claim = replace(
+        ended,
+        turn_id=turn_id,
+        step=1,
+        fence=1,
+        message_id=newest.message_id,
+        author=newest.author,
+        cause=newest.cause,
+    )
+    await store.begin_queued(work, claim, run, len(queued) - len(run), lease)
+    begun(work, claim)
+    return claim
+
+
+async def _refuse_late(work: Work, claim: Claim, event: Event) -> None:
+    state, fence = await store.turn_now(work, claim.turn_id)
+    detail = {"refused": str(event), "step": claim.step, "fence": claim.fence, "fence_now": fence}
+    work.record(_change(claim, "late_settle", state, state, detail))
+
+
+def _settle_changes(claim: Claim, settlement: Settlement) -> list[Change]:
+    detail = {"step": claim.step, "fence": claim.fence}
+    moved = _change(claim, settlement.event, State.THINKING, settlement.state, detail)
+    return [moved, *(_call_change(claim, call) for call in settlement.calls)]
+
+
+def _announcements(claim: Claim, settlement: Settlement, said: tuple[ModelAnswer, Talk] | None) -> Iterator[Message]:
+    """Tell the world of a settled step: the answer, its calls in their order, the end."""
+    if said is not None:
+        answer, talk = said
+        words = {"message_id": claim.assistant_message_id, "step": claim.step, "text": rules.storable(answer.text)}
+        yield _event(claim, "assistant_message", words)
+        yield from (_call_message(claim, call, talk) for call in settlement.calls)
+    if settlement.state in MACHINE.final:
+        end = {"state": settlement.state, "reason": settlement.reason}
+        yield _event(claim, "turn_ended", end | _if_any(final_answer=settlement.final_answer))
+
+
+def _call_message(claim: Claim, call: CheckedCall, talk: Talk) -> Message:
+    if call.result is not None:
+        texts = {"kind": call.result.kind, "error": call.result.error or call.result.reason}
+        return _event(claim, "call_answered", {"call_id": call.call_id, "tool": call.tool, **texts})
+    proposed = ToolCall(
+        call_id=call.call_id,
+        tenant=claim.tenant,
+        conversation_id=claim.conversation_id,
+        turn_id=claim.turn_id,
+        message_id=claim.message_id,
+        agent=talk.agent,
+        requester=claim.author["id"],
+        language=talk.language,
+        labels=talk.labels,
+        tool=call.tool,
+        schema_digest=call.schema_digest,
+        arguments=call.arguments,
+        digest=call.digest,
+    )
+    return ToolCallProposed(tenant=claim.tenant, call=proposed)
+
+
+def _event(claim: Claim, kind: EventKind, payload: dict[str, Any]) -> ConversationEvent:
+    return ConversationEvent(
+        tenant=claim.tenant,
+        conversation_id=claim.conversation_id,
+        turn_id=claim.turn_id,
+        kind=kind,
+        payload=payload,
+    )
+
+
+def _change(claim: Claim, event: str, from_state: State | None, to_state: State, detail: dict[str, Any]) -> Change:
+    return Change(claim.tenant, MACHINE.name, claim.turn_id, event, from_state, to_state, "agent", detail=detail)
+
+
+def _call_change(claim: Claim, call: CheckedCall) -> Change:
+    to = CallState.OPEN if call.result is None else CallState.ANSWERED
+    detail = {"turn_id": claim.turn_id, "tool": call.tool} | _if_any(kind=call.result and call.result.kind)
+    return Change(
+        claim.tenant, CALL_MACHINE.name, call.call_id, "proposed", None, to, "agent", call.call_id, detail=detail
+    )
+
+
+def _result_change(tenant: str, call_id: str, move: tuple[CallState, CallState], result: Result) -> Change:
+    event, machine, detail = CallEvent.RESULT_CAME, CALL_MACHINE.name, {"kind": result.kind}
+    return Change(tenant, machine, call_id, event, *move, "agent", call_id, detail)
+
+
+def _if_any(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

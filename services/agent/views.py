@@ -1,0 +1,15 @@
+"""What others may read of the agent."""
+
+from __future__ import annotations
+
+VIEWS = {
+    "tool_calls": """
+        SELECT call_id, tenant, conversation_id, turn_id, message_id, step, position, tool, arguments, digest, state,
+               result_kind, result, proposed_at, answered_at
+        FROM agent.tool_calls
+    """,
+    "turns": """
+        SELECT turn_id, tenant, conversation_id, state, step, started_at, ended_at, reason, final_answer
+        FROM agent.turns
+    """,
+}

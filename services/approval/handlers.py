@@ -1,0 +1,93 @@
+"""What approval does with each message: load, ask the rules, save, and hand over what follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.approval import closing, notices, rules, store
+from services.approval.claims import read_claims
+from services.approval.rules import Answer, Approval, Decision, Withdrawal
+from services.approval.states import Event
+from shared.errors import Poison
+from shared.ids import new_id
+from shared.messages import ApprovalRequested, CallsWithdrawn, DecideApproval, DecisionAnswered, DecisionClaims
+from shared.signing import Signer, Verifier
+from shared.work import Work
+
+
+@dataclass(frozen=True)
+class Deps:
+    """What decisions need: approval's own key for permits, everybody's public keys for signatures."""
+
+    signer: Signer
+    verifier: Verifier
+
+
+async def open_approval(requested: ApprovalRequested, work: Work) -> None:
+    """Let a call that policy holds wait for people, unless something was heard of it before."""
+    rules.check_request(requested)
+    opening = rules.opening(new_id(), requested, work.now, work.cause.correlation_id, work.cause.traceparent)
+    approval = await store.open_approval(work.connection, opening)
+    if approval is None:
+        await _answer_known(opening, work)
+        return
+    closing.record(work, approval, "opened", actor="policy", before=None)
+    work.emit(notices.opened(approval))
+
+
+async def _answer_known(opening: Approval, work: Work) -> None:
+    """Close at once what was withdrawn before it was held; a call that was held before keeps its approval."""
+    withdrawal = await store.load_withdrawal(work.connection, opening.call)
+    if withdrawal is None:
+        return
+    closed = rules.withdrawn(opening, withdrawal, opening.created_at)
+    if await store.add_closed(work.connection, closed):
+        closing.record(work, opening, "opened", actor="policy", before=None)
+        closing.close(work, closed, Event.WITHDRAW, actor="agent")
+
+
+async def decide_approval(message: DecideApproval, work: Work, deps: Deps) -> None:
+    """Count what a person decided, or say why not. The same decision id again gets the same answer."""
+    claims = read_claims(message, deps.verifier)
+    approval = await store.lock_approval(work.connection, claims.tenant, claims.approval_id)
+    now, earlier = await store.read_clock(work.connection, claims)
+    if earlier is not None:
+        work.emit(_again(message, claims, earlier))
+        return
+    answer = rules.decide(approval, claims, now)
+    after = rules.after(approval, answer, claims, now)
+    decision = Decision(claims, message.decision, notices.answered(message, after, answer), now)
+    await store.keep_decision(work.connection, decision, closed=after if answer.event else None)
+    work.emit(decision.answered)
+    _follow(work, after, answer, claims, deps.signer)
+
+
+def _again(message: DecideApproval, claims: DecisionClaims, earlier: store.Earlier) -> DecisionAnswered:
+    if not earlier.is_from(claims):
+        raise Poison(f"decision id {claims.decision_id} was used for another decision before")
+    return DecisionAnswered.model_validate(earlier.answer | {"answer_to": message.answer_to})
+
+
+def _follow(work: Work, after: Approval | None, answer: Answer, claims: DecisionClaims, signer: Signer) -> None:
+    """Record what the decision did, and close what it closed: the deciding vote or the deadline it came after."""
+    if after is None:
+        return
+    counted = answer.outcome == "accepted"
+    if answer.event is not None:
+        closing.close(work, after, answer.event, actor=claims.person if counted else "clock", signer=signer)
+    if not counted:
+        closing.record(work, after, claims.verb, actor=claims.person, before=after.state, outcome=answer.outcome)
+
+
+async def withdraw_calls(message: CallsWithdrawn, work: Work) -> None:
+    """Close what the conversation no longer wants and still waits; remember what is not held yet."""
+    withdrawal = Withdrawal(message.kind, message.reason)
+    unheard = await store.add_tombstones(work.connection, message.tenant, message.call_ids, withdrawal)
+    heard = [call_id for call_id in message.call_ids if call_id not in unheard]
+    approvals = await store.lock_calls(work.connection, message.tenant, heard)
+    waiting, late = rules.part(approvals, Event.WITHDRAW)
+    ends = await store.save_withdrawn(work.connection, waiting, withdrawal)
+    for approval, closed_at in zip(waiting, ends, strict=True):
+        closing.close(work, rules.withdrawn(approval, withdrawal, closed_at), Event.WITHDRAW, actor="agent")
+    for approval in late:
+        closing.record(work, approval, Event.WITHDRAW, actor="agent", before=approval.state, outcome="late")

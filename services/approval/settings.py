@@ -1,0 +1,18 @@
+"""Settings of approval."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from shared.settings import Settings
+
+
+class ApprovalSettings(Settings):
+    """Where things are, and how often to look at the clock."""
+
+    approval_expire_every_seconds: float = Field(
+        default=1.0, gt=0, description="Pause between two looks for overdue approvals."
+    )
+    approval_expire_batch: int = Field(
+        default=200, ge=1, le=5_000, description="Approvals that one round closes; the next follows at once if full."
+    )

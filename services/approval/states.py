@@ -1,0 +1,47 @@
+"""States of one approval. Every change of state is a row of the table below.
+
+Whatever comes after the end has no effect and still stands in the history: a second click, a withdrawal that crossed a
+decision, a timer that was late. So an approval that is over can never be decided again.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from shared.transitions import Machine
+
+
+class State(StrEnum):
+    """Where an approval can be, and who moves it on."""
+
+    PENDING = "pending"  # a person decides, the expiry duty closes it when it is overdue, or the agent withdraws it
+    APPROVED = "approved"  # final: a permit was emitted in the same transaction
+    DENIED = "denied"  # final: a person said no
+    EXPIRED = "expired"  # final: nobody decided in time
+    WITHDRAWN = "withdrawn"  # final: the conversation did not want the call any more
+
+
+class Event(StrEnum):
+    """What can happen to an approval."""
+
+    APPROVE = "approve"
+    DENY = "deny"
+    TIME_OUT = "time_out"
+    WITHDRAW = "withdraw"
+
+
+FINAL = frozenset({State.APPROVED, State.DENIED, State.EXPIRED, State.WITHDRAWN})
+
+MACHINE = Machine(
+    name="approval",
+    initial=State.PENDING,
+    transitions={
+        (State.PENDING, Event.APPROVE): State.APPROVED,
+        (State.PENDING, Event.DENY): State.DENIED,
+        (State.PENDING, Event.TIME_OUT): State.EXPIRED,
+        (State.PENDING, Event.WITHDRAW): State.WITHDRAWN,
+    },
+    final=FINAL,
+    # Two people click at once, the timer and a person meet, a withdrawal crosses a decision: the first one counts.
+    races=frozenset((state, event) for state in FINAL for event in Event),
+)

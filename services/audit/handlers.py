@@ -1,0 +1,59 @@
+"""What audit does with each delivery."""
+
+from __future__ import annotations
+
+from services.audit import rules, store
+from services.audit.states import MACHINE, Event, State
+from services.audit.tables import DeadLetterRow
+from shared.bus import Delivery
+from shared.errors import Poison, Refused
+from shared.messages import ResolveDeadLetter
+from shared.topology import Destination
+from shared.transitions import ExpectedRace
+from shared.work import Change, UnitOfWork, Work
+
+
+async def bury(delivery: Delivery, units: UnitOfWork) -> None:
+    """Keep what came to the dead-letter queue, readable or not; raising gives it back to the queue."""
+    letter = rules.letter_from(delivery)
+    async with units.begin() as work:
+        if await store.add_letter(work.connection, letter):
+            work.record(_change(letter.tenant, letter.dead_letter_id, "buried", None, State.OPEN, letter.service))
+            return
+        known = await store.load_letter(work.connection, letter.dead_letter_id)
+        if known is not None and known.state == State.REPLAYED:
+            to = MACHINE.next_state(State.REPLAYED, Event.BURIED_AGAIN)
+            await store.move_letter(work, known, to, reason=letter.reason)
+            work.record(
+                _change(letter.tenant, known.dead_letter_id, Event.BURIED_AGAIN, known.state, to, letter.service)
+            )
+
+
+async def resolve(message: ResolveDeadLetter, work: Work) -> None:
+    """Send a dead letter back to its queue, or give it up."""
+    letter = await store.load_letter(work.connection, message.dead_letter_id)
+    if letter is None or letter.tenant != message.tenant:
+        raise Refused("no such dead letter", status=404, kind="not-found")
+    event = Event(message.action)
+    try:
+        to = MACHINE.next_state(State(letter.state), event)
+    except ExpectedRace:
+        work.record(_change(letter.tenant, letter.dead_letter_id, event, letter.state, State(letter.state), message.by))
+        return
+    if event is Event.REPLAY:
+        _send_back(work, letter)
+    await store.move_letter(work, letter, to, by=message.by)
+    work.record(_change(letter.tenant, letter.dead_letter_id, event, letter.state, to, message.by))
+
+
+def _send_back(work: Work, letter: DeadLetterRow) -> None:
+    try:
+        events = rules.events_of(letter.body)
+    except ValueError as error:
+        raise Poison(f"dead letter {letter.dead_letter_id} cannot be replayed: {error}") from error
+    for event in events:
+        work.send_again(Destination("", letter.queue), event)
+
+
+def _change(tenant: str, subject: str, event: str, before: str | None, after: State, actor: str) -> Change:
+    return Change(tenant, MACHINE.name, subject, event, before, after, actor)

@@ -1,0 +1,11 @@
+"""What others may read of audit."""
+
+from __future__ import annotations
+
+VIEWS = {
+    "dead_letters": """
+        SELECT dead_letter_id, tenant, queue, service, reason, message_id, message_type, body, state,
+               received_at, resolved_at, resolved_by
+        FROM audit.dead_letters
+    """,
+}

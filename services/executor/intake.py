@@ -1,0 +1,72 @@
+"""The door to the slots of one executor process: whoever wants to claim a call enters when a slot is kept for it.
+
+One door for all queues and the sweeper, so that two of them never claim for the same free slot. What does not get in
+for a while goes back to the tail of its queue as a new message: held for long, the broker would close the channel,
+and given back by nack it would count towards the delivery limit of a message that did nothing wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from shared.bus import Bus, Delivery, OnDelivery
+from shared.errors import PlacetError
+from shared.slots import Slots
+
+log = structlog.get_logger(__name__)
+
+
+class NoSlot(PlacetError):
+    """All slots stayed busy for as long as it is worth waiting."""
+
+
+class Intake:
+    """Lets as many claims in as there are free slots, one at a time and in the order of their coming."""
+
+    def __init__(self, slots: Slots, *, patience_seconds: float) -> None:
+        self._slots = slots
+        self._patience_seconds = patience_seconds
+        self._door = asyncio.Lock()
+        #: Claims behind the door, each of them with a free slot of its own.
+        self._inside = 0
+        self._left = asyncio.Event()
+
+    @asynccontextmanager
+    async def entered(self) -> AsyncIterator[None]:
+        """Keep a free slot while the block claims and spawns; raise NoSlot where none came free in time."""
+        try:
+            async with asyncio.timeout(self._patience_seconds), self._door:
+                await self._wait_free()
+                self._inside += 1
+        except TimeoutError as error:
+            raise NoSlot(f"no slot within {self._patience_seconds:g} seconds") from error
+        try:
+            yield
+        finally:
+            self._inside -= 1
+            self._left.set()
+
+    async def _wait_free(self) -> None:
+        await self._slots.wait_free()
+        while self._slots.busy + self._inside >= self._slots.size:
+            self._left.clear()
+            await self._left.wait()
+            await self._slots.wait_free()
+
+    def guard(self, consumer: OnDelivery, bus: Bus) -> OnDelivery:
+        """Return `consumer` behind the door."""
+
+        async def on_delivery(delivery: Delivery) -> None:
+            try:
+                async with self.entered():
+                    await consumer(delivery)
+            except NoSlot as error:
+                log.info("delivery.passed_on", queue=delivery.queue, reason=str(error))
+                # The same attempt again: waiting for a slot is no failure of the event.
+                await bus.retry(delivery, delivery.body, attempt=max(1, delivery.attempt))
+
+        return on_delivery

@@ -1,0 +1,25 @@
+"""What operators see of an executor. Labels are names out of the catalogue, never anything that a call carried."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from shared.messages import ToolCallFinished, ToolCallRefused
+
+EXECUTIONS = Counter("placet_executor_executions_total", "Calls answered, by tool and result kind.", ["tool", "kind"])
+TOOL_SECONDS = Histogram(
+    "placet_executor_tool_seconds",
+    "How long a tool took to answer or to be given up.",
+    ["tool"],
+    buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800),
+)
+SLOTS = Gauge("placet_executor_slots", "Calls that this executor runs at the same time at most.")
+SLOTS_BUSY = Gauge("placet_executor_slots_busy", "Calls that run now, tools that outlived their time included.")
+
+#: Label of a call whose tool this executor does not know.
+UNKNOWN_TOOL = "(not here)"
+
+
+async def count_answer(answer: ToolCallFinished | ToolCallRefused, *, known: bool = True) -> None:
+    """Count a call's one answer; to be handed to `Work.act`, so that only what was committed counts."""
+    EXECUTIONS.labels(answer.tool if known else UNKNOWN_TOOL, answer.kind).inc()

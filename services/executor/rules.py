@@ -1,0 +1,144 @@
+"""What may run, how an attempt counts, and which words the model reads about it.
+
+Pure: the database's clock and the catalogue come in as arguments. The texts are kept together here because each of
+them must say plainly whether anything ran: the model, and then a person, acts on that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from services.executor.states import MACHINE, Event, State
+from shared.canonical import NotStrictJson, parse_arguments
+from shared.catalog import ToolSpec, validate_arguments
+from shared.messages import ToolCall, ToolCallFinished, ToolCallRefused
+from shared.permit import Permit
+
+NOTHING_RAN: Final = "Nothing was run: "
+MAY_HAVE_RUN: Final = "It may have taken effect: do not repeat it before a person has checked."
+BROKEN_TEXT: Final = "The tool failed because of an internal error. Its operators can see the details."
+LOST_TEXT: Final = f"The worker that ran the tool was lost before it could tell the result. {MAY_HAVE_RUN}"
+TAMPERED_TEXT: Final = (
+    f"An attempt to run the tool was lost, and its stored call no longer fits its permit. {MAY_HAVE_RUN}"
+)
+#: Problems of the arguments named in one refusal.
+PROBLEMS_MAX: Final = 5
+
+_FINISHED_KINDS: dict[State, Literal["succeeded", "failed", "unknown"]] = {
+    State.SUCCEEDED: "succeeded",
+    State.FAILED: "failed",
+    State.UNKNOWN: "unknown",
+}
+_REFUSED_KINDS: dict[State, Literal["refused", "expired"]] = {
+    State.REFUSED: "refused",
+    State.EXPIRED: "expired",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Whether a permitted call may begin here."""
+
+    #: CLAIMED, REFUSED or EXPIRED.
+    event: Event
+    #: For the model; empty where the call may begin.
+    reason: str = ""
+
+    @property
+    def state(self) -> State:
+        """The first stored state of the execution."""
+        return MACHINE.next_state(State.NEW, self.event)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one attempt came to."""
+
+    #: SUCCEEDED, FAILED, or GAVE_UP where the tool may have run and nobody knows.
+    event: Event
+    #: What the tool answered; a JSON value.
+    data: Any = None
+    #: For the model; empty on success.
+    error: str = ""
+    #: Blocks for the frontend, JSON objects.
+    ui_blocks: Sequence[dict[str, Any]] = ()
+    #: Stable word of a failure, for programs.
+    code: str = ""
+
+
+def admit(call: ToolCall, permit: Permit, spec: ToolSpec | None, *, now: datetime) -> Admission:
+    """Tell whether `call` may begin at `now`; `spec` is this executor's own entry for its tool, None without one."""
+    if problem := misfit(call, spec):
+        return Admission(Event.REFUSED, f"{NOTHING_RAN}{problem}.")
+    if permit.expired(now):
+        return Admission(Event.EXPIRED, f"{NOTHING_RAN}the permission had expired before a worker was free.")
+    return Admission(Event.CLAIMED)
+
+
+def misfit(call: ToolCall, spec: ToolSpec | None) -> str:
+    """Return why `call` is none that this executor can run, half a sentence; empty where it can."""
+    if spec is None:
+        return f"no worker of this pool has a tool called {call.tool!r}"
+    if call.schema_digest != spec.schema_digest:
+        return f"the tool {call.tool!r} has changed since the call was permitted"
+    try:
+        problems = validate_arguments(spec, parse_arguments(call.arguments))
+    except NotStrictJson as error:
+        return f"the arguments are no strict JSON object ({error})"
+    named = "; ".join(f"{problem.pointer or '/'}: {problem.detail}" for problem in problems[:PROBLEMS_MAX])
+    return named and f"the arguments do not fit the tool ({named})"
+
+
+def overdue(seconds: float) -> Outcome:
+    """Return the outcome of a tool that said nothing within its time."""
+    return Outcome(Event.GAVE_UP, error=f"The tool did not answer within {seconds:g} seconds. {MAY_HAVE_RUN}")
+
+
+def in_doubt(text: str, data: Any = None) -> Outcome:
+    """Return the outcome of a tool that says itself that it does not know."""
+    return Outcome(Event.GAVE_UP, data, f"{text} {MAY_HAVE_RUN}".lstrip())
+
+
+def what_follows(outcome: Outcome, *, idempotent: bool, fence: int, attempts_max: int) -> Event:
+    """Return what an outcome does to the execution: doubt about what is safe to repeat is overcome by repeating."""
+    doubtful = outcome.event is Event.GAVE_UP
+    return Event.LET_GO if doubtful and idempotent and fence < attempts_max else outcome.event
+
+
+def kind_of(outcome: Outcome) -> Literal["succeeded", "failed", "unknown"]:
+    """Return the kind of answer that an outcome becomes when it ends the call."""
+    return _FINISHED_KINDS[MACHINE.next_state(State.RUNNING, outcome.event)]
+
+
+def refused(call: ToolCall, admission: Admission) -> ToolCallRefused:
+    """Return the one answer to a call that never began."""
+    return ToolCallRefused(
+        tenant=call.tenant,
+        call_id=call.call_id,
+        conversation_id=call.conversation_id,
+        tool=call.tool,
+        kind=_REFUSED_KINDS[admission.state],
+        reason=admission.reason,
+    )
+
+
+def finished(
+    call: ToolCall, outcome: Outcome, *, fence: int, started_at: datetime, finished_at: datetime
+) -> ToolCallFinished:
+    """Return the one answer to a call that began."""
+    return ToolCallFinished(
+        tenant=call.tenant,
+        call_id=call.call_id,
+        conversation_id=call.conversation_id,
+        tool=call.tool,
+        kind=kind_of(outcome),
+        data=outcome.data,
+        error=outcome.error,
+        ui_blocks=list(outcome.ui_blocks),
+        attempt=fence,
+        started_at=started_at,
+        finished_at=finished_at,
+    )

@@ -1,0 +1,86 @@
+"""Settings of the executor, `PLACET_EXECUTOR_…`.
+
+An executor is scaled by starting more of them, so what one of them takes at a time stays small by default.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Annotated, Any, Self
+
+from pydantic import Field, field_validator, model_validator
+from pydantic_settings import NoDecode
+
+from shared.settings import Settings
+
+#: As the only name it stands for every pool of the catalogue.
+EVERY_POOL = "*"
+
+PoolName = Annotated[str, Field(pattern=r"^(\*|[a-z][a-z0-9-]{0,31})$")]
+
+
+def _own_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+class ExecutorSettings(Settings):
+    """How much one executor does at a time, and how long it may be silent."""
+
+    executor_pools: Annotated[tuple[PoolName, ...], NoDecode] = Field(
+        default=("default",),
+        description="Pools served, with commas between them; `*` alone serves every pool of the catalogue.",
+    )
+    executor_slots: int = Field(default=16, ge=1, le=1_000, description="Calls that run at the same time.")
+    executor_lease_seconds: float = Field(
+        default=30.0, ge=1, le=3_600, description="How long a worker may be silent before its calls count as lost."
+    )
+    executor_sweep_seconds: float = Field(default=2.0, gt=0, description="Pause between two looks for lost calls.")
+    executor_attempts_max: int = Field(
+        default=3, ge=1, le=100, description="Attempts of one call whose tool is safe to repeat; others get one."
+    )
+    executor_patience_seconds: float = Field(
+        default=60.0,
+        gt=0,
+        le=600,
+        description="How long a delivery waits for a slot before it goes back to its queue, for others to take.",
+    )
+    executor_prefetch: int = Field(
+        default=1,
+        ge=1,
+        le=1_000,
+        description="Permits that RabbitMQ hands over at a time, for each pool. More are claimed together, which suits "
+        "pools of fast tools; of slow ones they would wait at a busy worker while another is idle.",
+    )
+    executor_worker: str = Field(
+        default_factory=_own_name,
+        min_length=1,
+        max_length=200,
+        description="Name of this worker in histories; host and process id where nothing is set.",
+    )
+
+    executor_packs: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Settings of tool packs by pack name, as JSON; they go before the pack's own variables.",
+    )
+
+    @field_validator("executor_pools", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """Take `a,b` for two names; an empty text names none and is refused with the empty tuple."""
+        return tuple(name.strip() for name in value.split(",")) if isinstance(value, str) else value
+
+    @field_validator("executor_pools")
+    @classmethod
+    def _check_pools(cls, pools: tuple[str, ...]) -> tuple[str, ...]:
+        if not pools or len(set(pools)) < len(pools):
+            raise ValueError("name at least one pool, and each only once")
+        if EVERY_POOL in pools and len(pools) > 1:
+            raise ValueError(f"{EVERY_POOL} already means every pool")
+        return pools
+
+    @model_validator(mode="after")
+    def _check_sweep(self) -> Self:
+        if self.executor_sweep_seconds > self.executor_lease_seconds / 4:
+            raise ValueError("the sweep must come at least four times per lease")
+        return self

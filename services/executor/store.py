@@ -1,0 +1,329 @@
+"""All SQL of the executor. Every change of a state writes its history row here, in the same transaction.
+
+Times are the database's `clock_timestamp()`, never a worker's: leases and permits of machines whose clocks differ
+would otherwise end at different moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+import structlog
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from services.executor.rules import Admission, Outcome
+from services.executor.states import MACHINE, Event, State
+from services.executor.tables import ExecutionRow
+from shared.database import table_of
+from shared.messages import ToolCall
+from shared.permit import Permit
+from shared.transitions import ExpectedRace
+from shared.work import Cause, Change, Work
+
+log = structlog.get_logger(__name__)
+
+_CLOCK = sa.func.clock_timestamp()
+_EXECUTIONS = table_of(ExecutionRow)
+_COLUMNS = _EXECUTIONS.c
+# Written into the statement, so that a prepared one can use the partial index.
+_RUNNING = _COLUMNS.state == sa.literal_column(f"'{State.RUNNING}'")
+_TEXTS = pg.ARRAY(pg.TEXT)
+#: The end of a lease of `:lease` that begins now.
+_LEASE_UNTIL = _CLOCK + sa.bindparam("lease", type_=sa.Interval)
+#: One attempt, as long as it is the newest and runs.
+_OURS = (_COLUMNS.call_id == sa.bindparam("ours"), _COLUMNS.fence == sa.bindparam("our_fence"), _RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt to run a call, claimed and not settled."""
+
+    call: ToolCall
+    #: The signed permit, JWS compact form.
+    permit: str
+    pool: str
+    #: Number of this attempt, from 1.
+    fence: int
+    #: When the first attempt began.
+    begun_at: datetime
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds leases, and for how long without a word."""
+
+    worker: str
+    lease_seconds: float
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a lease lasts that begins now."""
+        return timedelta(seconds=self.lease_seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Which lost attempts one executor looks after, and which of them it can repeat."""
+
+    pools: Sequence[str]
+    #: Schema digests of the tools that it has and that are safe to repeat.
+    repeatable: Collection[str]
+    attempts_max: int
+
+
+def _lost() -> sa.ColumnElement[bool]:
+    pools = sa.any_(sa.bindparam("pools", type_=_TEXTS))
+    return sa.and_(_RUNNING, _COLUMNS.pool == pools, _COLUMNS.lease_until <= sa.func.now())
+
+
+def _may_repeat() -> sa.ColumnElement[bool]:
+    """Say when another attempt may begin: never after the permit's end, whatever the tool can stand."""
+    return sa.and_(
+        _COLUMNS.idempotent,
+        _COLUMNS.fence < sa.bindparam("attempts_max"),
+        _COLUMNS.permit_expires_at > _CLOCK,
+        _COLUMNS.schema_digest == sa.any_(sa.bindparam("repeatable", type_=_TEXTS)),
+    )
+
+
+def _due(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    # A CTE that locks is run once; a plain subquery may be run again per row and then pass its limit.
+    due = (
+        sa.select(_COLUMNS.call_id)
+        .where(_lost(), condition)
+        .order_by(_COLUMNS.lease_until)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+        .with_for_update(skip_locked=True)
+        .cte("due")
+    )
+    return _COLUMNS.call_id.in_(sa.select(due.c.call_id))
+
+
+def _settle_statement() -> sa.Executable:
+    """End those of the given attempts that are still the newest of their calls; return which, and when."""
+    columns = {"call_ids": pg.TEXT, "fences": pg.INTEGER, "states": pg.TEXT, "errors": pg.TEXT}
+    given = (
+        sa.func.unnest(*(sa.bindparam(name, type_=pg.ARRAY(kind)) for name, kind in columns.items()))
+        .table_valued("call_id", "fence", "state", "error")
+        .render_derived("ended")
+    )
+    return (
+        sa.update(_EXECUTIONS)
+        .where(_COLUMNS.call_id == given.c.call_id, _COLUMNS.fence == given.c.fence, _RUNNING)
+        .values(state=given.c.state, error=given.c.error, finished_at=_CLOCK, lease_until=None)
+        .returning(_COLUMNS.call_id, _COLUMNS.fence, _COLUMNS.finished_at)
+    )
+
+
+_RESERVED = tuple(column.name for column in _COLUMNS if column.name not in {"lease_until", "finished_at"})
+_RESERVE = (
+    pg.insert(_EXECUTIONS)
+    .values({name: sa.bindparam(name, type_=_COLUMNS[name].type) for name in _RESERVED} | {"lease_until": _LEASE_UNTIL})
+    .on_conflict_do_nothing()
+    .returning(_CLOCK)
+)
+_TURN_AWAY = (
+    sa.update(_EXECUTIONS)
+    .where(*_OURS)
+    .values(
+        state=sa.bindparam("new_state", type_=sa.Text),
+        error=sa.bindparam("new_error", type_=sa.Text),
+        finished_at=_CLOCK,
+        lease_until=None,
+        begun_at=None,
+        fence=0,
+    )
+)
+_SETTLE = _settle_statement()
+_LET_GO = sa.update(_EXECUTIONS).where(*_OURS).values(lease_until=_CLOCK)
+_RENEW = sa.update(_EXECUTIONS).where(*_OURS).values(lease_until=_LEASE_UNTIL)
+_NOW = sa.select(_COLUMNS.state, _COLUMNS.fence).where(_COLUMNS.call_id == sa.bindparam("ours"))
+_ANY_REPEATABLE = sa.select(sa.exists().where(_lost(), _may_repeat()))
+_RECLAIM = (
+    sa.update(_EXECUTIONS)
+    .where(_due(_may_repeat()))
+    .values(
+        state=MACHINE.next_state(State.RUNNING, Event.RECLAIMED),
+        fence=_COLUMNS.fence + 1,
+        worker=sa.bindparam("new_worker", type_=sa.Text),
+        lease_until=_LEASE_UNTIL,
+    )
+    .returning(_EXECUTIONS)
+)
+_GIVE_UP = (
+    sa.update(_EXECUTIONS)
+    .where(_due(sa.not_(_may_repeat())))
+    .values(
+        state=MACHINE.next_state(State.RUNNING, Event.GAVE_UP),
+        error=sa.bindparam("new_error", type_=sa.Text),
+        finished_at=_CLOCK,
+        lease_until=None,
+    )
+    .returning(_EXECUTIONS)
+)
+
+
+async def reserve(work: Work, attempt: Attempt, permit: Permit, holder: Holder, *, idempotent: bool) -> datetime | None:
+    """Take the call's row, as running; return the time once the row is ours, None where call or permit were seen.
+
+    The time is read after a possible wait for another transaction with the same call, so that no permit is honoured
+    that expired while waiting.
+    """
+    call = attempt.call
+    values = {
+        "call_id": call.call_id,
+        "tenant": call.tenant,
+        "conversation_id": call.conversation_id,
+        "tool": call.tool,
+        "schema_digest": call.schema_digest,
+        "pool": attempt.pool,
+        "idempotent": idempotent,
+        "state": State.RUNNING.value,
+        "fence": attempt.fence,
+        "worker": holder.worker,
+        "lease": holder.lease,
+        "permit_id": permit.jti,
+        "permit_issuer": permit.iss,
+        "permit_expires_at": datetime.fromtimestamp(permit.exp, UTC),
+        "permit": attempt.permit,
+        "call": call.model_dump_json(),
+        "cause": attempt.cause.as_json(),
+        "begun_at": attempt.begun_at,
+        "error": "",
+    }
+    ours_since: datetime | None = (await work.connection.execute(_RESERVE, values)).scalar_one_or_none()
+    return ours_since
+
+
+async def admit(work: Work, attempt: Attempt, permit: Permit, admission: Admission, *, worker: str) -> None:
+    """Give the reserved row the state it was admitted with."""
+    ids = {"permit_id": permit.jti, "issuer": permit.iss, "reference": permit.reference, "pool": attempt.pool}
+    if admission.event is not Event.CLAIMED:
+        values = {**_ours(attempt), "new_state": admission.state.value, "new_error": admission.reason}
+        await work.connection.execute(_TURN_AWAY, values)
+        ids["reason"] = admission.reason
+    _record(work, attempt, admission.event, (None, admission.state), worker, ids)
+
+
+async def settle(work: Work, ended: Sequence[tuple[Attempt, Outcome]], *, worker: str) -> list[datetime | None]:
+    """End executions as their outcomes say; return when each ended, None for an attempt that no longer counts."""
+    states = [MACHINE.next_state(State.RUNNING, outcome.event) for _, outcome in ended]
+    values = {
+        "call_ids": [attempt.call.call_id for attempt, _ in ended],
+        "fences": [attempt.fence for attempt, _ in ended],
+        "states": [state.value for state in states],
+        "errors": [outcome.error for _, outcome in ended],
+    }
+    rows = await work.connection.execute(_SETTLE, values)
+    moved: dict[tuple[str, int], datetime] = {(row.call_id, row.fence): row.finished_at for row in rows}
+    times: list[datetime | None] = []
+    for (attempt, outcome), state in zip(ended, states, strict=True):
+        work.cause = attempt.cause
+        times.append(moved.pop((attempt.call.call_id, attempt.fence), None))
+        if times[-1] is None:
+            await _keep_evidence(work, attempt, outcome, outcome.event, worker)
+        else:
+            detail = {"fence": attempt.fence, "code": outcome.code}
+            _record(work, attempt, outcome.event, (State.RUNNING, state), worker, detail)
+    return times
+
+
+async def let_go(work: Work, attempt: Attempt, outcome: Outcome, *, worker: str) -> None:
+    """End the lease now, so that the next attempt may begin."""
+    state = MACHINE.next_state(State.RUNNING, Event.LET_GO)
+    if not (await work.connection.execute(_LET_GO, _ours(attempt))).rowcount:
+        await _keep_evidence(work, attempt, outcome, Event.LET_GO, worker)
+        return
+    detail = {"fence": attempt.fence, "error": outcome.error}
+    _record(work, attempt, Event.LET_GO, (State.RUNNING, state), worker, detail)
+
+
+async def renew(connection: AsyncConnection, attempt: Attempt, holder: Holder) -> bool:
+    """Keep the lease; False where another attempt has taken over or the call is over."""
+    return bool((await connection.execute(_RENEW, {**_ours(attempt), "lease": holder.lease})).rowcount)
+
+
+async def any_repeatable(connection: AsyncConnection, sweep: Sweep) -> bool:
+    """Tell whether a lost attempt waits to be repeated."""
+    return bool((await connection.execute(_ANY_REPEATABLE, _swept(sweep))).scalar_one())
+
+
+async def reclaim(work: Work, sweep: Sweep, holder: Holder) -> Attempt | None:
+    """Begin the next attempt of one lost call that may be repeated; None where there is none."""
+    values = {**_swept(sweep), "most": 1, "new_worker": holder.worker, "lease": holder.lease}
+    row = (await work.connection.execute(_RECLAIM, values)).one_or_none()
+    if row is None:
+        return None
+    attempt = _attempt(row)
+    work.cause = attempt.cause
+    detail = {"fence": attempt.fence}
+    _record(work, attempt, Event.RECLAIMED, (State.RUNNING, State(row.state)), holder.worker, detail)
+    return attempt
+
+
+async def give_up(work: Work, sweep: Sweep, *, error: str, worker: str, limit: int) -> list[tuple[Attempt, datetime]]:
+    """End as unknown what is lost and may not be repeated; return the last attempts and when they ended."""
+    rows = (await work.connection.execute(_GIVE_UP, {**_swept(sweep), "most": limit, "new_error": error})).all()
+    lost = [(_attempt(row), row.finished_at) for row in rows]
+    for (attempt, _), row in zip(lost, rows, strict=True):
+        work.cause = attempt.cause
+        detail = {"fence": attempt.fence}
+        _record(work, attempt, Event.GAVE_UP, (State.RUNNING, State(row.state)), worker, detail)
+    return lost
+
+
+async def _keep_evidence(work: Work, attempt: Attempt, outcome: Outcome, event: Event, worker: str) -> None:
+    """Keep what a late attempt had to say; it changes nothing.
+
+    A state that is exactly what the attempt wanted was written by it: the answer to that commit had been lost.
+    """
+    row = (await work.connection.execute(_NOW, {"ours": attempt.call.call_id})).one()
+    state = State(row.state)
+    if row.fence == attempt.fence and state is MACHINE.next_state(State.RUNNING, event):
+        return
+    try:
+        MACHINE.next_state(state, event)
+    except ExpectedRace as race:
+        log.info("execution.late", call_id=attempt.call.call_id, reason=str(race))
+    detail = {"late": True, "fence": attempt.fence, "newest_fence": row.fence, "error": outcome.error}
+    _record(work, attempt, event, (state, state), worker, detail)
+
+
+def _record(
+    work: Work,
+    attempt: Attempt,
+    event: Event,
+    states: tuple[State | None, State],
+    worker: str,
+    detail: dict[str, Any],
+) -> None:
+    call = attempt.call
+    work.record(
+        Change(
+            call.tenant, MACHINE.name, call.call_id, event, *states, actor=worker, call_id=call.call_id, detail=detail
+        )
+    )
+
+
+def _attempt(row: sa.Row[Any]) -> Attempt:
+    # The row is known by its key, whatever somebody may have written into the stored call.
+    call = ToolCall.model_validate_json(row.call).model_copy(update={"call_id": row.call_id})
+    return Attempt(call, row.permit, row.pool, row.fence, row.begun_at, Cause(**row.cause))
+
+
+def _ours(attempt: Attempt) -> dict[str, Any]:
+    return {"ours": attempt.call.call_id, "our_fence": attempt.fence}
+
+
+def _swept(sweep: Sweep) -> dict[str, Any]:
+    return {
+        "pools": list(sweep.pools),
+        "repeatable": list(sweep.repeatable),
+        "attempts_max": sweep.attempts_max,
+    }

@@ -1,0 +1,127 @@
+"""Looks after calls whose worker went silent: repeats what is safe to repeat, gives up the rest, says so once.
+
+Only executors of the call's own pool look after it, because only they have its tool. Any number of them may look at
+the same time: a row belongs to whoever locks it first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from services.executor import rules, store
+from services.executor.intake import Intake, NoSlot
+from services.executor.metrics import count_answer
+from services.executor.rules import Outcome
+from services.executor.states import Event
+from services.executor.store import Attempt, Sweep
+from services.executor.worker import Worker
+from shared.consumer import SECURITY_ALERTS
+from shared.errors import SecurityAlert
+from shared.permit import verify_permit
+from shared.topology import executor_queue
+from shared.work import Work
+
+log = structlog.get_logger(__name__)
+
+#: Calls given up in one transaction.
+GIVE_UP_ROWS = 100
+
+
+@dataclass
+class Sight:
+    """Whether a lease that ran out says anything about its worker.
+
+    While the database is away nobody can renew a lease, and a process that was stopped for a while sees old leases
+    first. After such a gap every worker gets one lease's time to come back before it counts as lost.
+    """
+
+    lease_seconds: float
+    last_seconds: float | None = None
+    blind_until_seconds: float = 0.0
+
+    def clear(self, now_seconds: float) -> bool:
+        """Note that the database answers at `now_seconds` (any monotonic clock); tell whether leases count."""
+        if self.last_seconds is not None and now_seconds - self.last_seconds > self.lease_seconds / 3:
+            self.blind_until_seconds = now_seconds + self.lease_seconds
+        self.last_seconds = now_seconds
+        return now_seconds >= self.blind_until_seconds
+
+
+class Sweeper:
+    """Two duties of every executor process."""
+
+    def __init__(
+        self, worker: Worker, intake: Intake, sweep: Sweep, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._worker = worker
+        self._intake = intake
+        self._sweep = sweep
+        self._monotonic = monotonic
+        self._sight = Sight(worker.holder.lease_seconds)
+
+    async def give_up_lost(self) -> int:
+        """End as unknown what is lost and cannot be repeated; return how many."""
+        if not await self._sees():
+            return 0
+        async with self._worker.units.begin() as work:
+            lost = await store.give_up(
+                work, self._sweep, error=rules.LOST_TEXT, worker=self._worker.holder.worker, limit=GIVE_UP_ROWS
+            )
+            for attempt, ended in lost:
+                self._answer_lost(work, attempt, ended)
+        return len(lost)
+
+    def _answer_lost(self, work: Work, attempt: Attempt, ended: datetime) -> None:
+        log.warning("execution.unknown", call_id=attempt.call.call_id, tool=attempt.call.tool, fence=attempt.fence)
+        outcome = Outcome(Event.GAVE_UP, error=rules.LOST_TEXT)
+        answer = rules.finished(
+            attempt.call, outcome, fence=attempt.fence, started_at=attempt.begun_at, finished_at=ended
+        )
+        work.cause = attempt.cause
+        work.emit(answer)
+        work.act(lambda: count_answer(answer))
+
+    async def repeat_lost(self) -> int:
+        """Begin the next attempt of one lost call, waiting for a free slot like any other; return how many."""
+        if not await self._sees() or not await self._any_waits():
+            return 0
+        try:
+            async with self._intake.entered(), self._worker.units.begin() as work:
+                attempt = await store.reclaim(work, self._sweep, self._worker.holder)
+                if attempt is None:
+                    return 0
+                await self._begin_again(work, attempt)
+        except NoSlot:
+            return 0
+        return 1
+
+    async def _begin_again(self, work: Work, attempt: Attempt) -> None:
+        """Start the attempt if the stored call is still the one that was signed, else give it up."""
+        if doubt := self._doubt(attempt):
+            SECURITY_ALERTS.labels(executor_queue(attempt.pool).name).inc()
+            log.warning("security.alert", call_id=attempt.call.call_id, reason=doubt)
+            outcome = Outcome(Event.GAVE_UP, error=rules.TAMPERED_TEXT)
+            await self._worker.settling.settle_in(work, [(attempt, outcome)])
+        else:
+            work.act(lambda: self._worker.start(attempt))
+
+    def _doubt(self, attempt: Attempt) -> str:
+        """Return why the stored call is not the signed one, or not the one its row speaks of; empty where it is."""
+        try:
+            verify_permit(self._worker.verifier, attempt.permit, attempt.call, pool=attempt.pool)
+        except SecurityAlert as alert:
+            return str(alert)
+        known = attempt.call.schema_digest in self._sweep.repeatable
+        return "" if known else f"call {attempt.call.call_id} is not of the tool that its row names"
+
+    async def _sees(self) -> bool:
+        return await self._worker.units.database.ready() and self._sight.clear(self._monotonic())
+
+    async def _any_waits(self) -> bool:
+        async with self._worker.units.database.transaction() as connection:
+            return await store.any_repeatable(connection, self._sweep)

@@ -1,0 +1,161 @@
+"""The tools of one executor: found by name, checked against the catalogue, run under a context.
+
+Owns the way from a catalogue entry to a running function. All imports and checks happen at start, because an
+executor that finds out in the middle of an approved call that its function is missing has already claimed the
+permit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import structlog
+
+from services.executor.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
+from services.executor.tools.replies import checked_error, checked_reply, checked_unknown
+from services.executor.tools.signatures import Signature, SignatureError, read_signature
+from services.executor.tools.threads import call_in_thread
+
+log = structlog.get_logger(__name__)
+
+NEUTRAL_TEXT = "The tool failed because of an internal error. Its operators can see the details."
+"""What the model reads when a tool raised something it did not mean to say."""
+
+
+class ToolEntry(Protocol):
+    """The part of a catalogue entry (`shared.catalog.ToolSpec`) that the registry reads."""
+
+    @property
+    def name(self) -> str:
+        """The name the model calls."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """JSON Schema of the arguments, an object."""
+
+    @property
+    def function(self) -> str | None:
+        """`module:function`, or None when no executor runs the tool (`final_answer`)."""
+
+
+class ToolLoadError(Exception):
+    """The executor must not start: a catalogue entry has no fitting function. The text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTool:
+    """One tool, ready to run. `spec` is its catalogue entry, `module` where its function was found."""
+
+    spec: ToolEntry
+    module: str
+    function: Callable[..., Any]
+    signature: Signature
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolReply:
+        """Run the function once and return its reply of plain JSON values.
+
+        Raises only: ToolError (the call failed, `text` is for the model), ToolOutcomeUnknown, and the
+        cancellation of the caller. An exception the tool did not mean to raise is a failure too, also for a
+        tool that is not safe to repeat: the function itself said that it ended, so nothing is running any
+        more. A tool that cannot vouch for its effect raises ToolOutcomeUnknown. After a cancellation (the
+        executor's time-out) the outcome is unknown.
+        """
+        keywords = self.signature.keywords(arguments, context)
+        try:
+            returned = await self._call(keywords)
+        except asyncio.CancelledError as error:
+            if _is_cancelling():
+                raise
+            raise self._failure(error, context) from error
+        except (Exception, SystemExit) as error:
+            # A tool that calls sys.exit() must not take the executor along.
+            raise self._failure(error, context) from error
+        return self._reply(returned, context)
+
+    async def _call(self, keywords: dict[str, Any]) -> Any:
+        call = partial(self.function, **keywords)
+        if inspect.iscoroutinefunction(self.function):
+            return await call()
+        returned = await call_in_thread(call, name=self.spec.name)
+        # A decorator may hide an async function behind a plain one.
+        return await returned if inspect.isawaitable(returned) else returned
+
+    def _failure(self, error: BaseException, context: ToolContext) -> ToolError | ToolOutcomeUnknown:
+        meant = _meant(error)
+        if isinstance(meant, ToolOutcomeUnknown):
+            return checked_unknown(meant)
+        if isinstance(meant, ToolError):
+            return checked_error(meant)
+        self._log(context, error)
+        return ToolError(NEUTRAL_TEXT, code="tool_crashed")
+
+    def _reply(self, returned: Any, context: ToolContext) -> ToolReply:
+        try:
+            return checked_reply(returned)
+        except ToolError as error:
+            self._log(context, error)
+            raise
+
+    def _log(self, context: ToolContext, error: BaseException) -> None:
+        ids = {"tenant": context.tenant, "call_id": context.call_id, "fence": context.fence}
+        log.error("tool.failed", tool=self.spec.name, exc_info=error, **ids)
+
+
+def load_tools(specs: Iterable[ToolEntry]) -> dict[str, LoadedTool]:
+    """Import and check every tool that names a function, by tool name; ToolLoadError on the first that does not fit."""
+    tools: dict[str, LoadedTool] = {}
+    for spec in specs:
+        if spec.function is None:
+            continue
+        if spec.name in tools:
+            raise ToolLoadError(f"tool {spec.name!r} is listed twice")
+        tools[spec.name] = _load(spec, spec.function)
+    return tools
+
+
+def _load(spec: ToolEntry, path: str) -> LoadedTool:
+    module, colon, name = path.partition(":")
+    if not (module and colon and name.isidentifier()):
+        raise ToolLoadError(f"tool {spec.name!r}: function {path!r} is not written as module:function")
+    function = getattr(_import(spec, module), name, None)
+    if not callable(function) or inspect.isclass(function):
+        raise ToolLoadError(f"tool {spec.name!r}: module {module!r} has no function {name!r}")
+    try:
+        signature = read_signature(function, spec.parameters)
+    except SignatureError as error:
+        raise ToolLoadError(f"tool {spec.name!r}: function {path!r} {_one_line(error)}") from error
+    return LoadedTool(spec=spec, module=module, function=function, signature=signature)
+
+
+def _import(spec: ToolEntry, module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        text = f"tool {spec.name!r}: module {module!r} cannot be imported: {_one_line(error)}"
+        raise ToolLoadError(text) from error
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _meant(error: BaseException) -> BaseException:
+    """Return what the tool meant to say, also out of a task group; an unknown outcome outweighs an error."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    for kind in (ToolOutcomeUnknown, ToolError):
+        group = error.subgroup(kind)
+        if group is not None:
+            return _meant(group.exceptions[0])
+    return error
+
+
+def _is_cancelling() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

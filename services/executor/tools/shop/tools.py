@@ -1,0 +1,197 @@
+"""The five tools of the shop.
+
+Each is safe to repeat with the same idempotency key, so the catalogue may call them all idempotent. Each
+reads as one story: check the arguments, change the rows in one transaction, say what is true now.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import structlog
+
+from services.executor.tools.contract import ToolContext, ToolError, ToolReply
+from services.executor.tools.shop import rules
+from services.executor.tools.shop.payments import LinkRequest, ProviderLink
+from services.executor.tools.shop.resources import ShopResources, shop_of
+from services.executor.tools.shop.store import DatabaseError, carts, pay_links, products, visitors
+from services.executor.tools.shop.texts import Text, in_language
+from services.executor.tools.ui_blocks import (
+    CartBlock,
+    NoticeBlock,
+    NoticeLevel,
+    PaymentLinkBlock,
+    ProductCarousel,
+    UiBlock,
+)
+
+log = structlog.get_logger(__name__)
+
+HITS_MAX = 8
+"""Most products one search shows."""
+_MARGIN_SECONDS = 1.0
+"""Kept of a call's deadline for storing what the provider answered."""
+
+
+async def search_products(
+    context: ToolContext,
+    *,
+    text: str | None = None,
+    category: str | None = None,
+    max_price: Decimal | None = None,
+    on_sale: bool = False,
+    in_stock_only: bool = False,
+) -> ToolReply:
+    """Find at most 8 products: every word of `text` in any order; flags narrow, false leaves all in.
+
+    `{"count", "products": [{"id", "name", "price", "currency", "in_stock", "on_sale", "variants"}]}`
+    """
+    shop = shop_of(context)
+    await shop.ensure_stocked(context.tenant)
+    wanted = products.ProductFilter(
+        terms=rules.search_terms(text or ""),
+        category_terms=rules.search_terms(category or ""),
+        max_price=max_price,
+        on_sale_only=on_sale,
+        in_stock_only=in_stock_only,
+        limit=HITS_MAX,
+    )
+    async with shop.database.transaction() as connection:
+        found = await products.find_products(connection, context.tenant, wanted)
+    data = [card.model_dump(mode="json", exclude={"list_price"}) for card in found]
+    block: UiBlock = ProductCarousel(products=found) if found else _notice(context, "info", Text.NOTHING_FOUND)
+    return ToolReply(data={"count": len(data), "products": data}, ui_blocks=[block])
+
+
+async def add_to_cart(
+    context: ToolContext, *, product_id: str, variant_id: str | None = None, quantity: int = 1
+) -> ToolReply:
+    """Add pieces of a product to the conversation's cart; `{"cart": {"items", "total", "currency"}}`.
+
+    ToolError: unknown_product, variant_required, unknown_variant, sold_out, not_enough_stock, other_currency.
+    """
+    shop = shop_of(context)
+    await shop.ensure_stocked(context.tenant)
+    rules.checked_quantity(quantity)
+    async with shop.database.transaction() as connection:
+        product = await products.load_product(connection, context.tenant, product_id)
+        if product is None:
+            raise ToolError(f"There is no product {product_id!r}; search for it first.", code="unknown_product")
+        currency = await carts.lock_cart(connection, context, product.currency)
+        if currency != product.currency:
+            raise ToolError(f"This cart is in {currency}, the product in {product.currency}.", code="other_currency")
+        addition = carts.Addition(product_id=product_id, variant_id=variant_id, quantity=quantity)
+        earlier = await carts.load_addition(connection, context)
+        if earlier is None:
+            held = await carts.load_quantity(connection, context, addition)
+            rules.check_enough(product, variant_id, wanted=held + quantity)
+            await carts.add(connection, context, addition, product.price)
+        elif earlier != addition:
+            raise ToolError("This call has already put something else into the cart.", code="idempotency_conflict")
+        cart = await carts.load_cart(connection, context)
+    return ToolReply(data={"cart": _cart_data(cart)}, ui_blocks=[cart])
+
+
+def _cart_data(cart: CartBlock) -> dict[str, Any]:
+    return cart.model_dump(mode="json", exclude={"type": True, "items": {"__all__": {"variant_label"}}})
+
+
+async def create_pay_link(
+    context: ToolContext, *, amount: Decimal, currency: str, note: str | None = None
+) -> ToolReply:
+    """Create a payment link; `{"link_id", "url", "amount", "currency"}`.
+
+    The wish is stored before the provider is asked and the link before it is given out: whatever breaks in
+    between, nobody holds a link the shop does not know, and the same key finds the same link again.
+    """
+    shop = shop_of(context)
+    order = pay_links.PayLinkOrder(
+        amount=rules.checked_amount(amount), currency=rules.checked_currency(currency), note=rules.clean(note)
+    )
+    async with shop.database.transaction() as connection:
+        stored = await pay_links.add_pay_link(connection, context, order)
+    if (stored.amount, stored.currency, stored.note) != (order.amount, order.currency, order.note):
+        raise ToolError("This call has already asked for another payment link.", code="idempotency_conflict")
+    link_id, url = stored.link_id, stored.url
+    if link_id is None or url is None:
+        link = await _ask_provider(shop, context, order)
+        link_id, url = link.id, str(link.url)
+        await _record(shop, context, link_id, url)
+    block = PaymentLinkBlock(link_id=link_id, url=url, amount=order.amount, currency=order.currency, note=order.note)
+    return ToolReply(data=block.model_dump(mode="json", exclude={"type", "note"}), ui_blocks=[block])
+
+
+async def _ask_provider(shop: ShopResources, context: ToolContext, order: pay_links.PayLinkOrder) -> ProviderLink:
+    request = LinkRequest(
+        amount=order.amount,
+        currency=order.currency,
+        account=context.tenant,
+        reference=context.call_id,
+        note=order.note,
+    )
+    left = context.seconds_left(datetime.now(UTC)) - _MARGIN_SECONDS
+    if left <= 0:
+        raise ToolError("There was no time left to ask the payment provider; no link was created.", code="too_late")
+    timeout = min(shop.settings.payment_timeout_seconds, left)
+    return await shop.payments.create_link(request, key=context.idempotency_key, timeout_seconds=timeout)
+
+
+async def _record(shop: ShopResources, context: ToolContext, link_id: str, url: str) -> None:
+    """Store the link, or raise so that it is not given out."""
+    try:
+        async with shop.database.transaction() as connection:
+            recorded = await pay_links.record_pay_link(connection, context, link_id=link_id, url=url)
+    except DatabaseError as error:
+        # Only the kind of error: PostgreSQL repeats the whole row in its text, and a link is as good as a key.
+        log.error("pay_link.not_recorded", error=type(error).__name__, link_id=link_id, **_ids(context))  # noqa: TRY400
+        raise _not_recorded() from error
+    if not recorded:
+        log.error("pay_link.other_recorded", link_id=link_id, **_ids(context))
+        raise _not_recorded()
+
+
+def _ids(context: ToolContext) -> dict[str, str]:
+    return {"tenant": context.tenant, "call_id": context.call_id}
+
+
+def _not_recorded() -> ToolError:
+    return ToolError("The payment link could not be recorded, so it is not given out.", code="not_recorded")
+
+
+async def collect_lead(
+    context: ToolContext,
+    *,
+    name: str | None = None,
+    email: str | None = None,
+    phone: str | None = None,
+    note: str | None = None,
+) -> ToolReply:
+    """Merge what a visitor says about themselves into their one lead; `{"lead_id", "known": [field, …]}`.
+
+    ToolError: nothing_given, invalid_email, invalid_phone. The values are not repeated to the model.
+    """
+    said = rules.checked_contact(rules.Contact(name=name, email=email, phone=phone, note=note))
+    async with shop_of(context).database.transaction() as connection:
+        lead_id, lead = await visitors.merge_lead(connection, context, said)
+    data = {"lead_id": str(lead_id), "known": lead.known()}
+    return ToolReply(data=data, ui_blocks=[_notice(context, "success", Text.CONTACT_SAVED)])
+
+
+async def escalate_to_human(context: ToolContext, *, reason: str) -> ToolReply:
+    """Ask for a person; `{"escalation_id", "state"}`. A conversation has at most one open escalation."""
+    told = rules.clean(reason)
+    if told is None:
+        raise ToolError("Say in a sentence why a person is needed.", code="nothing_given")
+    async with shop_of(context).database.transaction() as connection:
+        found = await visitors.open_escalation(connection, context, told)
+    if found is None:
+        raise ToolError("An operator has just closed the escalation; ask again if needed.", code="try_again")
+    escalation_id, state = found
+    data = {"escalation_id": str(escalation_id), "state": state}
+    return ToolReply(data=data, ui_blocks=[_notice(context, "success", Text.PERSON_CALLED)])
+
+
+def _notice(context: ToolContext, level: NoticeLevel, text: Text) -> NoticeBlock:
+    return NoticeBlock(level=level, text=in_language(text, context.language))

@@ -1,0 +1,180 @@
+"""Runs a claimed call: the tool under a renewed lease, then the outcome, and at most one attempt per slot.
+
+A tool that does not end when its time is over keeps its slot until it really ends, because a thread cannot be
+stopped: a hung tool then costs a slot, and never threads without end. What it says late is kept as evidence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+import structlog
+
+from services.executor import rules, store
+from services.executor.metrics import TOOL_SECONDS
+from services.executor.rules import Outcome
+from services.executor.settling import Settling
+from services.executor.states import Event
+from services.executor.store import Attempt, Holder
+from services.executor.tools import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
+from shared.canonical import parse_arguments
+from shared.catalog import ToolSpec
+from shared.database import is_outage
+from shared.ids import derived_id
+from shared.signing import Verifier
+from shared.slots import Slots, under_lease
+from shared.work import UnitOfWork
+
+log = structlog.get_logger(__name__)
+
+#: How long a cancelled tool may take to clean up and to say how it ended, in seconds.
+CANCEL_SECONDS = 2.0
+#: Longest pause between two tries to write an outcome while the database is away, in seconds.
+SETTLE_PAUSE_MAX_SECONDS = 2.0
+
+
+class Tool(Protocol):
+    """What the worker needs of a loaded tool."""
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """The tool's own function; one that is not async runs in a thread."""
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolReply:
+        """Run the tool once."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """Runs the calls of one executor process."""
+
+    holder: Holder
+    verifier: Verifier
+    #: The catalogue's entries of the tools that this process has, by name.
+    specs: Mapping[str, ToolSpec]
+    tools: Mapping[str, Tool]
+    units: UnitOfWork
+    slots: Slots
+    attempts_max: int
+    settling: Settling
+    #: What the tool packs opened at start; empty while the service does not run.
+    resources: dict[str, object] = field(default_factory=dict)
+
+    @asynccontextmanager
+    async def with_resources(self, opened: AbstractAsyncContextManager[Mapping[str, object]]) -> AsyncIterator[None]:
+        """Hold what the tool packs open while the block runs."""
+        async with opened as resources:
+            self.resources.update(resources)
+            yield
+            self.resources.clear()
+
+    async def start(self, attempt: Attempt) -> None:
+        """Run a claimed attempt in a slot; returns at once."""
+        self.slots.spawn(self._run(attempt), name=f"{attempt.call.tool} {attempt.call.call_id} #{attempt.fence}")
+
+    async def _run(self, attempt: Attempt) -> None:
+        running = asyncio.create_task(self._timed(attempt))
+        seconds = self.specs[attempt.call.tool].timeout_seconds
+        waiting = self._wait(attempt, running, seconds)
+        try:
+            await under_lease(waiting, lambda: self._renew(attempt), every_seconds=self.holder.lease_seconds / 3)
+        except asyncio.CancelledError:
+            # The lease is lost or the process stops: what the tool says from here on is evidence at most.
+            await self._outlive(attempt, running)
+            raise
+        await self._settle(attempt, _outcome(attempt, running) or rules.overdue(seconds))
+        if not running.done():
+            await self._outlive(attempt, running)
+
+    async def _wait(self, attempt: Attempt, running: asyncio.Task[ToolReply], seconds: float) -> None:
+        """Wait for the tool as long as it may take."""
+        await asyncio.wait({running}, timeout=seconds)
+        if not running.done() and self._can_be_cancelled(attempt):
+            running.cancel()
+            await asyncio.wait({running}, timeout=CANCEL_SECONDS)
+
+    async def _outlive(self, attempt: Attempt, running: asyncio.Task[ToolReply]) -> None:
+        """Stay in the slot until the tool has really ended; what it says then is settled if it still counts."""
+        if self._can_be_cancelled(attempt):
+            running.cancel()
+        await asyncio.wait({running})
+        if outcome := _outcome(attempt, running):
+            await self._settle(attempt, outcome)
+
+    def _can_be_cancelled(self, attempt: Attempt) -> bool:
+        """Tell whether cancelling stops the tool; a thread would go on unseen, and its outcome would be lost."""
+        return inspect.iscoroutinefunction(self.tools[attempt.call.tool].function)
+
+    async def _timed(self, attempt: Attempt) -> ToolReply:
+        tool, arguments = self.tools[attempt.call.tool], parse_arguments(attempt.call.arguments)
+        with TOOL_SECONDS.labels(attempt.call.tool).time():
+            return await tool.run(arguments, self._context(attempt))
+
+    def _context(self, attempt: Attempt) -> ToolContext:
+        call = attempt.call
+        return ToolContext(
+            tenant=call.tenant,
+            conversation_id=call.conversation_id,
+            call_id=call.call_id,
+            idempotency_key=derived_id("idempotency", call.call_id),
+            fence=attempt.fence,
+            requester=call.requester,
+            message_id=call.message_id,
+            language=call.language,
+            deadline=datetime.now(UTC) + timedelta(seconds=self.specs[call.tool].timeout_seconds),
+            resources=self.resources,
+        )
+
+    async def _renew(self, attempt: Attempt) -> bool:
+        async with self.units.database.transaction() as connection:
+            return await store.renew(connection, attempt, self.holder)
+
+    async def _settle(self, attempt: Attempt, outcome: Outcome) -> None:
+        """Write the outcome, again and again while the database is away: nobody else knows it."""
+        pause = 0.1
+        while True:
+            try:
+                await self._settle_once(attempt, outcome)
+            except Exception as error:
+                if not is_outage(error):
+                    raise
+                log.warning("settle.waiting", call_id=attempt.call.call_id, error=type(error).__name__)
+            else:
+                return
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, SETTLE_PAUSE_MAX_SECONDS)
+
+    async def _settle_once(self, attempt: Attempt, outcome: Outcome) -> None:
+        event = rules.what_follows(
+            outcome,
+            idempotent=self.specs[attempt.call.tool].idempotent,
+            fence=attempt.fence,
+            attempts_max=self.attempts_max,
+        )
+        if event is not Event.LET_GO:
+            await self.settling.settle(attempt, outcome)
+            return
+        async with self.units.begin(attempt.cause) as work:
+            await store.let_go(work, attempt, outcome, worker=self.holder.worker)
+
+
+def _outcome(attempt: Attempt, running: asyncio.Task[ToolReply]) -> Outcome | None:
+    """Return what the tool came to; None where it still runs or was cancelled before it could say."""
+    if not running.done() or running.cancelled():
+        return None
+    try:
+        reply = running.result()
+    except ToolOutcomeUnknown as doubt:
+        return rules.in_doubt(doubt.text, doubt.data)
+    except ToolError as error:
+        return Outcome(Event.FAILED, error.data, error.text, code=error.code)
+    except Exception:  # a tool is foreign code: whatever it raises ends this call only
+        log.exception("tool.broken", tool=attempt.call.tool, call_id=attempt.call.call_id)
+        return Outcome(Event.FAILED, error=rules.BROKEN_TEXT, code="tool_broken")
+    return Outcome(Event.SUCCEEDED, reply.data, ui_blocks=reply.to_json()["ui_blocks"])

@@ -1,0 +1,79 @@
+"""The HTTP app: one router per noun, problem documents for every error, limits around everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+
+from services.gateway.api import (
+    approvals,
+    asyncapi,
+    conversations,
+    dead_letters,
+    events,
+    health,
+    keys,
+    tool_calls,
+)
+from services.gateway.api.errors import Problem, answer_with_problems
+from services.gateway.api.middleware import Answers, browser_rules
+from services.gateway.api.strict import BodyLimit
+from services.gateway.deps import Deps
+
+_ROUTERS = (
+    conversations.router,
+    events.router,
+    approvals.router,
+    tool_calls.router,
+    dead_letters.router,
+    keys.router,
+    health.router,
+    asyncapi.router,
+)
+_DESCRIPTION = (
+    "A self-hosted approval queue between AI agents and the tools they call. Errors are problem documents "
+    "(RFC 9457); lists are pages with a cursor; event streams resume after `Last-Event-ID`."
+)
+
+
+def create_app(deps: Deps) -> FastAPI:
+    """Return the API on the given parts. Interactive pages are left out: they load scripts from elsewhere."""
+    app = FastAPI(
+        title="Placet", version="1", description=_DESCRIPTION, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+    app.state.deps = deps
+    for router in _ROUTERS:
+        app.include_router(router)
+    answer_with_problems(app)
+    settings = deps.settings
+    app.add_middleware(BodyLimit, bytes_max=settings.gateway_body_bytes_max)
+    if settings.gateway_allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.gateway_allowed_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["authorization", "content-type", "last-event-id"],
+        )
+    app.add_middleware(Answers, headers=browser_rules(settings.gateway_image_sources))
+    _describe_problems(app)
+    return app
+
+
+def _describe_problems(app: FastAPI) -> None:
+    """Put the problem document into the OpenAPI document, in place of the validation errors we never send."""
+    document = app.openapi
+
+    def with_problems() -> dict[str, Any]:
+        schema = document()
+        schemas = schema.setdefault("components", {}).setdefault("schemas", {})
+        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(problem.pop("$defs", {}) | {"Problem": problem})
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        for operation in (each for path in schema["paths"].values() for each in path.values()):
+            operation["responses"].pop("422", None)
+        return schema
+
+    app.openapi = with_problems  # type: ignore[method-assign]

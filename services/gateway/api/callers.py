@@ -1,0 +1,48 @@
+"""What routes ask for in their signatures: the gateway's parts, the caller, ids."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from fastapi import Depends, Path, Query, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import AfterValidator
+
+from services.gateway.auth import Caller
+from services.gateway.deps import Deps
+
+_BEARER = HTTPBearer(auto_error=False, description="An API key, or the token of a conversation.")
+
+
+async def deps_of(request: Request) -> Deps:
+    """Return the parts of the gateway that serves `request`; async, because others are run in a thread."""
+    return cast("Deps", request.app.state.deps)
+
+
+DepsOf = Annotated[Deps, Depends(deps_of)]
+
+
+async def caller_of(
+    request: Request, deps: DepsOf, _: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)] = None
+) -> Caller:
+    """Return who sent `request`; 401 where nobody proved to be anybody."""
+    return await deps.authenticator.caller(request)
+
+
+CallerOf = Annotated[Caller, Depends(caller_of)]
+
+_ID = r"^[A-Za-z0-9_-]{1,64}$"
+PathId = Annotated[str, Path(pattern=_ID)]
+Limit = Annotated[int, Query(ge=1, le=200, description="Rows on a page.")]
+After = Annotated[str | None, Query(alias="cursor", max_length=400, description="`next` of the page before.")]
+
+
+def storable_text(text: str) -> str:
+    """Return `text`; raise ValueError where PostgreSQL could not keep it."""
+    if "\x00" in text:
+        raise ValueError("must not have the NUL character")
+    return text
+
+
+#: A text from outside.
+Text = Annotated[str, AfterValidator(storable_text)]

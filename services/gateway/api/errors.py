@@ -1,0 +1,140 @@
+"""Errors as problem documents (RFC 9457), in one place: every answer that is no success has this form.
+
+A document says what the caller can do about it and nothing about our insides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from services.gateway.store import DATABASE_ERRORS, is_away
+from shared.errors import Refused
+
+log = structlog.get_logger(__name__)
+
+_TOO_LONG = frozenset({"string_too_long", "too_long"})
+MEDIA_TYPE = "application/problem+json"
+#: Seconds after which a client may try again while the database is away.
+RETRY_AFTER_SECONDS = 2
+
+
+class Fault(BaseModel):
+    """One thing that is wrong with a request."""
+
+    detail: str
+    pointer: str | None = Field(default=None, description="JSON pointer into the body, as a URI fragment.")
+    parameter: str | None = Field(default=None, description="Name of the query parameter or header.")
+
+
+class Problem(BaseModel):
+    """A problem document; kinds of problems add members of their own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="`about:blank`, or `urn:placet:problem:<kind>`.")
+    title: str
+    status: int
+    detail: str | None = None
+    errors: list[Fault] | None = None
+
+
+def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI entries of the problems that a route answers with."""
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        }
+        for status in statuses
+    }
+
+
+def problem(
+    status: int,
+    title: str = "",
+    *,
+    kind: str = "",
+    headers: Mapping[str, str] | None = None,
+    **members: Any,
+) -> JSONResponse:
+    """Return a problem document; without a kind its title is the status' own phrase."""
+    body = {
+        "type": f"urn:placet:problem:{kind}" if kind else "about:blank",
+        "title": title or HTTPStatus(status).phrase,
+        "status": status,
+        **members,
+    }
+    extra = {"www-authenticate": 'Bearer realm="placet"'} if status == HTTPStatus.UNAUTHORIZED else {}
+    return JSONResponse(body, status, {**(headers or {}), **extra}, MEDIA_TYPE)
+
+
+def answer_with_problems(app: FastAPI) -> None:
+    """Make every error of `app` a problem document."""
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    for kind in DATABASE_ERRORS:
+        app.add_exception_handler(kind, _database)
+    app.add_exception_handler(Exception, _bug)
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Refused)  # noqa: S101 - what this handler is registered for
+    facts: dict[str, Any] = error.facts
+    return problem(error.status, error.title, kind=error.kind, **facts)
+
+
+async def _http(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - what this handler is registered for
+    phrase = HTTPStatus(error.status_code).phrase
+    members = {"detail": error.detail} if error.detail and error.detail != phrase else {}
+    return problem(error.status_code, headers=error.headers, **members)
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - what this handler is registered for
+    faults = error.errors()
+    if any(fault["loc"][0] == "path" for fault in faults):
+        # An id that no row can have names nothing that exists.
+        return problem(404, "There is no such thing.", kind="not-found")
+    if any(fault["type"] in _TOO_LONG and isinstance(fault["input"], str) for fault in faults):
+        return problem(413, "A text is too long.", kind="too-large", errors=_faults(faults))
+    return problem(400, "The request is not valid.", kind="invalid-request", errors=_faults(faults))
+
+
+async def _database(request: Request, error: Exception) -> JSONResponse:
+    if not is_away(error):
+        return await _bug(request, error)
+    log.warning("http.database_away", path=request.url.path, error=type(error).__name__)
+    headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
+    return problem(503, "The database is away; try again soon.", kind="unavailable", headers=headers)
+
+
+async def _bug(request: Request, error: Exception) -> JSONResponse:
+    log.error("http.bug", method=request.method, path=request.url.path, exc_info=error)
+    return problem(500, "Something went wrong here.", kind="internal")
+
+
+def _faults(errors: Sequence[Any]) -> list[dict[str, str]]:
+    return [_fault(each["loc"], each["msg"]) for each in errors]
+
+
+def _fault(where: Sequence[str | int], message: str) -> dict[str, str]:
+    if where[0] == "body":
+        return {"detail": message, "pointer": pointer(where[1:])}
+    return {"detail": message, "parameter": str(where[-1])}
+
+
+def pointer(path: Sequence[str | int]) -> str:
+    """Return a path into a JSON value as a URI fragment, RFC 6901."""
+    escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    return "#" + "".join(f"/{part}" for part in escaped)

@@ -1,0 +1,64 @@
+"""What every answer carries and counts: headers that bind the browser, and metrics by route."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from prometheus_client import Counter, Histogram
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+REQUESTS = Counter("placet_http_requests_total", "Requests by route and status.", ["method", "route", "status"])
+SECONDS = Histogram("placet_http_request_seconds", "Time until the answer begins, by route.", ["method", "route"])
+
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+def browser_rules(image_sources: list[str]) -> dict[str, str]:
+    """Return the headers that keep a browser from running or loading anything but our own files."""
+    images = " ".join(["'self'", "data:", *image_sources])
+    policy = (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; "
+        f"base-uri 'none'; frame-ancestors 'none'; img-src {images}"
+    )
+    return {
+        "content-security-policy": policy,
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "same-origin",
+        "cross-origin-opener-policy": "same-origin",
+        "cache-control": "no-store",
+    }
+
+
+class Answers:
+    """ASGI middleware: adds the standing headers, and counts and times each answer."""
+
+    def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
+        self._app = app
+        self._headers = dict(headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; answers pass through here on their way back."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
+                _count(scope, message["status"], time.perf_counter() - began)
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
+def _count(scope: Scope, status: int, seconds: float) -> None:
+    # Names from outside never become labels: there is no end of them.
+    method = scope["method"] if scope["method"] in _METHODS else "other"
+    route = getattr(scope.get("route"), "path", "none")
+    REQUESTS.labels(method, route, str(status)).inc()
+    SECONDS.labels(method, route).observe(seconds)

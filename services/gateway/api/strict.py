@@ -1,0 +1,111 @@
+"""Request bodies read strictly: what two JSON readers could read differently is no request.
+
+A body must say that it is JSON, which a foreign page's form cannot, and is refused while it streams in as soon as it
+is larger than allowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from services.gateway.api.errors import problem
+from shared.canonical import NotStrictJson, canonical_text, parse_strictly
+
+
+class StrictRequest(Request):
+    """A request whose JSON has one meaning."""
+
+    _value: Any = None
+    _parsed = False
+
+    async def json(self) -> Any:
+        """Return the body's value; duplicate keys, NaN, lone surrogates and their like are refused with 400."""
+        if not self._parsed:
+            self._value = _strict_value(await self.body())
+            self._parsed = True
+        return self._value
+
+
+class StrictRoute(APIRoute):
+    """A route that reads its body strictly."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler on strict requests."""
+        handle = super().get_route_handler()
+        reads_body = self.body_field is not None
+
+        async def strictly(request: Request) -> Response:
+            strict = StrictRequest(request.scope, request.receive)
+            if reads_body and _has_body(request):
+                if _media_type(request) != "application/json":
+                    return problem(415, detail="The body must be application/json.")
+                # Here and not in the framework, which would forget what is wrong.
+                await strict.json()
+            return await handle(strict)
+
+        return strictly
+
+
+def _strict_value(body: bytes) -> Any:
+    try:
+        value = parse_strictly(body)
+        canonical_text(value)
+    except NotStrictJson as error:
+        raise RequestValidationError([{"loc": ("body",), "msg": f"not JSON: {error}", "type": "json"}]) from error
+    return value
+
+
+def _has_body(request: Request) -> bool:
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class BodyTooLarge(HTTPException):
+    """The body is larger than allowed; the rest of it is not read."""
+
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__(413, f"A request body has at most {bytes_max} bytes.")
+
+
+class BodyLimit:
+    """ASGI middleware: stops reading a body that is too large, whether or not it says its size."""
+
+    def __init__(self, app: ASGIApp, bytes_max: int) -> None:
+        self._app = app
+        self._bytes_max = bytes_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with a counting `receive`."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if _declared_size(scope) > self._bytes_max:
+            error = BodyTooLarge(self._bytes_max)
+            await problem(413, detail=error.detail, headers={"connection": "close"})(scope, receive, send)
+            return
+        seen = 0
+
+        async def counting() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._bytes_max:
+                raise BodyTooLarge(self._bytes_max)
+            return message
+
+        await self._app(scope, counting, send)
+
+
+def _declared_size(scope: Scope) -> int:
+    value = dict(scope["headers"]).get(b"content-length", b"0")
+    return int(value) if value.isdigit() else 0

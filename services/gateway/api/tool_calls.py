@@ -1,0 +1,124 @@
+"""One tool call's whole history: proposed, judged, decided, run, answered, each by the service that knows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from services.gateway.api.approvals import ApprovalOut, approval_out
+from services.gateway.api.callers import CallerOf, DepsOf, PathId
+from services.gateway.api.errors import described
+from services.gateway.feed import arguments_value, status_of
+from services.gateway.keys import Scope
+from services.gateway.store import read, reading
+from services.gateway.store.read import Row
+from shared.errors import Refused
+
+router = APIRouter(prefix="/v1/tool-calls", tags=["tool calls"])
+
+#: Changes that a history shows; a call has a dozen.
+CHANGES_MAX = 1000
+
+
+class VerdictOut(BaseModel):
+    """What policy said."""
+
+    id: str
+    effect: str
+    rule: str | None
+    reason: str | None
+    rulebook_digest: str
+    judged_at: datetime
+
+
+class ExecutionOut(BaseModel):
+    """What the executor did."""
+
+    pool: str
+    state: str
+    fence: int | None = Field(description="Number of the attempt; a result of an older attempt does not count.")
+    worker: str | None
+    permit_id: str | None
+    permit_issuer: str | None
+    lease_until: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    result_kind: str | None
+    error: str | None
+
+
+class ChangeOut(BaseModel):
+    """One change of a state."""
+
+    at: datetime
+    machine: str
+    subject_id: str
+    event: str
+    from_state: str | None
+    to_state: str
+    actor: str
+    message_id: str | None
+    detail: Any
+
+
+class ToolCallOut(BaseModel):
+    """One tool call with everything that happened to it."""
+
+    id: str
+    conversation_id: str
+    turn_id: str
+    message_id: str
+    step: int
+    position: int
+    tool: str
+    arguments: Any
+    arguments_text: str = Field(description="As the model wrote them; for a valid call the canonical bytes.")
+    digest: str | None
+    state: str
+    status: Literal["proposed", "pending_confirmation", "success", "error"]
+    kind: str | None
+    result: Any
+    proposed_at: datetime
+    answered_at: datetime | None
+    verdict: VerdictOut | None
+    approval: ApprovalOut | None
+    execution: ExecutionOut | None
+    history: list[ChangeOut]
+
+
+@router.get("/{call_id}", responses=described(401, 403, 404, 503))
+async def show(deps: DepsOf, caller: CallerOf, call_id: PathId) -> ToolCallOut:
+    """Show one call's whole history; a conversation token sees the calls of its conversation."""
+    caller.need(Scope.CHAT, Scope.DECIDE, Scope.ADMIN)
+    key = (caller.tenant, call_id)
+    async with reading(deps.runtime.database) as connection:
+        call = await read.load_call(connection, *key)
+        if call is None or not caller.sees(call["conversation_id"]):
+            raise Refused("There is no such call.", status=404, kind="not-found")
+        verdict = await read.load_verdict(connection, *key)
+        approval = await read.load_approval_of_call(connection, *key)
+        execution = await read.load_execution(connection, *key)
+        history = await read.load_history(connection, *key, CHANGES_MAX)
+    return ToolCallOut.model_validate(
+        {
+            **call,
+            "id": call_id,
+            "arguments": arguments_value(call["arguments"]),
+            "arguments_text": call["arguments"],
+            "status": _status(call, approval),
+            "kind": call["result_kind"],
+            "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
+            "approval": approval_out(approval) if approval else None,
+            "execution": dict(execution) if execution else None,
+            "history": [dict(row) for row in history],
+        }
+    )
+
+
+def _status(call: Row, approval: Row | None) -> str:
+    if call["result_kind"]:
+        return status_of(call["result_kind"])
+    return "pending_confirmation" if approval is not None and approval["state"] == "pending" else "proposed"

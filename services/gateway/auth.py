@@ -1,0 +1,179 @@
+"""Who is calling, and what they may ask.
+
+Three proofs: an API key, a conversation token, a web session. Each gives a `Caller` with one tenant; what the caller
+asks for is looked up inside that tenant, so what is foreign does not exist. Fails closed: no proof, no caller.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from services.gateway.keys import Scope, Secret, parse_secret, person_id, same_hash, visitor_id
+from services.gateway.sign_in import Sessions
+from services.gateway.store import reading
+from services.gateway.store.keys import ApiKey, find_key, find_token
+from shared.database import Database
+from shared.errors import Refused
+
+Proof = Literal["api_key", "conversation_token", "web_session"]
+Role = Literal["requester", "operators"]
+
+#: Name of the session cookie.
+COOKIE = "placet_session"
+#: How long a key may be remembered, in seconds: the longest that another replica's revocation goes unseen.
+REMEMBER_SECONDS = 1.0
+REMEMBERED_MAX = 10_000
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class NoCaller(Refused):
+    """Nobody we know: a wrong, revoked or missing proof. The answer does not say which."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(title, status=401, kind="unauthorized")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One authenticated caller."""
+
+    tenant: str
+    #: Stable id, `person:…` or `visitor:…`.
+    person: str
+    proof: Proof
+    scopes: frozenset[str]
+    #: Set for a conversation token: everything outside that conversation does not exist for it.
+    conversation_id: str | None = None
+    key_id: str | None = None
+
+    def may(self, scope: Scope) -> bool:
+        """Tell whether the caller has a scope."""
+        return scope in self.scopes
+
+    def need(self, *scopes: Scope) -> None:
+        """Raise Refused (403) unless the caller has one of `scopes`."""
+        if self.scopes.isdisjoint(scopes):
+            wanted = " or ".join(scopes)
+            raise Refused(f"This needs the scope {wanted}.", status=403, kind="scope-missing", scopes=list(scopes))
+
+    def sees(self, conversation_id: str) -> bool:
+        """Tell whether a conversation of the caller's tenant exists for this caller."""
+        return self.conversation_id in {None, conversation_id}
+
+    def roles_for(self, requester: str) -> list[Role]:
+        """Return what this caller proves about an approval that `requester` asked for.
+
+        A conversation token stands for the requester's side of its conversation and for nothing else; a key's owner
+        is an operator, and the requester too where they wrote the message themselves.
+        """
+        if self.proof == "conversation_token":
+            return ["requester"]
+        return ["operators", "requester"] if self.person == requester else ["operators"]
+
+
+@dataclass
+class Authenticator:
+    """Turns requests into callers."""
+
+    database: Database
+    sessions: Sessions
+    public_url: str = ""
+    clock: Callable[[], float] = time.monotonic
+    _remembered: dict[str, tuple[float, ApiKey]] = field(default_factory=dict)
+
+    async def caller(self, request: HTTPConnection) -> Caller:
+        """Return who sent `request`; raise NoCaller where nobody proved to be anybody."""
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        if scheme:
+            if scheme.lower() != "bearer":
+                raise NoCaller("Only bearer credentials are accepted.")
+            return await self._bearer(credentials.strip())
+        if cookie := request.cookies.get(COOKIE):
+            self._refuse_other_sites(request)
+            return await self._session(cookie)
+        raise NoCaller("An API key or a conversation token is needed.")
+
+    async def still(self, caller: Caller) -> bool:
+        """Tell whether the caller's key still works; a conversation token has no end of its own."""
+        return caller.key_id is None or await self._working_key(caller.key_id) is not None
+
+    async def key_works(self, secret: Secret) -> bool:
+        """Tell whether an API key is known, not revoked, and has this secret."""
+        return await self._key_with(secret) is not None
+
+    def forget(self, key_id: str) -> None:
+        """Look the key up again at its next use: it was just revoked."""
+        self._remembered.pop(key_id, None)
+
+    async def _bearer(self, credentials: str) -> Caller:
+        secret = parse_secret(credentials)
+        if secret is None:
+            raise NoCaller("The credentials are not valid.")
+        if not secret.key_id:
+            return await self._token(secret.secret_hash)
+        key = await self._key_with(secret)
+        if key is None:
+            raise NoCaller("The credentials are not valid.")
+        return _caller_with(key, "api_key")
+
+    async def _key_with(self, secret: Secret) -> ApiKey | None:
+        key = await self._working_key(secret.key_id)
+        return key if key and same_hash(key.secret_hash, secret.secret_hash) else None
+
+    async def _token(self, token_hash: str) -> Caller:
+        async with reading(self.database) as connection:
+            holder = await find_token(connection, token_hash)
+        if holder is None:
+            raise NoCaller("The credentials are not valid.")
+        return Caller(
+            holder.tenant,
+            visitor_id(holder.visitor, holder.conversation_id),
+            "conversation_token",
+            frozenset({Scope.CHAT, Scope.DECIDE}),
+            conversation_id=holder.conversation_id,
+        )
+
+    async def _session(self, cookie: str) -> Caller:
+        key_id = self.sessions.key_of(cookie)
+        key = await self._working_key(key_id) if key_id else None
+        if key is None:
+            raise NoCaller("The session is over; sign in again.")
+        return _caller_with(key, "web_session")
+
+    async def _working_key(self, key_id: str) -> ApiKey | None:
+        known = self._remembered.get(key_id)
+        if known and self.clock() < known[0]:
+            return known[1]
+        async with reading(self.database) as connection:
+            key = await find_key(connection, key_id)
+        if key is None or key.revoked_at is not None:
+            self.forget(key_id)
+            return None
+        if len(self._remembered) >= REMEMBERED_MAX:
+            self._remembered.clear()
+        self._remembered[key_id] = (self.clock() + REMEMBER_SECONDS, key)
+        return key
+
+    def _refuse_other_sites(self, request: HTTPConnection) -> None:
+        """Raise Refused (403) for a change that another site asks for: browsers send our cookie along all the same."""
+        if request.scope.get("method", "GET") in _SAFE_METHODS:
+            return
+        if not same_site(request.headers.get("origin", ""), request.headers.get("host", ""), self.public_url):
+            raise Refused("This request does not come from this site.", status=403, kind="foreign-origin")
+
+
+def same_site(origin: str, host: str, public_url: str) -> bool:
+    """Tell whether `origin`, as the browser says, is the address that we are reached at."""
+    if public_url:
+        return origin == public_url.rstrip("/")
+    return bool(origin) and bool(host) and urlsplit(origin).netloc == host
+
+
+def _caller_with(key: ApiKey, proof: Proof) -> Caller:
+    return Caller(key.tenant, person_id(key.person), proof, frozenset(key.scopes), key_id=key.key_id)

@@ -1,0 +1,167 @@
+"""Opening a conversation and writing in it: the two things a chat frontend does.
+
+A message and its feed item commit together, so whoever posts it sees it in the feed at once, and the copy that comes
+back through the broker is known by the message's id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from services.gateway.auth import Caller
+from services.gateway.feed import Place, items_of
+from services.gateway.handlers import announce, openings_of
+from services.gateway.keys import Scope, hash_secret, new_token, visitor_id
+from services.gateway.store.conversations import Conversation, Opening, lock_conversations, open_conversations
+from services.gateway.store.feed import add_items, find_item
+from services.gateway.together import Together
+from shared.errors import Refused
+from shared.ids import new_id
+from shared.messages import Author, MessagePosted
+from shared.work import UnitOfWork, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the opener of a conversation says about it."""
+
+    agent: str = "default"
+    language: str = "en"
+    labels: dict[str, str] = field(default_factory=dict)
+    visitor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What somebody writes."""
+
+    text: str
+    message_id: str | None = None
+    #: In whose name a key writes; None: the visitor's where one was named, else its owner's.
+    author: Literal["visitor", "person"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A message that is safe."""
+
+    conversation_id: str
+    message_id: str
+    #: Its number in the conversation's feed.
+    event_id: int
+
+
+async def open_conversation(units: UnitOfWork, caller: Caller, plan: Plan) -> tuple[str, str]:
+    """Open a conversation; return its id and its token, which is shown this once. Raises Refused (403)."""
+    caller.need(Scope.CHAT)
+    if caller.conversation_id is not None:
+        raise Refused("A conversation token opens no conversations.", status=403, kind="scope-missing")
+    conversation_id, token = new_id(), new_token()
+    opening = Opening(
+        caller.tenant,
+        conversation_id,
+        agent=plan.agent,
+        language=plan.language,
+        labels=plan.labels,
+        visitor=plan.visitor,
+        token_hash=hash_secret(token),
+        created_by=caller.person,
+    )
+    async with units.database.transaction() as connection:
+        await open_conversations(connection, [opening])
+    return conversation_id, token
+
+
+@dataclass(frozen=True, slots=True)
+class _Post:
+    """One message that somebody wants posted."""
+
+    caller: Caller
+    place: Place
+    writing: Writing
+
+
+class Posts:
+    """Posts messages; those that come at the same moment share a transaction."""
+
+    def __init__(self, units: UnitOfWork) -> None:
+        self._units = units
+        self._together = Together[_Post, Posted](self._post_all)
+
+    async def post(self, caller: Caller, conversation_id: str, writing: Writing) -> Posted:
+        """Post a message; the same message id again is the same message and has the same answer.
+
+        Raises Refused: 403 (scope), 404, 409 (the message id was used for another text).
+        """
+        caller.need(Scope.CHAT)
+        if not caller.sees(conversation_id):
+            raise no_conversation()
+        return await self._together.ask(_Post(caller, (caller.tenant, conversation_id), writing))
+
+    async def _post_all(self, posts: Sequence[_Post]) -> list[Posted | Exception]:
+        async with self._units.begin() as work:
+            known = await lock_conversations(work.connection, {post.place for post in posts})
+            messages = [_message(post, known[post.place]) if post.place in known else None for post in posts]
+            items = [item for message in messages if message for item in items_of(message, "")]
+            stored = await add_items(work.connection, items) if items else []
+            work.act(partial(announce, self._units.outbox, stored))
+            fresh = {(item.tenant, item.conversation_id, item.data["message_id"]): item for item in stored}
+            outcomes: list[Posted | Exception] = []
+            for message in messages:
+                if message is None:
+                    outcomes.append(no_conversation())
+                elif item := fresh.pop((message.tenant, message.conversation_id, message.message_id), None):
+                    outcomes.append(await _send(work, message, known[item.place], item.seq))
+                else:
+                    outcomes.append(await _again(work, message))
+        return outcomes
+
+
+async def _send(work: Work, message: MessagePosted, conversation: Conversation, seq: int) -> Posted:
+    if conversation.agent is None:
+        await open_conversations(work.connection, openings_of([message]))
+    work.emit(message)
+    return Posted(message.conversation_id, message.message_id, seq)
+
+
+async def _again(work: Work, message: MessagePosted) -> Posted | Exception:
+    (item,) = items_of(message, "")
+    known = await find_item(work.connection, *item.place, item.source_id)
+    if known is None or known.data["text"] != message.text:
+        return Refused("This message id was used for another text.", status=409, kind="message-id-used")
+    return Posted(message.conversation_id, message.message_id, known.seq)
+
+
+def no_conversation() -> Refused:
+    """Return the answer for a conversation that does not exist for the caller."""
+    return Refused("There is no such conversation.", status=404, kind="not-found")
+
+
+def _message(post: _Post, conversation: Conversation) -> MessagePosted:
+    caller, writing = post.caller, post.writing
+    return MessagePosted(
+        tenant=caller.tenant,
+        conversation_id=conversation.conversation_id,
+        message_id=writing.message_id or new_id(),
+        text=writing.text,
+        author=author_of(caller, conversation, writing.author),
+        agent=conversation.agent or "default",
+        language=conversation.language,
+        labels=conversation.labels,
+    )
+
+
+def author_of(caller: Caller, conversation: Conversation, wanted: str | None) -> Author:
+    """Return who a message is from; approvals ask this author as their `requester`.
+
+    A conversation token always writes as the visitor and a signed-in person as themselves. A key may relay for the
+    visitor, which is what it does unasked where its conversation was opened for one.
+    """
+    visitor = Author(kind="visitor", id=visitor_id(conversation.visitor, conversation.conversation_id))
+    if caller.proof == "conversation_token":
+        return visitor
+    relays = caller.proof == "api_key" and (wanted or ("visitor" if conversation.visitor else "person")) == "visitor"
+    return visitor if relays else Author(kind="person", id=caller.person)

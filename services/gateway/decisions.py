@@ -1,0 +1,214 @@
+"""People's decisions: signed here, decided by the approval service, answered to this very instance.
+
+A decision is stored in the outbox before anybody waits, so a wait that ends early loses nothing: the caller is told
+where to look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from prometheus_client import Counter
+
+from services.gateway.auth import Caller
+from services.gateway.keys import Scope
+from services.gateway.store import reading
+from services.gateway.store.read import Row, load_approval, load_approvals
+from services.gateway.together import Together
+from shared.errors import Refused
+from shared.ids import new_id
+from shared.messages import DecideApproval, DecisionAnswered, DecisionClaims
+from shared.signing import Purpose, Signer
+from shared.work import UnitOfWork
+
+#: What an approval is after a decision that counted.
+_STATES = {"approve": "approved", "deny": "denied"}
+
+DECISIONS = Counter("placet_gateway_decisions_total", "Decisions sent, by what became of them.", ["outcome"])
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a person wants done with an approval, and what they saw."""
+
+    verb: Literal["approve", "deny"]
+    digest: str
+    reason: str = ""
+    revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """One decision on its way."""
+
+    caller: Caller
+    approval_id: str
+    ask: Ask
+    decision_id: str
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The approval's key."""
+        return self.caller.tenant, self.approval_id
+
+
+#: The approval as it was, and what was signed about it.
+_Sent = tuple[Row, DecisionClaims]
+
+
+@dataclass
+class Decisions:
+    """Sends decisions and waits for their answers; decisions that come at the same moment share a transaction."""
+
+    units: UnitOfWork
+    signer: Signer
+    #: This gateway instance; answers come to its own queue.
+    instance: str
+    answer_seconds: float
+    _waiting: dict[str, asyncio.Future[DecisionAnswered | None]] = field(default_factory=dict)
+    _together: Together[_Wish, _Sent] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare what brings decisions together."""
+        self._together = Together(self._send_all)
+
+    async def decide(self, caller: Caller, approval_id: str, ask: Ask) -> Row | None:
+        """Have a decision made; return the approval as it is then, or None where the answer takes its time.
+
+        Raises Refused: 403 (scope, or not among the approvers), 404, 409 (already decided, or a stale card).
+        """
+        caller.need(Scope.DECIDE)
+        decision_id = new_id()
+        with self._expected(decision_id) as waiting:
+            approval, claims = await self._together.ask(_Wish(caller, approval_id, ask, decision_id))
+            answer = await self._answer(waiting)
+        DECISIONS.labels(answer.outcome if answer else "unanswered").inc()
+        if answer is None:
+            return None
+        if answer.outcome != "accepted":
+            raise _refusal(answer)
+        return decided(approval, claims, answer) or await self.find(caller, approval_id)
+
+    async def find(self, caller: Caller, approval_id: str) -> Row:
+        """Return an approval that exists for this caller; raise Refused (404) otherwise."""
+        async with reading(self.units.database) as connection:
+            approval = await load_approval(connection, caller.tenant, approval_id)
+        if approval is None or not caller.sees(approval["conversation_id"]):
+            raise _no_approval()
+        return approval
+
+    def answered(self, message: DecisionAnswered) -> None:
+        """Take an answer; one that nobody waits for any more is dropped."""
+        waiting = self._waiting.get(message.decision_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(message)
+
+    def close(self) -> None:
+        """Let everybody go who waits; their decisions are on their way."""
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_result(None)
+
+    async def _send_all(self, wishes: Sequence[_Wish]) -> list[_Sent | Exception]:
+        """Send decisions in one transaction; one about an approval that does not exist for its caller is refused."""
+        outcomes: list[_Sent | Exception] = []
+        async with self.units.begin() as work:
+            found = await load_approvals(work.connection, [wish.place for wish in wishes])
+            for wish in wishes:
+                approval = found.get(wish.place)
+                if approval is None or not wish.caller.sees(approval["conversation_id"]):
+                    outcomes.append(_no_approval())
+                    continue
+                claims = _claims(wish, approval)
+                work.emit(self._signed(claims))
+                outcomes.append((approval, claims))
+        return outcomes
+
+    @contextmanager
+    def _expected(self, decision_id: str) -> Iterator[asyncio.Future[DecisionAnswered | None]]:
+        """Yield what an answer to this decision will complete; nobody waits for it after the block."""
+        waiting: asyncio.Future[DecisionAnswered | None] = asyncio.get_running_loop().create_future()
+        self._waiting[decision_id] = waiting
+        try:
+            yield waiting
+        finally:
+            del self._waiting[decision_id]
+
+    async def _answer(self, waiting: asyncio.Future[DecisionAnswered | None]) -> DecisionAnswered | None:
+        try:
+            async with asyncio.timeout(self.answer_seconds):
+                return await waiting
+        except TimeoutError:
+            return None
+
+    def _signed(self, claims: DecisionClaims) -> DecideApproval:
+        return DecideApproval(
+            tenant=claims.tenant,
+            approval_id=claims.approval_id,
+            decision_id=claims.decision_id,
+            answer_to=self.instance,
+            decision=self.signer.sign(Purpose.DECISION, claims.model_dump()),
+        )
+
+
+def _no_approval() -> Refused:
+    return Refused("There is no such approval.", status=404, kind="not-found")
+
+
+def decided(approval: Row, claims: DecisionClaims, answer: DecisionAnswered) -> Row | None:
+    """Return the approval as an accepted decision left it; None where the answer tells of anything else beside it.
+
+    An approval closes once and changes no more, so a row read before and the answer say together all there is.
+    """
+    told = (answer.state, answer.revision, answer.digest, answer.decided_by)
+    if told != (_STATES[claims.verb], approval["revision"], approval["digest"], claims.person):
+        return None
+    closed = {"state": answer.state, "decided_by": claims.person, "decision_reason": claims.reason}
+    return {**approval, **closed, "closed_at": answer.decided_at} if answer.decided_at else None
+
+
+def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
+    caller, ask = wish.caller, wish.ask
+    return DecisionClaims(
+        tenant=caller.tenant,
+        approval_id=approval["approval_id"],
+        decision_id=wish.decision_id,
+        verb=ask.verb,
+        digest=ask.digest,
+        revision=ask.revision,
+        reason=ask.reason,
+        person=caller.person,
+        roles=caller.roles_for(approval["requester"]),
+        conversation_id=caller.conversation_id,
+        proof=caller.proof,
+    )
+
+
+def _refusal(answer: DecisionAnswered) -> Refused:
+    now = _facts(answer)
+    match answer.outcome:
+        case "already_decided":
+            return Refused("This approval is already over.", status=409, kind="already-decided", **now)
+        case "stale":
+            return Refused("The card has changed since it was shown.", status=409, kind="stale-card", **now)
+        case "not_allowed":
+            detail = answer.detail or "You are not among this approval's approvers."
+            return Refused(detail, status=403, kind="not-an-approver", state=answer.state)
+        case _:
+            return _no_approval()
+
+
+def _facts(answer: DecisionAnswered) -> Mapping[str, Any]:
+    decided_at = answer.decided_at.isoformat() if answer.decided_at else None
+    return {
+        "state": answer.state,
+        "decided_by": answer.decided_by or None,
+        "decided_at": decided_at,
+        "revision": answer.revision,
+        "digest": answer.digest,
+        **({"detail": answer.detail} if answer.detail else {}),
+    }

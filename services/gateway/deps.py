@@ -1,0 +1,29 @@
+"""What the routes of the API and the pages are given."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from services.gateway.auth import Authenticator
+from services.gateway.conversations import Posts
+from services.gateway.decisions import Decisions
+from services.gateway.drafts import Drafts
+from services.gateway.live import Hub
+from services.gateway.settings import GatewaySettings
+from shared.service import Runtime
+
+
+@dataclass(frozen=True)
+class Deps:
+    """One gateway instance's parts."""
+
+    settings: GatewaySettings
+    runtime: Runtime
+    authenticator: Authenticator
+    posts: Posts
+    decisions: Decisions
+    hub: Hub
+    drafts: Drafts
+    #: Whether consumers run and database and broker answer.
+    ready: Callable[[], Awaitable[bool]]

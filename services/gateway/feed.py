@@ -1,0 +1,204 @@
+"""From messages to feed items: what every frontend of a conversation is told, in one vocabulary.
+
+Pure. A frontend can render a call from `status` alone: proposed, pending_confirmation, success or error. Items of one
+call come from several queues and may change places; a final status (success, error) is never taken back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic_core import from_json
+
+from shared import messages as m
+from shared.messages import Message, ToolCall
+
+Data = dict[str, Any]
+#: A conversation's key: tenant and id.
+Place = tuple[str, str]
+
+#: Result kinds that a frontend shows as done; every other ending is an error with its kind beside it.
+SUCCESSES = frozenset({"succeeded", "staged"})
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One feed item before it has its number."""
+
+    tenant: str
+    conversation_id: str
+    type: str
+    data: Data
+    #: The same source never makes two items of a conversation.
+    source_id: str
+
+    @property
+    def place(self) -> Place:
+        """The key of its conversation."""
+        return self.tenant, self.conversation_id
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it is something the model says."""
+        return self.data.get("role") == "assistant"
+
+
+def items_of(message: Message, event_id: str) -> tuple[Item, ...]:
+    """Return the feed items that a message makes, none for one it passes over; `event_id` carried the message."""
+    make = _MAKERS.get(type(message))
+    items = make(message, event_id) if make else []
+    return tuple(replace(item, data=storable(item.data)) for item in items)
+
+
+def status_of(kind: str) -> str:
+    """Return the status that a frontend renders for a result kind: success or error."""
+    return "success" if kind in SUCCESSES else "error"
+
+
+def muted(item: Item, waiting_turns: frozenset[str]) -> Item:
+    """Mark what the model says in a turn whose call waits for people: kept in the history, not shown meanwhile."""
+    if item.speaks and item.data.get("turn_id") in waiting_turns:
+        return replace(item, data={**item.data, "while_waiting": True})
+    return item
+
+
+def parts_of(items: Sequence[Item]) -> list[list[Item]]:
+    """Return `items` in parts to be stored one after the other.
+
+    What the model says is judged by the approvals stored before it, so it never shares a part with one of these.
+    """
+    parts: list[list[Item]] = [[]]
+    asked: set[Place] = set()
+    for item in items:
+        if item.speaks and item.place in asked:
+            parts.append([])
+            asked.clear()
+        if item.type == "approval":
+            asked.add(item.place)
+        parts[-1].append(item)
+    return parts
+
+
+def arguments_value(text: str) -> Any:
+    """Return the value of a call's argument text, ready to be shown; None where the model wrote no JSON."""
+    try:
+        return storable(from_json(text, allow_inf_nan=False))
+    except ValueError:
+        return None
+
+
+def _posted(message: m.MessagePosted, _: str) -> list[Item]:
+    author = message.author.model_dump()
+    data = {"role": "user", "message_id": message.message_id, "text": message.text, "author": author}
+    # The sender chose the message id, so the copy that comes back through the broker is known by it.
+    return [_item(message, "message", data, f"message:{message.message_id}")]
+
+
+def _conversation_event(message: m.ConversationEvent, event_id: str) -> list[Item]:
+    payload = {**message.payload, "turn_id": message.turn_id}
+    match message.kind:
+        case "assistant_message":
+            return [_item(message, "message", {**payload, "role": "assistant"}, event_id)]
+        case "turn_started":
+            return [_item(message, "turn", {**payload, "state": "started"}, event_id)]
+        case "turn_ended":
+            return [_item(message, "turn", payload, event_id)]
+        case "call_answered":
+            status = status_of(str(payload.get("kind", "")))
+            return [_item(message, "tool_call", {**payload, "status": status}, event_id)]
+
+
+def _proposed(message: m.ToolCallProposed, event_id: str) -> list[Item]:
+    return [_call_item(message.call, "proposed", event_id)]
+
+
+def _opened(message: m.ApprovalOpened, event_id: str) -> list[Item]:
+    call = message.call
+    card = {
+        "approval_id": message.approval_id,
+        "call_id": call.call_id,
+        "turn_id": call.turn_id,
+        "state": "pending",
+        "revision": message.revision,
+        "digest": call.digest,
+        "summary": message.summary,
+        "reason": message.reason,
+        "tool": call.tool,
+        "arguments": arguments_value(call.arguments),
+        "approvers": message.approval.approvers,
+        "expires_at": message.expires_at.isoformat(),
+    }
+    approval = Item(call.tenant, call.conversation_id, "approval", card, f"{event_id}#approval")
+    return [_call_item(call, "pending_confirmation", event_id), approval]
+
+
+def _progressed(message: m.ApprovalProgressed, event_id: str) -> list[Item]:
+    fields = {"approval_id", "call_id", "revision", "note"}
+    return [_item(message, "approval", {**message.model_dump(include=fields), "state": "pending"}, event_id)]
+
+
+def _closed(message: m.ApprovalClosed, event_id: str) -> list[Item]:
+    data = message.model_dump(mode="json", exclude={"tenant", "conversation_id"})
+    return [_item(message, "approval", data, event_id)]
+
+
+def _finished(message: m.ToolCallFinished, event_id: str) -> list[Item]:
+    fields = {"call_id", "tool", "kind", "data", "error", "ui_blocks"}
+    data = {**message.model_dump(mode="json", include=fields), "status": status_of(message.kind)}
+    return [_item(message, "tool_call", data, event_id)]
+
+
+def _refused(message: m.ToolCallRefused, event_id: str) -> list[Item]:
+    data = {
+        "call_id": message.call_id,
+        "tool": message.tool,
+        "status": status_of(message.kind),
+        "kind": message.kind,
+        "error": message.reason,
+        "decided_by": message.decided_by,
+    }
+    return [_item(message, "tool_call", data, event_id)]
+
+
+def _item(message: Any, kind: str, data: Data, source_id: str) -> Item:
+    return Item(message.tenant, message.conversation_id, kind, data, source_id)
+
+
+def _call_item(call: ToolCall, status: str, source_id: str) -> Item:
+    data = {
+        "call_id": call.call_id,
+        "turn_id": call.turn_id,
+        "tool": call.tool,
+        "arguments": arguments_value(call.arguments),
+        "status": status,
+    }
+    return Item(call.tenant, call.conversation_id, "tool_call", data, source_id)
+
+
+def storable(value: Any) -> Any:
+    """Return a JSON value as jsonb can keep it: no NUL character, no number beyond a double; tools answer with both."""
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd")
+    if isinstance(value, dict):
+        return {storable(key): storable(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [storable(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_MAKERS: Mapping[type[Message], Callable[[Any, str], list[Item]]] = {
+    m.MessagePosted: _posted,
+    m.ConversationEvent: _conversation_event,
+    m.ToolCallProposed: _proposed,
+    m.ApprovalOpened: _opened,
+    m.ApprovalProgressed: _progressed,
+    m.ApprovalClosed: _closed,
+    m.ToolCallFinished: _finished,
+    m.ToolCallRefused: _refused,
+}
+
+#: The messages that make feed items.
+SOURCES = tuple(_MAKERS)

@@ -1,0 +1,105 @@
+"""Wires the gateway: its queues, its private listeners, and the HTTP server that is up before they are."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import uvicorn
+from fastapi import FastAPI
+
+from services.gateway import handlers
+from services.gateway.api import create_app
+from services.gateway.auth import Authenticator
+from services.gateway.conversations import Posts
+from services.gateway.decisions import Decisions
+from services.gateway.deps import Deps
+from services.gateway.drafts import Drafts
+from services.gateway.live import Hub
+from services.gateway.settings import GatewaySettings
+from services.gateway.sign_in import Sessions
+from services.gateway.web import add_pages
+from shared.health import serving
+from shared.ids import new_id
+from shared.service import Runtime, Service
+from shared.signing import load_signer, load_verifier
+from shared.topology import Destination, answers_key, queue
+
+
+@dataclass(frozen=True)
+class GatewayService(Service):
+    """A service with an HTTP server around it: up first, so that it can say it is not ready; told to go first, too."""
+
+    settings: GatewaySettings = field(kw_only=True)
+    app: FastAPI = field(kw_only=True)
+    hub: Hub = field(kw_only=True)
+    decisions: Decisions = field(kw_only=True)
+    _servers: list[uvicorn.Server] = field(default_factory=list)
+    _listening: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def url(self) -> str:
+        """Address that the server listens on, once it does."""
+        host, port = self._servers[-1].servers[0].sockets[0].getsockname()[:2]
+        return f"http://{host}:{port}"
+
+    async def listens(self) -> None:
+        """Return when the server listens, which is before the service is ready."""
+        await self._listening.wait()
+
+    @asynccontextmanager
+    async def running(self, *, own_bus: bool = True) -> AsyncIterator[None]:
+        """Run while the block runs; at its end let clients go at once, so that they find another instance."""
+        settings = self.settings
+        async with serving(self.app, host=settings.gateway_host, port=settings.gateway_port) as server:
+            self._servers.append(server)
+            self._listening.set()
+            async with super().running(own_bus=own_bus):
+                try:
+                    yield
+                finally:
+                    self._ready.clear()
+                    server.should_exit = True
+                    self.hub.close()
+                    self.decisions.close()
+
+
+def build(settings: GatewaySettings, runtime: Runtime) -> GatewayService:
+    """Return the gateway, ready to run; raise FileNotFoundError where its signing key is missing."""
+    # Two instances never share this id: answers and live events come to each one's own queue.
+    instance = new_id()
+    signer, verifier = load_signer(settings.keys, "gateway"), load_verifier(settings.keys)
+    sessions = Sessions(signer, verifier, settings.gateway_session_seconds)
+    hub, drafts = Hub(settings.gateway_backlog_max), Drafts()
+    decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds)
+    services: list[GatewayService] = []
+
+    async def ready() -> bool:
+        return bool(services) and await services[0].ready()
+
+    authenticator = Authenticator(runtime.database, sessions, settings.gateway_public_url)
+    posts = Posts(runtime.units)
+    app = create_app(Deps(settings, runtime, authenticator, posts, decisions, hub, drafts, ready))
+    add_pages(app)
+    live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
+    answers = (Destination("decisions", answers_key(instance)),)
+    service = GatewayService(
+        name="gateway",
+        runtime=runtime,
+        raw_subscriptions=((queue("gateway.feed"), handlers.FeedConsumer(runtime)),),
+        listeners=(
+            (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub, drafts=drafts)),
+            (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions)),
+        ),
+        drain_seconds=settings.drain_seconds,
+        relay_every_seconds=settings.relay_every_seconds,
+        settings=settings,
+        app=app,
+        hub=hub,
+        decisions=decisions,
+    )
+    services.append(service)
+    return service

@@ -1,0 +1,36 @@
+"""Settings of the gateway: where it listens, and the limits of its clients."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from shared.settings import Settings
+
+
+class GatewaySettings(Settings):
+    """The shared settings and the gateway's own."""
+
+    gateway_host: str = Field(default="127.0.0.1", description="Address that the API and the page listen on.")
+    gateway_port: int = Field(default=8080, ge=0, le=65535, description="Their port; 0 takes a free one.")
+    gateway_public_url: str = Field(
+        default="", description="Address that browsers use, such as https://placet.example; empty: as they ask for it."
+    )
+    gateway_allowed_origins: list[str] = Field(
+        default_factory=list, description="Origins of chat widgets that may call the API from a browser."
+    )
+    gateway_image_sources: list[str] = Field(
+        default_factory=list, description="Origins that product pictures may come from, beside the gateway itself."
+    )
+    gateway_body_bytes_max: int = Field(default=256 * 1024, ge=1024, description="Largest request body, in bytes.")
+    gateway_answer_seconds: float = Field(
+        default=5.0, gt=0, le=30, description="How long a decision waits for its answer before it says 202."
+    )
+    gateway_heartbeat_seconds: float = Field(
+        default=15.0, gt=0, description="Pause between two signs of life on an event stream that has nothing to say."
+    )
+    gateway_backlog_max: int = Field(
+        default=1000, ge=16, description="Events that wait for one slow client before its stream is closed."
+    )
+    gateway_session_seconds: int = Field(
+        default=12 * 3600, ge=60, description="How long a browser stays signed in, in seconds."
+    )

@@ -1,0 +1,216 @@
+"""Feeds: each conversation's items, numbered without gaps.
+
+Appending locks each conversation first, in order, and numbers in a second statement: that one sees everything the
+lock's former holder committed, so numbers have no gaps and no source makes two items.
+Statements are built once: building one costs more than running it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from services.gateway.feed import Item, Place, muted, parts_of
+from services.gateway.store.conversations import (
+    Opening,
+    lock_conversations,
+    open_conversations,
+    places_table,
+    values_of,
+)
+from services.gateway.tables import ConversationRow, FeedRow
+from shared.database import table_of
+
+_CONVERSATIONS = table_of(ConversationRow)
+_FEED = table_of(FeedRow)
+_encode = json.JSONEncoder(allow_nan=False).encode
+_COLUMNS = [_FEED.c[name] for name in ("tenant", "conversation_id", "seq", "type", "at", "data")]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItem:
+    """One feed item with its number."""
+
+    tenant: str
+    conversation_id: str
+    seq: int
+    type: str
+    at: datetime
+    data: dict[str, Any]
+
+    @property
+    def place(self) -> Place:
+        """The key of its conversation."""
+        return self.tenant, self.conversation_id
+
+    def as_wire(self) -> dict[str, Any]:
+        """Return the form that gateways tell each other: {id, type, at, data}."""
+        return {"id": self.seq, "type": self.type, "at": self.at.isoformat(), "data": self.data}
+
+
+def _waiting_statement() -> sa.Select[Any]:
+    opened, closed, wanted = _FEED.alias("opened"), _FEED.alias("closed"), places_table()
+    over = sa.exists().where(
+        closed.c.tenant == opened.c.tenant,
+        closed.c.conversation_id == opened.c.conversation_id,
+        closed.c.type == "approval",
+        closed.c.data["approval_id"].astext == opened.c.data["approval_id"].astext,
+        closed.c.data["state"].astext != "pending",
+    )
+    turn = opened.c.data["turn_id"].astext
+    here = sa.and_(opened.c.tenant == wanted.c.tenant, opened.c.conversation_id == wanted.c.conversation_id)
+    found = sa.select(opened.c.tenant, opened.c.conversation_id, turn).join_from(wanted, opened, here)
+    return found.where(opened.c.type == "approval", turn.is_not(None), ~over)
+
+
+def _add_statement() -> sa.Insert:
+    """Leave out known sources, raise each conversation's number once, insert the rest numbered: one round trip."""
+    names = ("tenant", "conversation_id", "type", "data", "source_id")
+    arrays = [sa.bindparam(f"{name}_values", type_=pg.ARRAY(pg.TEXT)) for name in names]
+    table = sa.func.unnest(*arrays).table_valued(*names, with_ordinality="position", name="incoming")
+    incoming = table.render_derived()
+    known = sa.exists().where(
+        _FEED.c.tenant == incoming.c.tenant,
+        _FEED.c.conversation_id == incoming.c.conversation_id,
+        _FEED.c.source_id == incoming.c.source_id,
+    )
+    place = (incoming.c.tenant, incoming.c.conversation_id)
+    number = sa.func.row_number().over(partition_by=place, order_by=incoming.c.position).label("number")
+    fresh = sa.select(incoming, number).where(~known).cte("fresh")
+    raised = _raise_numbers(fresh)
+    here = sa.and_(raised.c.tenant == fresh.c.tenant, raised.c.conversation_id == fresh.c.conversation_id)
+    numbered = sa.select(
+        fresh.c.tenant,
+        fresh.c.conversation_id,
+        raised.c.base + fresh.c.number,
+        fresh.c.type,
+        sa.cast(fresh.c.data, pg.JSONB),
+        fresh.c.source_id,
+    ).join_from(fresh, raised, here)
+    columns = ["tenant", "conversation_id", "seq", "type", "data", "source_id"]
+    c = _FEED.c
+    return (
+        sa.insert(_FEED).from_select(columns, numbered).returning(c.tenant, c.conversation_id, c.source_id, c.seq, c.at)
+    )
+
+
+def _raise_numbers(fresh: sa.CTE) -> sa.CTE:
+    """Raise each conversation's number by its new items; `base` is the number before."""
+    counts = sa.select(fresh.c.tenant, fresh.c.conversation_id, sa.func.count().label("count"))
+    grown = counts.group_by(fresh.c.tenant, fresh.c.conversation_id).cte("grown")
+    c = _CONVERSATIONS.c
+    return (
+        sa.update(_CONVERSATIONS)
+        .where(c.tenant == grown.c.tenant, c.conversation_id == grown.c.conversation_id)
+        .values(feed_seq=c.feed_seq + grown.c.count)
+        .returning(c.tenant, c.conversation_id, (c.feed_seq - grown.c.count).label("base"))
+        .cte("raised")
+    )
+
+
+_WAITING = _waiting_statement()
+_ADD = _add_statement()
+_FIND = sa.select(*_COLUMNS).where(
+    _FEED.c.tenant == sa.bindparam("tenant"),
+    _FEED.c.conversation_id == sa.bindparam("conversation_id"),
+    _FEED.c.source_id == sa.bindparam("source_id"),
+)
+
+
+async def append(
+    connection: AsyncConnection, items: Sequence[Item], openings: Sequence[Opening] = ()
+) -> list[StoredItem]:
+    """Store `items` with their numbers and return those that are new; conversations nobody opened are opened."""
+    wanted = {item.place: Opening(*item.place) for item in items} | {each.place: each for each in openings}
+    known = await lock_conversations(connection, wanted)
+    missing = [
+        opening
+        for place, opening in wanted.items()
+        if place not in known or (opening.agent and known[place].agent is None)
+    ]
+    if missing:
+        await open_conversations(connection, missing)
+    stored: list[StoredItem] = []
+    for part in parts_of(items):
+        stored += await add_items(connection, await _muted(connection, part))
+    return stored
+
+
+async def _muted(connection: AsyncConnection, items: Sequence[Item]) -> list[Item]:
+    """Mark what the model says in turns that have an approval nobody has decided."""
+    speaking = {item.place for item in items if item.speaks}
+    if not speaking:
+        return list(items)
+    found: dict[Place, set[str]] = {}
+    for tenant, conversation_id, turn_id in await connection.execute(_WAITING, values_of(speaking)):
+        found.setdefault((tenant, conversation_id), set()).add(turn_id)
+    return [muted(item, frozenset(found.get(item.place, ()))) for item in items]
+
+
+async def add_items(connection: AsyncConnection, items: Sequence[Item]) -> list[StoredItem]:
+    """Give each item whose source is new the next number of its conversation; return those, in order.
+
+    The caller holds the lock of every conversation in `items`.
+    """
+    unique = {(*item.place, item.source_id): item for item in reversed(items)}
+    rows = (await connection.execute(_ADD, _values(list(reversed(unique.values()))))).all()
+    stored = [_stored(unique[row[0], row[1], row[2]], row[3], row[4]) for row in rows]
+    return sorted(stored, key=lambda item: (item.tenant, item.conversation_id, item.seq))
+
+
+def _values(items: Sequence[Item]) -> dict[str, list[str]]:
+    return {
+        "tenant_values": [item.tenant for item in items],
+        "conversation_id_values": [item.conversation_id for item in items],
+        "type_values": [item.type for item in items],
+        "data_values": [_encode(item.data) for item in items],
+        "source_id_values": [item.source_id for item in items],
+    }
+
+
+def _stored(item: Item, seq: int, at: datetime) -> StoredItem:
+    return StoredItem(item.tenant, item.conversation_id, seq, item.type, at, item.data)
+
+
+async def load_feed(
+    connection: AsyncConnection, tenant: str, conversation_id: str, after: int, limit: int
+) -> list[StoredItem]:
+    """Return the items of a conversation after the number `after`, oldest first."""
+    c = _FEED.c
+    statement = (
+        sa.select(*_COLUMNS)
+        .where(c.tenant == tenant, c.conversation_id == conversation_id, c.seq > after)
+        .order_by(c.seq)
+        .limit(limit)
+    )
+    return [StoredItem(*row) for row in await connection.execute(statement)]
+
+
+async def load_messages(
+    connection: AsyncConnection, tenant: str, conversation_id: str, up_to: int, limit: int
+) -> list[StoredItem]:
+    """Return the newest messages of a conversation up to the number `up_to`, oldest first."""
+    c = _FEED.c
+    statement = (
+        sa.select(*_COLUMNS)
+        .where(c.tenant == tenant, c.conversation_id == conversation_id, c.seq <= up_to, c.type == "message")
+        .order_by(c.seq.desc())
+        .limit(limit)
+    )
+    return [StoredItem(*row) for row in reversed((await connection.execute(statement)).all())]
+
+
+async def find_item(
+    connection: AsyncConnection, tenant: str, conversation_id: str, source_id: str
+) -> StoredItem | None:
+    """Return the item that a source made."""
+    values = {"tenant": tenant, "conversation_id": conversation_id, "source_id": source_id}
+    row = (await connection.execute(_FIND, values)).one_or_none()
+    return StoredItem(*row) if row else None

@@ -1,0 +1,202 @@
+"""What the gateway reads of other services: the views of schema `read`, and never their tables.
+
+Every statement is bound to one tenant; a row of another tenant is not found. Rows come back as read-only mappings
+with the views' column names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from services.gateway.paging import Cursor
+from services.gateway.tables import FeedRow
+from shared.database import table_of
+
+Row = Mapping[str, Any]
+
+_JSON = frozenset({"approvers", "result", "final_answer", "detail"})
+
+
+def _view(name: str, columns: str) -> sa.TableClause:
+    typed = [sa.column(each, pg.JSONB) if each in _JSON else sa.column(each) for each in columns.split()]
+    return sa.table(name, *typed, schema="read")
+
+
+_APPROVALS = _view(
+    "approvals",
+    "approval_id tenant conversation_id call_id turn_id tool arguments digest schema_digest revision state summary"
+    " rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
+    " decision_reason closed_at",
+)
+_CALLS = _view(
+    "tool_calls",
+    "call_id tenant conversation_id turn_id message_id step position tool arguments digest state result_kind result"
+    " proposed_at answered_at",
+)
+_FEED = table_of(FeedRow)
+_TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
+_VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
+_EXECUTIONS = _view(
+    "executions",
+    "call_id tenant conversation_id pool state fence worker permit_id permit_issuer lease_until started_at"
+    " finished_at result_kind error",
+)
+_HISTORY = _view("history", "tenant machine subject_id call_id event from_state to_state actor message_id at detail")
+_LETTERS = _view(
+    "dead_letters",
+    "dead_letter_id tenant queue service reason message_id message_type body state received_at resolved_at resolved_by",
+)
+
+
+def _approvals_statement() -> sa.Select[Any]:
+    arrays = [sa.bindparam(name, type_=pg.ARRAY(pg.TEXT)) for name in ("tenants", "approval_ids")]
+    wanted = sa.func.unnest(*arrays).table_valued("tenant", "approval_id", name="wanted").render_derived()
+    c = _APPROVALS.c
+    here = sa.and_(c.tenant == wanted.c.tenant, c.approval_id == wanted.c.approval_id)
+    return sa.select(_APPROVALS).join_from(wanted, _APPROVALS, here)
+
+
+# Every decision runs it, and building a statement costs more than running it.
+_LOAD_APPROVALS = _approvals_statement()
+
+
+async def load_approval(connection: AsyncConnection, tenant: str, approval_id: str) -> Row | None:
+    """Return one approval."""
+    return (await load_approvals(connection, [(tenant, approval_id)])).get((tenant, approval_id))
+
+
+async def load_approvals(connection: AsyncConnection, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Row]:
+    """Return approvals by tenant and id, those that are there."""
+    values = {"tenants": [tenant for tenant, _ in keys], "approval_ids": [approval_id for _, approval_id in keys]}
+    found = (await connection.execute(_LOAD_APPROVALS, values)).mappings()
+    return {(row["tenant"], row["approval_id"]): row for row in found}
+
+
+async def list_approvals(
+    connection: AsyncConnection,
+    tenant: str,
+    *,
+    state: str | None = None,
+    conversation_id: str | None = None,
+    after: Cursor | None = None,
+    limit: int,
+) -> Sequence[Row]:
+    """Return approvals, newest first, from after a cursor on."""
+    c = _APPROVALS.c
+    statement = _of_tenant(_APPROVALS, tenant, conversation_id)
+    if state is not None:
+        statement = statement.where(c.state == state)
+    return await _page(connection, statement, c.created_at, c.approval_id, after, limit)
+
+
+async def list_calls(connection: AsyncConnection, tenant: str, conversation_id: str, limit: int) -> Sequence[Row]:
+    """Return the newest calls of a conversation, oldest first."""
+    c = _CALLS.c
+    statement = _of_tenant(_CALLS, tenant, conversation_id).order_by(
+        c.proposed_at.desc(), c.step.desc(), c.position.desc()
+    )
+    return list(reversed(await _all(connection, statement.limit(limit))))
+
+
+async def load_newest_turn(connection: AsyncConnection, tenant: str, conversation_id: str) -> Row | None:
+    """Return the newest turn of a conversation."""
+    statement = _of_tenant(_TURNS, tenant, conversation_id).order_by(_TURNS.c.started_at.desc()).limit(1)
+    return await _one(connection, statement)
+
+
+async def turn_end_is_kept(connection: AsyncConnection, tenant: str, conversation_id: str, turn_id: str) -> bool:
+    """Tell whether the feed says that a turn is over: the agent knows it a moment earlier than clients do."""
+    c = _FEED.c
+    ended = sa.select(sa.literal(1)).where(
+        c.tenant == tenant,
+        c.conversation_id == conversation_id,
+        c.type == "turn",
+        c.data["turn_id"].astext == turn_id,
+        c.data["state"].astext != "started",
+    )
+    return (await connection.execute(ended.limit(1))).first() is not None
+
+
+async def load_call(connection: AsyncConnection, tenant: str, call_id: str) -> Row | None:
+    """Return one call as the agent keeps it."""
+    return await _of_call(connection, _CALLS, tenant, call_id, _CALLS.c.proposed_at)
+
+
+async def load_verdict(connection: AsyncConnection, tenant: str, call_id: str) -> Row | None:
+    """Return policy's newest verdict on a call."""
+    return await _of_call(connection, _VERDICTS, tenant, call_id, _VERDICTS.c.judged_at)
+
+
+async def load_approval_of_call(connection: AsyncConnection, tenant: str, call_id: str) -> Row | None:
+    """Return the newest approval of a call."""
+    return await _of_call(connection, _APPROVALS, tenant, call_id, _APPROVALS.c.created_at)
+
+
+async def load_execution(connection: AsyncConnection, tenant: str, call_id: str) -> Row | None:
+    """Return the execution of a call."""
+    return await _of_call(connection, _EXECUTIONS, tenant, call_id, _EXECUTIONS.c.started_at)
+
+
+async def load_history(connection: AsyncConnection, tenant: str, call_id: str, limit: int) -> Sequence[Row]:
+    """Return every change of state that a call went through, in every service, in the order of time."""
+    c = _HISTORY.c
+    statement = _of_tenant(_HISTORY, tenant).where(c.call_id == call_id).order_by(c.at).limit(limit)
+    return await _all(connection, statement)
+
+
+async def list_dead_letters(
+    connection: AsyncConnection, tenant: str, *, state: str | None, after: Cursor | None, limit: int
+) -> Sequence[Row]:
+    """Return dead letters, newest first, from after a cursor on."""
+    c = _LETTERS.c
+    statement = _of_tenant(_LETTERS, tenant)
+    if state is not None:
+        statement = statement.where(c.state == state)
+    return await _page(connection, statement, c.received_at, c.dead_letter_id, after, limit)
+
+
+async def load_dead_letter(connection: AsyncConnection, tenant: str, dead_letter_id: str) -> Row | None:
+    """Return one dead letter."""
+    statement = _of_tenant(_LETTERS, tenant).where(_LETTERS.c.dead_letter_id == dead_letter_id)
+    return await _one(connection, statement)
+
+
+def _of_tenant(view: sa.TableClause, tenant: str, conversation_id: str | None = None) -> sa.Select[Any]:
+    statement = sa.select(view).where(view.c.tenant == tenant)
+    return statement if conversation_id is None else statement.where(view.c.conversation_id == conversation_id)
+
+
+async def _one(connection: AsyncConnection, statement: sa.Select[Any]) -> Row | None:
+    found: Row | None = (await connection.execute(statement)).mappings().one_or_none()
+    return found
+
+
+async def _all(connection: AsyncConnection, statement: sa.Select[Any]) -> Sequence[Row]:
+    found: Sequence[Row] = (await connection.execute(statement)).mappings().all()
+    return found
+
+
+async def _page(
+    connection: AsyncConnection,
+    statement: sa.Select[Any],
+    at: sa.ColumnElement[Any],
+    row_id: sa.ColumnElement[Any],
+    after: Cursor | None,
+    limit: int,
+) -> Sequence[Row]:
+    if after is not None:
+        statement = statement.where(sa.tuple_(at, row_id) < sa.tuple_(sa.literal(after.at), sa.literal(after.id)))
+    ordered = statement.order_by(at.desc(), row_id.desc()).limit(limit)
+    return await _all(connection, ordered)
+
+
+async def _of_call(
+    connection: AsyncConnection, view: sa.TableClause, tenant: str, call_id: str, newest: sa.ColumnElement[Any]
+) -> Row | None:
+    statement = _of_tenant(view, tenant).where(view.c.call_id == call_id).order_by(newest.desc()).limit(1)
+    return await _one(connection, statement)

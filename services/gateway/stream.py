@@ -1,0 +1,135 @@
+"""One client's event stream: what is stored after its last item, then what comes, without gap or repeat.
+
+The client is subscribed before the store is read, and what comes live is passed on only where its number is the next
+one; anything else sends us back to the store, which has no gaps. Announcements may get lost, so the store is also
+read whenever nothing came for a while.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from services.gateway.drafts import Drafts
+from services.gateway.live import Advanced, Closed, Following, Hub, Topic, Transient
+from services.gateway.store import DATABASE_ERRORS, is_away, reading
+from services.gateway.store.feed import load_feed
+from shared.database import Database
+
+log = structlog.get_logger(__name__)
+
+#: Items read from the store at a time.
+PAGE = 200
+# Neither ends with an empty line: some readers take a block without data for an event.
+#: First bytes of a stream: how long a browser waits before it reconnects.
+_HELLO = b"retry: 1000\n"
+_HEARTBEAT = b": still here\n"
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What one client follows, and from where."""
+
+    hub: Hub
+    drafts: Drafts
+    database: Database
+    topics: tuple[Topic, ...]
+    #: The conversation whose items are replayed; None for a stream of transient events only.
+    conversation: Topic | None
+    after: int
+    heartbeat_seconds: float
+    #: Asked at each heartbeat; the stream ends when it says no.
+    still_allowed: Callable[[], Awaitable[bool]]
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Yield the bytes of the stream until the client is gone, let go, or no longer allowed."""
+        with self.hub.follow(self.topics) as following:
+            # In the same breath: what is written later comes live and joins on.
+            drafts = self.drafts.of(self.conversation) if self.conversation else []
+            yield _HELLO
+            last, written = self.after, set()
+            async for item in self._stored(last):
+                last = item["id"]
+                written.add(item["data"].get("message_id"))
+                yield frame(item)
+            for draft in drafts:
+                if draft.data["message_id"] not in written:
+                    yield transient_frame(draft)
+            async for piece in self._live(following, last):
+                yield piece
+
+    async def _live(self, following: Following, last: int) -> AsyncIterator[bytes]:
+        while True:
+            try:
+                signal = await following.next(self.heartbeat_seconds)
+                if signal is None:
+                    yield _HEARTBEAT
+                    if not await self._allowed():
+                        return
+            except Closed:
+                return
+            if isinstance(signal, Transient):
+                yield transient_frame(signal)
+                continue
+            async for item in self._next_items(signal, last):
+                last = item["id"]
+                yield frame(item)
+
+    async def _next_items(self, signal: Advanced | None, last: int) -> AsyncIterator[dict[str, Any]]:
+        """Yield what follows item `last`: from the announcement where it fits, else from the store."""
+        fresh = [item for item in signal.items if item["id"] > last] if signal else []
+        if signal and not fresh:
+            return
+        if fresh and [item["id"] for item in fresh] == list(range(last + 1, last + 1 + len(fresh))):
+            for item in fresh:
+                yield item
+            return
+        try:
+            async for item in self._stored(last):
+                yield item
+        except DATABASE_ERRORS as error:
+            if not is_away(error):
+                raise
+            # The client keeps its stream; the next heartbeat reads again from where it is.
+            log.warning("stream.waiting", error=type(error).__name__)
+
+    async def _stored(self, last: int) -> AsyncIterator[dict[str, Any]]:
+        if self.conversation is None:
+            return
+        tenant, conversation_id = self.conversation.tenant, self.conversation.conversation_id
+        while True:
+            async with reading(self.database) as connection:
+                page = await load_feed(connection, tenant, conversation_id, last, PAGE)
+            for item in page:
+                last = item.seq
+                yield item.as_wire()
+            if len(page) < PAGE:
+                return
+
+    async def _allowed(self) -> bool:
+        try:
+            return await self.still_allowed()
+        except DATABASE_ERRORS as error:
+            if not is_away(error):
+                raise
+            return True
+
+
+def frame(item: dict[str, Any]) -> bytes:
+    """Return one feed item as a server-sent event: its number, its type, and its data with the time in it."""
+    data = _json({**item["data"], "at": item["at"]})
+    return f"id: {item['id']}\nevent: {item['type']}\ndata: {data}\n\n".encode()
+
+
+def transient_frame(signal: Transient) -> bytes:
+    """Return a transient event: no number, so that a reconnecting client does not ask from there."""
+    return f"event: {signal.event}\ndata: {_json(signal.data)}\n\n".encode()
+
+
+def _json(value: Any) -> str:
+    # ASCII only: some readers break lines at U+2028 and its like.
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True)

@@ -1,0 +1,86 @@
+"""Rows of the gateway: API keys, conversations, and the feed that every frontend of a conversation replays."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+from sqlmodel import Field, SQLModel
+
+_NOW = {"server_default": sa.func.now()}
+
+
+class ApiKeyRow(SQLModel, table=True):
+    """One API key; of its secret only the hash is here."""
+
+    __tablename__ = "api_keys"
+    __table_args__ = (
+        sa.CheckConstraint("scopes <@ ARRAY['chat', 'decide', 'admin']", name="scopes_known"),
+        sa.CheckConstraint("cardinality(scopes) > 0", name="scopes_some"),
+        sa.CheckConstraint("(revoked_at IS NULL) = (revoked_by IS NULL)", name="revoked_by_somebody"),
+        sa.CheckConstraint("length(secret_hash) = 64", name="secret_hashed"),
+        sa.Index("ix_api_keys_tenant", "tenant", "created_at"),
+        {"schema": "gateway"},
+    )
+
+    key_id: str = Field(primary_key=True)
+    tenant: str
+    person: str = Field(description="Owner within the tenant, without the prefix `person:`.")
+    scopes: list[str] = Field(sa_type=pg.ARRAY(sa.Text))
+    secret_hash: str = Field(description="SHA-256 of the secret, 64 hexadecimal digits.")
+    created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+    created_by: str
+    revoked_at: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
+    revoked_by: str | None = None
+
+
+class ConversationRow(SQLModel, table=True):
+    """One conversation, opened over HTTP or by the first message of an AMQP frontend.
+
+    The key has the tenant in it: AMQP frontends choose conversation ids, and two tenants may choose the same.
+    """
+
+    __tablename__ = "conversations"
+    __table_args__ = (
+        sa.Index("ix_conversations_creator", "tenant", "created_by", sa.text("created_at DESC")),
+        {"schema": "gateway"},
+    )
+
+    tenant: str = Field(primary_key=True)
+    conversation_id: str = Field(primary_key=True)
+    agent: str | None = Field(default=None, description="Empty until the first message is known.")
+    language: str = Field(default="en", sa_column_kwargs={"server_default": "en"})
+    labels: dict[str, str] = Field(
+        default_factory=dict, sa_type=pg.JSONB, sa_column_kwargs={"server_default": sa.text("'{}'")}
+    )
+    visitor: str | None = Field(default=None, description="The end user's id as the opener gave it, without prefix.")
+    token_hash: str | None = Field(default=None, unique=True, description="SHA-256 of the conversation token.")
+    feed_seq: int = Field(
+        default=0,
+        sa_type=sa.BigInteger,
+        sa_column_kwargs={"server_default": "0"},
+        description="Number of the newest feed item; raised under this row's lock only.",
+    )
+    created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+    created_by: str = Field(default="", description="`person:…` or `visitor:…` who opened it.")
+
+
+class FeedRow(SQLModel, table=True):
+    """One item of a conversation's feed. Rows are only ever added; `seq` has no gaps."""
+
+    __tablename__ = "feed"
+    __table_args__ = (
+        sa.UniqueConstraint("tenant", "conversation_id", "source_id"),
+        sa.Index("ix_feed_approvals", "tenant", "conversation_id", postgresql_where=sa.text("type = 'approval'")),
+        {"schema": "gateway"},
+    )
+
+    tenant: str = Field(primary_key=True)
+    conversation_id: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True, sa_type=sa.BigInteger, sa_column_kwargs={"autoincrement": False})
+    type: str
+    at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+    data: dict[str, Any] = Field(sa_type=pg.JSONB)
+    source_id: str = Field(description="What the item was made of; the same source again makes no second item.")

@@ -1,0 +1,83 @@
+"""Approval cards as fragments of the page: shown, refreshed and decided one by one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Form, Query
+from fastapi.responses import HTMLResponse
+
+from services.gateway.api.approvals import ApprovalOut, DecisionIn, approval_out
+from services.gateway.api.callers import DepsOf, PathId
+from services.gateway.decisions import Ask
+from services.gateway.keys import Scope
+from services.gateway.store import reading
+from services.gateway.store.read import list_approvals
+from services.gateway.web.render import SignedIn, render
+from shared.errors import Refused
+
+router = APIRouter(prefix="/ui/approvals", include_in_schema=False)
+
+WAITING_MAX = 50
+RECENT_MAX = 6
+
+Place = Annotated[Literal["pane", "chat"], Query()]
+
+
+@router.get("")
+async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
+    """Show what waits for people, and what was decided lately."""
+    caller.need(Scope.DECIDE)
+    async with reading(deps.runtime.database) as connection:
+        waiting = await list_approvals(connection, caller.tenant, state="pending", limit=WAITING_MAX + 1)
+        newest = await list_approvals(connection, caller.tenant, limit=WAITING_MAX)
+    recent = [approval_out(row) for row in newest if row["state"] != "pending"][:RECENT_MAX]
+    return render(
+        "pane.html",
+        waiting=[approval_out(row) for row in waiting[:WAITING_MAX]],
+        more=len(waiting) > WAITING_MAX,
+        recent=recent,
+        place="pane",
+        notice="",
+        may_decide=True,
+    )
+
+
+@router.get("/{approval_id}")
+async def card(deps: DepsOf, caller: SignedIn, approval_id: PathId, place: Place = "pane") -> HTMLResponse:
+    """Show one card."""
+    caller.need(Scope.DECIDE, Scope.CHAT)
+    row = await deps.decisions.find(caller, approval_id)
+    return _card(approval_out(row), place, may_decide=caller.may(Scope.DECIDE))
+
+
+@router.post("/{approval_id}/decisions")
+async def decide(
+    deps: DepsOf,
+    caller: SignedIn,
+    approval_id: PathId,
+    form: Annotated[DecisionIn, Form()],
+    place: Place = "pane",
+) -> HTMLResponse:
+    """Decide, and show the card as it is then; what went wrong stands on the card."""
+    notice = ""
+    try:
+        decided = await deps.decisions.decide(
+            caller, approval_id, Ask(form.decision, form.digest, form.reason, form.revision)
+        )
+        notice = "" if decided else "Sent. The answer takes its time; this card follows."
+    except Refused as refusal:
+        if refusal.status not in {403, 409}:
+            raise
+        notice = _told(refusal)
+    row = await deps.decisions.find(caller, approval_id)
+    return _card(approval_out(row), place, notice, may_decide=caller.may(Scope.DECIDE))
+
+
+def _card(approval: ApprovalOut, place: str, notice: str = "", *, may_decide: bool) -> HTMLResponse:
+    return render("card.html", approval=approval, place=place, notice=notice, may_decide=may_decide)
+
+
+def _told(refusal: Refused) -> str:
+    by = refusal.facts.get("decided_by")
+    return f"{refusal.title} Decided by {by}." if by else refusal.title

@@ -1,0 +1,67 @@
+"""The page itself, and its one event stream."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from fastapi.responses import HTMLResponse, StreamingResponse
+
+from services.gateway.api.callers import DepsOf
+from services.gateway.api.events import After, LastEventId, start_of, streaming
+from services.gateway.conversations import no_conversation
+from services.gateway.keys import Scope
+from services.gateway.live import Topic
+from services.gateway.store import reading
+from services.gateway.store.conversations import load_conversation, recent_conversations
+from services.gateway.web.render import SignedIn, render, set_up_was_run
+
+router = APIRouter(include_in_schema=False)
+
+RECENT_MAX = 20
+
+ConversationId = Annotated[str, Query(alias="conversation", pattern=r"^[A-Za-z0-9_-]{0,64}$")]
+
+
+@router.get("/")
+async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId = "") -> HTMLResponse:
+    """Show the chat on the left and what waits for people on the right."""
+    async with reading(deps.runtime.database) as connection:
+        recent = await recent_conversations(connection, caller.tenant, caller.person, RECENT_MAX)
+        if conversation_id and not await load_conversation(connection, caller.tenant, conversation_id):
+            raise no_conversation()
+    return render(
+        "page.html",
+        caller=caller,
+        conversation_id=conversation_id,
+        recent=recent,
+        may_chat=caller.may(Scope.CHAT),
+        may_decide=caller.may(Scope.DECIDE),
+        set_up=set_up_was_run(),
+    )
+
+
+@router.get("/ui/conversations")
+async def list_recent(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
+    """Show the newest conversations of who is signed in."""
+    async with reading(deps.runtime.database) as connection:
+        recent = await recent_conversations(connection, caller.tenant, caller.person, RECENT_MAX)
+    return render("recent.html", recent=recent)
+
+
+@router.get("/ui/events")
+async def follow(
+    deps: DepsOf,
+    caller: SignedIn,
+    conversation_id: ConversationId = "",
+    last_event_id: LastEventId = None,
+    after: After = None,
+) -> StreamingResponse:
+    """Follow one conversation and, beside it, every change of an approval: one connection for the whole page."""
+    caller.need(Scope.CHAT, Scope.DECIDE)
+    topics = (Topic(caller.tenant),) if caller.may(Scope.DECIDE) else ()
+    if not conversation_id:
+        return streaming(deps, caller, topics, None, 0)
+    topic = Topic(caller.tenant, conversation_id)
+    start = await start_of(deps, topic, last_event_id, after)
+    return streaming(deps, caller, (topic, *topics), topic, start)

@@ -1,0 +1,171 @@
+// The page's wiring: one event stream in, messages out, cards kept fresh. Texts from outside are text nodes only.
+import { Feed } from "./feed.js";
+import { keepTime } from "./time.js";
+
+const chat = document.getElementById("chat");
+const feedElement = document.getElementById("feed");
+const connection = document.getElementById("connection");
+const composer = document.getElementById("composer");
+const fault = document.getElementById("fault");
+const feed = new Feed(feedElement, chat.dataset.me, refreshCard);
+
+let conversation = chat.dataset.conversation;
+let events = null;
+let lastId = 0;
+let atEnd = true;
+
+function follow() {
+  events?.close();
+  const query = new URLSearchParams(conversation ? { conversation, after: String(lastId) } : {});
+  events = new EventSource(`/ui/events?${query}`);
+  events.onopen = () => {
+    say("live");
+    refreshPane();
+  };
+  events.onerror = () => say(events.readyState === EventSource.CLOSED ? "closed" : "connecting");
+  events.addEventListener("approvals", (event) => {
+    refreshPane();
+    refreshCards(JSON.parse(event.data).approval_id);
+  });
+  for (const type of ["message", "tool_call", "approval", "turn", "delta"]) {
+    events.addEventListener(type, (event) => {
+      if (event.data) receive(type, event);
+    });
+  }
+}
+
+function receive(type, event) {
+  const data = JSON.parse(event.data);
+  if (type !== "delta") lastId = Number(event.lastEventId);
+  document.getElementById("empty").hidden = true;
+  feed.take(type, data);
+}
+
+function say(state) {
+  connection.textContent = { live: "live", connecting: "connecting", closed: "signed out?" }[state];
+  connection.dataset.state = state;
+}
+
+function refreshPane() {
+  document.getElementById("waiting")?.dispatchEvent(new CustomEvent("refresh"));
+}
+
+function refreshCards(id) {
+  for (const frame of document.querySelectorAll(`[data-held="${CSS.escape(id)}"]`)) refreshCard(frame);
+}
+
+function refreshCard(frame) {
+  window.htmx?.process(frame);
+  frame.dispatchEvent(new CustomEvent("refresh"));
+}
+
+async function send(text) {
+  if (!conversation) await begin();
+  await ask(`/v1/conversations/${conversation}/messages`, { text, message_id: crypto.randomUUID() });
+}
+
+async function begin() {
+  const made = await ask("/v1/conversations", { language: language() });
+  conversation = made.id;
+  history.replaceState(null, "", `/?conversation=${conversation}`);
+  lastId = 0;
+  follow();
+}
+
+async function ask(path, body) {
+  const answer = await fetch(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  const value = await answer.json();
+  if (!answer.ok) throw new Error(value.title);
+  return value;
+}
+
+function language() {
+  const code = navigator.language.slice(0, 2).toLowerCase();
+  return /^[a-z]{2}$/.test(code) ? code : "en";
+}
+
+function showFault(text) {
+  if (!fault) return;
+  fault.textContent = text;
+  fault.hidden = !text;
+}
+
+if (composer) {
+  const box = document.getElementById("text");
+  const button = document.getElementById("send");
+  const grow = () => {
+    box.style.height = "auto";
+    box.style.height = `${Math.min(box.scrollHeight, 200)}px`;
+  };
+  box.addEventListener("input", grow);
+  box.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+      event.preventDefault();
+      composer.requestSubmit();
+    }
+  });
+  composer.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const text = box.value.trim();
+    if (!text) return;
+    button.disabled = true;
+    try {
+      await send(text);
+      box.value = "";
+      showFault("");
+      atEnd = true;
+    } catch (error) {
+      showFault(`Not sent: ${error.message}`);
+    } finally {
+      button.disabled = false;
+      grow();
+      box.focus();
+    }
+  });
+  for (const wish of document.querySelectorAll(".wish")) {
+    wish.addEventListener("click", () => {
+      box.value = wish.textContent;
+      composer.requestSubmit();
+    });
+  }
+}
+
+document.body.addEventListener("htmx:response:error", () => {
+  showFault("That did not work. Try again in a moment.");
+});
+
+// Who reads at the end stays at the end, also when a card or a picture grows; who scrolled up is left alone.
+feedElement.addEventListener("scroll", () => {
+  atEnd = feedElement.scrollHeight - feedElement.scrollTop - feedElement.clientHeight < 80;
+});
+new MutationObserver(() => {
+  if (atEnd) feedElement.scrollTop = feedElement.scrollHeight;
+}).observe(feedElement, { childList: true, subtree: true, characterData: true });
+
+const waiting = document.getElementById("waiting");
+if (waiting) {
+  const count = document.getElementById("count");
+  new MutationObserver(() => {
+    const number = waiting.querySelectorAll(".card.pending").length;
+    count.textContent = String(number);
+    count.hidden = number === 0;
+    document.title = number ? `(${number}) Placet` : "Placet";
+  }).observe(waiting, { childList: true, subtree: true, attributes: true, attributeFilter: ["class"] });
+}
+
+document.getElementById("menu").addEventListener("toggle", (event) => {
+  if (event.target.open) document.getElementById("recent").dispatchEvent(new CustomEvent("refresh"));
+});
+document.addEventListener("click", (event) => {
+  const menu = document.getElementById("menu");
+  if (!menu.contains(event.target)) menu.open = false;
+});
+
+// A newcomer on a small screen sees the chat first; the pane says how much waits.
+if (matchMedia("(max-width: 56rem)").matches) document.getElementById("pane")?.removeAttribute("open");
+keepTime(document);
+follow();

@@ -1,0 +1,72 @@
+// What tools show people: one function per kind of block; a kind nobody knows is left out.
+import { make, money, webAddress } from "./dom.js";
+
+const KINDS = {
+  product_carousel: (block) => make("div", { class: "carousel" }, ...list(block.products).map(product)),
+  cart: (block) =>
+    make(
+      "div",
+      { class: "block cart" },
+      make("h4", {}, "Cart"),
+      ...list(block.items).map((item) => cartLine(item, block.currency)),
+      make("p", { class: "line total" }, make("span", {}, "Total"), make("span", {}, money(block.total, block.currency))),
+    ),
+  payment_link: (block) => {
+    const href = webAddress(block.url);
+    const text = `Pay ${money(block.amount, block.currency)}`;
+    const link = href
+      ? make("a", { class: "block pay", href, target: "_blank", rel: "noopener noreferrer" }, text)
+      : make("p", { class: "block" }, `${text}: ${block.url}`);
+    return make("div", {}, link, block.note ? make("p", { class: "quiet small" }, String(block.note)) : null);
+  },
+  notice: (block) =>
+    make("p", { class: `block notice-${NOTICES.has(block.level) ? block.level : "info"}` }, String(block.text ?? "")),
+};
+const NOTICES = new Set(["info", "success", "warning"]);
+
+export function renderBlocks(blocks) {
+  return list(blocks)
+    .filter((block) => Object.hasOwn(KINDS, block?.type))
+    .map((block) => KINDS[block.type](block));
+}
+
+function cartLine(item, currency) {
+  const name = [item.name ?? item.product_id, item.variant_label].filter(Boolean).join(", ");
+  const price = item.unit_price ?? item.price;
+  return make(
+    "p",
+    { class: "line" },
+    make("span", {}, `${item.quantity ?? 1} × ${name}`),
+    make("span", {}, money(price * (item.quantity ?? 1), item.currency ?? currency)),
+  );
+}
+
+function product(each) {
+  const picture = each.image ? webAddress(each.image) : null;
+  return make(
+    "article",
+    { class: "product" },
+    picture
+      ? make("img", { src: picture, alt: "", loading: "lazy" })
+      : make("div", { class: "initial", "aria-hidden": "true" }, String(each.name ?? "?").slice(0, 1)),
+    make("p", { class: "name", title: each.id }, String(each.name ?? each.id)),
+    make(
+      "p",
+      { class: "price" },
+      make("strong", {}, money(each.price, each.currency)),
+      each.list_price ? make("s", { class: "quiet" }, money(each.list_price, each.currency)) : null,
+      each.on_sale ? make("span", { class: "badge sale" }, "sale") : null,
+      each.in_stock === false ? make("span", { class: "badge" }, "sold out") : null,
+    ),
+    make("p", { class: "variants" }, ...list(each.variants).map(variant)),
+  );
+}
+
+function variant(each) {
+  const gone = each.in_stock === false;
+  return make("span", { class: gone ? "gone" : null, title: gone ? "sold out" : null }, String(each.label ?? each.id));
+}
+
+function list(value) {
+  return Array.isArray(value) ? value : [];
+}

@@ -1,0 +1,171 @@
+// A conversation's feed as elements. Items may come twice or out of order: each thing has one element, found by its id.
+import { renderBlocks } from "./blocks.js";
+import { make } from "./dom.js";
+
+const RANK = { proposed: 0, pending_confirmation: 1, success: 2, error: 2 };
+const LABELS = { proposed: "running", pending_confirmation: "waiting for approval", success: "done" };
+const GOOD_ENDS = new Set(["finished", "completed", "succeeded", "ended", "done"]);
+
+export class Feed {
+  #root;
+  #me;
+  #onCard;
+  #things = new Map();
+  #status = new Map();
+  #waitingTurns = new Map();
+  #said = new Map();
+
+  constructor(root, me, onCard) {
+    this.#root = root;
+    this.#me = me;
+    this.#onCard = onCard;
+  }
+
+  take(type, data) {
+    switch (type) {
+      case "message":
+        return data.role === "assistant" ? this.#answer(data) : this.#posted(data);
+      case "delta":
+        return this.#delta(data);
+      case "tool_call":
+        return this.#call(data);
+      case "approval":
+        return this.#approval(data);
+      case "turn":
+        return this.#turn(data);
+    }
+  }
+
+  #place(key, build) {
+    let element = this.#things.get(key);
+    if (!element) {
+      element = build();
+      this.#things.set(key, element);
+      this.#root.append(element);
+    }
+    return element;
+  }
+
+  #posted(data) {
+    const author = data.author?.id ?? "";
+    const bubble = make("p", { class: "bubble" }, data.text);
+    this.#place(`message ${data.message_id}`, () =>
+      author === this.#me
+        ? make("div", { class: "said by-me" }, bubble)
+        : make("div", { class: "said by-other" }, bubble, make("p", { class: "from" }, author)),
+    );
+  }
+
+  #answer(data) {
+    const element = this.#place(`message ${data.message_id}`, () => make("div", { class: "said by-agent" }));
+    element.classList.remove("writing");
+    element.replaceChildren();
+    if (data.turn_id) this.#said.set(data.turn_id, data.text);
+    if (!data.text) {
+      element.remove();
+    } else if (data.while_waiting) {
+      element.append(
+        make("details", { class: "muted" }, make("summary", {}, "said while the call waited"), make("p", {}, data.text)),
+      );
+    } else {
+      element.append(make("p", { class: "text" }, data.text));
+    }
+  }
+
+  #delta(data) {
+    // What a model says about a call that waits is not shown meanwhile; the whole text follows as a message.
+    if ((this.#waitingTurns.get(data.turn_id)?.size ?? 0) > 0) return;
+    const element = this.#place(`message ${data.message_id}`, () =>
+      make("div", { class: "said by-agent writing", "data-turn": data.turn_id }, make("p", { class: "text" })),
+    );
+    const text = element.querySelector(".writing > .text");
+    if (!text) return;
+    const known = data.reset ? "" : text.textContent.slice(0, data.offset);
+    if (known.length === data.offset || data.reset) text.textContent = known + data.text;
+  }
+
+  #call(data) {
+    const before = this.#status.get(data.call_id);
+    if (before && RANK[before] > RANK[data.status]) return;
+    this.#status.set(data.call_id, data.status);
+    const element = this.#place(`call ${data.call_id}`, () =>
+      make(
+        "div",
+        { class: "tool" },
+        make(
+          "details",
+          {},
+          make("summary", {}, make("code", {}, data.tool), make("span", { class: "badge" })),
+          make("div", { class: "inside" }),
+        ),
+        make("div", { class: "blocks" }),
+      ),
+    );
+    const badge = element.querySelector(".badge");
+    badge.className = `badge ${data.status === "error" ? (data.kind ?? "error") : data.status}`;
+    badge.textContent = LABELS[data.status] ?? data.kind ?? "error";
+    this.#inside(element.querySelector(".inside"), data);
+    if (data.ui_blocks?.length) element.querySelector(".blocks").replaceChildren(...renderBlocks(data.ui_blocks));
+  }
+
+  #inside(inside, data) {
+    const parts = { arguments: "Arguments", data: "Result", error: "Error" };
+    for (const [name, title] of Object.entries(parts)) {
+      const value = data[name];
+      if (value === undefined || value === null || value === "") continue;
+      const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
+      inside.append(make("p", { class: "label" }, title), make("pre", {}, text));
+    }
+  }
+
+  #approval(data) {
+    if (data.turn_id) this.#remember(data);
+    if (data.state !== "pending") for (const open of this.#waitingTurns.values()) open.delete(data.approval_id);
+    const element = this.#place(`approval ${data.approval_id}`, () =>
+      this.#card(data),
+    );
+    for (const turn of this.#waitingTurns.keys()) this.#showProgress(turn);
+    this.#onCard(element);
+  }
+
+  #showProgress(turn) {
+    const element = this.#things.get(`turn ${turn}`);
+    const open = this.#waitingTurns.get(turn)?.size ?? 0;
+    if (element) element.textContent = open ? "waiting for a decision" : "thinking";
+  }
+
+  #remember(data) {
+    const open = this.#waitingTurns.get(data.turn_id) ?? new Set();
+    this.#waitingTurns.set(data.turn_id, open.add(data.approval_id));
+  }
+
+  // The server renders cards; until its answer is there, the summary stands in. What asks for the card is its frame,
+  // which stays: a refresh that comes while another is under way waits for it and is not lost with the old card.
+  #card(data) {
+    const summary = make("article", { class: "card" }, make("p", { class: "summary" }, data.summary ?? ""));
+    const attributes = { "hx-get": `/ui/approvals/${data.approval_id}?place=chat`, "hx-trigger": "refresh" };
+    return make("div", { class: "held", "data-held": data.approval_id, ...attributes }, summary);
+  }
+
+  #turn(data) {
+    const key = `turn ${data.turn_id}`;
+    if (data.state === "started") {
+      if (!this.#things.has(`${key} over`)) this.#place(key, () => make("p", { class: "thinking" }, "thinking"));
+      return;
+    }
+    this.#things.get(key)?.remove();
+    // A text that never became a message was thrown away.
+    for (const each of this.#root.querySelectorAll(`.writing[data-turn="${CSS.escape(data.turn_id)}"]`)) each.remove();
+    this.#place(`${key} over`, () => this.#ending(data));
+  }
+
+  #ending(data) {
+    const result = data.final_answer?.result;
+    if (typeof result === "string" && result && result !== this.#said.get(data.turn_id)) {
+      return make("div", { class: "said by-agent" }, make("p", { class: "text" }, result));
+    }
+    const bad = data.state && !GOOD_ENDS.has(data.state);
+    const text = bad ? `The turn ended: ${data.reason || data.state}` : "";
+    return make("p", { class: bad ? "ending" : "ending hidden" }, text);
+  }
+}

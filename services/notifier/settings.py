@@ -1,0 +1,13 @@
+"""Settings of the notifier."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from shared.settings import Settings
+
+
+class NotifierSettings(Settings):
+    """Where things are, and how often to look."""
+
+    notifier_every_seconds: float = Field(default=1.0, gt=0, description="Pause between two looks for due cards.")

@@ -1,0 +1,188 @@
+"""All SQL of the notifier. Statements are built once: building one costs more than running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from services.notifier.rules import Card, delivery_id
+from services.notifier.states import MACHINE, Event, State
+from services.notifier.tables import DeliveryRow
+from shared.database import table_of
+from shared.work import Work
+
+DELIVERIES = table_of(DeliveryRow)
+#: How long a claimed card belongs to its worker.
+LEASE = timedelta(seconds=30)
+
+_TIME = sa.TIMESTAMP(timezone=True)
+_CAN_CHANGE = tuple(state.value for state, event in MACHINE.transitions if event is Event.REVISED)
+
+
+@dataclass(frozen=True, slots=True)
+class Revised:
+    """A card of which a newer revision was heard."""
+
+    delivery_id: str
+    tenant: str
+    before: State
+    #: Whether the card is due because of it; False where it was given up or shows this revision already.
+    moved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A claimed card after one try."""
+
+    claimed: DeliveryRow
+    #: DUE where it is tried again at `due_at`.
+    state: State
+    error: str
+    sent_revision: int
+    due_at: datetime
+
+
+def _given(**columns: Any) -> sa.TableValuedAlias:
+    """Return the rows that arrays make, one array per column, named like it with an s."""
+    arrays = [sa.bindparam(f"{name}s", type_=pg.ARRAY(kind)) for name, kind in columns.items()]
+    return sa.func.unnest(*arrays).table_valued(*columns).render_derived("given")
+
+
+def _add_statement() -> sa.Insert:
+    given = _given(delivery_id=pg.TEXT, channel=pg.TEXT)
+    now = sa.bindparam("now", type_=_TIME)
+    values: dict[str, sa.ColumnElement[Any]] = {
+        "delivery_id": given.c.delivery_id,
+        "tenant": sa.bindparam("tenant", type_=sa.Text),
+        "approval_id": sa.bindparam("approval_id", type_=sa.Text),
+        "channel": given.c.channel,
+        "state": sa.literal(State.DUE.value),
+        "revision": sa.bindparam("revision", type_=sa.Integer),
+        "sent_revision": sa.literal(0),
+        "card": sa.bindparam("card", type_=pg.JSONB),
+        "attempt": sa.literal(0),
+        "due_at": now,
+        "updated_at": now,
+        "error": sa.literal(""),
+    }
+    return pg.insert(DELIVERIES).from_select(list(values), sa.select(*values.values())).on_conflict_do_nothing()
+
+
+def _revise_statement() -> sa.Select[Any]:
+    """Lock an approval's deliveries, make due those that can change and lag behind, and return all as they were."""
+    columns = (DELIVERIES.c.delivery_id, DELIVERIES.c.tenant, DELIVERIES.c.state, DELIVERIES.c.revision)
+    before = (
+        sa.select(*columns)
+        .where(DELIVERIES.c.approval_id == sa.bindparam("of_approval"))
+        .order_by(DELIVERIES.c.delivery_id)
+        .with_for_update()
+        .cte("before")
+    )
+    revision, now = sa.bindparam("new_revision", type_=sa.Integer), sa.bindparam("now", type_=_TIME)
+    moves = before.c.state.in_([sa.literal_column(f"'{state}'") for state in _CAN_CHANGE])
+    moved = (
+        sa.update(DELIVERIES)
+        .where(DELIVERIES.c.delivery_id == before.c.delivery_id, moves, before.c.revision < revision)
+        .values(
+            state=State.DUE.value,
+            revision=revision,
+            card=DELIVERIES.c.card.op("||")(sa.bindparam("changes", type_=pg.JSONB)),
+            due_at=now,
+            updated_at=now,
+            attempt=0,
+        )
+        .returning(DELIVERIES.c.delivery_id)
+        .cte("moved")
+    )
+    found = before.outerjoin(moved, moved.c.delivery_id == before.c.delivery_id)
+    is_moved = moved.c.delivery_id.is_not(None).label("moved")
+    return sa.select(before.c.delivery_id, before.c.tenant, before.c.state, is_moved).select_from(found)
+
+
+def _claim_statement() -> sa.Update:
+    due = (
+        sa.select(DELIVERIES.c.delivery_id)
+        .where(DELIVERIES.c.state == sa.literal_column(f"'{State.DUE}'"), DELIVERIES.c.due_at <= sa.func.now())
+        .order_by(DELIVERIES.c.due_at)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+        .with_for_update(skip_locked=True)
+        .cte("due")
+    )
+    return (
+        sa.update(DELIVERIES)
+        .where(DELIVERIES.c.delivery_id == due.c.delivery_id)
+        .values(due_at=sa.func.now() + LEASE, attempt=DELIVERIES.c.attempt + 1)
+        .returning(DELIVERIES)
+    )
+
+
+def _settle_statement() -> sa.Update:
+    given = _given(
+        delivery_id=pg.TEXT,
+        attempt=pg.INTEGER,
+        revision=pg.INTEGER,
+        state=pg.TEXT,
+        error=pg.TEXT,
+        sent_revision=pg.INTEGER,
+        due_at=_TIME,
+    )
+    same = [DELIVERIES.c[name] == given.c[name] for name in ("delivery_id", "attempt", "revision")]
+    told = {name: given.c[name] for name in ("state", "error", "sent_revision", "due_at")}
+    return (
+        sa.update(DELIVERIES)
+        .where(*same, DELIVERIES.c.state == sa.literal_column(f"'{State.DUE}'"))
+        .values(**told, updated_at=sa.func.now())
+        .returning(DELIVERIES.c.delivery_id)
+    )
+
+
+_ADD = _add_statement()
+_REVISE = _revise_statement()
+_CLAIM = _claim_statement()
+_SETTLE = _settle_statement()
+
+
+async def add_deliveries(work: Work, card: Card, revision: int, channels: list[str]) -> None:
+    """Store one due delivery per channel; an approval that was announced before keeps its own."""
+    values = {
+        "delivery_ids": [delivery_id(card.approval_id, channel) for channel in channels],
+        "channels": channels,
+        "tenant": card.tenant,
+        "approval_id": card.approval_id,
+        "revision": revision,
+        "card": asdict(card),
+        "now": work.now,
+    }
+    await work.connection.execute(_ADD, values)
+
+
+async def revise(work: Work, approval_id: str, revision: int, changes: dict[str, Any]) -> list[Revised]:
+    """Make an approval's deliveries due for a newer revision; return all it has, the unchanged ones too."""
+    values = {"of_approval": approval_id, "new_revision": revision, "changes": changes, "now": work.now}
+    rows = await work.connection.execute(_REVISE, values)
+    return [Revised(row.delivery_id, row.tenant, State(row.state), row.moved) for row in rows]
+
+
+async def claim_due(work: Work, limit: int) -> list[DeliveryRow]:
+    """Claim due deliveries for this worker: nobody else sees them until the lease runs out."""
+    rows = (await work.connection.execute(_CLAIM, {"most": limit})).mappings()
+    return [DeliveryRow(**row) for row in rows]
+
+
+async def settle(work: Work, settled: Sequence[Settled]) -> set[str]:
+    """Write what became of claimed deliveries; return those that no newer attempt or revision has overtaken."""
+    values = {
+        "delivery_ids": [each.claimed.delivery_id for each in settled],
+        "attempts": [each.claimed.attempt for each in settled],
+        "revisions": [each.claimed.revision for each in settled],
+        "states": [each.state.value for each in settled],
+        "errors": [each.error for each in settled],
+        "sent_revisions": [each.sent_revision for each in settled],
+        "due_ats": [each.due_at for each in settled],
+    }
+    return set((await work.connection.execute(_SETTLE, values)).scalars())

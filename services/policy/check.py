@@ -1,0 +1,52 @@
+"""Checking a rulebook file without using it: what `placet rulebook check FILE` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from services.policy.rulebook import declared, rulebook_from
+from shared.yaml_source import Problem, RulebookInvalid, YamlSource, read_yaml
+
+
+class CheckReport(BaseModel):
+    """Outcome of one check."""
+
+    model_config = ConfigDict(frozen=True)
+
+    file: str
+    valid: bool
+    digest: str | None = Field(default=None, description="SHA-256 of its bytes; None if it is unreadable.")
+    tools: int = Field(default=0, description="Tools the file declares.")
+    rules: int = Field(default=0, description="Rules the file declares.")
+    problems: list[Problem] = Field(default_factory=list, description="Sorted by place; empty when valid.")
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON values; each problem is {file, line, column, problem}."""
+        return self.model_dump(mode="json")
+
+
+def check(path: Path | str) -> CheckReport:
+    """Return what is wrong with the rulebook at `path`, and how much is in it. Never raises for a bad file."""
+    try:
+        source = read_yaml(path)
+    except RulebookInvalid as error:
+        return CheckReport(file=str(path), valid=False, problems=error.problems)
+    return CheckReport(
+        file=str(path),
+        valid=not (problems := _problems(source)),
+        digest=source.digest,
+        tools=len(declared(source, "tools")),
+        rules=len(declared(source, "rules")),
+        problems=problems,
+    )
+
+
+def _problems(source: YamlSource) -> list[Problem]:
+    try:
+        rulebook_from(source)
+    except RulebookInvalid as error:
+        return error.problems
+    return []

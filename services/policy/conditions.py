@@ -1,0 +1,186 @@
+"""Conditions in CEL: type-checked when the rulebook is loaded, evaluated per call. The one door to CEL.
+
+Arguments are dynamic for the evaluator, because a rule may serve several tools. So the check does more than
+the compiler: names a tool does not have are found in the text, and for one tool its schema's types count.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from cel_expr_python import cel
+from cel_expr_python.ext import ext_strings
+
+from services.policy.rules import CallFacts
+from shared.catalog import ToolSpec
+from shared.errors import PlacetError
+from shared.tool_schema import argument_names
+
+_STRING, _DYN = cel.Type.STRING, cel.Type.DYN
+_VARIABLES = {
+    "arguments": cel.Type.Map(_STRING, _DYN),
+    "tool": _STRING,
+    "category": _STRING,
+    "agent": _STRING,
+    "tenant": _STRING,
+    "requester": _STRING,
+    "conversation.id": _STRING,
+    "conversation.labels": cel.Type.Map(_STRING, _STRING),
+}
+#: JSON Schema types that CEL can check. A number may be compared with 300 and 299.5, so it stays dynamic.
+_CEL_TYPES = {
+    "string": _STRING,
+    "boolean": cel.Type.BOOL,
+    "integer": cel.Type.INT,
+    "array": cel.Type.List(_DYN),
+    "object": cel.Type.Map(_STRING, _DYN),
+}
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
+_NOISE = re.compile(r"^[A-Z_]+: | \(in container ''\)| expecting \{.*\}| \[[A-Z_]+\]$")
+#: Comments and strings are consumed first, so that a name inside them is not taken for a use of an argument.
+_ARGUMENT_USE = re.compile(
+    r"""//[^\n]*
+    | (?<![\w.])arguments \s* \. \s* (?P<field>[A-Za-z_]\w*+) (?!\s*\()
+    | (?<![\w.])arguments \s* \[ \s* (?P<quote>["']) (?P<index>[^"'\\\n]*) (?P=quote) \s* \]
+    | [bB]? (?:[rR](?:\"\"\".*?\"\"\"|'''.*?'''|"[^"\n]*"|'[^'\n]*')
+             |\"\"\"(?:\\.|[^\\])*?\"\"\"|'''(?:\\.|[^\\])*?'''|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_HAS_ARGUMENT = re.compile(r"\bhas\s*\(\s*arguments\s*\.\s*\w+\s*\)")
+
+
+class ConditionInvalid(PlacetError):
+    """A `when` does not compile. `problems` pairs a character offset in its text with what is wrong there."""
+
+    def __init__(self, problems: list[tuple[int, str]]) -> None:
+        super().__init__("; ".join(text for _, text in problems))
+        self.problems = problems
+
+
+class ConditionFailed(PlacetError):
+    """A condition gave no answer for this call, for example because an argument it compares is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class CelCondition:
+    """A compiled `when`."""
+
+    text: str
+    expression: cel.Expression
+
+    def holds(self, call: CallFacts, spec: ToolSpec) -> bool:
+        """Return the condition's value for `call`; raise where it has none."""
+        value = self.expression.eval(data=_activation(call, spec)).value()
+        if value is not True and value is not False:
+            raise ConditionFailed(_NOISE.sub("", str(value)))
+        return value
+
+
+def compile_condition(text: str, specs: Sequence[ToolSpec]) -> CelCondition:
+    """Return the compiled `text` of a rule for the tools `specs`; raise ConditionInvalid with every problem.
+
+    `has(arguments.x)` asks whether an optional argument was given.
+    """
+    if problems := _unknown_arguments(text, specs):
+        raise ConditionInvalid(problems)
+    expression = _compile(_environment(), text)
+    checked = _compile(_typed_environment(specs[0]), _without_has(text)) if len(specs) == 1 else expression
+    if (kind := checked.return_type().name()) != "BOOL":
+        raise ConditionInvalid([(0, f"the condition must be true or false, but its type is {kind.lower()}")])
+    return CelCondition(text, expression)
+
+
+@cache
+def _environment() -> cel.Env:
+    return cel.NewEnv(variables=_VARIABLES, extensions=[ext_strings.ExtStrings()])
+
+
+def _typed_environment(spec: ToolSpec) -> cel.Env:
+    """Return an environment that knows the types of one tool's arguments, each as a dotted variable."""
+    typed = {
+        f"arguments.{name}": _CEL_TYPES[schema["type"]]
+        for name, schema in spec.parameters.get("properties", {}).items()
+        if _IDENTIFIER.fullmatch(name) and _type_of(schema) in _CEL_TYPES
+    }
+    return cel.NewEnv(variables=_VARIABLES | typed, extensions=[ext_strings.ExtStrings()])
+
+
+def _type_of(schema: Any) -> str | None:
+    """Return the one type that a JSON Schema names; None where it names none or several."""
+    kind = schema.get("type") if isinstance(schema, dict) else None
+    return kind if isinstance(kind, str) else None
+
+
+def _without_has(text: str) -> str:
+    """Replace `has(arguments.x)` by a bool of the same length: dotted variables are no fields to ask for."""
+    return _HAS_ARGUMENT.sub(lambda match: "true".ljust(len(match[0])), text)
+
+
+def _compile(environment: cel.Env, text: str) -> cel.Expression:
+    try:
+        return environment.compile(text)
+    except RuntimeError as error:
+        found = _ERROR.findall(str(error))
+        problems = [(_offset(text, int(line), int(column)), _NOISE.sub("", said)) for line, column, said in found]
+        raise ConditionInvalid(problems or [(0, _NOISE.sub("", str(error)))]) from error
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    before = text.split("\n")[: line - 1]
+    return sum(len(part) + 1 for part in before) + column - 1
+
+
+def _unknown_arguments(text: str, specs: Sequence[ToolSpec]) -> list[tuple[int, str]]:
+    """Return the uses of arguments that none of the tools has; empty where a tool admits any name."""
+    names = [argument_names(spec.parameters) for spec in specs]
+    if not names or None in names:
+        return []
+    known = frozenset().union(*(name for name in names if name is not None))
+    tools = ", ".join(spec.name for spec in specs)
+    return [
+        (match.start(group), f"no argument {match[group]!r} in {tools}")
+        for match in _ARGUMENT_USE.finditer(text)
+        if (group := "field" if match["field"] else "index") and match[group] and match[group] not in known
+    ]
+
+
+def _activation(call: CallFacts, spec: ToolSpec) -> dict[str, Any]:
+    return {
+        "arguments": _numbers_as_declared(call.arguments, spec.parameters),
+        "tool": call.tool,
+        "category": spec.category.value,
+        "agent": call.agent,
+        "tenant": call.tenant,
+        "requester": call.requester,
+        "conversation.id": call.conversation_id,
+        "conversation.labels": dict(call.labels),
+    }
+
+
+def _numbers_as_declared(value: Any, schema: Any) -> Any:
+    """Return `value` with 300 as 300.0 where the schema says number, and 2.0 as 2 where it says integer.
+
+    CEL keeps the two apart in arithmetic, JSON does not; without this a condition would depend on how a model
+    happened to write the number.
+    """
+    if not isinstance(schema, dict):
+        return value
+    if isinstance(value, Mapping):
+        below = schema.get("properties", {})
+        return {name: _numbers_as_declared(item, below.get(name)) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers_as_declared(item, schema.get("items")) for item in value]
+    match type(value), _type_of(schema):
+        case builtins.int, "number":
+            return float(value)
+        case builtins.float, "integer" if value.is_integer():
+            return int(value)
+        case _:
+            return value

@@ -1,0 +1,76 @@
+"""What a verdict sets in motion: a permit, a request to people, or a typed result. Exactly one message per call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from services.policy.rules import CallFacts, Effect, Verdict
+from shared.catalog import ToolSpec, render_summary
+from shared.messages import ApprovalRequested, ApprovalRule, Message, ToolCall, ToolCallPermitted, ToolCallRefused
+from shared.permit import issue_permit
+from shared.signing import Signer
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A call with its verdict."""
+
+    call: ToolCall
+    facts: CallFacts
+    verdict: Verdict
+    verdict_id: str
+    #: The rulebook's, for whoever signs the permit.
+    permit_expires_after_seconds: int
+
+
+def outcome(judged: Judged, signer: Signer, now: datetime) -> Message:
+    """Return the message that answers a proposal; raise ValueError for an incomplete verdict, so that nothing runs."""
+    match judged.verdict:
+        case Verdict(effect=Effect.ALLOW, spec=ToolSpec() as spec):
+            return _permitted(judged, spec, signer, now)
+        case Verdict(effect=Effect.REQUIRE_APPROVAL, spec=ToolSpec() as spec, approval=ApprovalRule() as approval):
+            return _held(judged, spec, approval)
+        case Verdict(effect=Effect.DENY | Effect.STAGE):
+            return _refused(judged)
+        case verdict:
+            raise ValueError(f"the verdict of rule {verdict.rule!r} on call {judged.call.call_id} is incomplete")
+
+
+def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) -> ToolCallPermitted:
+    permit = issue_permit(
+        signer,
+        judged.call,
+        pool=spec.pool,
+        reference=judged.verdict_id,
+        now=now,
+        lifetime_seconds=judged.permit_expires_after_seconds,
+    )
+    return ToolCallPermitted(tenant=judged.call.tenant, pool=spec.pool, call=judged.call, permit=permit)
+
+
+def _held(judged: Judged, spec: ToolSpec, approval: ApprovalRule) -> ApprovalRequested:
+    verdict, call = judged.verdict, judged.call
+    return ApprovalRequested(
+        tenant=call.tenant,
+        call=call,
+        pool=spec.pool,
+        permit_expires_after_seconds=judged.permit_expires_after_seconds,
+        summary=render_summary(spec, dict(judged.facts.arguments), call.language),
+        rule=verdict.rule,
+        rulebook_digest=verdict.rulebook_digest,
+        reason=verdict.reason,
+        approval=approval,
+    )
+
+
+def _refused(judged: Judged) -> ToolCallRefused:
+    call = judged.call
+    return ToolCallRefused(
+        tenant=call.tenant,
+        call_id=call.call_id,
+        conversation_id=call.conversation_id,
+        tool=call.tool,
+        kind="refused",
+        reason=judged.verdict.model_reason,
+    )

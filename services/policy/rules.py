@@ -1,0 +1,214 @@
+"""Judging: a call and a rulebook in, a verdict out. The first rule that matches wins, else the default.
+
+Pure, so that the same proposal and the same rulebook always give the same verdict, also long afterwards.
+Whatever goes wrong here holds the call for people: an error must never be the reason why something ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Any, Protocol, Self
+
+from shared.canonical import parse_arguments
+from shared.card_text import visible
+from shared.catalog import Catalog, Category, ToolSpec
+from shared.messages.approvals import ApprovalRule
+from shared.messages.tool_calls import ToolCall
+
+#: Names that verdicts use where no rule of the file decided.
+RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed"})
+#: Longest error text shown with a held call, in characters.
+_ERROR_MAX = 300
+_DID_NOT_RUN = "The call did not run: "
+
+
+class Effect(StrEnum):
+    """What becomes of a call."""
+
+    ALLOW = "allow"  # a permit is issued at once
+    REQUIRE_APPROVAL = "require_approval"  # held until people decide
+    STAGE = "stage"  # goes to the conversation's workspace, the world stays untouched
+    DENY = "deny"  # never runs
+
+
+@dataclass(frozen=True, slots=True)
+class CallFacts:
+    """What the rules may look at: one proposed call."""
+
+    call_id: str
+    tenant: str
+    conversation_id: str
+    agent: str
+    #: Stable id of the author whose message triggered the call.
+    requester: str
+    #: The conversation's labels.
+    labels: Mapping[str, str]
+    tool: str
+    #: Digest of the tool in the catalogue that the agent used.
+    schema_digest: str
+    arguments: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, call: ToolCall) -> Self:
+        """Return the facts of a proposed call; raise NotStrictJson where its arguments are none."""
+        return cls(
+            call_id=call.call_id,
+            tenant=call.tenant,
+            conversation_id=call.conversation_id,
+            agent=call.agent,
+            requester=call.requester,
+            labels=call.labels,
+            tool=call.tool,
+            schema_digest=call.schema_digest,
+            arguments=parse_arguments(call.arguments),
+        )
+
+
+class Condition(Protocol):
+    """A compiled `when`. Any exception it raises holds the call."""
+
+    def holds(self, call: CallFacts, spec: ToolSpec) -> bool:
+        """Tell whether the rule is meant for this call."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a rule or a default answers."""
+
+    effect: Effect
+    #: Why, for people.
+    reason: str
+    #: Why, for the model; None keeps the reason from it.
+    model_reason: str | None = None
+    #: Who decides; set exactly where the effect is REQUIRE_APPROVAL.
+    approval: ApprovalRule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule, with its tool patterns already resolved against the catalogue."""
+
+    name: str
+    ruling: Ruling
+    tools: frozenset[str]
+    #: Globs: `*` any text, `?` one character, `[ab]` one of these.
+    agent: str = "*"
+    tenant: str = "*"
+    condition: Condition | None = None
+
+    def matches(self, call: CallFacts, spec: ToolSpec) -> bool:
+        """Tell whether this rule decides the call; raise whatever its condition raises."""
+        return (
+            call.tool in self.tools
+            and fnmatchcase(call.agent, self.agent)
+            and fnmatchcase(call.tenant, self.tenant)
+            and (self.condition is None or self.condition.holds(call, spec))
+        )
+
+
+#: Who decides where nobody was named: a default of the house, or a rule that could not be evaluated.
+OPERATORS = ApprovalRule(approvers=["operators"])
+
+_SAFE = Ruling(Effect.ALLOW, "The tool only reads or computes.")
+_HELD = Ruling(Effect.REQUIRE_APPROVAL, "The tool acts on the outside world.", approval=OPERATORS)
+
+#: What happens by category where no rule matches and the rulebook says nothing else.
+DEFAULTS: Mapping[Category, Ruling] = {
+    Category.SAFE_READ: _SAFE,
+    Category.SAFE_SEARCH: _SAFE,
+    Category.SAFE_COMPUTE: _SAFE,
+    Category.UNSAFE_WRITE: Ruling(Effect.STAGE, "The tool changes data."),
+    Category.UNSAFE_API: _HELD,
+    Category.UNSAFE_EXEC: _HELD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rulebook:
+    """Everything policy decides by, checked when it was loaded."""
+
+    #: SHA-256 of the file's bytes; pinned to each verdict.
+    digest: str
+    tools: Catalog
+    rules: tuple[Rule, ...] = ()
+    defaults: Mapping[Category, Ruling] = field(default_factory=lambda: DEFAULTS)
+    #: How long a permit for an allowed or approved call may wait for its executor.
+    permit_expires_after_seconds: int = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Policy's answer to one call."""
+
+    effect: Effect
+    #: The rule's name, or `default:<category>`, `unknown-tool`, `schema-changed`.
+    rule: str
+    #: Why, for people.
+    reason: str
+    #: One plain sentence for the model; empty where the call may still run.
+    model_reason: str
+    rulebook_digest: str
+    #: Who decides; set exactly where the effect is REQUIRE_APPROVAL.
+    approval: ApprovalRule | None = None
+    #: The tool; None where the rulebook does not know it.
+    spec: ToolSpec | None = None
+
+
+def judge(call: CallFacts, rulebook: Rulebook) -> Verdict:
+    """Return the verdict on `call`. Never raises for what a call contains: an error holds the call."""
+    spec = rulebook.tools.get(call.tool)
+    if spec is None:
+        return _denied("unknown-tool", f"there is no tool named {call.tool!r}", rulebook)
+    if call.schema_digest != spec.schema_digest:
+        text = f"tool {call.tool!r} is not the one the agent was offered, it has changed since"
+        return _denied("schema-changed", text, rulebook, spec)
+    for rule in rulebook.rules:
+        try:
+            matches = rule.matches(call, spec)
+        except Exception as error:  # noqa: BLE001  # fail closed: whatever went wrong, people decide
+            return _verdict(rule.name, _held_by_error(rule.name, error), rulebook, spec)
+        if matches:
+            return _verdict(rule.name, rule.ruling, rulebook, spec)
+    return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)
+
+
+def _verdict(rule: str, ruling: Ruling, rulebook: Rulebook, spec: ToolSpec) -> Verdict:
+    return Verdict(
+        effect=ruling.effect,
+        rule=rule,
+        reason=ruling.reason,
+        model_reason=_model_reason(ruling),
+        rulebook_digest=rulebook.digest,
+        approval=ruling.approval,
+        spec=spec,
+    )
+
+
+def _model_reason(ruling: Ruling) -> str:
+    match ruling.effect:
+        case Effect.DENY:
+            return _DID_NOT_RUN + (ruling.model_reason or "a rule does not allow it.")
+        case Effect.STAGE:
+            return _DID_NOT_RUN + "it changes data and would have to be staged, and staging is not available yet."
+        case _:
+            return ruling.model_reason or ""
+
+
+def _held_by_error(rule: str, error: Exception) -> Ruling:
+    text = visible(str(error) or type(error).__name__)[:_ERROR_MAX]
+    return Ruling(Effect.REQUIRE_APPROVAL, f"Rule {rule!r} could not be evaluated: {text}", approval=OPERATORS)
+
+
+def _denied(rule: str, text: str, rulebook: Rulebook, spec: ToolSpec | None = None) -> Verdict:
+    return Verdict(
+        effect=Effect.DENY,
+        rule=rule,
+        reason=f"{text[0].upper()}{text[1:]}.",
+        model_reason=f"{_DID_NOT_RUN}{text}.",
+        rulebook_digest=rulebook.digest,
+        spec=spec,
+    )

@@ -1,0 +1,80 @@
+"""Text for the card that a person decides on: one sentence from a template, with nothing hidden in it.
+
+Arguments come from a model and are hostile until proved otherwise: a right-to-left override can turn an
+amount around, a newline can push the truth below the fold. What hides is shown as its code point.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from typing import Any
+
+from shared.canonical import NotStrictJson, canonical_text
+
+#: Longest rendered summary, in characters.
+SUMMARY_MAX = 300
+#: Longest text that one argument may take in it, so that a long one cannot push the others out.
+VALUE_MAX = 120
+#: Stands for an argument that was not given.
+ABSENT = "…"
+
+_PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
+#: Unicode categories that print nothing or steer the text: control, format, surrogate, private, unassigned,
+#: line and paragraph separators.
+_HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+#: Letters and marks that print as nothing although their category says otherwise.
+_HIDDEN = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0}
+_HIDDEN |= set(range(0xFE00, 0xFE0F)) | set(range(0xE0100, 0xE01F0))
+
+
+def visible(text: str) -> str:
+    """Return `text` with every control, bidirectional and otherwise invisible character as `[U+XXXX]`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(f"[U+{ord(char):04X}]" if _is_hidden(char) else char for char in text)
+
+
+def placeholders(template: str) -> list[str]:
+    """Return the argument paths that a template names, in order: `customer.name` for `{customer.name}`."""
+    return _PLACEHOLDER.findall(template)
+
+
+def render(template: str, arguments: dict[str, Any]) -> str:
+    """Return the template with its placeholders filled, visible, at most SUMMARY_MAX characters."""
+    text = _PLACEHOLDER.sub(lambda match: _value_text(arguments, match[1]), visible(template))
+    return _cut(text, SUMMARY_MAX)
+
+
+def render_call(tool: str, arguments: dict[str, Any]) -> str:
+    """Return `tool(name: value, …)`, the text of a tool without template; at most SUMMARY_MAX characters."""
+    parts = [f"{visible(name)}: {_shown(value)}" for name, value in sorted(arguments.items())]
+    return _cut(f"{tool}({', '.join(parts)})", SUMMARY_MAX)
+
+
+def _value_text(arguments: dict[str, Any], path: str) -> str:
+    value: Any = arguments
+    for name in path.split("."):
+        if not isinstance(value, dict) or name not in value:
+            return ABSENT
+        value = value[name]
+    return _shown(value)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return _cut(visible(value[: VALUE_MAX + 1]), VALUE_MAX)
+    try:
+        text = canonical_text(value)
+    except NotStrictJson:
+        text = json.dumps(value)
+    return _cut(visible(text[: VALUE_MAX + 1]), VALUE_MAX)
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _is_hidden(char: str) -> bool:
+    return unicodedata.category(char) in _HIDDEN_CATEGORIES or ord(char) in _HIDDEN

@@ -1,0 +1,215 @@
+"""The consumer shell: one envelope is one transaction and one acknowledgement.
+
+Envelopes that wait while another is handled join the next transaction, up to 64 events in all; each is acknowledged by
+itself. If a transaction fails, its events are handled one by one, so that one bad event neither stops nor spoils its
+neighbours. What happens to the bad one follows from the error's type alone (see `errors`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+from prometheus_client import Counter
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
+
+from shared.bus import Bus, Delivery, PublishFailed
+from shared.database import is_outage
+from shared.errors import Poison, Refused, SecurityAlert, Transient
+from shared.gathering import Gathering
+from shared.inbox import take_new
+from shared.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, Message, event_from
+from shared.topology import RETRIES_MAX
+from shared.transitions import ExpectedRace
+from shared.work import Cause, UnitOfWork, Work, cause_of
+
+log = structlog.get_logger(__name__)
+
+Handler = Callable[[Any, Work], Awaitable[None]]
+
+#: Longest pause between two tries while the database is away, in seconds.
+OUTAGE_PAUSE_MAX_SECONDS = 5.0
+#: Tries of one event against an answering database that fails all the same, before it counts as Transient.
+OUTAGE_TRIES_MAX = 20
+
+EVENTS = Counter("placet_events_total", "Events handled, by queue and outcome.", ["queue", "outcome"])
+SECURITY_ALERTS = Counter("placet_security_alerts_total", "Forged, replayed or foreign signatures.", ["queue"])
+
+
+class Consumer:
+    """Handles the deliveries of one queue."""
+
+    def __init__(
+        self,
+        queue: str,
+        handlers: Mapping[type[Message], Handler],
+        *,
+        units: UnitOfWork,
+        bus: Bus,
+        wait_for_slot: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._queue = queue
+        self._handlers = handlers
+        self._units = units
+        self._bus = bus
+        self._wait_for_slot = wait_for_slot
+        self._gathering = Gathering(self._handle, size_max=ENVELOPE_EVENTS_MAX)
+
+    async def __call__(self, delivery: Delivery) -> None:
+        """Handle one envelope; returning acknowledges it."""
+        events, unreadable = read_envelope(delivery.body)
+        for body, event_id, reason in unreadable:
+            await self._bury(delivery, body, event_id, reason)
+        for event in events:
+            if type(event.message) not in self._handlers:
+                await self._bury(delivery, _envelope(event), event.id, f"no handler for {event.message.type_name}")
+        events = [event for event in events if type(event.message) in self._handlers]
+        if events:
+            await self._gathering.join((delivery, events), size=len(events))
+
+    async def _handle(self, arrived: list[tuple[Delivery, list[Event]]]) -> None:
+        """Handle what has arrived in one transaction; where that fails, each event in its own."""
+        if self._wait_for_slot is not None:
+            await self._wait_for_slot()
+        events = [event for _, each in arrived for event in each]
+        if len(events) == 1:
+            await self._alone(arrived[0][0], events[0])
+            return
+        try:
+            work = await self._together(events)
+        except Exception as error:  # noqa: BLE001 - each event is judged alone, by its own error
+            log.info("envelope.falls_back", queue=self._queue, events=len(events), error=type(error).__name__)
+            for delivery, each in arrived:
+                for event in each:
+                    await self._alone(delivery, event)
+        else:
+            await self._finish(work)
+
+    async def _finish(self, work: Work | None) -> None:
+        if work is not None:
+            await self._units.finish(work)
+
+    async def _together(self, events: Sequence[Event]) -> Work | None:
+        """Handle all events in one transaction, those handled before left out; return what was committed."""
+        database = self._units.database
+        async with database.transaction() as connection:
+            fresh, now = await take_new(connection, database.tables.inbox, self._queue, [event.id for event in events])
+            if now is None:
+                EVENTS.labels(self._queue, "duplicate").inc(len(events))
+                return None
+            work = Work(connection, database, now=now, cause=Cause())
+            for event in events:
+                if event.id in fresh:
+                    fresh.discard(event.id)
+                    work.cause = cause_of(event)
+                    await self._handlers[type(event.message)](event.message, work)
+            await work.flush()
+        EVENTS.labels(self._queue, "handled").inc(len(events))
+        return work
+
+    async def _alone(self, delivery: Delivery, event: Event) -> None:
+        """Handle one event and do with it what its error says."""
+        try:
+            work = await self._through_outages(event)
+        except (Refused, ExpectedRace) as refusal:
+            EVENTS.labels(self._queue, "refused").inc()
+            log.info("event.refused", queue=self._queue, message_id=event.id, reason=str(refusal))
+        except Transient as error:
+            await self._later(delivery, event, str(error))
+        except SecurityAlert as alert:
+            SECURITY_ALERTS.labels(self._queue).inc()
+            log.warning(
+                "security.alert",
+                queue=self._queue,
+                message_id=event.id,
+                source=event.source,
+                reason=str(alert),
+            )
+            await self._bury(delivery, _envelope(event), event.id, f"security: {alert}")
+        except Poison as error:
+            await self._bury(delivery, _envelope(event), event.id, f"poison: {error}")
+        except Exception as error:
+            log.exception("event.bug", queue=self._queue, message_id=event.id)
+            await self._bury(delivery, _envelope(event), event.id, f"bug: {type(error).__name__}")
+        else:
+            await self._finish(work)
+
+    async def _through_outages(self, event: Event) -> Work | None:
+        """Handle one event, waiting for the database as long as it is away: an outage is not the event's fault."""
+        database = self._units.database
+        for attempt in range(OUTAGE_TRIES_MAX):
+            try:
+                return await self._together([event])
+            except Exception as error:
+                if not is_outage(error):
+                    raise
+                log.warning("database.outage", queue=self._queue, error=type(error).__name__)
+            await asyncio.sleep(min(0.05 * 2**attempt, OUTAGE_PAUSE_MAX_SECONDS))
+            await database.wait_ready()
+        raise Transient("the database answers but this event's transaction keeps failing")
+
+    async def _later(self, delivery: Delivery, event: Event, reason: str) -> None:
+        attempt = delivery.attempt + 1
+        if attempt > RETRIES_MAX:
+            await self._bury(delivery, _envelope(event), event.id, f"{RETRIES_MAX} retries: {reason}")
+            return
+        EVENTS.labels(self._queue, "retried").inc()
+        log.warning("event.retried", queue=self._queue, message_id=event.id, attempt=attempt, reason=reason)
+        await _until_published(lambda: self._bus.retry(delivery, _envelope(event), attempt=attempt))
+
+    async def _bury(self, delivery: Delivery, body: bytes, event_id: str, reason: str) -> None:
+        EVENTS.labels(self._queue, "dead").inc()
+        log.error("event.dead", queue=self._queue, message_id=event_id, reason=reason)
+        await _until_published(lambda: self._bus.dead_letter(delivery, body, reason=reason[:1000], message_id=event_id))
+
+
+def read_envelope(body: bytes) -> tuple[list[Event], list[tuple[bytes, str, str]]]:
+    """Return the events of an envelope, and what is no event: bytes, id if any, why."""
+    try:
+        items = from_json(body, allow_inf_nan=False)
+    except ValueError as error:
+        return [], [(body, "", f"not JSON: {error}")]
+    items = items if isinstance(items, list) else [items]
+    if not 1 <= len(items) <= ENVELOPE_EVENTS_MAX:
+        return [], [(body, "", f"an envelope carries 1 to {ENVELOPE_EVENTS_MAX} events, not {len(items)}")]
+    events: list[Event] = []
+    unreadable: list[tuple[bytes, str, str]] = []
+    for item in items:
+        try:
+            events.append(event_from(item, MESSAGES))
+        except (ValidationError, ValueError, TypeError, AttributeError) as error:
+            event_id = str(item.get("id", ""))[:128] if isinstance(item, dict) else ""
+            unreadable.append((_json_bytes(item), event_id, f"not an event we know: {_one_line(error)}"))
+    return events, unreadable
+
+
+def _envelope(event: Event) -> bytes:
+    return f"[{event.to_json()}]".encode()
+
+
+def _json_bytes(item: object) -> bytes:
+    return to_json([item])
+
+
+def _one_line(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_input=False)[0]
+        return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+async def _until_published(publish: Callable[[], Awaitable[None]]) -> None:
+    """Publish, again and again while the broker is away: an event is never acknowledged before it is safe elsewhere."""
+    pause = 0.1
+    while True:
+        try:
+            await publish()
+        except PublishFailed as error:
+            log.warning("broker.waiting", error=str(error))
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, OUTAGE_PAUSE_MAX_SECONDS)
+        else:
+            return

@@ -1,0 +1,181 @@
+"""PostgreSQL, the keeper of truth: one schema per service, and the three tables every service has.
+
+`inbox` holds what was handled, `outbox` what must still be sent, `history` every change of a state, so that all three
+commit together with the state itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+import sqlalchemy as sa
+import structlog
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlmodel import SQLModel
+
+log = structlog.get_logger(__name__)
+
+SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "audit")
+
+metadata = SQLModel.metadata
+metadata.naming_convention = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+@dataclass(frozen=True)
+class ServiceTables:
+    """The three tables that the unit of work of one service writes."""
+
+    inbox: sa.Table
+    outbox: sa.Table
+    history: sa.Table
+
+
+@cache
+def service_tables(schema: str) -> ServiceTables:
+    """Return the inbox, outbox and history of the service that owns `schema`."""
+    return ServiceTables(_inbox(schema), _outbox(schema), _history(schema))
+
+
+def _inbox(schema: str) -> sa.Table:
+    return sa.Table(
+        "inbox",
+        metadata,
+        sa.Column("message_id", sa.Text, primary_key=True),
+        sa.Column("queue", sa.Text, primary_key=True),
+        sa.Column(
+            "handled_at",
+            sa.TIMESTAMP(timezone=True),
+            nullable=False,
+            server_default=sa.func.now(),
+            index=True,
+        ),
+        schema=schema,
+        comment="Ids of the events this service has handled; a second delivery finds its id here.",
+    )
+
+
+def _outbox(schema: str) -> sa.Table:
+    return sa.Table(
+        "outbox",
+        metadata,
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("exchange", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("batch", sa.SmallInteger, nullable=False),
+        sa.Column("mandatory", sa.Boolean, nullable=False),
+        sa.Column("event", sa.Text, nullable=False),
+        sa.Column("created_at", sa.TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.now(), index=True),
+        sa.Column(
+            "due_at",
+            sa.TIMESTAMP(timezone=True),
+            nullable=False,
+            server_default=sa.text("now() + interval '5 seconds'"),
+            index=True,
+        ),
+        schema=schema,
+        comment="Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.",
+    )
+
+
+def _history(schema: str) -> sa.Table:
+    return sa.Table(
+        "history",
+        metadata,
+        sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+        sa.Column("tenant", sa.Text, nullable=False),
+        sa.Column("machine", sa.Text, nullable=False),
+        sa.Column("subject_id", sa.Text, nullable=False, index=True),
+        sa.Column("call_id", sa.Text, index=True),
+        sa.Column("event", sa.Text, nullable=False),
+        sa.Column("from_state", sa.Text),
+        sa.Column("to_state", sa.Text, nullable=False),
+        sa.Column("actor", sa.Text, nullable=False),
+        sa.Column("message_id", sa.Text),
+        sa.Column("at", sa.TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.clock_timestamp()),
+        sa.Column("detail", pg.JSONB, nullable=False, server_default=sa.text("'{}'")),
+        schema=schema,
+        comment="Append-only: every change of a state, written in the transaction that made it.",
+    )
+
+
+class Database:
+    """One service's connection pool."""
+
+    def __init__(self, url: str, *, service: str, pool_size: int = 10) -> None:
+        self.service = service
+        self.tables = service_tables(service)
+        self.engine: AsyncEngine = create_async_engine(
+            async_url(url),
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            pool_use_lifo=True,
+            # An error's text goes to logs and dead letters: it must not carry what people wrote.
+            hide_parameters=True,
+            connect_args={"application_name": f"placet-{service}", "connect_timeout": 5},
+        )
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+        """Yield a connection inside one transaction; commit at the end, roll back on any error."""
+        async with self.engine.begin() as connection:
+            yield connection
+
+    async def ready(self) -> bool:
+        """Tell whether the database answers now."""
+        try:
+            async with asyncio.timeout(3), self.engine.connect() as connection:
+                await connection.execute(sa.text("SELECT 1"))
+        except (DBAPIError, OSError, TimeoutError):
+            return False
+        return True
+
+    async def wait_ready(self) -> None:
+        """Return when the database answers, saying once in a while that it does not."""
+        tries = 0
+        while not await self.ready():
+            if tries % 10 == 0:
+                log.warning("database.waiting", address=self.engine.url.render_as_string(hide_password=True))
+            tries += 1
+            await asyncio.sleep(min(0.2 * 2**tries, 2.0))
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.engine.dispose()
+
+
+def table_of(row: type[SQLModel]) -> sa.Table:
+    """Return the table of a row class; statements name its columns as `table.c.<name>`."""
+    table: sa.Table = row.__table__  # type: ignore[attr-defined]
+    return table
+
+
+def check_states(column: str, states: type[StrEnum]) -> sa.CheckConstraint:
+    """Return the CHECK that keeps `column` inside a machine's states: the database refuses what the code forgot."""
+    values = ", ".join(f"'{state}'" for state in states)
+    return sa.CheckConstraint(f"{column} IN ({values})", name=f"{column}_known")
+
+
+def async_url(url: str) -> str:
+    """Return the SQLAlchemy form of a libpq URL."""
+    return url.replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Tell whether an error says nothing about the event: connection lost, deadlock, server stopping, pool empty."""
+    if isinstance(error, OperationalError | InterfaceError | PoolTimeout):
+        return True
+    return isinstance(error, DBAPIError) and error.connection_invalidated

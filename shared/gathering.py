@@ -1,0 +1,63 @@
+"""What waits while a batch is handled comes along in the next one: no timers, and an idle system waits for nothing.
+
+One batch at a time per gathering, so that a queue's own deliveries never wait for each other's row locks, and under
+load a transaction carries what has arrived instead of one event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Gathering(Generic[T]):
+    """Hands items to `handle` in batches whose sizes add up to at most `size_max`, in order of arrival."""
+
+    def __init__(self, handle: Callable[[list[T]], Awaitable[None]], *, size_max: int) -> None:
+        self._handle = handle
+        self._size_max = size_max
+        self._waiting: deque[tuple[T, int, asyncio.Future[None]]] = deque()
+        self._runner: asyncio.Task[None] | None = None
+
+    async def join(self, item: T, *, size: int = 1) -> None:
+        """Return when the batch that `item` came along in is handled; raise what its handling raised.
+
+        The batch goes on when this caller is cancelled: its neighbours did nothing wrong.
+        """
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, size, done))
+        if self._runner is None:
+            self._runner = asyncio.create_task(self._run())
+        await done
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                # One pass of the event loop lets deliveries that came in the same moment come along.
+                await asyncio.sleep(0)
+                await self._next_batch()
+        finally:
+            self._runner = None
+
+    async def _next_batch(self) -> None:
+        batch = [self._waiting.popleft()]
+        size = batch[0][1]
+        while self._waiting and size + self._waiting[0][1] <= self._size_max:
+            batch.append(self._waiting.popleft())
+            size += batch[-1][1]
+        try:
+            await self._handle([item for item, _, _ in batch])
+        except BaseException as error:
+            for _, _, done in batch:
+                if not done.done():
+                    done.set_exception(error if isinstance(error, Exception) else asyncio.CancelledError())
+            if not isinstance(error, Exception):
+                raise
+        else:
+            for _, _, done in batch:
+                if not done.done():
+                    done.set_result(None)

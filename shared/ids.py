@@ -1,0 +1,34 @@
+"""Identifiers: time-ordered, so that indexes stay local and lists sort by age without another column."""
+
+from __future__ import annotations
+
+import secrets
+from uuid import UUID, uuid5
+
+import uuid_utils
+
+_NAMESPACE = UUID("5b0d3c5e-7f5e-4f0e-9a59-3d6f0c1f7a11")
+
+
+def new_id() -> str:
+    """Return a new UUID version 7 in its 36-character text form."""
+    return str(uuid_utils.uuid7())
+
+
+def derived_id(*parts: str) -> str:
+    """Return the same UUID for the same parts: a repeated step then writes the same row instead of a second one."""
+    return str(uuid5(_NAMESPACE, "\x1f".join(parts)))
+
+
+def new_traceparent() -> str:
+    """Return a fresh W3C `traceparent`: version 00, sampled."""
+    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
+
+
+def child_traceparent(parent: str | None) -> str:
+    """Return a `traceparent` in the parent's trace with a new span id; a new trace where the parent is unusable."""
+    match (parent or "").split("-"):
+        case ["00", trace, span, flags] if (len(trace), len(span), len(flags)) == (32, 16, 2):
+            return f"00-{trace}-{secrets.token_hex(8)}-{flags}"
+        case _:
+            return new_traceparent()

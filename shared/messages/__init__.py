@@ -1,0 +1,82 @@
+"""Every message of Placet. `MESSAGES` maps the type on the wire to its class."""
+
+from __future__ import annotations
+
+from shared.messages.approvals import (
+    ApprovalClosed,
+    ApprovalOpened,
+    ApprovalProgressed,
+    ApprovalRequested,
+    ApprovalRule,
+    DecideApproval,
+    DecisionAnswered,
+    DecisionClaims,
+)
+from shared.messages.conversations import (
+    Author,
+    ConversationDelta,
+    ConversationEvent,
+    FeedAdvanced,
+    MessagePosted,
+)
+from shared.messages.dead_letters import ResolveDeadLetter
+from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
+from shared.messages.tool_calls import (
+    CallsWithdrawn,
+    ToolCall,
+    ToolCallFinished,
+    ToolCallPermitted,
+    ToolCallProposed,
+    ToolCallRefused,
+)
+
+MESSAGES: dict[str, type[Message]] = {
+    cls.type_name: cls
+    for cls in (
+        MessagePosted,
+        ConversationEvent,
+        ConversationDelta,
+        FeedAdvanced,
+        ToolCallProposed,
+        ToolCallPermitted,
+        ToolCallRefused,
+        ToolCallFinished,
+        CallsWithdrawn,
+        ApprovalRequested,
+        ApprovalOpened,
+        ApprovalProgressed,
+        ApprovalClosed,
+        DecideApproval,
+        DecisionAnswered,
+        ResolveDeadLetter,
+    )
+}
+
+__all__ = [
+    "ENVELOPE_EVENTS_MAX",
+    "MESSAGES",
+    "ApprovalClosed",
+    "ApprovalOpened",
+    "ApprovalProgressed",
+    "ApprovalRequested",
+    "ApprovalRule",
+    "Author",
+    "CallsWithdrawn",
+    "ConversationDelta",
+    "ConversationEvent",
+    "DecideApproval",
+    "DecisionAnswered",
+    "DecisionClaims",
+    "Event",
+    "FeedAdvanced",
+    "Message",
+    "MessagePosted",
+    "ResolveDeadLetter",
+    "ResultKind",
+    "ToolCall",
+    "ToolCallFinished",
+    "ToolCallPermitted",
+    "ToolCallProposed",
+    "ToolCallRefused",
+    "event_from",
+]

@@ -1,0 +1,127 @@
+"""Messages of one approval: requested, opened, progressed, closed, and the decisions of people."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AwareDatetime, Field
+
+from shared.messages.message import Digest, Identifier, Message, Value
+from shared.messages.tool_calls import Pool, ToolCall
+
+#: Longest reason that a person may give, in characters.
+REASON_MAX = 2_000
+
+Approver = Annotated[str, Field(pattern=r"^(requester|operators|person:.{1,128})$")]
+ClosedState = Literal["approved", "denied", "expired", "withdrawn"]
+
+
+class ApprovalRule(Value):
+    """Who may decide and for how long. An empty list of approvers is refused: it never means anyone."""
+
+    approvers: Annotated[list[Approver], Field(min_length=1)]
+    expires_after_seconds: Annotated[int, Field(ge=1, le=2_592_000)] = 3600
+    channels: list[str] = Field(default_factory=list)
+
+
+class ApprovalRequested(Message):
+    """Policy holds a call for people. Sent to approval."""
+
+    type_name: ClassVar[str] = "placet.approval.requested.v1"
+
+    call: ToolCall
+    pool: Pool
+    permit_expires_after_seconds: Annotated[int, Field(ge=1)]
+    summary: str = Field(description="What will happen, in the visitor's language, rendered from the stored arguments.")
+    rule: str = Field(description="Name of the rule that held the call.")
+    rulebook_digest: Digest
+    reason: str = Field(description="Why it is held, for people.")
+    approval: ApprovalRule
+
+
+class ApprovalOpened(Message):
+    """A call waits for people. Every surface shows a card."""
+
+    type_name: ClassVar[str] = "placet.approval.opened.v1"
+
+    approval_id: Identifier
+    revision: int = Field(ge=1)
+    call: ToolCall
+    summary: str
+    rule: str
+    reason: str
+    approval: ApprovalRule
+    expires_at: AwareDatetime
+
+
+class ApprovalProgressed(Message):
+    """A vote was counted without deciding yet, or the approval changed. Surfaces redraw their card."""
+
+    type_name: ClassVar[str] = "placet.approval.progressed.v1"
+
+    approval_id: Identifier
+    revision: int = Field(ge=1)
+    conversation_id: Identifier
+    call_id: Identifier
+    note: str
+
+
+class ApprovalClosed(Message):
+    """The approval is over; its state never changes again."""
+
+    type_name: ClassVar[str] = "placet.approval.closed.v1"
+
+    approval_id: Identifier
+    revision: int = Field(ge=1)
+    conversation_id: Identifier
+    call_id: Identifier
+    state: ClosedState
+    decided_by: str = Field(default="", description="Person who decided; empty for expiry and withdrawal.")
+    reason: str = ""
+    closed_at: AwareDatetime
+
+
+class DecideApproval(Message):
+    """A person decides. `decision` is signed by the gateway for this purpose only; the other fields are for routing."""
+
+    type_name: ClassVar[str] = "placet.approval.decide.v1"
+
+    approval_id: Identifier
+    decision_id: Identifier
+    answer_to: Identifier = Field(description="The gateway instance that waits for DecisionAnswered.")
+    decision: str = Field(description="Signed DecisionClaims, JWS compact form.")
+
+
+class DecisionClaims(Value):
+    """What the gateway signs for a person's decision."""
+
+    tenant: str
+    approval_id: str
+    decision_id: str
+    verb: Literal["approve", "deny"]
+    digest: Digest = Field(description="Digest of the card that the person saw.")
+    revision: int | None = Field(
+        default=None, description="Revision that the person saw; None where the client sent none."
+    )
+    reason: Annotated[str, Field(max_length=REASON_MAX)] = ""
+    person: str = Field(description="Stable id of the person, for example `visitor:…` or `person:ada`.")
+    roles: list[Literal["requester", "operators"]] = Field(description="What the gateway proved about the person here.")
+    conversation_id: str | None = Field(default=None, description="Set where the proof is a conversation token.")
+    proof: Literal["api_key", "conversation_token", "web_session"]
+
+
+class DecisionAnswered(Message):
+    """What became of a decision. Sent to the asking gateway instance only."""
+
+    type_name: ClassVar[str] = "placet.decision.answered.v1"
+
+    approval_id: Identifier
+    decision_id: Identifier
+    answer_to: Identifier
+    outcome: Literal["accepted", "already_decided", "stale", "not_allowed", "not_found"]
+    state: str = Field(default="", description="State of the approval now.")
+    revision: int = 0
+    digest: str = ""
+    decided_by: str = ""
+    decided_at: AwareDatetime | None = None
+    detail: str = ""

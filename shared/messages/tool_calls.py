@@ -1,0 +1,93 @@
+"""Messages of one tool call: proposed, permitted, refused, finished, withdrawn."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AwareDatetime, Field
+
+from shared.messages.message import Digest, Identifier, Message, ResultKind, Tenant, Value
+
+ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
+Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+
+
+class ToolCall(Value):
+    """One call as the agent proposed it. `digest` binds tool, schema, arguments, tenant and conversation."""
+
+    call_id: Identifier = Field(description="Placet's own id; the provider's id never leaves the agent.")
+    tenant: Tenant
+    conversation_id: Identifier
+    turn_id: Identifier
+    message_id: Identifier = Field(description="The user's message that triggered the turn.")
+    agent: Identifier
+    requester: str = Field(description="Id of the author of that message.")
+    language: str = "en"
+    labels: dict[str, str] = Field(default_factory=dict)
+    tool: ToolName
+    schema_digest: Digest = Field(
+        description="Digest of the tool's name and parameter schema in the agent's catalogue."
+    )
+    arguments: str = Field(description="Canonical JSON text (RFC 8785) of the arguments: the one byte string.")
+    digest: Digest
+
+
+class ToolCallProposed(Message):
+    """The model asked for a call whose arguments fit the schema. Sent by the agent to policy."""
+
+    type_name: ClassVar[str] = "placet.tool-call.proposed.v1"
+
+    call: ToolCall
+
+
+class ToolCallPermitted(Message):
+    """A call may run once. Sent by policy (a rule allows it) or approval (people said yes) to one executor pool."""
+
+    type_name: ClassVar[str] = "placet.tool-call.permitted.v1"
+
+    pool: Pool
+    call: ToolCall
+    permit: str = Field(description="Signed permit, JWS compact form; executors trust nothing else.")
+
+
+class ToolCallRefused(Message):
+    """A call will never run. Sent by policy, approval or executor; the reason is for the model and for people."""
+
+    type_name: ClassVar[str] = "placet.tool-call.refused.v1"
+
+    call_id: Identifier
+    conversation_id: Identifier
+    tool: ToolName
+    kind: ResultKind
+    reason: str = Field(description="One plain sentence for the model: that nothing ran, and why.")
+    decided_by: str = Field(default="", description="The person who denied; empty where no person did.")
+
+
+class ToolCallFinished(Message):
+    """A call ran, or may have run. Sent by the executor exactly once per call."""
+
+    type_name: ClassVar[str] = "placet.tool-call.finished.v1"
+
+    call_id: Identifier
+    conversation_id: Identifier
+    tool: ToolName
+    kind: Literal["succeeded", "failed", "unknown"]
+    data: Any = Field(default=None, description="What the tool answered; a JSON value.")
+    error: str = Field(default="", description="Error text for the model; empty on success.")
+    ui_blocks: list[dict[str, Any]] = Field(
+        default_factory=list, description="Blocks for the frontend, never for the model."
+    )
+    attempt: int = Field(ge=1, description="Fence of the attempt that ended the call.")
+    started_at: AwareDatetime
+    finished_at: AwareDatetime
+
+
+class CallsWithdrawn(Message):
+    """The conversation no longer wants these calls. What is not decided yet is closed; what is, runs and says so."""
+
+    type_name: ClassVar[str] = "placet.tool-call.withdrawn.v1"
+
+    conversation_id: Identifier
+    call_ids: list[Identifier]
+    kind: Literal["cancelled", "superseded"]
+    reason: str

@@ -1,0 +1,229 @@
+"""The outbox: what a transaction wants to send, stored with its state, sent with confirms, forgotten when confirmed.
+
+Rows go out right after their commit. While a confirm to a destination is outstanding, further events for it gather
+and leave together in one envelope, so an idle system waits for nothing and a busy one pays few broker hops. The relay
+sends what a crash, a lost confirm or a broker outage left behind; a second copy has the same id and meets an inbox.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+import structlog
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from shared.bus import Bus
+from shared.messages import Event
+from shared.topology import ROUTES, Destination, destination_of
+
+if TYPE_CHECKING:
+    from shared.database import Database
+
+log = structlog.get_logger(__name__)
+
+#: Events waiting in memory to be published; beyond it rows are left to the relay.
+BACKLOG_MAX = 20_000
+#: Envelopes of a one-event route that may await their confirm at the same time.
+SINGLES_OUTSTANDING_MAX = 32
+#: How long a committed row belongs to the process that wrote it, in seconds; then any replica's relay may send it.
+OWN_SECONDS = 5
+#: Rows that one sweep of the relay takes.
+SWEEP_ROWS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """One event to send."""
+
+    id: str
+    destination: Destination
+    batch: int
+    mandatory: bool
+    event: str
+    transient: bool = False
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Events for one destination, and how many of its envelopes await their confirm."""
+
+    outstanding_max: int
+    rows: deque[OutboxRow] = field(default_factory=deque)
+    outstanding: int = 0
+
+
+def row_of(event: Event) -> OutboxRow:
+    """Return the outbox row of `event`, addressed by the topology."""
+    route = ROUTES[type(event.message)]
+    return OutboxRow(
+        event.id,
+        destination_of(event.message),
+        route.batch,
+        route.mandatory,
+        event.to_json(),
+        route.transient,
+    )
+
+
+_COLUMNS: dict[str, Any] = {
+    "id": pg.TEXT,
+    "exchange": pg.TEXT,
+    "key": pg.TEXT,
+    "batch": pg.SMALLINT,
+    "mandatory": pg.BOOLEAN,
+    "event": pg.TEXT,
+}
+
+
+@cache
+def _save(outbox: sa.Table) -> sa.Insert:
+    arrays = [sa.bindparam(name, type_=pg.ARRAY(kind)) for name, kind in _COLUMNS.items()]
+    source = sa.func.unnest(*arrays).table_valued(*_COLUMNS).render_derived()
+    return sa.insert(outbox).from_select(list(_COLUMNS), sa.select(source))
+
+
+@cache
+def _forget(outbox: sa.Table) -> sa.Delete:
+    return sa.delete(outbox).where(outbox.c.id == sa.any_(sa.bindparam("ids", type_=pg.ARRAY(pg.TEXT))))
+
+
+async def save_rows(connection: AsyncConnection, outbox: sa.Table, rows: Sequence[OutboxRow]) -> None:
+    """Store `rows` in one statement."""
+    values = {
+        "id": [row.id for row in rows],
+        "exchange": [row.destination.exchange for row in rows],
+        "key": [row.destination.key for row in rows],
+        "batch": [row.batch for row in rows],
+        "mandatory": [row.mandatory for row in rows],
+        "event": [row.event for row in rows],
+    }
+    await connection.execute(_save(outbox), values)
+
+
+class Outbox:
+    """Sends one service's committed events."""
+
+    def __init__(self, database: Database, bus: Bus) -> None:
+        self._database = database
+        self._bus = bus
+        self._table = database.tables.outbox
+        self._lanes: dict[tuple[Destination, int, bool, bool], _Lane] = {}
+        self._in_flight: set[str] = set()
+        self._confirmed: list[str] = []
+        self._forgetting = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def send(self, rows: Iterable[OutboxRow]) -> None:
+        """Publish committed rows soon; returns at once."""
+        for row in rows:
+            if row.id in self._in_flight or len(self._in_flight) >= BACKLOG_MAX:
+                continue
+            self._in_flight.add(row.id)
+            key = (row.destination, row.batch, row.mandatory, row.transient)
+            lane = self._lanes.get(key)
+            if lane is None:
+                limit = self._bus.outstanding_max if row.batch > 1 else SINGLES_OUTSTANDING_MAX
+                lane = self._lanes[key] = _Lane(limit)
+            lane.rows.append(row)
+            if lane.outstanding < lane.outstanding_max:
+                lane.outstanding += 1
+                self._spawn(lane)
+
+    def announce(self, event: Event) -> None:
+        """Send a transient event: never stored, at most once."""
+        self.send([row_of(event)])
+
+    def _spawn(self, lane: _Lane) -> None:
+        task = asyncio.create_task(self._drain(lane))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _drain(self, lane: _Lane) -> None:
+        # One pass of the event loop lets the events of the same commit, or of others that just finished, come along.
+        await asyncio.sleep(0)
+        try:
+            while lane.rows:
+                size = min(lane.rows[0].batch, len(lane.rows))
+                await self._publish([lane.rows.popleft() for _ in range(size)])
+        finally:
+            lane.outstanding -= 1
+
+    async def _publish(self, rows: list[OutboxRow]) -> None:
+        first = rows[0]
+        body = f"[{','.join(row.event for row in rows)}]".encode()
+        try:
+            await self._bus.publish(
+                first.destination,
+                body,
+                message_id=first.id,
+                mandatory=first.mandatory,
+                persistent=not first.transient,
+            )
+        except Exception as error:  # noqa: BLE001 - whatever kept it, the rows are stored and the relay sends them
+            log.warning(
+                "outbox.publish_failed",
+                exchange=first.destination.exchange,
+                events=len(rows),
+                error=str(error),
+            )
+        else:
+            if not first.transient:
+                self._confirmed += [row.id for row in rows]
+                self._forgetting.set()
+                return
+        self._in_flight.difference_update(row.id for row in rows)
+
+    async def forget_confirmed(self) -> int:
+        """Wait for confirmed rows and delete them, as many at a time as have gathered; return 1: there may be more."""
+        await self._forgetting.wait()
+        self._forgetting.clear()
+        await self._forget_once()
+        return 1
+
+    async def _forget_once(self) -> None:
+        """Delete confirmed rows; where that fails the relay sends them again and their receivers know the ids."""
+        ids, self._confirmed = self._confirmed, []
+        if not ids:
+            return
+        try:
+            async with self._database.transaction() as connection:
+                await connection.execute(_forget(self._table), {"ids": ids})
+        finally:
+            self._in_flight.difference_update(ids)
+
+    async def sweep(self) -> int:
+        """Send rows whose time with their writer is over; return how many. Any number of replicas may sweep."""
+        if not await self._bus.ready():
+            return 0
+        table = self._table
+        due = (
+            sa.select(table.c.id)
+            .where(table.c.due_at <= sa.func.now())
+            .order_by(table.c.due_at)
+            .limit(SWEEP_ROWS)
+            .with_for_update(skip_locked=True)
+        )
+        later = sa.func.now() + sa.text(f"interval '{OWN_SECONDS} seconds'")
+        statement = sa.update(table).where(table.c.id.in_(due)).values(due_at=later).returning(table)
+        async with self._database.transaction() as connection:
+            found = (await connection.execute(statement)).all()
+        self.send(
+            OutboxRow(row.id, Destination(row.exchange, row.key), row.batch, row.mandatory, row.event) for row in found
+        )
+        return len(found)
+
+    async def drain(self) -> None:
+        """Wait for what is on its way, then delete what was confirmed."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        try:
+            await self._forget_once()
+        except Exception as error:  # noqa: BLE001 - a stop goes on without the database; the relay has the rows
+            log.warning("outbox.forget_failed", error=type(error).__name__)

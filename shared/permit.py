@@ -1,0 +1,92 @@
+"""The permit: a signed, single-use permission for one call.
+
+Issued by policy (a rule allows the call) or by approval (people said yes), verified by the executor, which holds
+public keys only. What it binds is the digest; everything else narrows it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+
+from shared.canonical import call_digest
+from shared.errors import SecurityAlert
+from shared.ids import derived_id
+from shared.messages.message import Digest, Value
+from shared.messages.tool_calls import Pool, ToolCall
+from shared.signing import BadSignature, Purpose, Signer, Verifier
+
+
+class Permit(Value):
+    """Claims of a permit. Times are Unix seconds."""
+
+    iss: str = Field(description="Issuer: policy or approval.")
+    jti: str = Field(description="Permit id; an executor honours it once.")
+    sub: str = Field(description="The call's id.")
+    aud: Pool = Field(description="The executor pool that may run it.")
+    iat: int
+    exp: int
+    tenant: str
+    requester: str = Field(description="Whom the tool may take for its subject.")
+    message_id: str = Field(description="The message that led to the call.")
+    digest: Digest
+    reference: Annotated[str, Field(description="Verdict id or approval id that stands behind it.")]
+
+    def expired(self, now: datetime) -> bool:
+        """Tell whether the permit is no longer good at `now`."""
+        return now >= datetime.fromtimestamp(self.exp, UTC)
+
+
+def issue_permit(
+    signer: Signer, call: ToolCall, *, pool: str, reference: str, now: datetime, lifetime_seconds: int
+) -> str:
+    """Return the signed permit for `call`. Its id derives from the call, so a repeated handling issues the same one."""
+    permit = Permit(
+        iss=signer.issuer,
+        jti=derived_id("permit", call.call_id),
+        sub=call.call_id,
+        aud=pool,
+        iat=int(now.timestamp()),
+        exp=int((now + timedelta(seconds=lifetime_seconds)).timestamp()),
+        tenant=call.tenant,
+        requester=call.requester,
+        message_id=call.message_id,
+        digest=call.digest,
+        reference=reference,
+    )
+    return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}))
+
+
+def digest_of(call: ToolCall) -> str:
+    """Return the digest of what a call would execute, computed anew from its fields; `call.digest` is only a claim."""
+    return call_digest(
+        tenant=call.tenant,
+        conversation_id=call.conversation_id,
+        tool=call.tool,
+        schema_digest=call.schema_digest,
+        arguments=call.arguments,
+    )
+
+
+def check_digest(call: ToolCall, tenant: str) -> None:
+    """Raise SecurityAlert unless `call` belongs to `tenant` and its digest is the one of exactly what it would run."""
+    if (call.tenant, call.digest) != (tenant, digest_of(call)):
+        raise SecurityAlert(f"the digest of call {call.call_id} does not fit what it would run")
+
+
+def verify_permit(verifier: Verifier, token: str, call: ToolCall, *, pool: str) -> Permit:
+    """Return the permit if it is signed for exactly this call and pool; raise SecurityAlert otherwise.
+
+    The digest is computed anew from the bytes that will run. Expiry is judged elsewhere: it is no forgery.
+    """
+    try:
+        permit = Permit.model_validate(verifier.verify(Purpose.PERMIT, token))
+    except (BadSignature, ValidationError) as error:
+        raise SecurityAlert(f"forged permit for call {call.call_id}: {error}") from error
+    expected = (call.call_id, pool, call.tenant, call.requester, call.message_id, digest_of(call), call.digest)
+    bound = (permit.sub, permit.aud, permit.tenant, permit.requester, permit.message_id, permit.digest, permit.digest)
+    if bound != expected:
+        raise SecurityAlert(f"permit {permit.jti} does not fit call {call.call_id}")
+    return permit

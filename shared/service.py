@@ -1,0 +1,222 @@
+"""How a service runs: its queues, its duties, its slots, and an orderly start and stop.
+
+`services/<name>/service.py` builds a `Service` out of settings and a `Runtime`; the same Service then runs alone in
+its process (distributed footing) or beside all others in one (embedded footing).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import NoReturn, TypeVar
+
+import structlog
+import uvloop
+from pydantic import ValidationError
+
+from shared.bus import Bus, OnDelivery
+from shared.consumer import Consumer, Handler
+from shared.database import Database, is_outage
+from shared.errors import PlacetError
+from shared.health import health_app, serving
+from shared.inbox import forget_old
+from shared.logging import set_up_logging
+from shared.messages import Message
+from shared.outbox import Outbox
+from shared.rabbit import RabbitBus
+from shared.settings import Settings
+from shared.slots import Slots
+from shared.topology import Destination, QueueSpec
+from shared.work import UnitOfWork
+
+log = structlog.get_logger(__name__)
+
+S = TypeVar("S", bound=Settings)
+
+#: Longest pause of a duty after an error, in seconds.
+DUTY_PAUSE_MAX_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """What a service is given to run on."""
+
+    database: Database
+    bus: Bus
+    outbox: Outbox
+    units: UnitOfWork
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """A queue and the handler of each message on it; messages without a handler are passed over."""
+
+    queue: QueueSpec
+    handlers: Mapping[type[Message], Handler]
+    wait_for_slot: Callable[[], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True)
+class Duty:
+    """Something done again and again in the background, by any number of replicas."""
+
+    name: str
+    every_seconds: float
+    #: Does one round and returns how much it did; after more than 0 the next round follows at once.
+    run_once: Callable[[], Awaitable[int]]
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service, ready to run."""
+
+    name: str
+    runtime: Runtime
+    subscriptions: tuple[Subscription, ...] = ()
+    raw_subscriptions: tuple[tuple[QueueSpec, OnDelivery], ...] = ()
+    listeners: tuple[tuple[str, tuple[Destination, ...], OnDelivery], ...] = ()
+    duties: tuple[Duty, ...] = ()
+    slots: Slots | None = None
+    #: Entered at start before anything is consumed, left at stop.
+    resources: tuple[AbstractAsyncContextManager[object], ...] = ()
+    drain_seconds: float = 20.0
+    relay_every_seconds: float = 1.0
+    _ready: list[bool] = field(default_factory=list)
+
+    async def ready(self) -> bool:
+        """Tell whether it consumes, and database and broker answer."""
+        return bool(self._ready) and await self.runtime.database.ready() and await self.runtime.bus.ready()
+
+    def subscribe(self) -> None:
+        """Tell the bus what to consume; before the bus starts."""
+        bus, units = self.runtime.bus, self.runtime.units
+        for sub in self.subscriptions:
+            consumer = Consumer(sub.queue.name, sub.handlers, units=units, bus=bus, wait_for_slot=sub.wait_for_slot)
+            bus.subscribe(sub.queue, consumer)
+        for spec, on_delivery in self.raw_subscriptions:
+            bus.subscribe(spec, on_delivery)
+        for name, destinations, on_delivery in self.listeners:
+            bus.listen(name, destinations, on_delivery)
+
+    @asynccontextmanager
+    async def running(self, *, own_bus: bool = True) -> AsyncIterator[None]:
+        """Run while the block runs. On the embedded footing the bus is shared and started by its owner.
+
+        Stopping goes backwards: take nothing more, let acts end, send what they caused, then disconnect.
+        """
+        async with AsyncExitStack() as stack:
+            await self.runtime.database.wait_ready()
+            stack.push_async_callback(self.runtime.database.close)
+            for resource in self.resources:
+                await stack.enter_async_context(resource)
+            if own_bus:
+                stack.push_async_callback(self.runtime.bus.stop)
+            stack.push_async_callback(self.runtime.outbox.drain)
+            tasks = [asyncio.create_task(_forever(duty)) for duty in self._all_duties()]
+            stack.push_async_callback(_cancel, tasks)
+            if self.slots is not None:
+                stack.push_async_callback(self.slots.drain, self.drain_seconds)
+            if own_bus:
+                self.subscribe()
+                await self.runtime.bus.start()
+                stack.push_async_callback(self.runtime.bus.stop_consuming)
+            self._ready.append(True)
+            log.info("service.ready", service=self.name)
+            yield
+            self._ready.clear()
+            log.info("service.stopping", service=self.name)
+
+    def _all_duties(self) -> tuple[Duty, ...]:
+        outbox, database = self.runtime.outbox, self.runtime.database
+
+        async def forget() -> int:
+            async with database.transaction() as connection:
+                await forget_old(connection, database.tables.inbox)
+            return 0
+
+        relay = Duty("relay", self.relay_every_seconds, outbox.sweep)
+        forgetter = Duty("outbox-cleaner", 0.1, outbox.forget_confirmed)
+        return (*self.duties, relay, forgetter, Duty("inbox-cleaner", 3600.0, forget))
+
+
+def runtime_of(settings: Settings, service: str) -> Runtime:
+    """Return the runtime of the distributed footing: own pool, own connection to RabbitMQ."""
+    bus = RabbitBus(
+        settings.rabbitmq_url.get_secret_value(),
+        service=service,
+        declare=settings.declare_topology,
+        graceful_seconds=settings.drain_seconds,
+    )
+    return runtime_on(settings, service, bus)
+
+
+def runtime_on(settings: Settings, service: str, bus: Bus) -> Runtime:
+    """Return a runtime on a given bus."""
+    url = settings.database_url.get_secret_value()
+    database = Database(url, service=service, pool_size=settings.database_pool_size)
+    outbox = Outbox(database, bus)
+    return Runtime(database, bus, outbox, UnitOfWork(database, outbox))
+
+
+async def run_until_told(service: Service, settings: Settings) -> None:
+    """Run one service until SIGTERM or SIGINT, with health on its own port from the first moment."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    async with AsyncExitStack() as stack:
+        if settings.health_port:
+            app = health_app(service.ready)
+            await stack.enter_async_context(serving(app, host=settings.health_host, port=settings.health_port))
+        starting = asyncio.create_task(stack.enter_async_context(service.running()))
+        told = asyncio.create_task(stopping.wait())
+        await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            return
+        starting.result()
+        await told
+
+
+def main(name: str, settings_type: type[S], build: Callable[[S, Runtime], Service]) -> None:
+    """Run one service as a process of its own, until it is told to stop."""
+    try:
+        settings = settings_type()
+        set_up_logging(settings.log_level, settings.log_format)
+        service = build(settings, runtime_of(settings, name))
+    except ValidationError as error:
+        lines = [f"PLACET_{'.'.join(map(str, each['loc'])).upper()}: {each['msg']}" for each in error.errors()]
+        _stop(name, "; ".join(lines))
+    except (PlacetError, OSError, ValueError) as error:
+        _stop(name, str(error))
+    uvloop.run(run_until_told(service, settings))
+
+
+def _stop(name: str, reason: str) -> NoReturn:
+    sys.stderr.write(f"placet {name}: {reason}\n")
+    raise SystemExit(2)
+
+
+async def _forever(duty: Duty) -> None:
+    pause = duty.every_seconds
+    while True:
+        try:
+            done = await duty.run_once()
+            pause = 0.0 if done else duty.every_seconds
+        except Exception as error:
+            if is_outage(error):
+                log.warning("duty.waiting", duty=duty.name, error=type(error).__name__)
+            else:
+                log.exception("duty.bug", duty=duty.name)
+            pause = min(max(pause * 2, 0.5), DUTY_PAUSE_MAX_SECONDS)
+        await asyncio.sleep(pause)
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

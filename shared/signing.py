@@ -1,0 +1,128 @@
+"""Signatures, each for one purpose: the only door to cryptography.
+
+Ed25519 in JWS compact form. The purpose stands in the protected header (`typ`), and each public key names its issuer
+and the purposes it is good for, so a token made for one purpose never verifies for another and a stolen agent or
+executor cannot mint permission.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import OKPKey
+
+from shared.errors import PlacetError
+
+_ALGORITHM = "Ed25519"
+_REGISTRY = jws.JWSRegistry(algorithms=[_ALGORITHM])
+
+
+class Purpose(StrEnum):
+    """What a signature says."""
+
+    PERMIT = "placet-permit"  # this call may run once
+    DECISION = "placet-decision"  # this person decided this
+    SESSION = "placet-session"  # this browser is signed in
+
+
+#: Who may sign what. A key file that claims more is refused when it is loaded.
+SIGNERS: Mapping[str, frozenset[Purpose]] = {
+    "policy": frozenset({Purpose.PERMIT}),
+    "approval": frozenset({Purpose.PERMIT}),
+    "gateway": frozenset({Purpose.DECISION, Purpose.SESSION}),
+}
+
+
+class BadSignature(PlacetError):
+    """The token is not what it says it is: wrong key, wrong purpose, changed bytes, or no token at all."""
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Signs claims as one issuer."""
+
+    issuer: str
+    key: OKPKey
+
+    def sign(self, purpose: Purpose, claims: Mapping[str, Any]) -> str:
+        """Return the JWS compact form of `claims`; refuse a purpose that the issuer has no right to."""
+        if purpose not in SIGNERS[self.issuer]:
+            raise PlacetError(f"{self.issuer} may not sign a {purpose}")
+        header = {"alg": _ALGORITHM, "kid": self.key.kid, "typ": str(purpose)}
+        body = json.dumps({**claims, "iss": self.issuer}, separators=(",", ":")).encode()
+        return jws.serialize_compact(header, body, self.key, registry=_REGISTRY)
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """Verifies tokens with public keys only."""
+
+    #: Key id -> issuer and public key.
+    keys: Mapping[str, tuple[str, OKPKey]]
+
+    def verify(self, purpose: Purpose, token: str) -> dict[str, Any]:
+        """Return the claims of a token made for `purpose`, `iss` included; raise BadSignature for any other."""
+        try:
+            head = jws.extract_compact(token.encode()).headers()
+            issuer, key = self.keys[str(head.get("kid"))]
+            content = jws.deserialize_compact(token, key, registry=_REGISTRY)
+            claims = json.loads(content.payload)
+        except (JoseError, KeyError, ValueError, TypeError) as error:
+            raise BadSignature(f"{purpose}: {type(error).__name__}") from error
+        if content.headers().get("typ") != purpose or purpose not in SIGNERS.get(issuer, ()):
+            raise BadSignature(f"{purpose}: signed by {issuer} for {content.headers().get('typ')!r}")
+        if not isinstance(claims, dict) or claims.get("iss") != issuer:
+            raise BadSignature(f"{purpose}: issuer does not fit the key")
+        return claims
+
+
+def create_keys(directory: Path, issuers: Iterable[str] = tuple(SIGNERS)) -> list[Path]:
+    """Create what is missing in `directory`: `<issuer>.private.json` (mode 600) each, and `public.json` for all."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    made = [path for issuer in issuers if (path := _create_private(directory, issuer))]
+    public = []
+    for path in sorted(directory.glob("*.private.json")):
+        key = OKPKey.import_key(json.loads(path.read_text()))
+        public.append({**key.as_dict(private=False), "iss": path.name.removesuffix(".private.json")})
+    _write(directory / "public.json", {"keys": public}, 0o644)
+    return made
+
+
+def load_signer(directory: Path, issuer: str) -> Signer:
+    """Return the signer whose private key lies in `directory`; raise FileNotFoundError where there is none."""
+    data = json.loads((directory / f"{issuer}.private.json").read_text())
+    return Signer(issuer, OKPKey.import_key(data))
+
+
+def load_verifier(directory: Path) -> Verifier:
+    """Return the verifier for `directory/public.json`; refuse keys of issuers nobody knows."""
+    entries = json.loads((directory / "public.json").read_text())["keys"]
+    unknown = {entry["iss"] for entry in entries} - set(SIGNERS)
+    if unknown:
+        raise PlacetError(f"public.json names unknown issuers: {', '.join(sorted(unknown))}")
+    return Verifier({entry["kid"]: (entry["iss"], OKPKey.import_key(entry)) for entry in entries})
+
+
+def _create_private(directory: Path, issuer: str) -> Path | None:
+    path = directory / f"{issuer}.private.json"
+    if path.exists():
+        return None
+    key = OKPKey.generate_key("Ed25519", auto_kid=True)
+    _write(path, key.as_dict(private=True), 0o600)
+    return path
+
+
+def _write(path: Path, value: object, mode: int) -> None:
+    temporary = path.with_suffix(".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(value, file, indent=1)
+    temporary.replace(path)

@@ -1,0 +1,115 @@
+"""What every test may ask for: a marker by its folder, uvloop, and services of its own.
+
+Services are found by `tests.support.services`; a test that needs one which is not there fails with the one
+line that says what to run. Nothing here patches anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from tests.support import services
+from tests.support.postgres import Databases, Migrate
+from tests.support.programs import CHROMIUM, MissingProgramError, apt, ensure
+from tests.support.rabbitmq import VirtualHosts
+
+TIERS = ("unit", "contract", "integration", "e2e")
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the name of its top folder."""
+    for item in items:
+        tier = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
+        if tier in TIERS:
+            item.add_marker(tier)
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run asynchronous tests on the loop that the services run on."""
+    return {"uvloop": uvloop.new_event_loop}
+
+
+def migrate(url: str) -> None:
+    """Bring the database at `url` to the newest schema."""
+    from deploy import migrations  # noqa: PLC0415  # alembic takes its time, and most tests need none
+
+    migrations.migrate(url)
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> str:
+    """Return the admin URL of the PostgreSQL that tests use."""
+    return _found(services.find_postgres, "PostgreSQL")
+
+
+@pytest.fixture(scope="session")
+def databases(postgres_url: str) -> Iterator[Databases]:
+    """Keep the source of fresh databases."""
+    source = Databases(postgres_url)
+    yield source
+    source.close()
+
+
+@pytest.fixture
+def fresh_database(databases: Databases) -> Iterator[Callable[[Migrate], str]]:
+    """Lend a function from a `migrate` to the URL of a database that it made ready for this test alone."""
+    with ExitStack() as stack:
+        yield lambda migrate: stack.enter_context(databases.fresh(migrate))
+
+
+@pytest.fixture
+def database_url(fresh_database: Callable[[Migrate], str]) -> str:
+    """Make a migrated database that no other test has seen."""
+    return fresh_database(migrate)
+
+
+@pytest.fixture(scope="module")
+def module_database_url(databases: Databases) -> Iterator[str]:
+    """Make a migrated database that the tests of one module share."""
+    with databases.fresh(migrate) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def virtual_hosts() -> Iterator[VirtualHosts]:
+    """Keep the source of fresh virtual hosts."""
+    url = _found(services.find_rabbitmq, "RabbitMQ")
+    administration = services.administration(os.environ, url)
+    assert administration is not None, "find_rabbitmq returns only what can be administered"
+    source = VirtualHosts(url, administration)
+    yield source
+    source.close()
+
+
+@pytest.fixture
+def rabbitmq_url(virtual_hosts: VirtualHosts) -> str:
+    """Make a virtual host that no other test has seen."""
+    return virtual_hosts.fresh()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Path:
+    """Find the browser for tests of pages."""
+    try:
+        return ensure(CHROMIUM, apt())
+    except MissingProgramError as error:
+        pytest.fail(str(error), pytrace=False)
+
+
+def _found(find: Callable[[Mapping[str, str]], str | None], service: str) -> str:
+    try:
+        url = find(os.environ)
+    except services.UnreachableError as error:
+        pytest.fail(str(error), pytrace=False)
+    if url is None:
+        command = "python -m tests.support.services python -m pytest …"
+        pytest.fail(f"{service} is not running here: use `make test`, or `{command}`", pytrace=False)
+    return url

@@ -1,0 +1,109 @@
+"""compose.yaml: every service is there, ready to be asked, stopped in peace, and without a default password."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from deploy.example_env import exists, known_names
+from deploy.rabbitmq.definitions import RULEBOOK, VHOST, pools_of, user_name
+from shared.database import SERVICES
+from shared.settings import Settings
+from shared.signing import SIGNERS
+
+ROOT = Path(__file__).parents[3]
+TEXT = (ROOT / "compose.yaml").read_text()
+COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
+CONTAINERS: dict[str, dict[str, Any]] = COMPOSE["services"]
+ENV_SH = (ROOT / "deploy" / "env.sh").read_text()
+#: Container -> the service in it.
+RUNS = {service: service for service in SERVICES} | {"executor-payments": "executor"}
+#: Names that are read without a settings class: by the command line, and by the steps before the services.
+OTHER_NAMES = {"PLACET_URL", "PLACET_KEY", "PLACET_DATABASE_ADMIN_URL"}
+
+
+def passwords_asked_for() -> set[str]:
+    """Return the variables that compose takes from .env and cannot do without."""
+    return set(re.findall(r"\$\{(\w+):\?", TEXT))
+
+
+def test_every_service_runs() -> None:
+    """A container per service, and an executor per pool of the rulebook."""
+    assert RUNS.keys() <= CONTAINERS.keys()
+    pools = [each["environment"].get("PLACET_EXECUTOR_POOLS") for each in CONTAINERS.values() if "environment" in each]
+    assert list(pools_of(RULEBOOK)) == sorted(pool for pool in pools if pool)
+
+
+@pytest.mark.parametrize(("container", "service"), RUNS.items())
+def test_a_service_has_its_own_image_user_and_role(container: str, service: str) -> None:
+    """And its own password in either URL, so that nobody shares a login."""
+    found = CONTAINERS[container]
+    assert service == found["build"]["args"]["SERVICE"]
+    environment = found["environment"]
+    password = f"PASSWORD_{service.upper()}:?"
+    assert f"//placet_{service}:${{PLACET_DATABASE_{password}" in environment["PLACET_DATABASE_URL"]
+    assert f"//{user_name(service)}:${{PLACET_RABBITMQ_{password}" in environment["PLACET_RABBITMQ_URL"]
+    assert environment["PLACET_RABBITMQ_URL"].endswith(f"@rabbitmq:5672/{VHOST}")
+
+
+@pytest.mark.parametrize("container", RUNS)
+def test_a_service_is_given_longer_than_it_drains(container: str) -> None:
+    """Whoever stops containers does not kill what still runs in the time it was promised."""
+    found = CONTAINERS[container]
+    drain = float(found["environment"]["PLACET_DRAIN_SECONDS"])
+    assert Settings.model_fields["drain_seconds"].default == drain
+    assert float(found["stop_grace_period"].removesuffix("s")) >= 2 * drain
+
+
+@pytest.mark.parametrize("container", RUNS)
+def test_a_service_is_confined(container: str) -> None:
+    """Nothing to write to, no capability, no way to gain one; after a crash it comes back."""
+    found = CONTAINERS[container]
+    assert found["read_only"] is True
+    assert (["ALL"], ["no-new-privileges:true"]) == (found["cap_drop"], found["security_opt"])
+    assert found["restart"] == "unless-stopped"
+
+
+def test_a_signer_sees_only_its_own_private_key() -> None:
+    """Each signer mounts its own volume, the executor the public one, the rest none; all read-only."""
+    target = "/run/placet/keys:ro"
+    mounted = {name: [each for each in CONTAINERS[name].get("volumes", []) if target in each] for name in RUNS}
+    signers = {name: [f"keys-{name}:{target}"] for name in SIGNERS}
+    executors = {name: [f"keys-public:{target}"] for name, service in RUNS.items() if service == "executor"}
+    assert {name: [] for name in RUNS} | signers | executors == mounted
+
+
+def test_nothing_is_published_beyond_this_machine() -> None:
+    """Ports of the host are bound to its loopback address only."""
+    ports = [port for each in CONTAINERS.values() for port in each.get("ports", [])]
+    assert "127.0.0.1:8080:8080" in ports
+    assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
+
+
+def test_no_password_has_a_default() -> None:
+    """Each password comes from .env, and compose refuses to start without it."""
+    used = set(re.findall(r"\$\{(\w*PASSWORD\w*)", TEXT))
+    assert used
+    assert used == passwords_asked_for()
+
+
+def test_the_env_script_makes_every_password() -> None:
+    """What compose asks for is what `make compose-env` writes."""
+    found = re.search(r'services="([A-Z ]+)"', ENV_SH)
+    assert found is not None
+    assert [service.upper() for service in SERVICES] == found[1].split()
+    kinds = {f"PLACET_{kind}_PASSWORD_{service.upper()}" for kind in ("DATABASE", "RABBITMQ") for service in SERVICES}
+    assert {*kinds, "PLACET_DATABASE_PASSWORD_ADMIN", "PLACET_DATABASE_PASSWORD_OWNER"} == passwords_asked_for()
+
+
+def test_every_setting_in_compose_exists() -> None:
+    """A misspelt name would be ignored in silence."""
+    missing = [service for service in SERVICES if not exists(f"services.{service}.settings")]
+    named = {name for each in CONTAINERS.values() for name in each.get("environment", {}) if name.startswith("PLACET_")}
+    unknown = named - known_names() - OTHER_NAMES - passwords_asked_for()
+    owners = {*(service.upper() for service in missing), *(["MODEL"] if "agent" in missing else [])}
+    assert {name for name in unknown if name.split("_")[1] not in owners} == set()

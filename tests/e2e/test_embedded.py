@@ -1,0 +1,178 @@
+"""The embedded footing: one command, the built-in demo model, and a kill -9 that loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Stage
+from tests.e2e.scenes import rulebook
+from tests.support.people import Caller, Visitor, a_visitor, is_card, is_result, is_turn_end
+from tests.support.system import ROOT, free_port
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@dataclass
+class Embedded:
+    """`placet up` on a data folder."""
+
+    data: Path
+    port: int
+    environment: dict[str, str]
+    arguments: tuple[str, ...] = ()
+    running: subprocess.Popen[str] | None = None
+
+    def start(self) -> str:
+        """Start it; return its ready line."""
+        command = [sys.executable, "-m", "services.placet", "up", "--port", str(self.port), "--data", str(self.data)]
+        command += self.arguments
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PLACET_")}
+        with (self.data.parent / "embedded.log").open("a") as log:
+            self.running = subprocess.Popen(
+                command, cwd=ROOT, env=environment | self.environment, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        assert self.running.stdout is not None
+        return self.running.stdout.readline().strip()
+
+    def kill(self) -> None:
+        """End it at once, and its PostgreSQL with it, as a power cut would."""
+        assert self.running is not None
+        self.running.kill()
+        self._ended()
+        postmaster = self.data / "postgres" / "postmaster.pid"
+        os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
+
+    def stop(self) -> int:
+        """Ask it to end; return its exit code."""
+        assert self.running is not None
+        self.running.terminate()
+        return self._ended()
+
+    def _ended(self) -> int:
+        """Wait for the process and close what was read from it; return its exit code."""
+        assert self.running is not None
+        assert self.running.stdout is not None
+        code = self.running.wait(60)
+        self.running.stdout.close()
+        return code
+
+    def caller(self) -> Caller:
+        """Return the administrator."""
+        return Caller(f"http://127.0.0.1:{self.port}", (self.data / "admin.key").read_text().strip())
+
+
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[Embedded]:
+    """An embedded Placet that is not started yet."""
+    made = Embedded(tmp_path / "data", free_port(), {})
+    made.data.mkdir()
+    yield made
+    if made.running is not None and made.running.poll() is None:
+        made.stop()
+    if made.running is not None and made.running.stdout is not None:
+        made.running.stdout.close()
+
+
+async def test_the_main_job_survives_a_kill(embedded: Embedded) -> None:
+    """A person asks, a call waits, the power goes; afterwards it still waits, is approved, runs once and answers."""
+    line = embedded.start()
+    assert re.match(rf"Placet is ready: http://127\.0\.0\.1:{embedded.port} ", line)
+    visitor = await a_visitor(embedded.caller())
+    await visitor.say("find red shoes under 500")
+    assert (await visitor.see(is_result("search_products")))["data"]["status"] == "success"
+    await visitor.see_answer()
+    await visitor.say("create a payment link over 299 TRY")
+    card = await visitor.see_card()
+    embedded.kill()
+    embedded.start()
+    admin = embedded.caller()
+    (waiting,) = (await admin.get("/v1/approvals?state=pending"))["items"]
+    assert waiting["id"] == card["approval_id"]
+    assert (await admin.decide(card, "approve")).status_code == 200
+    result = (await visitor.see(is_result("create_pay_link")))["data"]
+    assert (result["status"], result["data"]["amount"]) == ("success", 299)
+    assert await visitor.see_answer()
+    assert embedded.stop() == 0
+
+
+async def test_a_job_ends_with_a_final_answer(embedded: Embedded, stage: Stage, tmp_path: Path) -> None:
+    """D2, E3: another provider and no streaming: the loop runs, `final_answer` ends it with success and confidence."""
+    embedded.environment = {
+        "PLACET_MODEL": "anthropic/scripted",
+        "PLACET_MODEL_API_BASE": f"http://127.0.0.1:{stage.model_port}",
+        "PLACET_MODEL_API_KEY": "scripted-key",
+        "PLACET_MODEL_STREAM": "false",
+        "PLACET_AGENT_FINAL_ANSWER": "true",
+        "PLACET_TEST_LEDGER": stage.environment["PLACET_TEST_LEDGER"],
+    }
+    embedded.arguments = ("--rulebook", str(rulebook(tmp_path)))
+    embedded.start()
+    visitor = await a_visitor(embedded.caller())
+    await visitor.say("accomplish the task")
+    ended = (await visitor.see(is_turn_end))["data"]
+    assert ended["final_answer"] == {"success": True, "result": "the task is done", "confidence": 0.9}
+    assert len(stage.begun("read_status", visitor.conversation)) == 1
+    assert stage.model_log()["rejected"] == 0
+
+
+async def test_the_demo_model_understands_a_shopper(embedded: Embedded) -> None:
+    """Every wish ends in the right tool, and several wishes in one message run together."""
+    embedded.start()
+    visitor = await a_visitor(embedded.caller())
+    wishes = [
+        ("find red shoes under 500", {"search_products"}),
+        ("add two of them to my cart", {"add_to_cart"}),
+        ("my mail is ada@example.org", {"collect_lead"}),
+        ("I want to talk to a person", {"escalate_to_human"}),
+        ("find blue bags and my mail is ada@example.org", {"search_products", "collect_lead"}),
+    ]
+    for text, tools in wishes:
+        start = len(visitor.items)
+        await visitor.say(text)
+        await visitor.see_answer()
+        used = {item["data"]["tool"] for item in visitor.items[start:] if item["type"] == "tool_call"}
+        assert (text, used) == (text, tools)
+    await visitor.say("create a payment link over 299 TRY")
+    await visitor.see(is_card)
+
+
+def test_a_second_start_on_the_same_folder_is_refused_in_one_line(embedded: Embedded) -> None:
+    """Two processes never share a data folder; the second says why it stops."""
+    embedded.start()
+    command = [sys.executable, "-m", "services.placet", "up", "--port", str(free_port()), "--data", str(embedded.data)]
+    second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (second.returncode, second.stderr.count("\n")) == (2, 1)
+    assert "another process" in second.stderr
+
+
+async def test_the_command_line_lists_and_decides(embedded: Embedded) -> None:
+    """`placet approvals` shows what waits and approves it; a second decision is one line with who decided."""
+    embedded.start()
+    visitor: Visitor = await a_visitor(embedded.caller())
+    await visitor.say("create a payment link over 299 TRY")
+    card = await visitor.see_card()
+
+    def placet(*arguments: str) -> subprocess.CompletedProcess[str]:
+        url = f"http://127.0.0.1:{embedded.port}"
+        environment = os.environ | {"PLACET_URL": url, "PLACET_DATA": str(embedded.data)}
+        command = [sys.executable, "-m", "services.placet", *arguments]
+        return subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    listed = json.loads(placet("approvals", "list", "--json").stdout)["items"]
+    assert [item["id"] for item in listed] == [card["approval_id"]]
+    assert placet("approvals", "approve", card["approval_id"]).returncode == 0
+    second = placet("approvals", "deny", card["approval_id"])
+    assert (second.returncode, "decided_by" in second.stderr) == (1, True)
+    assert await visitor.see_answer()

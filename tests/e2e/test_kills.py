@@ -1,0 +1,128 @@
+"""Kill -9, again and again: nothing lost, nothing doubled, and what nobody can know is said to be unknown.
+
+The ledger is outside the system: what a tool began stands there whatever dies. The numbers printed at the end are
+those of the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.e2e.conftest import Stage
+from tests.support.people import Caller, Visitor, a_visitor
+from tests.support.system import System, until
+
+VICTIMS = ("executor-1", "executor-2", "executor-3", "approval-1", "approval-2", "policy-1", "agent-1")
+CONVERSATIONS = 60
+KILLS = 24
+
+
+@pytest.mark.timeout(300)
+async def test_a_storm_of_kills_loses_and_doubles_nothing(
+    frontend: Caller, operator: Caller, stage: Stage, system: System, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every call ends with exactly one result; no call that is not safe to repeat begins twice."""
+    dice = random.Random(20261122)  # noqa: S311 - a schedule that can be repeated
+    done = asyncio.Event()
+    killing = asyncio.create_task(_kill(system, dice, done))
+    deciding = asyncio.create_task(_approve_everything(operator, done))
+    visitors = [await _begin(frontend, number) for number in range(CONVERSATIONS)]
+    await killing
+    await until(lambda: _all_ended(visitors, system), "every conversation has ended", 180)
+    done.set()
+    await deciding
+    report = _report(system, stage, visitors)
+    with capsys.disabled():
+        print(f"\nkills {KILLS} of {len(VICTIMS)} processes · {json.dumps(report)}")  # noqa: T201 - the run's numbers
+    assert report["calls"] >= CONVERSATIONS
+    assert (report["lost"], report["doubled"], report["effects_without_permit"]) == (0, 0, 0)
+    assert report["unexplained_unknown"] == 0
+    assert stage.model_log()["rejected"] == 0
+
+
+async def test_a_worker_that_dies_in_the_act_ends_unknown(
+    frontend: Caller, operator: Caller, stage: Stage, system: System
+) -> None:
+    """A tool that is not safe to repeat and whose worker died is not repeated: the result says that nobody knows."""
+    gate = Path(stage.environment["PLACET_TEST_LEDGER"] + ".gate")
+    os.mkfifo(gate)
+    visitor = await a_visitor(frontend)
+    await visitor.say("deploy slowly")
+    await operator.decide(await visitor.see_card(), "approve")
+
+    async def begun() -> bool:
+        return bool(stage.begun("slow_deploy", visitor.conversation))
+
+    await until(begun, "the tool has begun")
+    names = [name for name in system.processes if name.startswith("executor")]
+    for name in names:
+        system.processes[name].kill()
+    for name in names:
+        await system.start_again(name)
+    assert await visitor.see_answer() == "Nobody knows whether it ran."
+    assert len(stage.begun("slow_deploy", visitor.conversation)) == 1
+
+
+async def _begin(frontend: Caller, number: int) -> Visitor:
+    """Open a conversation and post, as a frontend would: again with the same id until it is accepted."""
+    visitor = await a_visitor(frontend)
+    await visitor.say("deploy the shop" if number % 2 else "set the flag")
+    return visitor
+
+
+async def _kill(system: System, dice: random.Random, done: asyncio.Event) -> None:
+    for _ in range(KILLS):
+        victim = system.processes[dice.choice(VICTIMS)]
+        victim.kill()
+        await asyncio.sleep(dice.uniform(0.1, 0.6))
+        victim.start()
+        if done.is_set():
+            return
+    await system.start()
+
+
+async def _approve_everything(operator: Caller, done: asyncio.Event) -> None:
+    while not done.is_set():
+        waiting = (await operator.get("/v1/approvals?state=pending&limit=100"))["items"]
+        cards = [{"approval_id": item["id"], "digest": item["digest"]} for item in waiting]
+        await asyncio.gather(*(operator.decide(card, "approve") for card in cards))
+        await asyncio.sleep(0.2)
+
+
+async def _all_ended(visitors: list[Visitor], system: System) -> bool:
+    ids = ",".join(f"'{visitor.conversation}'" for visitor in visitors)
+    ended = f"SELECT count(DISTINCT conversation_id) FROM read.turns WHERE ended_at IS NOT NULL AND conversation_id IN ({ids})"  # noqa: S608, E501
+    return system.count(ended) == len(visitors)
+
+
+def _report(system: System, stage: Stage, visitors: list[Visitor]) -> dict[str, Any]:
+    ours = {visitor.conversation for visitor in visitors}
+    with psycopg.connect(system.database_url) as connection:
+        query = "SELECT call_id, tool, state, result_kind FROM read.tool_calls WHERE conversation_id = ANY(%s)"
+        calls = connection.execute(query, [list(ours)]).fetchall()
+        permitted = {row[0] for row in connection.execute("SELECT call_id FROM read.executions")}
+    # Other systems play on the same stage.
+    begins = [line for line in stage.ledger() if line["what"] == "begin" and line["conversation"] in ours]
+    begun = Counter(line["call"] for line in begins)
+    fences = Counter((line["call"], line["fence"]) for line in begins)
+    kinds = Counter(kind for _, _, _, kind in calls)
+    unknown = [call_id for call_id, _, _, kind in calls if kind == "unknown"]
+    return {
+        "calls": len(calls),
+        "lost": sum(kind is None for *_, kind in calls),
+        "doubled": sum(begun[call_id] > 1 for call_id, tool, *_ in calls if tool == "deploy")
+        + sum(count > 1 for count in fences.values()),
+        "effects_without_permit": len(set(begun) - permitted),
+        "unexplained_unknown": sum(begun[call_id] == 0 for call_id in unknown),
+        "results": dict(kinds),
+        "repeated_idempotent": sum(begun[call_id] > 1 for call_id, tool, *_ in calls if tool == "set_flag"),
+    }

@@ -1,0 +1,119 @@
+"""Mission F: messages between services, frontends on AMQP, and executors that scale."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import aio_pika
+
+from shared.ids import new_id
+from shared.messages import Author, MessagePosted
+from tests.builders import an_envelope, an_event
+from tests.e2e.conftest import Stage
+from tests.support.people import Caller, Visitor, a_visitor, is_result
+from tests.support.system import System, until
+
+
+async def test_a_gated_call_travels_through_the_exchanges(frontend: Caller, operator: Caller, system: System) -> None:
+    """F1: proposed, held, opened, decided, permitted, finished: each on its exchange; the notifier shows the card."""
+    connection = await aio_pika.connect(system.rabbitmq_url)
+    async with connection:
+        channel = await connection.channel()
+        tap = await channel.declare_queue(exclusive=True)
+        for exchange in ("messages", "tool-calls", "approvals", "decisions", "executions", "tool-results"):
+            await tap.bind(exchange, "#")
+        visitor = await a_visitor(frontend)
+        await visitor.say("a payment link please")
+        card = await visitor.see_card()
+        await operator.decide(card, "approve")
+        await visitor.see_answer()
+        seen: list[str] = []
+        while (message := await tap.get(fail=False)) is not None:
+            await message.ack()
+            seen += [event["type"].split(".", 1)[1] for event in json.loads(message.body) if _is_of(event, visitor)]
+    assert [name for name in _ORDER if name in seen] == _ORDER
+
+    async def shown() -> bool:
+        query = f"SELECT count(*) FROM read.deliveries WHERE approval_id = '{card['approval_id']}' AND state = 'sent'"  # noqa: S608
+        return system.count(f"{query} AND sent_revision = revision") == 1
+
+    await until(shown, "the notifier's card shows the newest revision")
+
+
+_ORDER = [
+    "message.posted.v1",
+    "tool-call.proposed.v1",
+    "approval.requested.v1",
+    "approval.opened.v1",
+    "approval.decide.v1",
+    "approval.closed.v1",
+    "tool-call.permitted.v1",
+    "tool-call.finished.v1",
+]
+
+
+def _is_of(event: dict[str, dict[str, object]], visitor: Visitor) -> bool:
+    return visitor.conversation in json.dumps(event["data"]) or "decision" in event["data"]
+
+
+async def test_a_frontend_may_publish_messages_itself(system: System, operator: Caller) -> None:
+    """F3: a conversation that exists only on RabbitMQ is answered and can be read over HTTP."""
+    conversation = new_id()
+    message = MessagePosted(
+        tenant="acme",
+        conversation_id=conversation,
+        message_id=new_id(),
+        text="hello from a queue",
+        author=Author(kind="visitor", id="somebody"),
+    )
+    connection = await aio_pika.connect(system.rabbitmq_url)
+    async with connection:
+        channel = await connection.channel()
+        messages = await channel.get_exchange("messages")
+        event = an_event(message, time=datetime.now(UTC))
+        for _ in range(3):  # a nervous frontend
+            await messages.publish(aio_pika.Message(an_envelope(event)), "acme")
+    reader = Visitor(system.url, system.key("chat"), conversation=conversation)
+
+    async def known() -> bool:
+        return (await reader.request("GET", reader.path)).status_code == 200
+
+    await until(known, "the gateway knows the conversation")
+    assert await reader.see_answer() == "Hello, how can I help you today?"
+    assert [item["data"]["role"] for item in reader.items if item["type"] == "message"] == ["user", "assistant"]
+
+
+async def test_executors_drain_without_losing_a_call(
+    frontend: Caller, operator: Caller, stage: Stage, system: System
+) -> None:
+    """F3: an executor that is told to stop finishes what it runs; the others take the rest; nothing runs twice."""
+    visitors = [await a_visitor(frontend) for _ in range(12)]
+    await asyncio.gather(*(visitor.say("set the flag") for visitor in visitors))
+    cards = await asyncio.gather(*(visitor.see_card() for visitor in visitors))
+    deciding = [asyncio.create_task(operator.decide(card, "approve")) for card in cards]
+    await asyncio.to_thread(system.processes["executor-1"].stop)
+    await asyncio.gather(*deciding)
+    answers = await asyncio.gather(*(visitor.see_answer() for visitor in visitors))
+    assert answers == ["The flag is set."] * 12
+    assert [len(stage.begun("set_flag", visitor.conversation)) for visitor in visitors] == [1] * 12
+    await system.start_again("executor-1")
+
+
+async def test_the_history_of_a_call_is_whole(frontend: Caller, operator: Caller) -> None:
+    """One address tells everything about a call: proposal, verdict, approval, execution, result, and when."""
+    visitor = await a_visitor(frontend)
+    await visitor.say("deploy the shop")
+    card = await visitor.see_card()
+    await operator.decide(card, "approve", "go ahead")
+    await visitor.see(is_result("deploy"))
+    told = await visitor.get(f"/v1/tool-calls/{card['call_id']}")
+    assert (told["verdict"]["effect"], told["approval"]["state"], told["execution"]["state"]) == (
+        "require_approval",
+        "approved",
+        "succeeded",
+    )
+    assert told["approval"]["decision_reason"] == "go ahead"
+    moments = [row["at"] for row in told["history"]]
+    assert moments == sorted(moments)

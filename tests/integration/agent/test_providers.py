@@ -1,0 +1,78 @@
+"""The agent as it is wired in production: through the model library, to providers that refuse invalid transcripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from services.agent.rules import NO_MODEL
+from shared.messages import ToolCallProposed
+from tests.builders import a_posted_message
+from tests.support.agents import an_agent, finished, refused
+from tests.support.model_script import Script
+from tests.support.model_server import ModelServer, serving
+
+CALLS = [
+    {"name": "search_products", "arguments": {"text": "shoes"}, "id": "call_1"},
+    {"name": "search_products", "arguments": '{"text": "sho', "id": "call_1"},
+    {"name": "no such tool!", "arguments": {}},
+    {"name": "create_pay_link", "arguments": {"amount": 299, "currency": "TRY"}},
+]
+SCRIPT = Script.model_validate(
+    {
+        "rules": [
+            {"user": "thanks", "answer": {"text": "You are welcome."}},
+            {"user": "go", "first": [{"status": 500}], "answer": {"text": "Hm.", "thinking": "Hm", "calls": CALLS}},
+        ],
+        "otherwise": {"text": "Here you are."},
+    }
+)
+
+
+def model_of(provider: str, server: ModelServer) -> dict[str, Any]:
+    """Return the settings that lead to the scripted server."""
+    base = {"openai": server.openai_base, "anthropic": server.anthropic_base}[provider]
+    return {"model": f"{provider}/scripted", "model_api_base": base, "model_api_key": SecretStr("x")}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_strict_provider_takes_every_request(agent_url: str, provider: str, *, stream: bool) -> None:
+    """Repeated ids, garbage arguments, an unknown tool and a denied call leave a transcript that both accept."""
+    async with (
+        serving(SCRIPT) as server,
+        an_agent(agent_url, None, **model_of(provider, server), model_stream=stream) as agent,
+    ):
+        await agent.post(a_posted_message(text="go"))
+        pay, search = sorted(await agent.came(ToolCallProposed, 2), key=lambda proposed: proposed.call.tool)
+        await agent.post(refused(pay), finished(search))
+        await agent.ended(1)
+        await agent.post(a_posted_message(text="thanks"))
+        ends = await agent.ended(2)
+        assert [None] * 4 == [request.rejected for request in server.requests]
+    assert ["finished", "finished"] == [end.payload["state"] for end in ends]
+    texts = [event.payload["text"] for event in agent.events("assistant_message")]
+    assert ["Hm.", "Here you are.", "You are welcome."] == texts
+    kinds = [(event.payload["tool"], event.payload["kind"]) for event in agent.events("call_answered")]
+    assert [("search_products", "invalid"), ("no such tool!", "invalid")] == kinds
+
+
+async def test_provider_that_is_down_costs_one_turn(agent_url: str) -> None:
+    """After the retries the turn fails with a sentence for people; no provider's words get out."""
+    async with (
+        serving(Script.model_validate({"otherwise": {"status": 401}})) as server,
+        an_agent(agent_url, None, **model_of("openai", server), model_retries=0) as agent,
+    ):
+        await agent.post(a_posted_message(text="go"))
+        (end,) = await agent.ended(1)
+    assert {"state": "failed", "reason": NO_MODEL} == end.payload
+
+
+async def test_demo_model_needs_no_key(agent_url: str) -> None:
+    """With no setting at all the demo model proposes the shop's tools."""
+    async with an_agent(agent_url, None) as agent:
+        await agent.post(a_posted_message(text="find red shoes under 500"))
+        (proposed,) = await agent.came(ToolCallProposed)
+    assert ("search_products", '{"max_price":500,"text":"red shoes"}') == (proposed.call.tool, proposed.call.arguments)

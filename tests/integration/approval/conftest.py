@@ -1,0 +1,64 @@
+"""Two replicas of approval on one database, and the gateway's key that signs decisions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from services.approval.service import build
+from services.approval.settings import ApprovalSettings
+from shared.signing import Signer, Verifier, create_keys, load_signer, load_verifier
+from tests.support.house import Replica, a_replica, create_tables
+from tests.support.postgres import Databases
+
+_create = create_tables("approval")
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the signing keys of every issuer."""
+    folder = tmp_path_factory.mktemp("keys")
+    create_keys(folder)
+    return folder
+
+
+@pytest.fixture
+def gateway(keys: Path) -> Signer:
+    """The only signer of decisions."""
+    return load_signer(keys, "gateway")
+
+
+@pytest.fixture
+def verifier(keys: Path) -> Verifier:
+    """What executors verify permits with."""
+    return load_verifier(keys)
+
+
+@pytest.fixture(scope="module")
+def approval_url(databases: Databases) -> Iterator[str]:
+    """A database for the tests of one module; each finds it empty."""
+    with databases.fresh(_create) as url:
+        yield url
+
+
+@pytest.fixture
+async def replicas(approval_url: str, keys: Path) -> AsyncIterator[tuple[Replica, Replica]]:
+    """Two processes of approval on one empty database."""
+    settings = ApprovalSettings(keys=keys)
+    async with AsyncExitStack() as stack:
+        replicas = [
+            await stack.enter_async_context(a_replica("approval", approval_url, partial(build, settings)))
+            for _ in range(2)
+        ]
+        await replicas[0].empty_tables()
+        yield replicas[0], replicas[1]
+
+
+@pytest.fixture
+def replica(replicas: tuple[Replica, Replica]) -> Replica:
+    """One of them."""
+    return replicas[0]

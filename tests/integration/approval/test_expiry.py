@@ -1,0 +1,149 @@
+"""The expiry duty: by the database clock, by any number of replicas, each approval once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from services.approval import store, worker
+from shared.messages import ApprovalClosed, ApprovalOpened, ToolCallRefused
+from tests.builders import an_event
+from tests.support.approval_builders import a_request
+from tests.support.house import Replica
+
+_OVERDUE = "UPDATE approval.approvals SET expires_at = clock_timestamp() - interval '1 ms'"
+_LOCK = sa.text("SELECT 1 FROM approval.approvals WHERE approval_id = :id FOR UPDATE")
+_COPIES = """
+    INSERT INTO approval.approvals SELECT (jsonb_populate_record(a, jsonb_build_object(
+        'approval_id', 'copy-' || n, 'call_id', 'copy-' || n, 'conversation_id', 'conversation-' || n,
+        'created_at', a.created_at + n * interval '1 ms', 'expires_at', a.expires_at + n * interval '1 s'))).*
+    FROM approval.approvals a, generate_series(1, 5000) n
+"""
+_MOST_OVER = """
+    UPDATE approval.approvals SET state = 'expired', closed_at = created_at, result_kind = 'expired'
+    WHERE approval_id NOT LIKE 'copy-1%'
+"""
+
+
+async def open_some(replica: Replica, number: int) -> None:
+    """Open approvals, in envelopes of 50."""
+    for _ in range(0, number, 50):
+        await replica.send(*[a_request() for _ in range(50)])
+
+
+async def states(replica: Replica) -> dict[str, int]:
+    """Return how many approvals are in each state."""
+    rows = await replica.rows("SELECT state, count(*) FROM approval.approvals GROUP BY state")
+    return {row["state"]: row["count"] for row in rows}
+
+
+async def test_nothing_is_expired_before_its_deadline(replica: Replica) -> None:
+    """What still has time is left alone."""
+    await open_some(replica, 50)
+    assert (0, {"pending": 50}) == (await worker.expire_overdue(replica.units, 200), await states(replica))
+
+
+async def test_an_overdue_approval_refuses_its_call_in_its_own_thread(replica: Replica) -> None:
+    """The agent gets `expired` with a plain reason, surfaces get the end, history names the clock."""
+    asked = an_event(a_request(), correlation_id="thread-7")
+    await replica.send_events(asked)
+    await replica.execute(_OVERDUE)
+    assert await worker.expire_overdue(replica.units, 200) == 1
+    await replica.settle()
+    sent = {type(event.message): event for event in replica.sent[2:]}
+    assert {ToolCallRefused, ApprovalClosed} == set(sent)
+    refused, closed = replica.all_sent(ToolCallRefused)[0], replica.all_sent(ApprovalClosed)[0]
+    assert ("expired", "The call did not run: nobody decided on it in time.") == (refused.kind, refused.reason)
+    assert ("expired", "") == (closed.state, closed.decided_by)
+    assert {"thread-7"} == {event.correlation_id for event in sent.values()}
+    history = "SELECT event, from_state, to_state, actor, call_id FROM approval.history ORDER BY id DESC LIMIT 1"
+    row = (await replica.rows(history))[0]
+    assert ("time_out", "pending", "expired", "clock", refused.call_id) == tuple(row.values())
+
+
+async def test_two_replicas_expire_each_approval_once(replicas: tuple[Replica, Replica]) -> None:
+    """They share the work in batches, and no call is refused twice."""
+    await open_some(replicas[0], 300)
+    await replicas[0].execute(_OVERDUE)
+
+    async def work_off(replica: Replica) -> list[int]:
+        rounds = [await worker.expire_overdue(replica.units, 40)]
+        while rounds[-1]:
+            rounds.append(await worker.expire_overdue(replica.units, 40))
+        await replica.settle()
+        return rounds
+
+    rounds = await asyncio.gather(*map(work_off, replicas))
+    refused = [message.call_id for replica in replicas for message in replica.all_sent(ToolCallRefused)]
+    assert (300, 300, {"expired": 300}) == (len(refused), len(set(refused)), await states(replicas[0]))
+    assert (300, True) == (sum(map(sum, rounds)), max(map(max, rounds)) <= 40)
+
+
+async def test_an_approval_that_somebody_holds_is_left_to_them(replicas: tuple[Replica, Replica]) -> None:
+    """The duty does not wait for a decision in progress; it comes back for what is still overdue."""
+    await open_some(replicas[0], 50)
+    await replicas[0].execute(_OVERDUE)
+    held = replicas[0].all_sent(ApprovalOpened)[0].approval_id
+    async with asyncio.timeout(10), replicas[1].units.database.transaction() as connection:
+        await connection.execute(_LOCK, {"id": held})
+        assert await worker.expire_overdue(replicas[0].units, 200) == 49
+    assert await worker.expire_overdue(replicas[0].units, 200) == 1
+
+
+async def test_the_service_does_the_duty(replica: Replica) -> None:
+    """It is wired with its batch size, and says how much it did so that it is called again at once."""
+    await open_some(replica, 250)
+    await replica.execute(_OVERDUE)
+    duty = replica.service.duties[0]
+    assert ("expire-overdue", 200, 50, 0) == (
+        duty.name,
+        await duty.run_once(),
+        await duty.run_once(),
+        await duty.run_once(),
+    )
+
+
+async def fill(replica: Replica, *, over: bool) -> None:
+    """Let very many approvals wait, or most of them be over, as PostgreSQL's planner sees it."""
+    await replica.send(a_request())
+    await replica.execute(_COPIES)
+    if over:
+        await replica.execute(_MOST_OVER)
+    await replica.execute("ANALYZE approval.approvals")
+
+
+async def plan_of(replica: Replica, statement: sa.ClauseElement, **values: object) -> str:
+    """Return PostgreSQL's plan as text."""
+    async with replica.units.database.engine.connect() as connection:
+        compiled: Any = statement.compile(dialect=connection.dialect)
+        found = await connection.exec_driver_sql(f"EXPLAIN {compiled}", compiled.construct_params(values))
+        return "\n".join(found.scalars())
+
+
+async def test_the_duty_looks_only_at_what_is_due(replica: Replica) -> None:
+    """However many approvals wait, the index of deadlines answers."""
+    await fill(replica, over=False)
+    plan = await plan_of(replica, store._EXPIRE, most=200)
+    assert ("ix_approvals_due" in plan, "Seq Scan" in plan) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("filters", "index"),
+    [
+        ({"state": "pending"}, "ix_approvals_inbox"),
+        ({}, "ix_approvals_all"),
+        ({"conversation_id": "conversation-1"}, "ix_approvals_conversation"),
+    ],
+    ids=["inbox", "all", "conversation"],
+)
+async def test_a_page_of_a_list_is_a_stretch_of_an_index(replica: Replica, filters: dict[str, str], index: str) -> None:
+    """However many approvals there are, a page is read in its order and nothing is sorted."""
+    await fill(replica, over=True)
+    c = store.APPROVALS.c
+    page = sa.select(store.APPROVALS).where(c.tenant == "acme", *[c[name] == value for name, value in filters.items()])
+    page = page.where(sa.tuple_(c.created_at, c.approval_id) < sa.tuple_(sa.func.now(), sa.literal("copy-9")))
+    plan = await plan_of(replica, page.order_by(c.created_at.desc(), c.approval_id.desc()).limit(51))
+    assert (index in plan, "Sort" in plan, "Seq Scan" in plan) == (True, False, False)

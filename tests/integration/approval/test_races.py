@@ -1,0 +1,238 @@
+"""Races on real PostgreSQL, two replicas at a time: whoever is first counts, and every call ends exactly once.
+
+`PLACET_TEST_RACE_ROUNDS` makes them longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from services.approval import handlers, worker
+from shared.messages import (
+    ApprovalClosed,
+    ApprovalOpened,
+    DecisionAnswered,
+    Message,
+    ToolCall,
+    ToolCallPermitted,
+    ToolCallRefused,
+)
+from shared.signing import Signer
+from tests.support.approval_builders import a_decision, a_request, a_withdrawal, some_claims
+from tests.support.house import Replica
+
+ROUNDS = int(os.environ.get("PLACET_TEST_RACE_ROUNDS", "200"))
+BOTH = ("approve", "deny")
+Replicas = tuple[Replica, Replica]
+Action = Callable[[], Awaitable[Any]]
+T = TypeVar("T")
+
+_DEADLINE = (
+    "UPDATE approval.approvals SET expires_at = clock_timestamp() + :wait * interval '1 ms' WHERE approval_id = :id"
+)
+_LOCK = sa.text("SELECT expires_at FROM approval.approvals WHERE approval_id = :id FOR UPDATE")
+_UNTIL = sa.text("SELECT pg_sleep_until(CAST(:moment AS timestamptz) + :jitter * interval '1 ms')")
+#: What one would write without knowing better: PostgreSQL reads this clock before it waits for the lock.
+_NAIVE = sa.text(
+    "UPDATE approval.approvals SET state = 'approved', decided_by = 'naive', closed_at = created_at"
+    " WHERE approval_id = :id AND state = 'pending' AND expires_at > clock_timestamp()"
+)
+
+
+async def at_once(*actions: Action) -> list[Any]:
+    """Begin all actions at the same moment; return what they return."""
+    barrier = asyncio.Barrier(len(actions))
+
+    async def begin(action: Action) -> Any:
+        await barrier.wait()
+        return await action()
+
+    return await asyncio.gather(*map(begin, actions))
+
+
+async def some_cards(replica: Replica, number: int) -> list[ApprovalOpened]:
+    """Open that many approvals."""
+    for start in range(0, number, 50):
+        await replica.send(*[a_request() for _ in range(min(50, number - start))])
+    return replica.all_sent(ApprovalOpened)
+
+
+async def end_states(replicas: Replicas) -> dict[str, str]:
+    """Return approval id -> state, having checked that every approval and its call ended exactly once."""
+    rows = await replicas[0].rows("SELECT approval_id, call_id, state FROM approval.approvals")
+    ends: Counter[str] = Counter()
+    closed: Counter[str] = Counter()
+    for replica in replicas:
+        await replica.settle()
+        ends.update(message.call.call_id for message in replica.all_sent(ToolCallPermitted))
+        ends.update(message.call_id for message in replica.all_sent(ToolCallRefused))
+        closed.update(message.approval_id for message in replica.all_sent(ApprovalClosed))
+        assert [] == replica.dead
+    assert Counter(row["call_id"] for row in rows) == ends
+    assert Counter(row["approval_id"] for row in rows) == closed
+    permitted = {message.call.call_id for replica in replicas for message in replica.all_sent(ToolCallPermitted)}
+    assert {row["call_id"] for row in rows if row["state"] == "approved"} == permitted
+    moves = await replicas[0].rows(
+        "SELECT subject_id FROM approval.history WHERE from_state = 'pending' AND to_state <> 'pending'"
+    )
+    assert Counter(row["approval_id"] for row in rows) == Counter(row["subject_id"] for row in moves)
+    late = "SELECT approval_id FROM approval.approvals WHERE state = 'approved' AND closed_at >= expires_at"
+    assert [] == await replicas[0].rows(late)
+    return {row["approval_id"]: row["state"] for row in rows}
+
+
+def answer_in(sent: Sequence[Message]) -> DecisionAnswered:
+    """Return the one answer among messages."""
+    answers = [message for message in sent if isinstance(message, DecisionAnswered)]
+    assert len(answers) == 1
+    return answers[0]
+
+
+async def expire_until_closed(replica: Replica, approval_id: str) -> None:
+    """Do the expiry duty again and again until the approval is over."""
+    state = "SELECT state FROM approval.approvals WHERE approval_id = :id"
+    while [{"state": "pending"}] == await replica.rows(state, id=approval_id):
+        await worker.expire_overdue(replica.units, 200)
+
+
+async def test_two_approvals_at_once_permit_once(replicas: Replicas, gateway: Signer) -> None:
+    """One of two people decides; the other is told who did."""
+    for card in await some_cards(replicas[0], ROUNDS):
+        ada, bob = (a_decision(gateway, some_claims(card, person=f"person:{who}")) for who in ("ada", "bob"))
+        sent = await at_once(partial(replicas[0].send, ada), partial(replicas[1].send, bob))
+        answers = [answer_in(each) for each in sent]
+        assert ["accepted", "already_decided"] == sorted(answer.outcome for answer in answers)
+        assert answers[0].decided_by == answers[1].decided_by
+    assert {"approved"} == set((await end_states(replicas)).values())
+
+
+async def test_an_approval_and_a_denial_at_once_have_one_winner(replicas: Replicas, gateway: Signer) -> None:
+    """Sometimes the yes is first and sometimes the no; the call is permitted or refused, never both."""
+    for turn, card in enumerate(await some_cards(replicas[0], ROUNDS)):
+        first, second = (a_decision(gateway, some_claims(card, verb=verb)) for verb in BOTH[:: 1 - 2 * (turn % 2)])
+        sent = await at_once(partial(replicas[0].send, first), partial(replicas[1].send, second))
+        assert ["accepted", "already_decided"] == sorted(answer_in(each).outcome for each in sent)
+    assert {"approved", "denied"} == set((await end_states(replicas)).values())
+
+
+async def test_a_decision_and_the_deadline_at_once_have_one_winner(replicas: Replicas, gateway: Signer) -> None:
+    """Whoever wins, the person hears the truth, and nothing is approved at or after its deadline."""
+    wait = 8.0
+    for card in await some_cards(replicas[0], ROUNDS):
+        decision = a_decision(gateway, some_claims(card))
+        await replicas[0].execute(_DEADLINE, wait=wait, id=card.approval_id)
+        sent, _ = await at_once(
+            partial(replicas[0].send, decision), partial(expire_until_closed, replicas[1], card.approval_id)
+        )
+        answer = answer_in(sent)
+        assert (answer.outcome, answer.state) in {("accepted", "approved"), ("already_decided", "expired")}
+        # Next time the other side gets the better chance, so that both win now and then.
+        wait = min(max(wait * (0.8 if answer.outcome == "accepted" else 1.25), 0.5), 100.0)
+    assert {"approved", "expired"} == set((await end_states(replicas)).values())
+
+
+async def hold_past(replica: Replica, card: ApprovalOpened, jitter: int, begin: Callable[[], Awaitable[T]]) -> T:
+    """Lock an approval's row, let somebody wait for it, let go `jitter` ms after its deadline; return their result."""
+    async with replica.units.database.transaction() as connection:
+        deadline = (await connection.execute(_LOCK, {"id": card.approval_id})).scalar_one()
+        waiting = asyncio.ensure_future(begin())
+        await replica.until_waiting(1)
+        in_time = "SELECT expires_at > clock_timestamp() AS yes FROM approval.approvals WHERE approval_id = :id"
+        came_in_time = await replica.rows(in_time, id=card.approval_id)
+        await connection.execute(_UNTIL, {"moment": deadline, "jitter": jitter})
+    result = await waiting
+    assert jitter < 0 or came_in_time == [{"yes": True}], "this machine is too slow for the deadline of this test"
+    return result
+
+
+async def test_a_decision_that_waits_for_a_lock_is_judged_when_it_has_it(replicas: Replicas, gateway: Signer) -> None:
+    """The row is let go just before its deadline or just after: what is late by then has expired."""
+    for turn, card in enumerate(await some_cards(replicas[0], ROUNDS // 4)):
+        decision = a_decision(gateway, some_claims(card))
+        await replicas[0].execute(_DEADLINE, wait=100, id=card.approval_id)
+        late = turn % 2
+        sent = await hold_past(replicas[1], card, 1 if late else -50, partial(replicas[0].send, decision))
+        answer = answer_in(sent)
+        assert (answer.outcome, answer.state) in {("accepted", "approved"), ("already_decided", "expired")}
+        assert not (late and answer.outcome == "accepted")
+    assert {"approved", "expired"} == set((await end_states(replicas)).values())
+
+
+async def test_a_deadline_that_passes_during_the_wait_for_a_lock_counts(replicas: Replicas, gateway: Signer) -> None:
+    """The measured trap: another transaction only locked the row; the decision came in time and got it too late."""
+    card = (await some_cards(replicas[0], 1))[0]
+    await replicas[0].execute(_DEADLINE, wait=1_000, id=card.approval_id)
+    decide = partial(replicas[0].send, a_decision(gateway, some_claims(card)))
+    answer = answer_in(await hold_past(replicas[1], card, 1, decide))
+    assert ("already_decided", "expired", "") == (answer.outcome, answer.state, answer.decided_by)
+    assert [] == replicas[0].all_sent(ToolCallPermitted)
+    assert ["expired"] == [refused.kind for refused in replicas[0].all_sent(ToolCallRefused)]
+
+
+async def test_one_statement_that_waits_for_a_lock_approves_too_late(replicas: Replicas) -> None:
+    """The control: in the very same wait a single UPDATE with its own clock approves what has expired."""
+    card = (await some_cards(replicas[0], 1))[0]
+    await replicas[0].execute(_DEADLINE, wait=1_000, id=card.approval_id)
+
+    async def update() -> int:
+        async with replicas[0].units.database.transaction() as connection:
+            return int((await connection.execute(_NAIVE, {"id": card.approval_id})).rowcount)
+
+    assert await hold_past(replicas[1], card, 1, update) == 1
+
+
+async def test_a_withdrawal_and_a_decision_at_once_have_one_winner(replicas: Replicas, gateway: Signer) -> None:
+    """The call is permitted or superseded, and the person hears which."""
+    for turn, card in enumerate(await some_cards(replicas[0], ROUNDS // 2)):
+        decision, withdrawal = a_decision(gateway, some_claims(card)), a_withdrawal(card.call)
+        actions: list[Action] = [partial(replicas[0].send, decision), partial(replicas[1].send, withdrawal)]
+        await at_once(*actions[:: 1 - 2 * (turn % 2)])
+    assert {"approved", "withdrawn"} == set((await end_states(replicas)).values())
+
+
+async def test_a_request_and_its_withdrawal_at_once_never_leave_a_waiting_call(replicas: Replicas) -> None:
+    """Whichever is handled first, in two replicas: the call is refused once, and nobody is left with a card."""
+    for turn in range(ROUNDS // 2):
+        request = a_request()
+        withdrawal = a_withdrawal(request.call)
+        actions: list[Action] = [partial(replicas[0].send, request), partial(replicas[1].send, withdrawal)]
+        await at_once(*actions[:: 1 - 2 * (turn % 2)])
+    assert {"withdrawn"} == set((await end_states(replicas)).values())
+
+
+async def withdraw(replica: Replica, *calls: ToolCall) -> None:
+    """Withdraw calls in a transaction of their own, without the shell that would try again after a deadlock."""
+    async with replica.units.begin() as work:
+        await handlers.withdraw_calls(a_withdrawal(*calls), work)
+
+
+async def test_withdrawals_of_the_same_calls_never_lock_each_other_out(replicas: Replicas) -> None:
+    """Two replicas get the same calls in opposite orders while one row is held; neither is a deadlock's victim."""
+    cards = await some_cards(replicas[0], ROUNDS)
+    for start in range(0, len(cards), 20):
+        group = cards[start : start + 20]
+        calls = [card.call for card in group]
+        async with replicas[0].units.database.transaction() as connection:
+            await connection.execute(_LOCK, {"id": group[len(group) // 2].approval_id})
+            forth, back = partial(withdraw, replicas[0], *calls), partial(withdraw, replicas[1], *reversed(calls))
+            both = asyncio.gather(forth(), back())
+            await replicas[1].until_waiting(2)
+        await both
+    assert {"withdrawn"} == set((await end_states(replicas)).values())
+
+
+async def test_the_same_decision_at_two_replicas_is_handled_once(replicas: Replicas, gateway: Signer) -> None:
+    """Two gateways pass on the same decision in two events: one permit, two equal answers."""
+    for card in await some_cards(replicas[0], 20):
+        decision = a_decision(gateway, some_claims(card))
+        sent = await at_once(*[partial(replica.send, decision) for replica in replicas])
+        assert answer_in(sent[0]) == answer_in(sent[1])
+    assert {"approved"} == set((await end_states(replicas)).values())
+    assert [{"count": 20}] == await replicas[0].rows("SELECT count(*) FROM approval.decisions")

@@ -1,0 +1,53 @@
+"""Migrations amount to the tables, can be run again, and by several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+from deploy.migrations import migrate, newest
+from deploy.migrations.comparing import OPTIONS
+from deploy.migrations.metadata import metadata
+from deploy.migrations.views import views
+from shared.database import async_url
+
+Fresh = Callable[[Callable[[str], None]], str]
+
+
+def empty(url: str) -> None:
+    """Leave a new database as it is."""
+
+
+def test_the_migrations_amount_to_the_tables(database_url: str) -> None:
+    """A migrated database differs from the tables in nothing that alembic can see."""
+    engine = sa.create_engine(async_url(database_url))
+    with engine.connect() as connection:
+        differences = compare_metadata(MigrationContext.configure(connection, opts=OPTIONS), metadata)
+    engine.dispose()
+    assert [] == differences
+
+
+def test_every_view_can_be_read(database_url: str) -> None:
+    """What the gateway reads exists."""
+    with psycopg.connect(database_url) as connection:
+        for name in views():
+            assert connection.execute(f'SELECT count(*) FROM "read"."{name}"').fetchone() == (0,)  # noqa: S608
+
+
+def test_migrating_again_changes_nothing(database_url: str) -> None:
+    """A second run finds the newest schema."""
+    assert migrate(database_url) == (newest(), newest())
+
+
+def test_several_may_migrate_at_once(fresh_database: Fresh) -> None:
+    """Replicas that start together wait for each other."""
+    url = fresh_database(empty)
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(migrate, [url] * 3))
+    assert [newest()] * 3 == [after for _, after in results]
+    assert sorted([before is None for before, _ in results]) == [False, False, True]

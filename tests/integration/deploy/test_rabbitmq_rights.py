@@ -1,0 +1,287 @@
+"""Each service's broker user on a real RabbitMQ that loaded the definitions: enough for its work, and nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import aio_pika
+import pytest
+from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
+
+from deploy.rabbitmq.definitions import RULEBOOK, definitions, pools_of, user_name, with_passwords
+from shared.bus import Delivery, PublishFailed
+from shared.database import SERVICES
+from shared.rabbit import RabbitBus
+from shared.topology import EXCHANGES, QUEUES, Destination, answers_key, executor_queue
+from tests.support.rabbitmq import Administration, CommandLine, ManagementApi, VirtualHosts
+
+POOLS = pools_of(RULEBOOK)
+SPECS = (*QUEUES, *(executor_queue(pool) for pool in POOLS))
+
+EMPTY = b"[]"
+#: (exchange, key) -> who may publish it. Whoever is not named is refused.
+MATRIX = {
+    ("messages", "acme"): {"gateway"},
+    ("tool-calls", "tool-call.proposed"): {"agent"},
+    ("tool-calls", "tool-call.withdrawn"): {"agent"},
+    ("approvals", "approval.requested"): {"policy"},
+    ("approvals", "approval.opened"): {"approval"},
+    ("approvals", "approval.closed"): {"approval"},
+    ("decisions", "decide"): {"gateway"},
+    ("decisions", "dead-letter"): {"gateway"},
+    ("decisions", "answered.replica-7"): {"approval"},
+    ("executions", "default"): {"policy", "approval"},
+    ("executions", "payments"): {"policy", "approval"},
+    ("executions", "other"): set(),
+    ("tool-results", "tool-call.finished"): {"executor"},
+    ("tool-results", "tool-call.refused"): {"policy", "approval", "executor"},
+    ("conversations", "event.acme"): {"agent"},
+    ("conversations", "delta.acme"): {"agent"},
+    ("conversations", "feed.acme"): {"gateway"},
+    ("dead-letters", "approval.requests"): {"approval"},
+    ("retry.1s", "approval.requests"): {"approval"},
+    ("retry.120s", "executor.payments"): {"executor"},
+    ("", "approval.requests"): {"audit"},
+    ("amq.topic", "anything"): set(),
+}
+
+
+@dataclass
+class Broker:
+    """A virtual host that loaded the definitions, with users of its own: users belong to the whole broker."""
+
+    url: str
+    prefix: str
+    passwords: dict[str, str] = field(default_factory=dict)
+
+    def url_of(self, service: str) -> str:
+        """Return the URL of a service's user."""
+        parts = urlsplit(self.url)
+        login = f"{self.prefix}{user_name(service)}:{self.passwords[service]}"
+        return parts._replace(netloc=f"{login}@{parts.hostname}:{parts.port or 5672}").geturl()
+
+    def bus(self, service: str) -> RabbitBus:
+        """Return a bus that declares nothing, as services on the distributed footing have it."""
+        return RabbitBus(self.url_of(service), service=service, declare=False)
+
+    def loaded(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the definitions for this virtual host and its users."""
+        vhost = urlsplit(self.url).path.removeprefix("/")
+        made = with_passwords(definitions(POOLS, vhost=vhost), self.passwords)
+        for user in made["users"]:
+            user["name"] = self.prefix + user["name"]
+        for permission in (*made["permissions"], *made["topic_permissions"]):
+            permission["user"] = self.prefix + permission["user"]
+        return made
+
+
+def load(administration: Administration, made: dict[str, Any]) -> None:
+    """Have the broker import definitions, as it does at boot."""
+    if isinstance(administration, CommandLine):
+        # By standard input: rabbitmqctl may run as another user, who cannot read our files.
+        command = [administration._control, "--quiet", "import_definitions"]
+        subprocess.run(command, input=json.dumps(made).encode(), capture_output=True, check=True)
+    elif isinstance(administration, ManagementApi):
+        administration.call("POST", "/api/definitions", made)
+
+
+def forget(administration: Administration, users: list[str]) -> None:
+    """Delete users; the virtual host goes by itself."""
+    if isinstance(administration, CommandLine):
+        names = ", ".join(f'<<"{user}">>' for user in users)
+        erlang = f'[rabbit_auth_backend_internal:delete_user(User, <<"tests">>) || User <- [{names}]], ok.'
+        subprocess.run([administration._control, "--quiet", "eval", erlang], capture_output=True, check=True)
+    elif isinstance(administration, ManagementApi):
+        for user in users:
+            administration.call("DELETE", f"/api/users/{quote(user, safe='')}")
+
+
+@pytest.fixture(scope="module")
+def broker(virtual_hosts: VirtualHosts) -> Iterator[Broker]:
+    """Load the definitions into a virtual host of this module's own."""
+    prefix = f"test-{secrets.token_hex(4)}-"
+    passwords = {service: secrets.token_hex(16) for service in SERVICES}
+    made = Broker(virtual_hosts.fresh(), prefix, passwords)
+    load(virtual_hosts._administration, made.loaded())
+    yield made
+    forget(virtual_hosts._administration, [f"{prefix}{user_name(service)}" for service in SERVICES])
+
+
+@asynccontextmanager
+async def channel_of(url: str) -> AsyncIterator[Callable[[], Any]]:
+    """Lend a function to fresh channels of one connection: a refusal closes its channel."""
+    async with await aio_pika.connect(url) as connection:
+        yield connection.channel
+
+
+async def publishes(open_channel: Callable[[], Any], exchange: str, key: str) -> bool:
+    """Tell whether the broker takes a message; it need not reach any queue."""
+    channel = await open_channel()
+    target = await channel.get_exchange(exchange) if exchange else channel.default_exchange
+    try:
+        await target.publish(aio_pika.Message(EMPTY), routing_key=key, mandatory=False)
+    except ChannelAccessRefused:
+        return False
+    await channel.close()
+    return True
+
+
+async def _give_back(message: aio_pika.abc.AbstractIncomingMessage) -> None:
+    await message.nack()
+
+
+async def consumes(open_channel: Callable[[], Any], name: str) -> bool:
+    """Tell whether the broker hands out what is in a queue."""
+    channel = await open_channel()
+    queue = await channel.get_queue(name)
+    try:
+        tag = await queue.consume(_give_back)
+    except ChannelAccessRefused:
+        return False
+    await queue.cancel(tag)
+    await channel.close()
+    return True
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_a_service_is_refused_whatever_its_work_does_not_need(broker: Broker, service: str) -> None:
+    """The whole matrix: each exchange and key that any service may publish with, tried as this one."""
+    async with channel_of(broker.url_of(service)) as open_channel:
+        got = {(exchange, key): await publishes(open_channel, exchange, key) for exchange, key in MATRIX}
+    assert {place: service in allowed for place, allowed in MATRIX.items()} == got
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_a_service_reads_its_own_queues_only(broker: Broker, service: str) -> None:
+    """Each durable queue, tried as this service."""
+    names = [*(spec.name for spec in SPECS), "retry.1s"]
+    async with channel_of(broker.url_of(service)) as open_channel:
+        got = {name for name in names if await consumes(open_channel, name)}
+    assert {spec.name for spec in SPECS if spec.service == service} == got
+
+
+@pytest.mark.parametrize("service", SERVICES)
+async def test_nobody_declares_or_rewires(broker: Broker, service: str) -> None:
+    """A new exchange, a new queue, a deleted queue, a foreign binding: all refused."""
+
+    async def bind_away(channel: Any) -> None:
+        await (await channel.get_queue("approval.decisions")).bind("messages", routing_key="#")
+
+    attempts: list[Callable[[Any], Any]] = [
+        lambda channel: channel.declare_exchange("own", durable=False, auto_delete=True),
+        lambda channel: channel.declare_queue("own", exclusive=True),
+        lambda channel: channel.declare_queue(""),
+        lambda channel: channel.queue_delete("approval.decisions"),
+        lambda channel: channel.queue_delete("gateway.feed"),
+        lambda channel: channel.exchange_delete("executions"),
+        bind_away,
+    ]
+    async with channel_of(broker.url_of(service)) as open_channel:
+        for attempt in attempts:
+            with pytest.raises(ChannelAccessRefused):
+                await attempt(await open_channel())
+
+
+async def test_a_gateway_binds_its_private_queue_to_answers_only(broker: Broker) -> None:
+    """A stolen gateway user cannot copy other people's decisions or permits to itself."""
+    async with channel_of(broker.url_of("gateway")) as open_channel:
+        for exchange, key in (("decisions", "decide"), ("decisions", "#"), ("executions", "#"), ("approvals", "#")):
+            channel = await open_channel()
+            queue = await channel.declare_queue("gateway.answers.thief", exclusive=True)
+            with pytest.raises(ChannelAccessRefused):
+                await queue.bind(exchange, routing_key=key)
+
+
+async def test_a_private_queue_belongs_to_its_gateway(broker: Broker) -> None:
+    """Another connection of the same user cannot read along."""
+    async with channel_of(broker.url_of("gateway")) as first, channel_of(broker.url_of("gateway")) as second:
+        await (await first()).declare_queue("gateway.live.replica-7", exclusive=True)
+        with pytest.raises(ChannelLockedResource):
+            await (await second()).get_queue("gateway.live.replica-7")
+
+
+class Listener:
+    """Notes what comes from a queue, but for the empty envelopes that other tests of this broker sent."""
+
+    def __init__(self) -> None:
+        self.seen: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def __call__(self, delivery: Delivery) -> None:
+        """Take one delivery."""
+        if delivery.body != EMPTY:
+            self.seen.put_nowait(delivery.body)
+
+
+async def test_every_service_does_its_work_with_its_rights(broker: Broker) -> None:
+    """On buses that declare nothing, each service consumes all its queues, retries, buries and sends."""
+    listeners = {spec.name: Listener() for spec in SPECS}
+    answers, live = Listener(), Listener()
+    async with AsyncExitStack() as stack:
+        buses = {service: broker.bus(service) for service in SERVICES}
+        for spec in SPECS:
+            buses[spec.service].subscribe(spec, listeners[spec.name])
+        own = Destination("decisions", answers_key("replica-7"))
+        buses["gateway"].listen("gateway.answers.replica-7", (own,), answers)
+        places = (Destination("conversations", "delta.#"), Destination("conversations", "feed.#"))
+        buses["gateway"].listen("gateway.live.replica-7", places, live)
+        for bus in buses.values():
+            await bus.start()
+            stack.push_async_callback(bus.stop)
+        # Straight to each queue, so that every service is seen to consume it; as audit replays a dead letter.
+        for spec in SPECS:
+            await buses["audit"].publish(Destination("", spec.name), b"[1]", message_id="1", mandatory=True)
+        assert [b"[1]"] * len(SPECS) == [await each.seen.get() for each in listeners.values()]
+        await buses["approval"].publish(own, b"[2]", message_id="2", mandatory=True)
+        await buses["agent"].publish(Destination("conversations", "delta.acme"), b"[3]", message_id="3", mandatory=True)
+        assert (b"[2]", b"[3]") == (await answers.seen.get(), await live.seen.get())
+        for spec in SPECS:
+            bus = buses[spec.service]
+            await bus.retry(Delivery(spec.name, b""), b"[4]", attempt=1)
+            await bus.dead_letter(Delivery(spec.name, b""), b"[5]", reason="test", message_id="5")
+        buried = [await listeners["dead-letters"].seen.get() for _ in range(len(SPECS) + 1)]
+        assert [*[b"[4]"], *[b"[5]"] * len(SPECS)] == sorted(buried)
+        others = [each for name, each in listeners.items() if name != "dead-letters"]
+        assert [b"[4]"] * len(others) == [await each.seen.get() for each in others]
+
+
+async def sends(bus: RabbitBus, destination: Destination) -> bool:
+    """Tell whether one publish is confirmed."""
+    with suppress(PublishFailed):
+        await bus.publish(destination, EMPTY, message_id="2", mandatory=True)
+        return True
+    await asyncio.sleep(0)  # lets the channel open again
+    return False
+
+
+async def test_a_forbidden_publish_fails_and_the_next_allowed_one_works(broker: Broker) -> None:
+    """A refusal closes the publishing channel; the bus gets over it."""
+    bus = broker.bus("agent")
+    await bus.start()
+    try:
+        with pytest.raises(PublishFailed, match="ACCESS_REFUSED"):
+            await bus.publish(Destination("executions", "payments"), EMPTY, message_id="1", mandatory=True)
+        async with asyncio.timeout(10):
+            while not await sends(bus, Destination("tool-calls", "tool-call.proposed")):
+                pass
+    finally:
+        await bus.stop()
+
+
+async def test_what_a_service_declares_is_what_the_definitions_say(broker: Broker) -> None:
+    """A bus that declares the topology over the loaded definitions finds every argument equal."""
+    bus = RabbitBus(broker.url, service="test", declare=True)
+    await bus._connect()
+    try:
+        await bus._declare_all()
+        for exchange in EXCHANGES:
+            assert await bus._broker.declare_exchange(bus._exchanges[exchange])
+    finally:
+        await bus.stop()

@@ -1,0 +1,24 @@
+"""What executor tests share: premises of their own, and one running executor on them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.executor_house import House, Premises, make_schema, open_house, premises
+from tests.support.postgres import Migrate
+
+
+@pytest.fixture
+def place(fresh_database: Callable[[Migrate], str], tmp_path: Path) -> Premises:
+    """A database with the executor's tables, keys and a rulebook."""
+    return premises(fresh_database(make_schema), tmp_path)
+
+
+@pytest.fixture
+async def house(place: Premises) -> AsyncIterator[House]:
+    """One running executor of the pool `default`."""
+    async with open_house(place) as opened:
+        yield opened

@@ -1,0 +1,245 @@
+"""Bad input and hard times: every error is a problem document that says what to do and nothing about our insides."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+import pytest_asyncio
+from psycopg import sql
+
+from tests.support.gateway import House, a_conversation, an_approval_row, insert, open_house, prepare
+from tests.support.postgres import Databases
+
+CONVERSATIONS = "/v1/conversations"
+
+
+def told(answer: httpx.Response) -> tuple[int, str]:
+    """Return status and media type, with the form of the document checked."""
+    problem = answer.json()
+    assert answer.status_code == problem["status"]
+    assert {"type", "title"} <= problem.keys()
+    assert "Traceback" not in answer.text
+    return answer.status_code, answer.headers["content-type"]
+
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def house(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+    """One gateway for all that is refused: nothing of it leaves a trace."""
+    with databases.fresh(prepare) as url:
+        async with open_house(url, tmp_path_factory.mktemp("house")) as made:
+            yield made
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
+    """Somebody with every scope."""
+    async with house.client(house.key("chat", "decide", "admin")) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/nowhere", 404),
+        ("GET", "/v1/conversations/unknown", 404),
+        ("GET", "/v1/conversations/unknown/events", 404),
+        ("GET", "/v1/conversations/%00", 404),
+        ("GET", "/v1/conversations/" + "x" * 65, 404),
+        ("GET", "/v1/approvals/unknown", 404),
+        ("GET", "/v1/tool-calls/unknown", 404),
+        ("GET", "/v1/dead-letters/unknown", 404),
+        ("POST", "/v1/dead-letters/unknown/replay", 404),
+        ("DELETE", "/v1/keys/unknown", 404),
+        ("DELETE", "/v1/conversations/unknown", 405),
+        ("PUT", "/v1/keys", 405),
+        ("GET", "/v1/approvals?limit=0", 400),
+        ("GET", "/v1/approvals?limit=many", 400),
+        ("GET", "/v1/approvals?state=pend%00ing", 400),
+        ("GET", "/v1/approvals?cursor=nonsense", 400),
+        ("GET", "/v1/approvals?cursor=WyIyMDI2LTAxLTAxIiwieCJd", 400),
+        ("GET", "/v1/dead-letters?state=lost", 400),
+        ("GET", "/static/nothing.css", 404),
+    ],
+)
+async def test_what_does_not_exist_or_make_sense_is_a_problem(
+    client: httpx.AsyncClient, method: str, path: str, status: int
+) -> None:
+    """Routing, ids, queries and cursors fail alike, as problem documents."""
+    assert (status, "application/problem+json") == told(await client.request(method, path))
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        (b"{", "#"),
+        (b'{"text": "a", "text": "b"}', "#"),
+        (b'{"text": NaN}', "#"),
+        (b"[" * 100_000, "#"),
+        (b"\xff\xfe", "#"),
+        (b"[]", "#"),
+        (b"null", "#"),
+        (b"{}", "#/text"),
+        (b'{"text": ""}', "#/text"),
+        (b'{"text": 7}', "#/text"),
+        (b'{"text": "a\\u0000b"}', "#/text"),
+        (b'{"text": "\\ud800"}', "#"),
+        (b'{"text": "a", "message_id": "no spaces"}', "#/message_id"),
+        (b'{"text": "a", "message_id": "line\\n"}', "#/message_id"),
+        (b'{"text": "a", "sudo/~": true}', "#/sudo~1~0"),
+    ],
+)
+async def test_a_malformed_body_is_refused_with_a_pointer(client: httpx.AsyncClient, body: bytes, pointer: str) -> None:
+    """400 says where: not JSON, read differently by two readers, or not what is asked for."""
+    conversation, _ = await a_conversation(client)
+    headers = {"content-type": "application/json"}
+    answer = await client.post(f"{CONVERSATIONS}/{conversation}/messages", content=body, headers=headers)
+    assert ((400, "application/problem+json"), [pointer]) == (
+        told(answer),
+        [fault["pointer"] for fault in answer.json()["errors"]],
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"agent": "no spaces"},
+        {"language": "english"},
+        {"labels": {"a": 1}},
+        {"labels": {"a": "\x00"}},
+        {"labels": {str(number): "x" for number in range(33)}},
+        {"visitor": "person:ada"},
+        {"visitor": "operators"},
+        {"visitor": "requester"},
+        {"visitor": ""},
+    ],
+)
+async def test_a_conversation_that_makes_no_sense_is_not_opened(
+    client: httpx.AsyncClient, body: dict[str, Any]
+) -> None:
+    """Nobody is opened for under a name that approval rules use for somebody else."""
+    assert 400 == (await client.post(CONVERSATIONS, json=body)).status_code
+
+
+async def test_a_conversation_needs_no_body(client: httpx.AsyncClient) -> None:
+    """Everything about a conversation has a default."""
+    assert 201 == (await client.post(CONVERSATIONS)).status_code
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+async def test_a_body_must_say_that_it_is_json(client: httpx.AsyncClient, kind: str) -> None:
+    """What a foreign page's form can send is 415."""
+    answer = await client.post(CONVERSATIONS, content=b"{}", headers={"content-type": kind})
+    assert (415, "application/problem+json") == told(answer)
+
+
+async def test_an_oversized_text_is_refused(client: httpx.AsyncClient) -> None:
+    """One character more than a message may have is 413; the largest message passes."""
+    conversation, _ = await a_conversation(client)
+    path = f"{CONVERSATIONS}/{conversation}/messages"
+    largest = await client.post(path, json={"text": "ü" * 32_000})
+    larger = await client.post(path, json={"text": "ü" * 32_001})
+    assert (202, (413, "application/problem+json")) == (largest.status_code, told(larger))
+
+
+async def test_an_oversized_body_is_refused_before_it_is_read(client: httpx.AsyncClient) -> None:
+    """A declared size over the limit is 413 at once."""
+    headers = {"content-type": "application/json"}
+    answer = await client.post(CONVERSATIONS, content=b" " * (256 * 1024 + 1), headers=headers)
+    assert (413, "application/problem+json") == told(answer)
+
+
+async def test_an_oversized_body_is_refused_while_it_streams(client: httpx.AsyncClient) -> None:
+    """A body that hides its size is 413 as soon as it is too large."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(40):
+            yield b" " * 16_384
+
+    headers = {"content-type": "application/json"}
+    answer = await client.post(CONVERSATIONS, content=endless(), headers=headers)
+    assert (413, "application/problem+json") == told(answer)
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Basic YTpi", "Bearer", "Bearer nonsense", "Bearer placet_0123456789abcdef_" + "x" * 43, "Bearer \xe9"],
+)
+async def test_a_wrong_proof_is_nobody(house: House, header: str) -> None:
+    """401 asks for a bearer and does not say what was wrong."""
+    headers = httpx.Headers({"authorization": header} if header else {}, encoding="latin-1")
+    async with house.client() as nobody:
+        answer = await nobody.get("/v1/approvals", headers=headers)
+    assert ((401, "application/problem+json"), 'Bearer realm="placet"') == (
+        told(answer),
+        answer.headers["www-authenticate"],
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"decision": "maybe", "digest": "0" * 64},
+        {"decision": "approve"},
+        {"decision": "approve", "digest": "X"},
+        {"decision": "approve", "digest": "0" * 64, "revision": 2**40},
+        {"decision": "approve", "digest": "0" * 64, "confirmed": True},
+    ],
+)
+async def test_a_decision_that_makes_no_sense_is_refused(
+    house: House, client: httpx.AsyncClient, body: dict[str, Any]
+) -> None:
+    """A decision names what it is and what was seen; nothing is sent otherwise."""
+    row = an_approval_row()
+    insert(house.url, "approvals", **row)
+    answer = await client.post(f"/v1/approvals/{row['approval_id']}/decisions", json=body)
+    assert ((400, "application/problem+json"), []) == (told(answer), house.approvers.claims)
+
+
+async def test_an_oversized_reason_is_refused(house: House, client: httpx.AsyncClient) -> None:
+    """A reason is a sentence or two, not a book."""
+    row = an_approval_row()
+    insert(house.url, "approvals", **row)
+    body = {"decision": "deny", "digest": row["digest"], "reason": "x" * 2001}
+    answer = await client.post(f"/v1/approvals/{row['approval_id']}/decisions", json=body)
+    assert (413, "application/problem+json") == told(answer)
+
+
+async def test_answers_carry_the_browser_rules(house: House) -> None:
+    """No answer may be framed, sniffed, cached, or run anything from elsewhere or inline."""
+    async with house.client() as nobody:
+        for path in ("/healthz", "/sign-in", "/nowhere", "/v1/approvals"):
+            headers = (await nobody.get(path)).headers
+            policy = headers["content-security-policy"]
+            assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+            assert ("unsafe-inline" in policy, headers["x-content-type-options"]) == (False, "nosniff")
+
+
+async def test_a_missing_database_is_told_and_recovered_from(
+    fresh_database: Callable[..., str], postgres_url: str, tmp_path: Path
+) -> None:
+    """While the database is away answers are 503 with a time to come back, readiness is false; then all is well."""
+    url = fresh_database(prepare)
+    name = url.rsplit("/", 1)[1]
+    switch = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+    async with open_house(url, tmp_path) as house:
+        key = house.key("chat")
+        with psycopg.connect(postgres_url, autocommit=True) as admin:
+            admin.execute(switch.format(sql.Identifier(name), sql.Literal(False)))  # noqa: FBT003
+            admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+            async with house.client(key) as client:
+                away = await client.post(CONVERSATIONS, json={})
+                unready = await client.get("/readyz")
+                alive = await client.get("/healthz")
+                admin.execute(switch.format(sql.Identifier(name), sql.Literal(True)))  # noqa: FBT003
+                back = await client.post(CONVERSATIONS, json={})
+                ready = await client.get("/readyz")
+    assert ((503, "application/problem+json"), "2") == (told(away), away.headers["retry-after"])
+    assert [503, 200, 201, 200] == [each.status_code for each in (unready, alive, back, ready)]

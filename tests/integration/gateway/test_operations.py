@@ -1,0 +1,253 @@
+"""What operators look at: a call's history, dead letters, health and the documents."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+from psycopg import sql
+from pydantic import SecretStr
+
+from services.gateway.service import build
+from services.gateway.settings import GatewaySettings
+from shared.in_process import InProcessBus
+from shared.messages import ResolveDeadLetter
+from shared.service import runtime_on
+from shared.signing import create_keys
+from tests.builders import a_call, a_posted_message
+from tests.support.gateway import House, a_conversation, an_approval_row, insert, listen, open_house
+
+NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+
+
+def a_told_call(house: House, conversation: str = "c", **changes: Any) -> str:
+    """Put one call with everything that happened to it into the read views; return its id."""
+    call = a_call(conversation_id=conversation)
+    of_call = {"call_id": call.call_id, "tenant": "acme"}
+    insert(
+        house.url,
+        "tool_calls",
+        **{
+            **call.model_dump(include={"turn_id", "message_id", "tool", "arguments", "digest"}),
+            **of_call,
+            "conversation_id": conversation,
+            "step": 1,
+            "position": 0,
+            "state": "answered",
+            "result_kind": "succeeded",
+            "result": {"url": "https://pay.example/1"},
+            "proposed_at": NOW,
+            "answered_at": NOW,
+            **changes,
+        },
+    )
+    verdict = {"verdict_id": "v", "effect": "require_approval", "rule": "payments", "reason": "", "judged_at": NOW}
+    insert(house.url, "verdicts", **of_call, **verdict, rulebook_digest="b" * 64)
+    insert(house.url, "approvals", **an_approval_row(call, state="approved", decided_by="person:ada", closed_at=NOW))
+    execution = {"pool": "default", "state": "succeeded", "fence": 1, "result_kind": "succeeded"}
+    insert(house.url, "executions", **of_call, **execution, conversation_id=conversation)
+    for number, (machine, event) in enumerate([("execution", "succeed"), ("turn", "propose"), ("approval", "approve")]):
+        row = {"machine": machine, "subject_id": "s", "event": event, "to_state": "x", "actor": "a", "detail": {}}
+        insert(house.url, "history", **of_call, **row, at=NOW + timedelta(seconds=[3, 1, 2][number]))
+    return call.call_id
+
+
+async def test_a_calls_history_is_whole_and_in_order(house: House) -> None:
+    """One address tells proposal, verdict, approval, execution and every change, by time."""
+    call_id = a_told_call(house)
+    async with house.client(house.key("decide")) as client:
+        told = (await client.get(f"/v1/tool-calls/{call_id}")).json()
+    assert ("success", "succeeded", {"amount": 299, "currency": "TRY"}) == (
+        told["status"],
+        told["kind"],
+        told["arguments"],
+    )
+    assert ("require_approval", "approved", "succeeded") == (
+        told["verdict"]["effect"],
+        told["approval"]["state"],
+        told["execution"]["state"],
+    )
+    assert ["propose", "approve", "succeed"] == [row["event"] for row in told["history"]]
+
+
+async def test_a_call_whose_arguments_are_no_json_is_told_as_it_was_written(house: House) -> None:
+    """An invalid call has no argument value; its text is there."""
+    text = '{"amount": \\ud800'
+    call_id = a_told_call(house, arguments=text, result_kind="invalid")
+    async with house.client(house.key("chat")) as client:
+        told = (await client.get(f"/v1/tool-calls/{call_id}")).json()
+    assert (None, text, "error") == (told["arguments"], told["arguments_text"], told["status"])
+
+
+async def test_a_call_is_told_within_its_tenant_and_conversation(house: House) -> None:
+    """A9: for another tenant, or the token of another conversation, the call does not exist."""
+    async with house.client(house.key("chat")) as client:
+        conversation, token = await a_conversation(client)
+        _, other = await a_conversation(client)
+    call_id = a_told_call(house, conversation)
+    codes = []
+    for secret in (token, other, house.key("chat", tenant="rival")):
+        async with house.client(secret) as somebody:
+            codes.append((await somebody.get(f"/v1/tool-calls/{call_id}")).status_code)
+    assert [200, 404, 404] == codes
+
+
+def a_letter(house: House, **changes: Any) -> str:
+    """Put a dead letter into the read view; return its id."""
+    values = {
+        "dead_letter_id": f"letter-{changes.pop('number', 0)}",
+        "tenant": "acme",
+        "queue": "executor.default",
+        "service": "executor",
+        "reason": "security: replayed permit",
+        "message_id": "m",
+        "message_type": "placet.tool-call.permitted.v1",
+        "body": "[{}]",
+        "state": "open",
+        "received_at": NOW,
+    } | changes
+    insert(house.url, "dead_letters", **values)
+    return str(values["dead_letter_id"])
+
+
+@pytest.mark.parametrize("action", ["replay", "discard"])
+async def test_a_dead_letter_is_resolved_by_an_administrator(house: House, action: str) -> None:
+    """The wish goes to audit with who had it."""
+    letter = a_letter(house)
+    async with house.client(house.key("admin", person="grace")) as admin:
+        shown = (await admin.get(f"/v1/dead-letters/{letter}")).json()
+        answer = await admin.post(f"/v1/dead-letters/{letter}/{action}")
+        told = await asyncio.wait_for(house.audited.get(), 10)
+    assert ("[{}]", 202) == (shown["body"], answer.status_code)
+    expected = ResolveDeadLetter(tenant="acme", dead_letter_id=letter, action=action, by="person:grace")
+    assert expected == told
+
+
+async def test_a_resolved_dead_letter_says_so(house: House) -> None:
+    """A second administrator learns who was first."""
+    letter = a_letter(house, state="discarded", resolved_by="person:ada", resolved_at=NOW)
+    async with house.client(house.key("admin")) as admin:
+        answer = await admin.post(f"/v1/dead-letters/{letter}/replay")
+    assert (409, "discarded", "person:ada") == (
+        answer.status_code,
+        answer.json()["state"],
+        answer.json()["resolved_by"],
+    )
+
+
+async def test_dead_letters_are_paged_and_belong_to_a_tenant(house: House) -> None:
+    """A9: pages show each letter of the tenant once; others have none and resolve none."""
+    letters = [a_letter(house, number=number) for number in range(5)]
+    async with house.client(house.key("admin")) as admin:
+        first = (await admin.get("/v1/dead-letters?state=open&limit=3")).json()
+        second = (await admin.get(f"/v1/dead-letters?state=open&limit=3&cursor={first['next']}")).json()
+    async with house.client(house.key("admin", tenant="rival")) as rival:
+        theirs = (await rival.get("/v1/dead-letters")).json()["items"]
+        stolen = (await rival.post(f"/v1/dead-letters/{letters[0]}/discard")).status_code
+    seen = [item["id"] for item in first["items"] + second["items"]]
+    assert (sorted(letters), None, [], 404) == (sorted(seen), second["next"], theirs, stolen)
+
+
+@pytest.mark.parametrize("scope", ["chat", "decide"])
+async def test_dead_letters_are_for_administrators(house: House, scope: str) -> None:
+    """Letters hold what messages hold: other scopes do not see them."""
+    letter = a_letter(house)
+    async with house.client(house.key(scope)) as somebody:
+        paths = ["/v1/dead-letters", f"/v1/dead-letters/{letter}"]
+        assert [403, 403] == [(await somebody.get(path)).status_code for path in paths]
+
+
+async def test_health_and_documents_need_no_key(house: House) -> None:
+    """Probes, metrics and both documents answer everybody."""
+    async with house.client() as nobody:
+        paths = ["/healthz", "/readyz", "/metrics", "/openapi.json", "/asyncapi.json"]
+        answers = [await nobody.get(path) for path in paths]
+    assert [200] * 5 == [answer.status_code for answer in answers]
+    assert "placet_http_requests_total" in answers[2].text
+    assert ("Placet", "3.0.0") == (answers[3].json()["info"]["title"], answers[4].json()["asyncapi"])
+
+
+async def test_the_openapi_document_tells_the_errors_we_send(house: House) -> None:
+    """Problems are documented where they happen, and the framework's own error form nowhere."""
+    async with house.client() as nobody:
+        document = (await nobody.get("/openapi.json")).json()
+    decisions = document["paths"]["/v1/approvals/{approval_id}/decisions"]["post"]["responses"]
+    assert {"200", "202", "400", "401", "403", "404", "409", "413", "415", "503"} == set(decisions)
+    assert "HTTPValidationError" not in str(document)
+
+
+async def test_metrics_count_routes_and_not_addresses(house: House) -> None:
+    """Ids and unknown paths never become labels."""
+    async with house.client(house.key("chat")) as client:
+        await client.get("/v1/conversations/some-id-of-mine")
+        await client.get("/nowhere-in-particular")
+        text = (await client.get("/metrics")).text
+    assert 'route="/v1/conversations/{conversation_id}"' in text
+    assert (False, False) == ("some-id-of-mine" in text, "nowhere-in-particular" in text)
+
+
+async def test_a_gateway_that_stops_lets_its_streams_end_well(gateway_database_url: str, tmp_path: Path) -> None:
+    """A stream that is open when the gateway stops ends as a stream ends, not as a broken connection."""
+    heard = asyncio.Event()
+
+    def enough(_: list[dict[str, Any]]) -> bool:
+        heard.set()
+        return False
+
+    async with AsyncExitStack() as clients:
+        async with open_house(gateway_database_url, tmp_path) as house:
+            await house.deliver(a_posted_message(conversation_id="c"))
+            client = await clients.enter_async_context(house.client(house.key("chat")))
+            listening = asyncio.create_task(listen(client, "/v1/conversations/c/events", enough))
+            await heard.wait()
+        assert ["message"] == [event["type"] for event in await listening]
+
+
+async def test_a_gateway_waits_for_its_database_and_says_so(
+    gateway_database_url: str, postgres_url: str, tmp_path: Path
+) -> None:
+    """Started without a database it answers, is not ready, and becomes ready by itself when the database comes."""
+    name = gateway_database_url.rsplit("/", 1)[1]
+    switch = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+    create_keys(tmp_path)
+    settings = GatewaySettings(database_url=SecretStr(gateway_database_url), keys=tmp_path, gateway_port=0)
+    service = build(settings, runtime_on(settings, "gateway", InProcessBus()))
+    ready, over = asyncio.Event(), asyncio.Event()
+
+    async def run() -> None:
+        async with service.running():
+            ready.set()
+            await over.wait()
+
+    with psycopg.connect(postgres_url, autocommit=True) as admin:
+        admin.execute(switch.format(sql.Identifier(name), sql.Literal(False)))  # noqa: FBT003
+        running = asyncio.create_task(run())
+        await service.listens()
+        async with httpx.AsyncClient(base_url=service.url, timeout=20) as client:
+            waiting = [(await client.get(path)).status_code for path in ("/healthz", "/readyz")]
+            admin.execute(switch.format(sql.Identifier(name), sql.Literal(True)))  # noqa: FBT003
+            await ready.wait()
+            working = [(await client.get(path)).status_code for path in ("/healthz", "/readyz")]
+        over.set()
+        await running
+    assert ([200, 503], [200, 200]) == (waiting, working)
+
+
+async def test_chat_widgets_of_named_origins_may_call(gateway_database_url: str, tmp_path: Path) -> None:
+    """A browser on an origin from the settings may read answers; one on another may not."""
+    widget = "https://shop.example"
+    async with (
+        open_house(gateway_database_url, tmp_path, gateway_allowed_origins=[widget]) as house,
+        house.client(house.key("chat")) as client,
+    ):
+        allowed = {}
+        for origin in (widget, "https://evil.example"):
+            answer = await client.post("/v1/conversations", headers={"origin": origin})
+            allowed[origin] = answer.headers.get("access-control-allow-origin")
+    assert {widget: widget, "https://evil.example": None} == allowed

@@ -1,0 +1,208 @@
+"""The page in a real browser: chat, cards, decisions, and nothing that runs what it should only show."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, async_playwright, expect
+
+from services.gateway.web.render import set_up_was_run
+from shared.messages import (
+    ApprovalClosed,
+    ApprovalOpened,
+    ConversationDelta,
+    ConversationEvent,
+    ToolCall,
+    ToolCallFinished,
+    ToolCallProposed,
+)
+from tests.builders import NOON, a_call, an_approval_rule
+from tests.support.gateway import House, an_approval_row, insert
+
+pytestmark = pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`")
+
+EVIL = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+
+
+@pytest.fixture
+async def page(house: House, chromium: Path) -> AsyncIterator[Page]:
+    """A browser, signed in; anything that its console complains about fails the test."""
+    complaints: list[str] = []
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        made = await browser.new_page(locale="en-GB")
+        made.on("pageerror", lambda error: complaints.append(str(error)))
+        made.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+        url = house.gateways[0].url
+        await made.goto(url)
+        await made.get_by_label("API key").fill(house.key("chat", "decide"))
+        await made.get_by_role("button", name="Sign in").click()
+        await expect(made.locator("#connection")).to_have_text("live")
+        yield made
+        await browser.close()
+    assert [] == complaints
+
+
+async def say(page: Page, text: str) -> str:
+    """Write a message; return the conversation's id."""
+    await page.get_by_placeholder("Write a message").fill(text)
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator(".said.by-me", has_text=text)).to_be_visible()
+    return page.url.split("conversation=")[1]
+
+
+async def hold(house: House, conversation: str, **changes: Any) -> tuple[ToolCall, str]:
+    """Let a call wait for people; return it with its approval's id."""
+    call = a_call(conversation_id=conversation, requester="person:ada", **changes)
+    row = an_approval_row(call)
+    insert(house.url, "approvals", **row)
+    opened = {name: row[name] for name in ("approval_id", "revision", "summary", "rule", "reason", "expires_at")}
+    await house.deliver(ToolCallProposed(tenant="acme", call=call))
+    await house.deliver(ApprovalOpened(tenant="acme", call=call, approval=an_approval_rule(), **opened))
+    return call, row["approval_id"]
+
+
+async def closed(house: House, call: ToolCall, approval_id: str) -> None:
+    """Tell that the approval is over, as the approval service would."""
+    over = {"revision": 2, "conversation_id": call.conversation_id, "call_id": call.call_id}
+    await house.deliver(
+        ApprovalClosed(
+            tenant="acme",
+            approval_id=approval_id,
+            state="approved",
+            closed_at=datetime.now(UTC),
+            **over,
+        )
+    )
+
+
+async def test_a_person_sees_the_main_job(house: House, page: Page) -> None:
+    """A message, a card with its arguments, an approval with a reason, and the result, without a reload."""
+    conversation = await say(page, "a payment link over 299 TRY")
+    call, approval_id = await hold(house, conversation)
+    card = page.locator(f"#pane-{approval_id}")
+    await expect(card.locator("tr", has_text="amount")).to_contain_text("299")
+    await expect(card.locator(".expiry")).to_contain_text("expires in 59:")
+    await expect(page.locator(".tool .badge")).to_have_text("waiting for approval")
+    await card.get_by_label("Reason").fill("looks right")
+    await card.get_by_role("button", name="Approve").click()
+    await expect(card.locator(".badge")).to_have_text("approved")
+    await closed(house, call, approval_id)
+    await house.deliver(
+        ToolCallFinished(
+            tenant="acme",
+            conversation_id=conversation,
+            call_id=call.call_id,
+            tool=call.tool,
+            kind="succeeded",
+            attempt=1,
+            started_at=NOON,
+            finished_at=NOON,
+            ui_blocks=[{"type": "payment_link", "url": "https://pay.example/1", "amount": 299, "currency": "TRY"}],
+        )
+    )
+    await expect(page.locator("a.pay")).to_have_attribute("href", "https://pay.example/1")
+    await expect(page.locator(".tool .badge")).to_have_text("done")
+    await expect(page.locator(f"#chat-{approval_id} .badge")).to_have_text("approved")
+    await expect(page.locator("#waiting")).to_contain_text("Nothing waits for you.")
+    (claims,) = house.approvers.claims
+    assert ("approve", "looks right", 1, "person:ada") == (claims.verb, claims.reason, claims.revision, claims.person)
+
+
+async def test_a_card_stays_after_a_reload_with_its_state(house: House, page: Page) -> None:
+    """B4: the history shows the card, decided, and offers no buttons."""
+    conversation = await say(page, "a payment link")
+    call, approval_id = await hold(house, conversation)
+    await page.locator(f"#chat-{approval_id}").get_by_role("button", name="Deny").click()
+    await expect(page.locator(f"#chat-{approval_id} .badge")).to_have_text("denied")
+    await closed(house, call, approval_id)
+    await page.reload()
+    card = page.locator(f"#chat-{approval_id}")
+    await expect(card.locator(".badge")).to_have_text("denied")
+    await expect(card.get_by_role("button", name="Approve")).to_have_count(0)
+
+
+async def test_a_second_click_is_told_who_was_first(house: House, page: Page) -> None:
+    """A card that somebody else decided meanwhile says who, in its place."""
+    conversation = await say(page, "a payment link")
+    _, approval_id = await hold(house, conversation)
+    button = page.locator(f"#pane-{approval_id}").get_by_role("button", name="Approve")
+    await expect(button).to_be_visible()
+    house.query("UPDATE read.approvals SET state = 'denied', decided_by = 'person:grace', closed_at = now()")
+    await button.click()
+    await expect(page.locator(f"#pane-{approval_id} .notice")).to_contain_text("Decided by person:grace")
+
+
+async def test_a_reason_half_written_survives_a_new_card(house: House, page: Page) -> None:
+    """Cards that arrive do not disturb who is writing."""
+    conversation = await say(page, "a payment link")
+    _, first = await hold(house, conversation)
+    await page.locator(f"#pane-{first}").get_by_label("Reason").fill("half a th")
+    _, second = await hold(house, conversation, tool="deploy")
+    await expect(page.locator(f"#pane-{second}")).to_be_visible()
+    await expect(page.locator(f"#pane-{first}").get_by_label("Reason")).to_have_value("half a th")
+
+
+async def test_text_streams_and_becomes_the_message(house: House, page: Page) -> None:
+    """E3, B3: pieces show as they come and the whole replaces them; what is said while a call waits is folded away."""
+    conversation = await say(page, "hello")
+    of_turn = {"tenant": "acme", "conversation_id": conversation, "turn_id": "turn-1"}
+    piece = {**of_turn, "message_id": "a-1"}
+    await house.deliver(
+        ConversationDelta(**piece, offset=0, text="Hel"), ConversationDelta(**piece, offset=3, text="lo")
+    )
+    await expect(page.locator(".writing")).to_have_text("Hello")
+    whole = {"message_id": "a-1", "step": 1, "text": "Hello, Ada."}
+    await house.deliver(ConversationEvent(**of_turn, kind="assistant_message", payload=whole))
+    await expect(page.locator(".said.by-agent .text")).to_have_text("Hello, Ada.")
+    await expect(page.locator(".writing")).to_have_count(0)
+    await hold(house, conversation)
+    chatter = {"message_id": "a-2", "step": 2, "text": "Please confirm!"}
+    await house.deliver(ConversationEvent(**of_turn, kind="assistant_message", payload=chatter))
+    await expect(page.locator(".muted summary")).to_be_visible()
+    await expect(page.get_by_text("Please confirm!")).to_be_hidden()
+
+
+async def test_nothing_from_outside_is_markup(house: House, page: Page) -> None:
+    """Texts, arguments, summaries, results and blocks are shown as they are written, and a script link is no link."""
+    conversation = await say(page, EVIL)
+    call, approval_id = await hold(house, conversation, arguments={EVIL: EVIL})
+    house.query("UPDATE read.approvals SET summary = %s, reason = %s, requester = %s", EVIL, EVIL, EVIL)
+    await house.deliver(
+        ToolCallFinished(
+            tenant="acme",
+            conversation_id=conversation,
+            call_id=call.call_id,
+            tool=call.tool,
+            kind="succeeded",
+            data={"html": EVIL},
+            attempt=1,
+            started_at=NOON,
+            finished_at=NOON,
+            ui_blocks=[
+                {"type": "notice", "text": EVIL},
+                {"type": "payment_link", "url": "javascript:document.title='owned'", "amount": 1, "currency": "TRY"},
+                {"type": "product_carousel", "products": [{"id": EVIL, "name": EVIL, "price": 1, "currency": EVIL}]},
+                {"type": EVIL},
+            ],
+        )
+    )
+    await expect(page.locator(".blocks .block", has_text="onerror").first).to_be_visible()
+    await page.reload()
+    await expect(page.locator(f"#pane-{approval_id} .summary")).to_have_text(EVIL)
+    assert ("(1) Placet", 0, 0) == (
+        await page.title(),
+        await page.locator("a.pay").count(),
+        await page.locator("img[src=x]").count(),
+    )
+
+
+async def test_the_menu_lists_what_was_just_opened(house: House, page: Page) -> None:
+    """The conversations menu lists what was opened on this page, newest first."""
+    await say(page, "find red shoes")
+    await page.locator("#menu summary").click()
+    await expect(page.locator("#recent .title")).to_have_text(["find red shoes"])

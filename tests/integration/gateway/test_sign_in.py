@@ -1,0 +1,147 @@
+"""Browsers: signing in and out, sessions, one-time links, and requests from other sites."""
+
+from __future__ import annotations
+
+from http.cookies import SimpleCookie
+
+import httpx
+import psycopg
+import pytest
+
+from services.gateway.bootstrap import create_admin_key
+from services.gateway.sign_in import one_time_link
+from shared.signing import Purpose
+from tests.support.gateway import House, an_approval_row, insert
+
+
+def origin(client: httpx.AsyncClient) -> dict[str, str]:
+    """Return the header that a browser sends from our own pages."""
+    return {"origin": str(client.base_url).rstrip("/")}
+
+
+async def sign_in(client: httpx.AsyncClient, key: str) -> httpx.Response:
+    """Send the sign-in form."""
+    return await client.post("/sign-in", data={"key": key}, headers=origin(client))
+
+
+async def test_a_key_begins_a_session(house: House) -> None:
+    """The cookie is out of reach for scripts and other sites, and lasts twelve hours."""
+    async with house.client() as browser:
+        before = await browser.get("/")
+        answer = await sign_in(browser, house.key("chat", "decide"))
+        page = await browser.get("/")
+    cookie = SimpleCookie(answer.headers["set-cookie"])["placet_session"]
+    assert ((303, "/sign-in"), (303, "/"), 200) == (
+        (before.status_code, before.headers["location"]),
+        (answer.status_code, answer.headers["location"]),
+        page.status_code,
+    )
+    assert (True, "strict", "43200", "/") == (
+        cookie["httponly"],
+        cookie["samesite"],
+        cookie["max-age"],
+        cookie["path"],
+    )
+
+
+@pytest.mark.parametrize("key", ["", "nonsense", "placet_0123456789abcdef_" + "x" * 43, "placet_chat_" + "x" * 43])
+async def test_a_wrong_key_begins_none(house: House, key: str) -> None:
+    """The form comes again and says that the key does not work."""
+    async with house.client() as browser:
+        answer = await sign_in(browser, key)
+    assert (401, False, True) == (
+        answer.status_code,
+        "set-cookie" in answer.headers,
+        "no API key that works" in answer.text,
+    )
+
+
+async def test_a_session_uses_the_api_as_its_person(house: House) -> None:
+    """What the page asks for is asked by the key's owner, with the proof named."""
+    row = an_approval_row(requester="person:ada")
+    insert(house.url, "approvals", **row)
+    async with house.client() as browser:
+        await sign_in(browser, house.key("chat", "decide"))
+        body = {"decision": "approve", "digest": row["digest"]}
+        path = f"/v1/approvals/{row['approval_id']}/decisions"
+        answer = await browser.post(path, json=body, headers=origin(browser))
+    (claims,) = house.approvers.claims
+    assert (200, "person:ada", ["operators", "requester"], "web_session") == (
+        answer.status_code,
+        claims.person,
+        claims.roles,
+        claims.proof,
+    )
+
+
+@pytest.mark.parametrize("foreign", ["https://evil.example", "null", ""])
+async def test_another_site_changes_nothing_with_our_cookie(house: House, foreign: str) -> None:
+    """What changes something must say that it comes from our own pages."""
+    async with house.client() as browser:
+        await sign_in(browser, house.key("chat", "decide"))
+        headers = {"origin": foreign} if foreign else {}
+        answers = [
+            await browser.post("/v1/conversations", json={}, headers=headers),
+            await browser.post("/ui/approvals/x/decisions", data={}, headers=headers),
+            await browser.post("/sign-out", headers=headers),
+            await browser.post("/sign-in", data={"key": "x"}, headers=headers),
+        ]
+    assert [403] * 4 == [answer.status_code for answer in answers]
+
+
+async def test_a_revoked_key_ends_its_sessions(house: House) -> None:
+    """A session has no rights of its own."""
+    async with house.client(house.key("admin")) as admin, house.client() as browser:
+        made = (await admin.post("/v1/keys", json={"person": "grace", "scopes": ["chat"]})).json()
+        await sign_in(browser, made["key"])
+        before = (await browser.get("/")).status_code
+        await admin.delete(f"/v1/keys/{made['id']}")
+        after = (await browser.get("/")).status_code
+    assert (200, 303) == (before, after)
+
+
+async def test_signing_out_ends_the_session_in_the_browser(house: House) -> None:
+    """The cookie is gone."""
+    async with house.client() as browser:
+        await sign_in(browser, house.key("chat"))
+        await browser.post("/sign-out", headers=origin(browser))
+        assert 303 == (await browser.get("/")).status_code
+
+
+async def test_a_one_time_link_signs_in_once(house: House) -> None:
+    """The link that set-up prints signs the administrator in; the second time it is used up."""
+    with psycopg.connect(house.url) as connection:
+        create_admin_key(connection)
+    link = one_time_link()
+    async with house.client() as browser, house.client() as thief:
+        first = await browser.get(link)
+        page = await browser.get("/")
+        second = await thief.get(link)
+    assert (200, 200, 401) == (first.status_code, page.status_code, second.status_code)
+    assert (True, False) == ("placet_session" in first.headers["set-cookie"], "set-cookie" in second.headers)
+
+
+@pytest.mark.parametrize("cookie", ["", "nonsense", "a.b.c"])
+async def test_a_forged_session_is_nobodys(house: House, cookie: str) -> None:
+    """A cookie that we did not sign for this purpose begins nothing."""
+    async with house.client() as browser:
+        browser.cookies.set("placet_session", cookie)
+        assert 401 == (await browser.get("/v1/approvals")).status_code
+
+
+async def test_a_signature_for_another_purpose_is_no_session(house: House) -> None:
+    """A signed decision, with a working key's id in it, does not sign anybody in."""
+    house.key("chat", "decide")
+    ((key_id,),) = house.query("SELECT key_id FROM gateway.api_keys")
+    signer = house.gateways[0].decisions.signer
+    forged = signer.sign(Purpose.DECISION, {"sub": key_id, "exp": 2**40})
+    async with house.client() as browser:
+        browser.cookies.set("placet_session", forged)
+        assert 401 == (await browser.get("/v1/approvals")).status_code
+
+
+async def test_a_fragment_sends_a_lapsed_session_to_the_sign_in_page(house: House) -> None:
+    """A script cannot follow a redirect to a page: it is told to go there."""
+    async with house.client() as browser:
+        answer = await browser.get("/ui/approvals", headers={"hx-request": "true"})
+    assert (401, "/sign-in") == (answer.status_code, answer.headers["hx-redirect"])

@@ -1,0 +1,30 @@
+"""The notifier on one database, with a channel that the test watches."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+
+import pytest
+
+from services.notifier.service import build
+from services.notifier.settings import NotifierSettings
+from tests.support.house import Replica, a_replica, create_tables
+from tests.support.postgres import Databases
+
+_create = create_tables("notifier")
+
+
+@pytest.fixture(scope="module")
+def notifier_url(databases: Databases) -> Iterator[str]:
+    """A database for the tests of one module; each finds it empty."""
+    with databases.fresh(_create) as url:
+        yield url
+
+
+@pytest.fixture
+async def replica(notifier_url: str) -> AsyncIterator[Replica]:
+    """One process of the notifier."""
+    async with a_replica("notifier", notifier_url, partial(build, NotifierSettings())) as replica:
+        await replica.empty_tables()
+        yield replica

@@ -1,0 +1,107 @@
+"""Two replicas of policy on one database, judging by a small rulebook."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from services.policy.rulebook import load_rulebook
+from services.policy.rules import Rulebook
+from services.policy.service import build
+from services.policy.settings import PolicySettings
+from shared.signing import Verifier, create_keys, load_verifier
+from tests.support.house import Replica, a_replica, create_tables
+from tests.support.postgres import Databases
+
+_create = create_tables("policy")
+_RULEBOOK = """\
+permit_expires_after_seconds: 120
+tools:
+  search:
+    description: Look something up.
+    category: safe_search
+    pool: reading
+    parameters: &parameters {type: object, properties: {amount: {type: number}, to: {type: string}}}
+  pay:
+    description: Pay somebody.
+    category: unsafe_api
+    pool: payments
+    redact: [/to]
+    summary: {en: "Pay {amount} to {to}?", de: "{amount} an {to} zahlen?"}
+    parameters: *parameters
+  write: {description: Write something down., category: unsafe_write, parameters: *parameters}
+  erase: {description: Erase something., category: unsafe_exec, parameters: *parameters}
+rules:
+  - name: never-erase
+    match: {tool: erase}
+    effect: deny
+    reason: Erasing is for people.
+    model_reason: erasing is not possible here.
+  - name: small-payments
+    match: {tool: pay}
+    when: arguments.amount < 100
+    effect: allow
+    reason: Small.
+  - name: payments
+    match: {tool: pay}
+    effect: require_approval
+    reason: It costs money.
+    approval: {approvers: [requester, operators], expires_after_seconds: 60}
+"""
+
+
+@pytest.fixture(scope="session")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> PolicySettings:
+    """Settings that name a folder of keys and the rulebook."""
+    folder = tmp_path_factory.mktemp("policy")
+    create_keys(folder)
+    (folder / "rulebook.yaml").write_text(_RULEBOOK)
+    return PolicySettings(keys=folder, rulebook=folder / "rulebook.yaml")
+
+
+@pytest.fixture
+def rulebook(settings: PolicySettings) -> Rulebook:
+    """What policy judges by."""
+    return load_rulebook(settings.rulebook)
+
+
+@pytest.fixture
+def verifier(settings: PolicySettings) -> Verifier:
+    """What executors verify permits with."""
+    return load_verifier(settings.keys)
+
+
+@pytest.fixture
+def bad_rulebook(tmp_path: Path) -> Path:
+    """A rulebook that is not used."""
+    path = tmp_path / "bad.yaml"
+    path.write_text("tools:\n  search: {category: nonsense}\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def policy_url(databases: Databases) -> Iterator[str]:
+    """A database for the tests of one module; each finds it empty."""
+    with databases.fresh(_create) as url:
+        yield url
+
+
+@pytest.fixture
+async def replicas(policy_url: str, settings: PolicySettings) -> AsyncIterator[tuple[Replica, Replica]]:
+    """Two processes of policy on one empty database."""
+    async with AsyncExitStack() as stack:
+        replicas = [
+            await stack.enter_async_context(a_replica("policy", policy_url, partial(build, settings))) for _ in range(2)
+        ]
+        await replicas[0].empty_tables()
+        yield replicas[0], replicas[1]
+
+
+@pytest.fixture
+def replica(replicas: tuple[Replica, Replica]) -> Replica:
+    """One of them."""
+    return replicas[0]

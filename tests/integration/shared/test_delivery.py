@@ -1,0 +1,266 @@
+"""One suite for both buses: what a message is promised between a commit and its handler.
+
+Real PostgreSQL always; real RabbitMQ for one of the two buses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from shared.bus import ATTEMPT_HEADER, Bus, Delivery
+from shared.consumer import Consumer, Handler
+from shared.database import Database
+from shared.errors import Poison, Refused, SecurityAlert, Transient
+from shared.in_process import InProcessBus
+from shared.messages import Message, MessagePosted
+from shared.outbox import Outbox, row_of
+from shared.rabbit import RabbitBus
+from shared.topology import DEAD_LETTERS, RETRIES_MAX, RETRY_DELAYS_SECONDS, Destination, queue
+from shared.work import UnitOfWork, Work
+from tests.builders import a_posted_message, an_envelope, an_event
+from tests.support.system import until
+
+QUEUE = "agent.messages"
+
+
+class House:
+    """One service's ground with a handler that the test scripts, and everything that reaches the dead letters."""
+
+    def __init__(self, database: Database, bus: Bus) -> None:
+        self.database, self.bus = database, bus
+        self.outbox = Outbox(database, bus)
+        self.units = UnitOfWork(database, self.outbox)
+        self.handled: asyncio.Queue[str] = asyncio.Queue()
+        self.dead: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+        self.behave: Callable[[MessagePosted, Work], Awaitable[None]] = self._note
+        handlers: dict[type[Message], Handler] = {MessagePosted: self._handle}
+        bus.subscribe(queue(QUEUE), Consumer(QUEUE, handlers, units=self.units, bus=bus))
+        bus.subscribe(queue("gateway.feed"), self._pass_over)
+        bus.subscribe(queue(DEAD_LETTERS), self._bury)
+
+    async def _note(self, message: MessagePosted, work: Work) -> None:
+        del work
+        self.handled.put_nowait(message.text)
+
+    async def _handle(self, message: MessagePosted, work: Work) -> None:
+        await self.behave(message, work)
+
+    async def _pass_over(self, delivery: Delivery) -> None:
+        del delivery
+
+    async def _bury(self, delivery: Delivery) -> None:
+        headers = delivery.headers
+        self.dead.put_nowait((str(headers["x-placet-reason"]), str(headers["x-placet-message-id"])))
+
+    async def deliver(self, body: bytes) -> None:
+        """Publish an envelope as it stands."""
+        await self.bus.publish(Destination("messages", "acme"), body, message_id="m", mandatory=True)
+
+    async def count(self, table: str) -> int:
+        """Return how many rows a table of this service has."""
+        async with self.database.engine.connect() as connection:
+            return int((await connection.execute(sa.text(f"SELECT count(*) FROM agent.{table}"))).scalar_one())  # noqa: S608
+
+
+async def keep_forgetting(outbox: Outbox) -> None:
+    """Delete confirmed rows, as the service's duty does."""
+    while True:
+        await outbox.forget_confirmed()
+
+
+@asynccontextmanager
+async def open_house(kind: str, database_url: str, rabbitmq_url: str) -> AsyncIterator[House]:
+    """Run a House on the given kind of bus."""
+    async with AsyncExitStack() as stack:
+        database = Database(database_url, service="agent", pool_size=5)
+        stack.push_async_callback(database.close)
+        async with database.transaction() as connection:
+            await connection.execute(sa.text("CREATE SCHEMA agent"))
+            tables = [database.tables.inbox, database.tables.outbox, database.tables.history]
+            await connection.run_sync(database.tables.inbox.metadata.create_all, tables=tables)
+        bus: Bus = RabbitBus(rabbitmq_url, service="agent", declare=True) if kind == "rabbit" else InProcessBus()
+        house = House(database, bus)
+        await bus.start()
+        stack.push_async_callback(bus.stop)
+        forgetting = asyncio.create_task(keep_forgetting(house.outbox))
+        stack.callback(forgetting.cancel)
+        stack.push_async_callback(house.outbox.drain)
+        yield house
+
+
+@pytest.fixture(params=["rabbit", "in_process"])
+async def house(request: pytest.FixtureRequest, fresh_database: Any, rabbitmq_url: str) -> AsyncIterator[House]:
+    """A House on each bus."""
+    url = fresh_database(lambda _: None)
+    async with open_house(request.param, url, rabbitmq_url) as opened:
+        yield opened
+
+
+async def test_a_committed_message_arrives_and_its_outbox_row_goes(house: House) -> None:
+    """What a unit of work emits is handled, and the outbox is empty once it is confirmed."""
+    async with house.units.begin() as work:
+        work.emit(a_posted_message(text="hello"))
+    assert await house.handled.get() == "hello"
+    await house.outbox.drain()
+    assert await house.count("outbox") == 0
+
+
+async def test_a_rolled_back_message_never_existed(house: House) -> None:
+    """An error in the unit of work sends nothing and stores nothing."""
+    with suppress(ZeroDivisionError):
+        async with house.units.begin() as work:
+            work.emit(a_posted_message(text="never"))
+            raise ZeroDivisionError
+    async with house.units.begin() as work:
+        work.emit(a_posted_message(text="after"))
+    assert await house.handled.get() == "after"
+
+
+async def test_the_same_event_twice_is_handled_once(house: House) -> None:
+    """A duplicate, in one envelope or in two, meets the inbox."""
+    twice, last = an_event(a_posted_message(text="twice")), an_event(a_posted_message(text="last"))
+    await house.deliver(an_envelope(twice, twice))
+    await house.deliver(an_envelope(twice))
+    await house.deliver(an_envelope(last))
+    seen = {await house.handled.get(), await house.handled.get()}
+    assert ({"twice", "last"}, True) == (seen, house.handled.empty())
+
+
+async def test_a_poisonous_event_is_buried_and_its_neighbours_are_handled(house: House) -> None:
+    """Only the bad event of an envelope becomes a dead letter, with its reason and id."""
+
+    async def behave(message: MessagePosted, work: Work) -> None:
+        if message.text == "bad":
+            raise Poison("cannot be eaten")
+        await house._note(message, work)
+
+    house.behave = behave
+    first, bad, last = (an_event(a_posted_message(text=text)) for text in ("first", "bad", "last"))
+    await house.deliver(an_envelope(first, bad, last))
+    assert await house.dead.get() == ("poison: cannot be eaten", bad.id)
+    # "first" is noted once more than once: its first transaction was rolled back with the envelope's.
+    texts = [await house.handled.get() for _ in range(3)]
+    assert texts == ["first", "first", "last"]
+
+    async def committed() -> bool:
+        return await house.count("inbox") == 2
+
+    await until(committed, "both neighbours are committed")
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (SecurityAlert("forged"), "security: forged"),
+        (KeyError("a secret"), "bug: KeyError"),
+    ],
+)
+async def test_an_alarm_and_a_bug_are_dead_letters(house: House, error: Exception, reason: str) -> None:
+    """A forged signature and an unexpected exception both end among the dead letters, never in a loop."""
+
+    async def behave(message: MessagePosted, work: Work) -> None:
+        raise error
+
+    house.behave = behave
+    event = an_event(a_posted_message())
+    await house.deliver(an_envelope(event))
+    assert await house.dead.get() == (reason, event.id)
+
+
+async def test_a_refusal_is_an_answer_and_not_a_dead_letter(house: House) -> None:
+    """An expected refusal is acknowledged; the next message is handled."""
+
+    async def behave(message: MessagePosted, work: Work) -> None:
+        if message.text == "no":
+            raise Refused("not now")
+        await house._note(message, work)
+
+    house.behave = behave
+    await house.deliver(an_envelope(an_event(a_posted_message(text="no"))))
+    await house.deliver(an_envelope(an_event(a_posted_message(text="yes"))))
+    assert (await house.handled.get(), house.dead.empty()) == ("yes", True)
+
+
+async def test_a_transient_error_comes_again_after_its_delay(house: House) -> None:
+    """What fails for the moment is not tried again at once, but by the retry after its delay."""
+    tries: list[float] = []
+
+    async def behave(message: MessagePosted, work: Work) -> None:
+        tries.append(asyncio.get_running_loop().time())
+        if len(tries) == 1:
+            raise Transient("not yet")
+        await house._note(message, work)
+
+    house.behave = behave
+    await house.deliver(an_envelope(an_event(a_posted_message(text="later"))))
+    assert await house.handled.get() == "later"
+    first, second = tries
+    assert second - first >= RETRY_DELAYS_SECONDS[0]
+
+
+async def test_a_transient_error_that_stays_is_buried_after_its_last_retry(house: House) -> None:
+    """Retries are bounded: the event that has used them up becomes a dead letter with its reason."""
+
+    async def behave(message: MessagePosted, work: Work) -> None:
+        raise Transient("never ready")
+
+    house.behave = behave
+    event = an_event(a_posted_message())
+    consumer = Consumer(QUEUE, {MessagePosted: behave}, units=house.units, bus=house.bus)
+    await consumer(Delivery(QUEUE, an_envelope(event), {ATTEMPT_HEADER: RETRIES_MAX}))
+    assert await house.dead.get() == (f"{RETRIES_MAX} retries: never ready", event.id)
+
+
+async def test_a_message_that_nobody_handles_here_is_buried(house: House) -> None:
+    """A known message on a queue without a handler for it is never dropped silently."""
+    event = an_event(a_posted_message())
+    await Consumer(QUEUE, {}, units=house.units, bus=house.bus)(Delivery(QUEUE, an_envelope(event)))
+    assert await house.dead.get() == ("no handler for placet.message.posted.v1", event.id)
+
+
+async def test_unreadable_bytes_are_buried_as_they_are(house: House) -> None:
+    """Bytes that are no envelope become a dead letter with a reason."""
+    await house.deliver(b"\x00garbage")
+    reason, _ = await house.dead.get()
+    assert reason.startswith("not JSON")
+
+
+async def test_the_relay_sends_what_a_crash_left_behind(house: House) -> None:
+    """A committed row that nobody published is sent by the sweep once it is due."""
+    event = an_event(a_posted_message(text="left behind"))
+    async with house.database.transaction() as connection:
+        row = row_of(event)
+        values = {
+            "id": row.id,
+            "exchange": row.destination.exchange,
+            "key": row.destination.key,
+            "batch": row.batch,
+            "mandatory": row.mandatory,
+            "event": row.event,
+            "due_at": sa.func.now(),
+        }
+        await connection.execute(sa.insert(house.database.tables.outbox).values(**values))
+    assert await house.outbox.sweep() == 1
+    assert await house.handled.get() == "left behind"
+
+
+async def test_a_row_belongs_to_its_writer_at_first(house: House) -> None:
+    """The relay of another replica does not race the writer of a fresh row."""
+    async with house.units.begin() as work:
+        work.emit(a_posted_message(text="mine"))
+    assert await house.outbox.sweep() == 0
+    assert await house.handled.get() == "mine"
+
+
+async def test_events_gather_into_few_envelopes(house: House) -> None:
+    """A hundred messages of one transaction are all handled, each once."""
+    async with house.units.begin() as work:
+        work.emit(*(a_posted_message(text=str(number)) for number in range(100)))
+    texts = {await house.handled.get() for _ in range(100)}
+    assert {str(number) for number in range(100)} == texts

@@ -1,0 +1,114 @@
+"""Builders for tests of approval: requests, approvals and the decisions that the gateway signs."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from services.approval.rules import Approval
+from services.approval.states import State
+from shared.ids import new_id
+from shared.messages import (
+    ApprovalOpened,
+    ApprovalRequested,
+    CallsWithdrawn,
+    DecideApproval,
+    DecisionClaims,
+    ToolCall,
+)
+from shared.signing import Purpose, Signer
+from tests.builders import NOON, a_call, an_approval_rule
+
+RULEBOOK_DIGEST = "b" * 64
+LATER = NOON + timedelta(hours=1)
+
+
+def a_request(call: ToolCall | None = None, **changes: Any) -> ApprovalRequested:
+    """Return policy's request to hold a call."""
+    call = call or a_call()
+    fields: dict[str, Any] = {
+        "tenant": call.tenant,
+        "call": call,
+        "pool": "payments",
+        "permit_expires_after_seconds": 900,
+        "summary": "Create a payment link over 299 TRY?",
+        "rule": "payment-links",
+        "rulebook_digest": RULEBOOK_DIGEST,
+        "reason": "A payment link asks the customer for money.",
+        "approval": an_approval_rule(approvers=["requester", "operators", "person:ada"]),
+    }
+    return ApprovalRequested(**(fields | changes))
+
+
+def an_approval(**changes: Any) -> Approval:
+    """Return a pending approval, opened at NOON, that waits until LATER."""
+    request = a_request(changes.pop("call", None))
+    fields: dict[str, Any] = {
+        "approval_id": new_id(),
+        "call": request.call,
+        "pool": request.pool,
+        "permit_expires_after_seconds": request.permit_expires_after_seconds,
+        "summary": request.summary,
+        "rule": request.rule,
+        "rulebook_digest": request.rulebook_digest,
+        "reason": request.reason,
+        "approval_rule": request.approval,
+        "state": State.PENDING,
+        "revision": 1,
+        "created_at": NOON,
+        "expires_at": LATER,
+        "correlation_id": "thread-1",
+        "traceparent": "",
+    }
+    return Approval(**(fields | changes))
+
+
+def closed_as(state: State, at: datetime = NOON, **changes: Any) -> Approval:
+    """Return an approval that ended in `state`."""
+    ends: dict[State, dict[str, Any]] = {
+        State.APPROVED: {"decided_by": "person:ada", "decision_reason": ""},
+        State.DENIED: {"decided_by": "person:ada", "decision_reason": "too much", "result_kind": "denied"},
+        State.EXPIRED: {"result_kind": "expired"},
+        State.WITHDRAWN: {"result_kind": "superseded", "decision_reason": "Not run: the user wrote again."},
+    }
+    return an_approval(**({"state": state, "closed_at": at} | ends[state] | changes))
+
+
+def some_claims(approval: Approval | ApprovalOpened, **changes: Any) -> DecisionClaims:
+    """Return an operator's approval of exactly what is to be decided."""
+    fields: dict[str, Any] = {
+        "tenant": approval.call.tenant,
+        "approval_id": approval.approval_id,
+        "decision_id": new_id(),
+        "verb": "approve",
+        "digest": approval.call.digest,
+        "revision": approval.revision,
+        "person": "person:bob",
+        "roles": ["operators"],
+        "proof": "api_key",
+    }
+    return DecisionClaims(**(fields | changes))
+
+
+def a_decision(signer: Signer, claims: DecisionClaims, **changes: Any) -> DecideApproval:
+    """Return the message with which the gateway passes a decision on."""
+    fields: dict[str, Any] = {
+        "tenant": claims.tenant,
+        "approval_id": claims.approval_id,
+        "decision_id": claims.decision_id,
+        "answer_to": "gateway-1",
+        "decision": signer.sign(Purpose.DECISION, claims.model_dump()),
+    }
+    return DecideApproval(**(fields | changes))
+
+
+def a_withdrawal(*calls: ToolCall, **changes: Any) -> CallsWithdrawn:
+    """Return the agent's word that it does not want these calls any more."""
+    fields: dict[str, Any] = {
+        "tenant": calls[0].tenant,
+        "conversation_id": calls[0].conversation_id,
+        "call_ids": [call.call_id for call in calls],
+        "kind": "superseded",
+        "reason": "Not run: the user wrote again.",
+    }
+    return CallsWithdrawn(**(fields | changes))

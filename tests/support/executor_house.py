@@ -1,0 +1,216 @@
+"""One executor on a real database and the in-process bus, with everything that leaves it caught.
+
+Permits are signed with real keys, so a test that is let through was let through by the real check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import SecretStr
+
+from services.executor.service import build
+from services.executor.settings import ExecutorSettings
+from services.executor.tables import ExecutionRow
+from shared.bus import Delivery
+from shared.catalog import Catalog, load_catalog
+from shared.consumer import read_envelope
+from shared.database import async_url, service_tables, table_of
+from shared.in_process import InProcessBus
+from shared.messages import Event, Message, ToolCall, ToolCallFinished, ToolCallPermitted, ToolCallRefused
+from shared.permit import issue_permit
+from shared.service import Service, runtime_on
+from shared.signing import create_keys, load_signer
+from shared.topology import DEAD_LETTERS, Destination, QueueSpec, queue
+from tests.builders import a_call, an_envelope, an_event
+from tests.support.executor_tools import RULEBOOK
+
+Answer = ToolCallFinished | ToolCallRefused
+
+
+def make_schema(url: str) -> None:
+    """Create the executor's tables in the database at `url`."""
+    tables = service_tables("executor")
+    wanted = [table_of(ExecutionRow), tables.inbox, tables.outbox, tables.history]
+    engine = sa.create_engine(async_url(url))
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE SCHEMA executor"))
+        tables.inbox.metadata.create_all(connection, tables=wanted)
+    engine.dispose()
+
+
+@dataclass(frozen=True)
+class Premises:
+    """What all executors of one test share: a database, keys, a rulebook."""
+
+    url: str
+    folder: Path
+
+    @property
+    def keys(self) -> Path:
+        """The folder of signing keys."""
+        return self.folder / "keys"
+
+    @property
+    def rulebook(self) -> Path:
+        """The rulebook's path."""
+        return self.folder / "rulebook.yaml"
+
+    @property
+    def catalog(self) -> Catalog:
+        """The tools of the rulebook."""
+        return load_catalog(self.rulebook)
+
+    def settings(self, **changes: Any) -> ExecutorSettings:
+        """Return settings under which no lease runs out by itself."""
+        fields: dict[str, Any] = {
+            "database_url": SecretStr(self.url),
+            "database_pool_size": 3,
+            "rulebook": self.rulebook,
+            "keys": self.keys,
+            "executor_pools": "default",
+            "executor_slots": 4,
+            "executor_lease_seconds": 3600,
+            "executor_sweep_seconds": 0.2,
+            "executor_worker": "worker-1",
+            "drain_seconds": 0.2,
+        }
+        return ExecutorSettings(**(fields | changes))
+
+    def call(self, tool: str, /, **arguments: Any) -> ToolCall:
+        """Return a call of `tool` that fits its schema."""
+        return a_call(tool=tool, schema_digest=self.catalog[tool].schema_digest, arguments=arguments)
+
+    def permitted(self, call: ToolCall, **changes: Any) -> ToolCallPermitted:
+        """Return the message that permits `call`; `lifetime_seconds`, `issuer` or `pool` may differ."""
+        pool, lifetime = changes.get("pool", "default"), changes.get("lifetime_seconds", 300)
+        signer = load_signer(changes.get("keys", self.keys), changes.get("issuer", "policy"))
+        permit = issue_permit(
+            signer, call, pool=pool, reference="verdict-1", now=datetime.now(UTC), lifetime_seconds=lifetime
+        )
+        return ToolCallPermitted(tenant=call.tenant, pool=pool, call=call, permit=permit)
+
+    def sql(self, statement: str, **values: Any) -> list[Any]:
+        """Do to the database what no part of the product does; return the rows, if any."""
+        engine = sa.create_engine(async_url(self.url))
+        with engine.begin() as connection:
+            result = connection.execute(sa.text(statement), values)
+            rows = list(result) if result.returns_rows else []
+        engine.dispose()
+        return rows
+
+    def execution(self, call: ToolCall) -> Any:
+        """Return the stored execution of `call`, None where there is none."""
+        rows = self.sql("SELECT * FROM executor.executions WHERE call_id = :id", id=call.call_id)
+        return rows[0] if rows else None
+
+    def history(self, call: ToolCall) -> list[str]:
+        """Return the events of the call's history, late ones marked."""
+        rows = self.sql(
+            "SELECT event, detail FROM executor.history WHERE subject_id = :id ORDER BY id", id=call.call_id
+        )
+        return [f"{row.event} (late)" if row.detail.get("late") else row.event for row in rows]
+
+    def end_lease(self, call: ToolCall) -> None:
+        """Let the lease of a silent worker run out."""
+        end = "UPDATE executor.executions SET lease_until = now() - interval '1 second' WHERE call_id = :id"
+        self.sql(end, id=call.call_id)
+
+
+def premises(url: str, folder: Path) -> Premises:
+    """Make keys and a rulebook in `folder`."""
+    made = Premises(url, folder)
+    create_keys(made.keys)
+    made.rulebook.write_text(RULEBOOK)
+    return made
+
+
+class NotingBus(InProcessBus):
+    """The in-process bus, telling when a delivery is parked to come again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.retried = asyncio.Event()
+
+    async def retry(self, delivery: Delivery, body: bytes, *, attempt: int) -> None:
+        """Park the delivery."""
+        await super().retry(delivery, body, attempt=attempt)
+        self.retried.set()
+
+
+@dataclass
+class House:
+    """One running executor and what left it."""
+
+    premises: Premises
+    service: Service
+    bus: NotingBus
+    answers: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
+    #: Reasons of dead letters.
+    dead: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
+
+    async def deliver(self, *messages: Message, pool: str = "default") -> None:
+        """Bring each message in an envelope of its own; return when they are acknowledged."""
+        for message in messages:
+            await self.deliver_event(an_event(message), pool=pool)
+
+    async def deliver_event(self, event: Event, *, pool: str = "default") -> None:
+        """Bring one event."""
+        body = an_envelope(event)
+        await self.bus.publish(Destination("executions", pool), body, message_id=event.id, mandatory=True)
+
+    async def answer(self) -> Answer:
+        """Return the next answer that left."""
+        message = (await self.answers.get()).message
+        assert isinstance(message, ToolCallFinished | ToolCallRefused)
+        return message
+
+    async def sweep(self, duty: str) -> int:
+        """Do one round of a duty; return how much it did."""
+        return await next(each for each in self.service.duties if each.name == duty).run_once()
+
+    async def sweep_all(self) -> int:
+        """Do one round of every duty at once; return how much they did."""
+        return sum(await asyncio.gather(*(duty.run_once() for duty in self.service.duties)))
+
+    async def idle(self) -> None:
+        """Return when no tool runs and everything that was emitted has left."""
+        assert self.service.slots is not None
+        await self.service.slots.drain(30)
+        await self.service.runtime.outbox.drain()
+
+    async def _catch(self, delivery: Delivery) -> None:
+        for event in read_envelope(delivery.body)[0]:
+            self.answers.put_nowait(event)
+
+    async def _bury(self, delivery: Delivery) -> None:
+        self.dead.put_nowait(str(delivery.headers["x-placet-reason"]))
+
+    def catch_all(self) -> None:
+        """Catch what leaves."""
+        results = QueueSpec("test.results", "test", (Destination("tool-results", "#"),))
+        self.bus.subscribe(results, self._catch)
+        self.bus.subscribe(queue(DEAD_LETTERS), self._bury)
+
+
+@asynccontextmanager
+async def open_house(premises: Premises, *, sweeping: bool = False, **settings: Any) -> AsyncIterator[House]:
+    """Run an executor until the block ends; unless `sweeping`, it sweeps only when a test says so."""
+    bus = NotingBus()
+    chosen = premises.settings(**settings)
+    service = build(chosen, runtime_on(chosen, "executor", bus))
+    house = House(premises, service, bus)
+    house.catch_all()
+    service.subscribe()
+    await bus.start()
+    running = service if sweeping else replace(service, duties=())
+    async with running.running(own_bus=False):
+        yield house
+    await bus.stop()

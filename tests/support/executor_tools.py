@@ -1,0 +1,170 @@
+"""The tools that executor tests permit: each ends, hangs or breaks in one way that a test names.
+
+A hanging tool meets its test at a gate, known to both by a name: the tool says that it has begun, the test says when
+it may end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from services.executor.tools import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
+from services.executor.tools.resources import PackSettings
+from services.executor.tools.ui_blocks import NoticeBlock
+
+#: What a tool says on standard output to a test that watches its process.
+BEGUN = "tool begun"
+
+
+def _tool(function: str, *required: str, **changes: Any) -> dict[str, Any]:
+    types = {"a": "integer", "b": "integer", "hang": "boolean"}
+    return {
+        "description": f"Does {function}.",
+        "category": "safe_compute",
+        "function": f"{__name__}:{function}",
+        "timeout_seconds": 20.0,
+        "parameters": {
+            "type": "object",
+            "properties": {name: {"type": types.get(name, "string")} for name in required},
+            "required": list(required),
+        },
+    } | changes
+
+
+TOOLS = {
+    "add": _tool("add", "a", "b"),
+    "tell_context": _tool("tell_context"),
+    "say_no": _tool("say_no"),
+    "break_down": _tool("break_down"),
+    "doubt": _tool("doubt"),
+    "wait": _tool("wait", "gate"),
+    "wait_repeatable": _tool("wait", "gate", idempotent=True),
+    "hang": _tool("wait", "gate", timeout_seconds=0.05),
+    "hang_repeatable": _tool("wait", "gate", timeout_seconds=0.05, idempotent=True),
+    "block": _tool("block", "gate"),
+    "hang_blocking": _tool("block", "gate", timeout_seconds=0.05),
+    "write_ledger": _tool("write_ledger", "ledger", "hang"),
+    "write_ledger_repeatable": _tool("write_ledger", "ledger", "hang", idempotent=True),
+    "read_fifo": _tool("read_fifo", "fifo"),
+    "pay": _tool("wait", "gate", pool="payments"),
+    "pay_repeatable": _tool("wait", "gate", pool="payments", idempotent=True),
+    "final_answer": {
+        "description": "Ends the turn; no executor runs it.",
+        "category": "safe_compute",
+        "parameters": {"type": "object", "properties": {}},
+    },
+}
+#: The rulebook's text; YAML reads JSON.
+RULEBOOK = json.dumps({"version": 1, "tools": TOOLS})
+
+
+@dataclass
+class Gate:
+    """Where a test and a tool meet."""
+
+    begun: threading.Event = field(default_factory=threading.Event)
+    opened: threading.Event = field(default_factory=threading.Event)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    #: Fence and idempotency key of each attempt that came here.
+    attempts: list[tuple[int, str]] = field(default_factory=list)
+
+    async def has_begun(self) -> None:
+        """Return when the tool has begun."""
+        await asyncio.to_thread(self.begun.wait)
+        self.begun.clear()
+
+
+GATES: dict[str, Gate] = {}
+
+
+def a_gate(name: str) -> Gate:
+    """Return the gate called `name`."""
+    return GATES.setdefault(name, Gate())
+
+
+@asynccontextmanager
+async def open_resources(settings: PackSettings) -> AsyncIterator[dict[str, Any]]:
+    """Open what these tools need while the executor runs: a word."""
+    yield {"word": settings.overrides.get("word", {}).get("value", "none")}
+
+
+async def add(a: int, b: int) -> ToolReply:
+    """Add, and show the sum to a person."""
+    return ToolReply(data={"sum": a + b}, ui_blocks=[NoticeBlock(level="info", text=str(a + b))])
+
+
+async def tell_context(context: ToolContext) -> dict[str, Any]:
+    """Return what the executor says about the call."""
+    names = ("tenant", "conversation_id", "call_id", "idempotency_key", "fence", "requester", "message_id", "language")
+    told = {name: getattr(context, name) for name in names}
+    return {**told, "word": context.resource("word", str)}
+
+
+async def say_no() -> None:
+    """Fail on purpose."""
+    raise ToolError("The product is sold out.", code="sold_out", data={"variants": ["38"]})
+
+
+async def break_down() -> None:
+    """Fail by mistake, with a text that is for nobody."""
+    raise RuntimeError("password=hunter2")
+
+
+async def doubt() -> None:
+    """Not know."""
+    raise ToolOutcomeUnknown("The provider did not answer.")
+
+
+async def wait(gate: str, context: ToolContext) -> str:
+    """Wait at the gate as a coroutine, which can be cancelled."""
+    here = a_gate(gate)
+    here.attempts.append((context.fence, context.idempotency_key))
+    here.begun.set()
+    try:
+        while not here.opened.is_set():  # noqa: ASYNC110 - the gate is a thread's too, and this must be cancellable
+            await asyncio.sleep(0.005)
+    except asyncio.CancelledError:
+        here.cancelled.set()
+        raise
+    return f"done by attempt {context.fence}"
+
+
+def block(gate: str, context: ToolContext) -> str:
+    """Wait at the gate as a thread, which cannot be stopped."""
+    here = a_gate(gate)
+    here.attempts.append((context.fence, context.idempotency_key))
+    here.begun.set()
+    here.opened.wait(30)
+    return f"done by attempt {context.fence}"
+
+
+def write_ledger(ledger: str, *, hang: bool, context: ToolContext) -> str:
+    """Write a line that survives the process, then hang for ever if this is the first attempt and it should."""
+    with Path(ledger).open("a") as file:
+        file.write(f"begin {context.idempotency_key} {context.fence}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    _say_begun()
+    if hang and context.fence == 1:
+        threading.Event().wait()
+    return f"written by attempt {context.fence}"
+
+
+def read_fifo(fifo: str) -> str:
+    """Say that it has begun, then return what somebody writes into `fifo`."""
+    _say_begun()
+    return Path(fifo).read_text()
+
+
+def _say_begun() -> None:
+    sys.stdout.write(f"{BEGUN}\n")
+    sys.stdout.flush()

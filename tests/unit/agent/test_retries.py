@@ -1,0 +1,108 @@
+"""Which failures of a model call are worth another attempt."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from services.agent.assembly import ModelAnswerCut, StreamCut
+from services.agent.retries import backoff_seconds, judge
+from shared.errors import PlacetError
+
+NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
+
+
+def failing(name: str, status: int | None = None, headers: dict[str, str] | None = None, base: str = "") -> Exception:
+    """Build an exception as litellm raises it, by its class name (and its parent's)."""
+    parent: Any = type(base, (Exception,), {}) if base else Exception
+    error: Exception = type(name, (parent,), {})("secret prompt")
+    error.__dict__.update(status_code=status, litellm_response_headers=headers)
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        failing("RateLimitError", 429),
+        failing("InternalServerError", 500),
+        failing("MidStreamFallbackError", 500, base="ServiceUnavailableError"),
+        failing("Timeout", 408),
+        failing("APIConnectionError", 500),
+        failing("APIError", 529),
+        TimeoutError(),
+        ConnectionResetError(),
+        StreamCut("cut"),
+    ],
+)
+def test_transient_failure_is_worth_all_retries(error: Exception) -> None:
+    """The next attempt may well succeed."""
+    assert judge(error, NOW).retries_max is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        failing("BadRequestError", 400),
+        failing("ContextWindowExceededError", 400, base="BadRequestError"),
+        failing("BadRequestError", 409, base="APIError"),
+        failing("AuthenticationError", 401),
+        failing("APIError", 413),
+        failing("BudgetExceededError"),
+        KeyError("a bug"),
+        PlacetError("no such model"),
+    ],
+)
+def test_permanent_failure_is_worth_no_retry(error: Exception) -> None:
+    """The same request gets the same answer."""
+    assert 0 == judge(error, NOW).retries_max
+
+
+def test_answer_cut_at_its_length_is_worth_one_retry() -> None:
+    """Once may be chance, twice is the limit being too small."""
+    assert 1 == judge(ModelAnswerCut("cut"), NOW).retries_max
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [("7", 7.0), ("0.5", 0.5), ("-3", 0.0), ("Sun, 22 Nov 2026 12:00:30 GMT", 30.0)]
+)
+def test_retry_after_is_read_as_seconds_or_date(value: str, expected: float) -> None:
+    """Both forms are in use."""
+    assert expected == judge(failing("RateLimitError", 429, {"Retry-After": value}), NOW).wait_seconds
+
+
+def test_unreadable_retry_after_is_no_wish() -> None:
+    """The usual backoff applies then."""
+    assert judge(failing("RateLimitError", 429, {"retry-after": "soon"}), NOW).wait_seconds is None
+
+
+def test_provider_that_asks_for_an_hour_counts_as_unavailable() -> None:
+    """A fallback is better than a person who waits an hour."""
+    assert 0 == judge(failing("RateLimitError", 429, {"retry-after": "3600"}), NOW).retries_max
+
+
+def test_reason_names_class_and_status_and_no_word_of_the_provider() -> None:
+    """Providers repeat prompts and keys in their error texts."""
+    assert "RateLimitError (429)" == judge(failing("RateLimitError", 429), NOW).reason
+
+
+def test_reason_of_a_local_error_names_its_place() -> None:
+    """A bug has to be found by somebody."""
+    empty: dict[str, str] = {}
+    try:
+        empty.pop("missing")
+    except KeyError as error:
+        reason = judge(error, NOW).reason
+
+    assert reason.startswith("KeyError at test_retries.py:")
+
+
+def test_backoff_doubles_up_to_its_limit() -> None:
+    """Waits grow, and never beyond eight seconds."""
+    waits = [backoff_seconds(attempt, 1.0) for attempt in (1, 2, 3, 4, 5, 6, 40)]
+
+    assert [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0] == waits
+
+
+def test_backoff_is_spread_by_chance() -> None:
+    """Replicas that failed together do not come back together."""
+    assert (0.25, 0.375) == (backoff_seconds(1, 0.0), backoff_seconds(1, 0.5))

@@ -1,0 +1,52 @@
+"""How the agent starts and stops around the model library."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from pydantic import SecretStr
+
+from services.agent.service import build_with
+from services.agent.settings import AgentSettings
+from shared.in_process import InProcessBus
+from shared.service import Service, runtime_on
+from tests.support.agents import RULEBOOK, SHOP, ScriptedModel
+
+
+def a_service(prepare: Callable[[], Awaitable[None]]) -> Service:
+    """Return an agent that was never started; building it connects to nothing."""
+    settings = AgentSettings(database_url=SecretStr("postgresql://nowhere.invalid/none"), rulebook=RULEBOOK)
+    runtime = runtime_on(settings, "agent", InProcessBus())
+    return build_with(settings, runtime, ScriptedModel([]), SHOP, prepare=prepare)
+
+
+async def test_start_does_not_wait_for_the_model_library() -> None:
+    """The library loads beside the start; a stop does not wait for it either."""
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def never() -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    (resource,) = a_service(never).resources
+    async with resource:
+        assert not began.is_set()
+        await asyncio.wait_for(began.wait(), 10)
+    assert ended.is_set()
+
+
+async def test_library_that_cannot_load_stops_no_agent() -> None:
+    """Whoever asks first tries again; until then the agent takes messages."""
+    failed = asyncio.Event()
+
+    async def fail() -> None:
+        failed.set()
+        raise ImportError("broken")
+
+    (resource,) = a_service(fail).resources
+    async with resource:
+        await asyncio.wait_for(failed.wait(), 10)

@@ -1,0 +1,109 @@
+"""What the world is told: the model in plain words, the surfaces in full, the gateway its answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.approval import notices
+from services.approval.rules import Answer, Approval
+from services.approval.states import State
+from shared.messages import DecideApproval
+from tests.builders import NOON
+from tests.support.approval_builders import LATER, an_approval, closed_as
+
+
+def test_a_card_carries_the_call_and_its_deadline() -> None:
+    """Whoever decides sees exactly what would run, and until when."""
+    approval = an_approval()
+    opened = notices.opened(approval)
+    assert (approval.call, 1, LATER, approval.approval_rule) == (
+        opened.call,
+        opened.revision,
+        opened.expires_at,
+        opened.approval,
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "kind", "reason", "decided_by"),
+    [
+        (State.DENIED, {}, "denied", 'The call did not run: a person denied it and said: "too much".', "person:ada"),
+        (
+            State.DENIED,
+            {"decision_reason": ""},
+            "denied",
+            "The call did not run: a person denied it.",
+            "person:ada",
+        ),
+        (State.EXPIRED, {}, "expired", "The call did not run: nobody decided on it in time.", ""),
+        (
+            State.WITHDRAWN,
+            {},
+            "superseded",
+            "Not run: the user wrote again.",
+            "",
+        ),
+        (
+            State.WITHDRAWN,
+            {"decision_reason": ""},
+            "superseded",
+            "The call did not run: something newer took its place.",
+            "",
+        ),
+        (
+            State.WITHDRAWN,
+            {"result_kind": "cancelled", "decision_reason": ""},
+            "cancelled",
+            "The call did not run: it was cancelled.",
+            "",
+        ),
+    ],
+)
+def test_the_model_is_told_plainly_that_nothing_ran(
+    state: State, changes: dict[str, Any], kind: str, reason: str, decided_by: str
+) -> None:
+    """Each way not to run has its own kind and one sentence."""
+    refused = notices.refused(closed_as(state, **changes))
+    assert (kind, reason, decided_by) == (refused.kind, refused.reason, refused.decided_by)
+
+
+@pytest.mark.parametrize("approval", [an_approval(), closed_as(State.APPROVED)], ids=["pending", "approved"])
+def test_only_a_call_that_will_not_run_is_refused(approval: Approval) -> None:
+    """A refusal of what waits or was approved is a bug, not a message."""
+    with pytest.raises(ValueError, match="refuses nothing"):
+        notices.refused(approval)
+
+
+def test_a_pending_approval_is_not_announced_as_closed() -> None:
+    """The end is told once there is one."""
+    with pytest.raises(ValueError, match="not closed"):
+        notices.closed(an_approval())
+
+
+def test_the_end_says_who_and_when() -> None:
+    """Every surface gets the state, the person, their words and the time."""
+    closed = notices.closed(closed_as(State.DENIED))
+    assert ("denied", "person:ada", "too much", NOON) == (
+        closed.state,
+        closed.decided_by,
+        closed.reason,
+        closed.closed_at,
+    )
+
+
+def test_an_answer_carries_the_truth_as_it_is_now() -> None:
+    """A late click is told the state, who decided and when."""
+    approval = closed_as(State.APPROVED)
+    asked = DecideApproval(tenant="acme", approval_id="a", decision_id="d", answer_to="g", decision="-")
+    told = notices.answered(asked, approval, Answer("already_decided", None, "late"))
+    assert ("approved", 1, approval.call.digest, "person:ada", NOON, "late", "g") == (
+        told.state,
+        told.revision,
+        told.digest,
+        told.decided_by,
+        told.decided_at,
+        told.detail,
+        told.answer_to,
+    )

@@ -1,0 +1,127 @@
+"""The door: who gets in, how many at a time, and what happens to those who do not."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from services.executor.intake import Intake, NoSlot
+from shared.bus import ATTEMPT_HEADER, Delivery
+from shared.in_process import InProcessBus
+from shared.slots import Slots
+
+
+class Acts:
+    """Acts that end when told."""
+
+    def __init__(self, size: int, *, patience_seconds: float = 30) -> None:
+        self.slots = Slots(size)
+        self.intake = Intake(self.slots, patience_seconds=patience_seconds)
+        self.end = asyncio.Event()
+
+    async def enter_and_spawn(self) -> None:
+        """Enter, and leave an act in a slot behind."""
+        async with self.intake.entered():
+            await asyncio.sleep(0)  # a claim takes a while, and others come to the door meanwhile
+            self.slots.spawn(self._act(), name="act")
+
+    async def _act(self) -> None:
+        await self.end.wait()
+
+
+class ParkingBus(InProcessBus):
+    """A bus that only notes what is to come again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parked: list[tuple[bytes, int]] = []
+
+    async def retry(self, delivery: Delivery, body: bytes, *, attempt: int) -> None:
+        """Note it."""
+        del delivery
+        self.parked.append((body, attempt))
+
+
+async def test_two_who_wait_for_one_slot_do_not_share_it() -> None:
+    """Five come at once for two slots: two get in, and the others when a slot is free again."""
+    acts = Acts(2)
+    entering = [asyncio.create_task(acts.enter_and_spawn()) for _ in range(5)]
+    await asyncio.wait(entering[:2])
+    assert (2, [True, True, False, False, False]) == (acts.slots.busy, [task.done() for task in entering])
+    acts.end.set()
+    await asyncio.gather(*entering)
+
+
+async def test_claims_under_way_keep_a_slot_each() -> None:
+    """Two free slots let two claims in at the same time; the third comes in when one of them left no act behind."""
+    acts, leave = Acts(2), asyncio.Event()
+    inside: asyncio.Queue[None] = asyncio.Queue()
+
+    async def claim_in_vain() -> None:
+        async with acts.intake.entered():
+            inside.put_nowait(None)
+            await leave.wait()
+
+    claims = [asyncio.create_task(claim_in_vain()) for _ in range(3)]
+    await asyncio.gather(inside.get(), inside.get())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert inside.empty()
+    leave.set()
+    await asyncio.gather(*claims)
+    assert (1, 0) == (inside.qsize(), acts.slots.busy)
+
+
+async def test_who_waits_too_long_does_not_get_in() -> None:
+    """Patience ends with NoSlot, whether it was the door or the slot that was not free."""
+    acts = Acts(1, patience_seconds=0.01)
+    await acts.enter_and_spawn()
+    outcomes = await asyncio.gather(acts.enter_and_spawn(), acts.enter_and_spawn(), return_exceptions=True)
+    assert [NoSlot, NoSlot] == [type(outcome) for outcome in outcomes]
+    acts.end.set()
+    await acts.slots.drain(30)
+    await acts.enter_and_spawn()
+    assert 1 == acts.slots.busy
+
+
+async def test_an_error_behind_the_door_opens_it_again() -> None:
+    """Whatever goes wrong with one delivery, the next one gets in."""
+    acts = Acts(1)
+    with pytest.raises(ZeroDivisionError):
+        async with acts.intake.entered():
+            raise ZeroDivisionError
+    await acts.enter_and_spawn()
+
+
+@pytest.mark.parametrize(("headers", "attempt"), [({}, 1), ({ATTEMPT_HEADER: 3}, 3)])
+async def test_a_delivery_without_a_slot_comes_again_with_the_same_attempt(
+    headers: dict[str, Any], attempt: int
+) -> None:
+    """Waiting is no failure: however often it is passed on, the event's retries are not used up."""
+    acts, bus = Acts(1, patience_seconds=0.01), ParkingBus()
+    await acts.enter_and_spawn()
+    consumed: list[Delivery] = []
+    on_delivery = acts.intake.guard(_into(consumed), bus)
+    await on_delivery(Delivery("executor.default", b"[]", headers))
+    assert ([(b"[]", attempt)], []) == (bus.parked, consumed)
+
+
+async def test_a_time_out_of_the_consumer_is_not_taken_for_impatience() -> None:
+    """A TimeoutError behind the door is the consumer's own and is not swallowed."""
+    acts, bus = Acts(1), ParkingBus()
+
+    async def consumer(delivery: Delivery) -> None:
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        await acts.intake.guard(consumer, bus)(Delivery("executor.default", b"[]"))
+    assert [] == bus.parked
+
+
+def _into(consumed: list[Delivery]) -> Any:
+    async def consumer(delivery: Delivery) -> None:
+        consumed.append(delivery)
+
+    return consumer

@@ -1,0 +1,95 @@
+"""A reply is plain JSON of bounded size that PostgreSQL can keep, or a typed failure."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from services.executor.tools import ToolError, ToolOutcomeUnknown, ToolReply
+from services.executor.tools.replies import (
+    REPLY_BYTES_MAX,
+    TEXT_CHARACTERS_MAX,
+    checked_error,
+    checked_reply,
+    checked_unknown,
+)
+
+
+@dataclass
+class _Point:
+    x: int
+
+
+def _nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("returned", "data"),
+    [
+        (None, None),
+        ("text", "text"),
+        ({"a": [1, 2.5, True]}, {"a": [1, 2.5, True]}),
+        (_Point(3), {"x": 3}),
+        (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00Z"),
+        ("the four letters \\u0000 spelled out", "the four letters \\u0000 spelled out"),
+    ],
+)
+def test_value_becomes_the_json_it_stands_for(returned: Any, data: Any) -> None:
+    """Values, models and dates come back as JSON values."""
+    assert ToolReply(data=data) == checked_reply(returned)
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        object(),
+        float("nan"),
+        {"deep": [float("inf")]},
+        "\x00",
+        {"a\x00b": 1},
+        "\\\x00",
+        "\ud800",
+        deque([object()]),
+        _nested(100_000),
+        ToolReply(ui_blocks=[{"type": "notice"}]),  # type: ignore[list-item]  # the fault under test
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_value_that_no_json_column_holds_is_a_typed_failure(returned: Any) -> None:
+    """The text says that the tool ran, because its effect may have happened."""
+    with pytest.raises(ToolError, match=r"^The tool ran, but ") as caught:
+        checked_reply(returned)
+    assert "reply_invalid" == caught.value.code
+
+
+def test_reply_at_the_limit_is_kept_and_one_byte_more_is_refused() -> None:
+    """The limit counts UTF-8 bytes of data and blocks together."""
+    overhead = len(b'{"data":"","ui_blocks":[]}')
+    fits = "ü" * ((REPLY_BYTES_MAX - overhead) // 2)
+
+    assert fits == checked_reply(fits).data
+    with pytest.raises(ToolError) as caught:
+        checked_reply(fits + "ü")
+    assert "reply_too_large" == caught.value.code
+
+
+def test_error_is_bounded_and_loses_data_that_is_no_json() -> None:
+    """An error reaches the model even when what comes with it cannot."""
+    error = checked_error(ToolError("a\x00" + "x" * 10_000, code="c\ud800", data={"bad": object()}))
+
+    assert (TEXT_CHARACTERS_MAX, "ax", "…") == (len(error.text), error.text[:2], error.text[-1])
+    assert ("c?", None) == (error.code, error.data)
+
+
+def test_unknown_outcome_keeps_its_data() -> None:
+    """What helps to resolve an unknown outcome is kept with it."""
+    unknown = checked_unknown(ToolOutcomeUnknown("Lost.", data={"reference": "r-1"}))
+    assert ("Lost.", {"reference": "r-1"}) == (unknown.text, unknown.data)

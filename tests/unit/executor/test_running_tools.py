@@ -1,0 +1,210 @@
+"""A loaded tool is called with converted arguments and ends in exactly one typed way."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import date
+from decimal import Decimal
+from functools import wraps
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+from structlog.testing import capture_logs
+
+from services.executor.tools import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
+from services.executor.tools.registry import NEUTRAL_TEXT
+from services.executor.tools.ui_blocks import NoticeBlock
+from tests.support.tool_builders import a_context, a_tool
+
+
+async def test_async_function_gets_context_and_converted_arguments() -> None:
+    """Arguments arrive as the annotated types, and the context where its annotation stands."""
+
+    async def f(where: ToolContext, *, amount: Decimal, day: date) -> list[Any]:
+        return [where.tenant, type(amount).__name__, type(day).__name__, str(amount)]
+
+    tool = a_tool(f, "amount", "day", required=("amount", "day"))
+    reply = await tool.run({"amount": 299.9, "day": "2026-02-03"}, a_context(tenant="acme"))
+
+    assert ToolReply(data=["acme", "Decimal", "date", "299.9"]) == reply
+
+
+async def test_left_out_argument_takes_the_functions_default() -> None:
+    """A default belongs to the function."""
+
+    async def f(*, quantity: int = 3) -> int:
+        return quantity
+
+    assert 3 == (await a_tool(f, "quantity").run({}, a_context())).data
+
+
+async def test_blocking_function_runs_beside_the_event_loop() -> None:
+    """A plain function runs in a thread of its own, so that the loop stays free."""
+
+    def f() -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    assert False is (await a_tool(f).run({}, a_context())).data
+
+
+async def test_async_function_behind_a_plain_decorator_is_awaited() -> None:
+    """A decorator that hides the coroutine function does not lose its answer."""
+
+    def plain(function: Callable[[], Awaitable[int]]) -> Callable[[], Awaitable[int]]:
+        @wraps(function)
+        def wrapper() -> Awaitable[int]:
+            return function()
+
+        return wrapper
+
+    @plain
+    async def f() -> int:
+        return 7
+
+    assert 7 == (await a_tool(f).run({}, a_context())).data
+
+
+async def test_arguments_that_do_not_convert_fail_before_the_function_runs() -> None:
+    """Every wrong argument is named, without its value, and nothing has run."""
+    ran: list[str] = []
+
+    async def f(*, quantity: Annotated[int, Field(ge=1)], label: str) -> None:
+        ran.append(f"{quantity} {label}")
+
+    tool = a_tool(f, "quantity", "label", required=("quantity", "label"))
+    with pytest.raises(ToolError) as caught:
+        await tool.run({"quantity": -7_001, "colour": "secret"}, a_context())
+
+    expected = (
+        "Invalid arguments: colour: not an argument of this tool; label: missing; "
+        "quantity: Input should be greater than or equal to 1"
+    )
+    assert (caught.value.text, caught.value.code) == (expected, "invalid_arguments")
+    assert [] == ran
+
+
+async def test_reply_with_blocks_keeps_them_apart_from_the_data() -> None:
+    """What the frontend renders does not mix with what the model reads."""
+    block = NoticeBlock(level="info", text="Hello")
+
+    async def f() -> ToolReply:
+        return ToolReply(data={"n": 1}, ui_blocks=[block])
+
+    reply = await a_tool(f).run({}, a_context())
+
+    expected = {"data": {"n": 1}, "ui_blocks": [{"type": "notice", "level": "info", "text": "Hello"}]}
+    assert expected == reply.to_json()
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_tool_error_keeps_its_text_code_and_data(*, blocking: bool) -> None:
+    """What the tool says on purpose reaches the model as it was said."""
+
+    def plain() -> None:
+        raise ToolError("Sold out.", code="sold_out", data={"left": 0})
+
+    async def asynchronous() -> None:
+        plain()
+
+    with pytest.raises(ToolError) as caught:
+        await a_tool(plain if blocking else asynchronous).run({}, a_context())
+
+    assert ("Sold out.", "sold_out", {"left": 0}) == (caught.value.text, caught.value.code, caught.value.data)
+
+
+async def test_unknown_outcome_stays_unknown() -> None:
+    """A tool that cannot vouch for its effect is not turned into a failure."""
+
+    async def f() -> None:
+        raise ToolOutcomeUnknown("The bank did not answer.")
+
+    with pytest.raises(ToolOutcomeUnknown, match=r"^The bank did not answer\.$"):
+        await a_tool(f).run({}, a_context())
+
+
+async def test_unknown_outcome_in_a_task_group_outweighs_an_error() -> None:
+    """Of several things a tool did at once, the uncertain one decides."""
+
+    async def f() -> None:
+        errors = [ToolError("One failed."), ExceptionGroup("inner", [ToolOutcomeUnknown("One is open.")])]
+        raise ExceptionGroup("both", errors)
+
+    with pytest.raises(ToolOutcomeUnknown, match=r"^One is open\.$"):
+        await a_tool(f).run({}, a_context())
+
+
+@pytest.mark.parametrize("error", [ValueError("secret"), SystemExit(3), StopIteration(), asyncio.CancelledError()])
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_any_other_exception_fails_with_a_neutral_text_and_a_log_line(
+    error: BaseException, *, blocking: bool
+) -> None:
+    """The model learns nothing of the internals, the log learns everything, and the executor lives on."""
+
+    def plain() -> None:
+        raise error
+
+    async def asynchronous() -> None:
+        raise error
+
+    with capture_logs() as logs, pytest.raises(ToolError) as caught:
+        await a_tool(plain if blocking else asynchronous).run({}, a_context(call_id="call-9", fence=2))
+
+    assert (NEUTRAL_TEXT, "tool_crashed", None) == (caught.value.text, caught.value.code, caught.value.data)
+    line = {key: logs[0][key] for key in ("event", "log_level", "tool", "tenant", "call_id", "fence")}
+    assert {
+        "event": "tool.failed",
+        "log_level": "error",
+        "tool": "sample",
+        "tenant": "acme",
+        "call_id": "call-9",
+        "fence": 2,
+    } == line
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_time_out_of_the_caller_is_not_turned_into_a_failure(*, blocking: bool) -> None:
+    """When the executor stops waiting, the cancellation comes through, because the outcome is not known."""
+    started, release = threading.Event(), threading.Event()
+
+    def plain() -> None:
+        started.set()
+        release.wait()
+
+    async def asynchronous() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    running = asyncio.ensure_future(a_tool(plain if blocking else asynchronous).run({}, a_context()))
+    await asyncio.to_thread(started.wait)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    release.set()
+
+
+async def test_late_answer_of_an_abandoned_function_disturbs_nobody() -> None:
+    """A blocking function cannot be stopped; what it returns after its call was given up goes nowhere."""
+    started, release = threading.Event(), threading.Event()
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+
+    threads: list[threading.Thread] = []
+
+    def plain() -> None:
+        threads.append(threading.current_thread())
+        started.set()
+        release.wait()
+
+    running = asyncio.ensure_future(a_tool(plain).run({}, a_context()))
+    await asyncio.to_thread(started.wait)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    release.set()
+    await asyncio.to_thread(threads[0].join)
+    await asyncio.sleep(0)  # one turn of the loop, in which the late answer arrives
+
+    assert threads[0].daemon
+    assert [] == complaints

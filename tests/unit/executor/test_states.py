@@ -1,0 +1,42 @@
+"""What is particular to the execution's machine; every pair is walked in `tests/unit/test_machines.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.executor.states import FINAL, MACHINE, Event, State
+from shared.transitions import ExpectedRace, IllegalTransition
+
+BEGAN = (State.SUCCEEDED, State.FAILED, State.UNKNOWN)
+LATE = (Event.LET_GO, Event.SUCCEEDED, Event.FAILED, Event.GAVE_UP)
+
+
+@pytest.mark.parametrize("state", BEGAN)
+@pytest.mark.parametrize("event", LATE)
+def test_a_late_outcome_of_a_call_that_began_is_expected(state: State, event: Event) -> None:
+    """A worker that was thought dead may still have its say; it has no effect."""
+    with pytest.raises(ExpectedRace):
+        MACHINE.next_state(state, event)
+
+
+@pytest.mark.parametrize("state", [State.REFUSED, State.EXPIRED])
+@pytest.mark.parametrize("event", LATE)
+def test_a_call_that_never_began_cannot_end(state: State, event: Event) -> None:
+    """An outcome of what was turned away is a bug or an attack."""
+    with pytest.raises(IllegalTransition):
+        MACHINE.next_state(state, event)
+
+
+@pytest.mark.parametrize("state", [State.RUNNING, *FINAL])
+@pytest.mark.parametrize("event", [Event.CLAIMED, Event.REFUSED, Event.EXPIRED])
+def test_a_call_is_taken_only_once(state: State, event: Event) -> None:
+    """What has a row is never claimed or turned away again: a permit is good for one row."""
+    with pytest.raises(IllegalTransition):
+        MACHINE.next_state(state, event)
+
+
+@pytest.mark.parametrize("state", FINAL)
+def test_a_call_that_is_over_is_never_repeated(state: State) -> None:
+    """The sweeper takes only what runs; anything else would be a second effect."""
+    with pytest.raises(IllegalTransition):
+        MACHINE.next_state(state, Event.RECLAIMED)

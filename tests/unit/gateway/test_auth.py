@@ -1,0 +1,180 @@
+"""Secrets, callers and sessions: what they look like, what they prove, when they end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.gateway.auth import Caller, same_site
+from services.gateway.conversations import author_of
+from services.gateway.keys import (
+    Scope,
+    checked_key,
+    checked_visitor,
+    hash_secret,
+    new_key,
+    new_token,
+    parse_secret,
+    visitor_id,
+)
+from services.gateway.sign_in import LINK_SECONDS, LINKS_MAX, OneTimeLinks, Sessions
+from services.gateway.store.conversations import Conversation
+from shared.errors import Refused
+from shared.signing import Signer, create_keys, load_signer, load_verifier
+from tests.builders import NOON
+
+
+def a_caller(**changes: object) -> Caller:
+    """Return the owner of a key with every scope."""
+    fields = {"tenant": "acme", "person": "person:ada", "proof": "api_key", "scopes": frozenset(Scope)}
+    return Caller(**(fields | changes))  # type: ignore[arg-type]
+
+
+def a_conversation(visitor: str | None) -> Conversation:
+    """Return a conversation that was opened for somebody, or for nobody in particular."""
+    return Conversation("acme", "c", "default", "en", {}, visitor, 0, NOON, "person:ada")
+
+
+def test_a_key_carries_its_id_and_is_kept_as_a_hash() -> None:
+    """What is stored of a key is its id and a hash of its secret, and parsing finds both."""
+    key, kept = new_key()
+    assert kept == parse_secret(key)
+    assert (False, 64) == (kept.secret_hash in key, len(kept.secret_hash))
+
+
+def test_a_token_is_found_by_its_hash() -> None:
+    """A conversation token has no id in it."""
+    token = new_token()
+    parsed = parse_secret(token)
+    assert parsed is not None
+    assert ("", hash_secret(token)) == (parsed.key_id, parsed.secret_hash)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "placet_", "placet_chat_short", "placet_0123456789abcdef_" + "x" * 44, "placet_0123456789ABCDEF_" + "x" * 43],
+)
+def test_what_is_no_secret_is_not_looked_up(text: str) -> None:
+    """Only texts of the right form reach the database."""
+    assert parse_secret(text) is None
+
+
+@pytest.mark.parametrize("visitor", ["person:ada", "requester", "operators", "", "a b", "x" * 101, "v\n"])
+def test_a_visitor_is_never_named_like_somebody_else(visitor: str) -> None:
+    """No visitor can be taken for a person, a role, or another conversation's visitor."""
+    with pytest.raises(ValueError, match="must be"):
+        checked_visitor(visitor)
+
+
+def test_a_nameless_visitor_is_its_conversations() -> None:
+    """Two conversations without a named visitor have two."""
+    assert ("v-1", "visitor:c-1", "visitor:c-2") == (
+        visitor_id("v-1", "c-1"),
+        visitor_id(None, "c-1"),
+        visitor_id(None, "c-2"),
+    )
+
+
+def test_scopes_of_a_key_are_told_once_each() -> None:
+    """Doubled scopes are one."""
+    assert ["chat", "decide"] == checked_key("acme", "ada", ["decide", "chat", "chat"])
+
+
+def test_a_caller_needs_one_of_the_scopes() -> None:
+    """Without any of them the refusal names what is needed."""
+    caller = a_caller(scopes=frozenset({Scope.CHAT}))
+    caller.need(Scope.CHAT, Scope.DECIDE)
+    with pytest.raises(Refused) as refused:
+        caller.need(Scope.DECIDE, Scope.ADMIN)
+    assert (403, ["decide", "admin"]) == (refused.value.status, refused.value.facts["scopes"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "requester", "roles"),
+    [
+        ({}, "v-1", ["operators"]),
+        ({}, "person:ada", ["operators", "requester"]),
+        ({"proof": "web_session"}, "person:ada", ["operators", "requester"]),
+        ({"proof": "conversation_token", "person": "v-1", "conversation_id": "c"}, "v-1", ["requester"]),
+    ],
+)
+def test_a_caller_claims_only_what_was_proved(changes: dict[str, object], requester: str, roles: list[str]) -> None:
+    """A token is never an operator; a key's owner is the requester only where they asked themselves."""
+    assert roles == a_caller(**changes).roles_for(requester)
+
+
+def test_a_token_sees_one_conversation() -> None:
+    """For a token other conversations do not exist; a key sees its tenant's."""
+    token = a_caller(proof="conversation_token", conversation_id="c")
+    assert (True, False, True) == (token.sees("c"), token.sees("d"), a_caller().sees("d"))
+
+
+@pytest.mark.parametrize(
+    ("proof", "visitor", "wanted", "author"),
+    [
+        ("conversation_token", "v", "person", "v"),
+        ("conversation_token", None, None, "visitor:c"),
+        ("api_key", "v", None, "v"),
+        ("api_key", "v", "person", "person:ada"),
+        ("api_key", None, None, "person:ada"),
+        ("api_key", None, "visitor", "visitor:c"),
+        ("web_session", "v", None, "person:ada"),
+        ("web_session", "v", "visitor", "person:ada"),
+    ],
+)
+def test_who_writes_follows_from_the_proof(proof: str, visitor: str | None, wanted: str | None, author: str) -> None:
+    """A8: an operator at the page answers as themselves; only a key relays for a visitor."""
+    assert author == author_of(a_caller(proof=proof), a_conversation(visitor), wanted).id
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "public_url", "same"),
+    [
+        ("http://127.0.0.1:8080", "127.0.0.1:8080", "", True),
+        ("https://evil.example", "127.0.0.1:8080", "", False),
+        ("null", "127.0.0.1:8080", "", False),
+        ("", "127.0.0.1:8080", "", False),
+        ("", "", "", False),
+        ("https://placet.example", "gateway:8080", "https://placet.example/", True),
+        ("https://gateway:8080", "gateway:8080", "https://placet.example", False),
+    ],
+)
+def test_only_our_own_pages_are_the_same_site(origin: str, host: str, public_url: str, *, same: bool) -> None:
+    """The browser's word for where a request comes from is compared with where we are reached."""
+    assert same == same_site(origin, host, public_url)
+
+
+@pytest.fixture
+def signer(tmp_path: Path) -> Signer:
+    """The gateway's signer, with its public key beside it."""
+    create_keys(tmp_path)
+    return load_signer(tmp_path, "gateway")
+
+
+def test_a_session_ends_when_its_time_is_over(signer: Signer, tmp_path: Path) -> None:
+    """A session names its key until its last second and nobody after."""
+    now = [1000.0]
+    sessions = Sessions(signer, load_verifier(tmp_path), 60, clock=lambda: now[0])
+    cookie = sessions.begin("key-1")
+    found = []
+    for now[0] in (1000.0, 1059.0, 1060.0):
+        found.append(sessions.key_of(cookie))
+    assert ["key-1", "key-1", None] == found
+
+
+def test_a_one_time_link_is_good_once_and_for_an_hour() -> None:
+    """The second use, a late use, and a guess are refused."""
+    now = [0.0]
+    links = OneTimeLinks(clock=lambda: now[0])
+    token, late = links.add(), links.add()
+    first, second, guess = links.take(token), links.take(token), links.take("guess")
+    now[0] = LINK_SECONDS
+    assert (True, False, False, False) == (first, second, guess, links.take(late))
+
+
+def test_links_that_nobody_takes_do_not_pile_up() -> None:
+    """The oldest link goes when there are too many."""
+    links = OneTimeLinks()
+    tokens = [links.add() for _ in range(LINKS_MAX + 1)]
+    assert (False, True) == (links.take(tokens[0]), links.take(tokens[1]))

@@ -1,0 +1,192 @@
+"""Messages become feed items that a frontend can render from their status alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.gateway.feed import SOURCES, Item, arguments_value, items_of, muted, parts_of, status_of
+from shared.messages import (
+    MESSAGES,
+    ApprovalClosed,
+    ApprovalOpened,
+    ApprovalProgressed,
+    CallsWithdrawn,
+    ConversationEvent,
+    Message,
+    ToolCallFinished,
+    ToolCallProposed,
+    ToolCallRefused,
+)
+from shared.topology import ROUTES, key_matches, queue
+from tests.builders import NOON, a_call, a_posted_message, an_approval_rule
+
+PLACE = {"tenant": "acme", "conversation_id": "c"}
+
+
+def only(message: Message) -> Item:
+    """Return the one item that a message makes."""
+    (item,) = items_of(message, "event-1")
+    return item
+
+
+def a_finish(**changes: Any) -> ToolCallFinished:
+    """Return a call that ran well."""
+    fields = {"call_id": "k", "tool": "t", "kind": "succeeded", "attempt": 1, "started_at": NOON, "finished_at": NOON}
+    return ToolCallFinished(**PLACE, **(fields | changes))
+
+
+def test_a_posted_message_is_known_by_its_own_id() -> None:
+    """Whichever event carries it, a message has one source: so the copy from the broker adds nothing."""
+    message = a_posted_message(message_id="m-1", text="hi")
+    assert {"message:m-1"} == {item.source_id for event in ("e-1", "e-2") for item in items_of(message, event)}
+    assert {"role": "user", "message_id": "m-1", "text": "hi", "author": {"kind": "visitor", "id": "visitor-1"}} == (
+        only(message).data
+    )
+
+
+def test_an_assistant_message_keeps_its_turn() -> None:
+    """The agent's text comes with role, turn and message."""
+    payload = {"message_id": "a", "step": 2, "text": "yes"}
+    event = ConversationEvent(**PLACE, turn_id="t", kind="assistant_message", payload=payload)
+    assert ("message", {**payload, "turn_id": "t", "role": "assistant"}) == (only(event).type, only(event).data)
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "state"),
+    [("turn_started", {"message_id": "m"}, "started"), ("turn_ended", {"state": "failed", "reason": "r"}, "failed")],
+)
+def test_a_turn_has_a_state(kind: Any, payload: dict[str, str], state: str) -> None:
+    """A turn's start and end are one type of item with a state."""
+    item = only(ConversationEvent(**PLACE, turn_id="t", kind=kind, payload=payload))
+    assert ("turn", state, "t") == (item.type, item.data["state"], item.data["turn_id"])
+
+
+def test_an_opened_approval_is_a_status_and_a_card() -> None:
+    """B1: the card carries what a decision needs, from the stored call, and the call waits for confirmation."""
+    call = a_call(conversation_id="c")
+    opened = ApprovalOpened(
+        tenant="acme",
+        approval_id="a",
+        revision=3,
+        call=call,
+        summary="Sure?",
+        rule="r",
+        reason="why",
+        approval=an_approval_rule(),
+        expires_at=NOON,
+    )
+    waiting, card = items_of(opened, "e")
+    assert ("tool_call", "pending_confirmation", call.call_id) == (
+        waiting.type,
+        waiting.data["status"],
+        waiting.data["call_id"],
+    )
+    assert ("approval", "pending", "a", 3, call.digest, {"amount": 299, "currency": "TRY"}) == (
+        card.type,
+        *(card.data[name] for name in ("state", "approval_id", "revision", "digest", "arguments")),
+    )
+    assert waiting.source_id != card.source_id
+
+
+def test_a_closed_approval_keeps_its_card_with_its_state() -> None:
+    """B4: the same approval, its final state, who decided and why."""
+    over = {"decided_by": "person:ada", "reason": "no", "closed_at": NOON}
+    item = only(ApprovalClosed(**PLACE, approval_id="a", revision=2, call_id="k", state="denied", **over))
+    assert ("approval", "denied", "person:ada", "no") == (
+        item.type,
+        *(item.data[name] for name in ("state", "decided_by", "reason")),
+    )
+
+
+def test_an_approval_that_progresses_still_waits() -> None:
+    """A vote without a decision changes the card and not its state."""
+    item = only(ApprovalProgressed(**PLACE, approval_id="a", revision=2, call_id="k", note="1 of 2"))
+    assert ("pending", "1 of 2") == (item.data["state"], item.data["note"])
+
+
+def test_a_proposed_call_shows_its_arguments_as_a_value() -> None:
+    """Frontends need not parse JSON inside JSON."""
+    item = only(ToolCallProposed(tenant="acme", call=a_call(arguments={"a": [1]})))
+    assert ("proposed", {"a": [1]}) == (item.data["status"], item.data["arguments"])
+
+
+@pytest.mark.parametrize(("kind", "status"), [("succeeded", "success"), ("failed", "error"), ("unknown", "error")])
+def test_a_finished_call_is_success_or_error(kind: str, status: str) -> None:
+    """C2: the status alone says how to render; the kind says more."""
+    item = only(a_finish(kind=kind))
+    assert (status, kind) == (item.data["status"], item.data["kind"])
+
+
+@pytest.mark.parametrize("kind", ["refused", "denied", "expired", "cancelled", "superseded", "invalid"])
+def test_a_refused_call_is_an_error_with_its_kind(kind: Any) -> None:
+    """Every way not to run is an error, told apart by its kind and explained by its reason."""
+    item = only(ToolCallRefused(**PLACE, call_id="k", tool="t", kind=kind, reason="because"))
+    assert ("error", kind, "because") == tuple(item.data[name] for name in ("status", "kind", "error"))
+
+
+def test_a_staged_call_is_a_success() -> None:
+    """Staged is what was asked for."""
+    assert ("success", "error") == (status_of("staged"), status_of("invalid"))
+
+
+def test_a_call_that_the_agent_answered_itself_has_a_status() -> None:
+    """An unknown tool never reaches policy; the agent's answer is the call's only item."""
+    payload = {"call_id": "k", "tool": "nope", "kind": "invalid", "error": "no such tool"}
+    item = only(ConversationEvent(**PLACE, turn_id="t", kind="call_answered", payload=payload))
+    assert ("tool_call", "error", "k") == (item.type, item.data["status"], item.data["call_id"])
+
+
+def test_what_postgresql_cannot_keep_is_made_harmless() -> None:
+    """A tool may answer with NUL characters and infinite numbers; jsonb has neither."""
+    item = only(a_finish(data={"a\x00b": ["\x00", float("inf"), 1.5, None]}))
+    assert {"a\ufffdb": ["\ufffd", None, 1.5, None]} == item.data["data"]
+
+
+def test_what_is_no_feed_item_is_passed_over() -> None:
+    """A message that frontends do not show makes none."""
+    withdrawn = CallsWithdrawn(tenant="acme", conversation_id="c", call_ids=["k"], kind="cancelled", reason="r")
+    assert () == items_of(withdrawn, "e")
+
+
+def test_every_message_on_the_feed_queue_makes_items() -> None:
+    """What the topology brings to the gateway's feed is shown; nothing arrives in vain."""
+    bindings = queue("gateway.feed").bindings
+
+    def arrives(cls: type[Message]) -> bool:
+        route = ROUTES[cls]
+        keys = ["event.acme"] if cls is ConversationEvent else []
+        if not keys and not route.transient:
+            keys = [route.key(type("Any", (), {"tenant": "acme", "answer_to": "g", "pool": "p"})())]
+        return any(
+            binding.exchange == route.exchange and key_matches(binding.key, key) for binding in bindings for key in keys
+        )
+
+    assert {cls for cls in MESSAGES.values() if arrives(cls)} == set(SOURCES)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [('{"a":1}', {"a": 1}), ('{"a":', None), ("", None), ('{"a":"\\ud800"}', None), ('{"a":1e999}', {"a": None})],
+)
+def test_arguments_are_shown_as_a_value_where_they_are_one(text: str, value: Any) -> None:
+    """What the model wrote is JSON or not; never an error of ours."""
+    assert value == arguments_value(text)
+
+
+@pytest.mark.parametrize(
+    ("role", "turn", "expected"), [("assistant", "t", True), ("assistant", "other", False), ("user", "t", False)]
+)
+def test_only_the_model_is_muted_and_only_in_a_waiting_turn(role: str, turn: str, *, expected: bool) -> None:
+    """B3: what people write, and what is said in other turns, is always shown."""
+    item = Item("acme", "c", "message", {"role": role, "turn_id": turn}, "s")
+    assert expected == muted(item, frozenset({"t"})).data.get("while_waiting", False)
+
+
+def test_what_the_model_says_is_stored_after_the_approvals_before_it() -> None:
+    """B3: one part per order that counts; other conversations and other items need no part of their own."""
+    order = [("c", "approval", ""), ("d", "message", "assistant"), ("c", "message", "user"), ("c", "turn", "")]
+    order += [("c", "message", "assistant"), ("c", "approval", ""), ("c", "message", "assistant")]
+    items = [Item("acme", place, kind, {"role": role}, str(n)) for n, (place, kind, role) in enumerate(order)]
+    assert [items[:4], items[4:6], items[6:]] == parts_of(items)

@@ -1,0 +1,72 @@
+"""Batches form by themselves while one is handled."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from shared.gathering import Gathering
+
+
+class Handler:
+    """Handles batches when the test says so."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.gate = asyncio.Event()
+        self.begun = asyncio.Event()
+
+    async def __call__(self, batch: list[str]) -> None:
+        """Note the batch, wait for the gate, fail for the bad one."""
+        self.batches.append(batch)
+        self.begun.set()
+        await self.gate.wait()
+        if "bad" in batch:
+            raise ValueError("bad")
+
+
+async def test_what_waits_comes_along_in_the_next_batch() -> None:
+    """The first item goes alone and at once; what arrives meanwhile goes together."""
+    handler = Handler()
+    gathering = Gathering(handler, size_max=64)
+    first = asyncio.create_task(gathering.join("a"))
+    await handler.begun.wait()
+    others = [asyncio.create_task(gathering.join(item)) for item in "bcd"]
+    await asyncio.sleep(0)
+    handler.gate.set()
+    await asyncio.gather(first, *others)
+    assert [["a"], ["b", "c", "d"]] == handler.batches
+
+
+async def test_a_batch_has_a_limit() -> None:
+    """Sizes add up to at most the limit, and an item is never split."""
+    handler = Handler()
+    handler.gate.set()
+    gathering = Gathering(handler, size_max=5)
+    await asyncio.gather(*(gathering.join(item, size=3) for item in "abc"))
+    assert [["a"], ["b"], ["c"]] == handler.batches
+
+
+async def test_an_error_reaches_its_batch_and_no_other() -> None:
+    """Everybody in the failed batch hears of it; the next batch is handled."""
+    handler = Handler()
+    gathering = Gathering(handler, size_max=1)
+    bad, good = asyncio.create_task(gathering.join("bad")), asyncio.create_task(gathering.join("good"))
+    handler.gate.set()
+    with pytest.raises(ValueError, match="bad"):
+        await bad
+    await good
+    assert [["bad"], ["good"]] == handler.batches
+
+
+async def test_a_cancelled_caller_does_not_stop_its_neighbours() -> None:
+    """A delivery whose channel went away takes nobody with it."""
+    handler = Handler()
+    gathering = Gathering(handler, size_max=64)
+    gone, stays = asyncio.create_task(gathering.join("gone")), asyncio.create_task(gathering.join("stays"))
+    await handler.begun.wait()
+    gone.cancel()
+    handler.gate.set()
+    await stays
+    assert (True, [["gone", "stays"]]) == (gone.cancelled(), handler.batches)

@@ -1,0 +1,68 @@
+"""Events on the wire."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import ValidationError
+
+from shared.consumer import read_envelope
+from shared.ids import child_traceparent, new_traceparent
+from shared.messages import MESSAGES, ApprovalRule, ToolCallProposed, event_from
+from tests.builders import a_call, a_posted_message, an_envelope, an_event
+
+
+def test_an_event_survives_the_wire() -> None:
+    """What is sent is what is read: message, ids and trace."""
+    event = an_event(ToolCallProposed(tenant="acme", call=a_call()), causation_id="cause")
+    assert event == event_from(json.loads(event.to_json()), MESSAGES)
+
+
+def test_one_bad_event_does_not_hide_its_neighbours() -> None:
+    """An envelope is read event by event; only the unreadable one is set apart, with its id and a reason."""
+    good = an_event(a_posted_message())
+    body = b"[" + good.to_json().encode() + b',{"id":"bad","type":"placet.message.posted.v9"}]'
+    events, unreadable = read_envelope(body)
+    assert ([good.id], ["bad"]) == ([event.id for event in events], [event_id for _, event_id, _ in unreadable])
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"[NaN]", b"null", b'"x"', b"[[1]]", b"\xff\xfe"])
+def test_garbage_is_unreadable_and_never_raises(body: bytes) -> None:
+    """Whatever bytes come, the shell gets a reason instead of an exception."""
+    events, unreadable = read_envelope(body)
+    assert (events, len(unreadable)) == ([], 1)
+
+
+def test_an_envelope_of_too_many_events_is_unreadable() -> None:
+    """More than 64 events in one envelope break the contract."""
+    event = an_event(a_posted_message())
+    events, unreadable = read_envelope(an_envelope(*[event] * 65))
+    assert (events, len(unreadable)) == ([], 1)
+
+
+def test_unknown_fields_are_passed_over() -> None:
+    """A newer sender's extra field does not break an older reader."""
+    raw = json.loads(an_event(a_posted_message(text="hello")).to_json())
+    raw["data"]["added_later"] = True
+    assert event_from(raw, MESSAGES).message.model_dump()["text"] == "hello"
+
+
+def test_an_empty_list_of_approvers_is_no_rule() -> None:
+    """Nobody may never mean anyone."""
+    with pytest.raises(ValidationError):
+        ApprovalRule(approvers=[])
+
+
+def test_a_child_stays_in_its_parents_trace() -> None:
+    """The trace id is kept, the span id is new."""
+    parent = new_traceparent()
+    child = child_traceparent(parent)
+    assert (parent.split("-")[1], True) == (child.split("-")[1], parent != child)
+
+
+@pytest.mark.parametrize("parent", [None, "", "junk", "01-aa-bb-00", "00-abc-def-01"])
+def test_an_unusable_parent_starts_a_new_trace(parent: str | None) -> None:
+    """Trace context from outside is never trusted to be well formed."""
+    version, trace, span, _ = child_traceparent(parent).split("-")
+    assert (version, len(trace), len(span)) == ("00", 32, 16)

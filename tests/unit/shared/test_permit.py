@@ -1,0 +1,129 @@
+"""A permit is good for one call, one pool, one purpose, and from two issuers only."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.errors import PlacetError, SecurityAlert
+from shared.messages import ToolCall
+from shared.permit import issue_permit, verify_permit
+from shared.signing import BadSignature, Purpose, Signer, Verifier, create_keys, load_signer, load_verifier
+from tests.builders import NOON, a_call
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the signing keys of every issuer."""
+    folder = tmp_path_factory.mktemp("keys")
+    create_keys(folder)
+    return folder
+
+
+@pytest.fixture
+def verifier(keys: Path) -> Verifier:
+    """What an executor verifies with."""
+    return load_verifier(keys)
+
+
+def permit_for(signer: Signer, call: ToolCall, *, pool: str = "payments") -> str:
+    """Return a permit that lasts a minute."""
+    return issue_permit(signer, call, pool=pool, reference="r", now=NOON, lifetime_seconds=60)
+
+
+@pytest.mark.parametrize("issuer", ["policy", "approval"])
+def test_permits_of_both_issuers_are_good(keys: Path, verifier: Verifier, issuer: str) -> None:
+    """Policy and approval may permit, and the permit names its issuer."""
+    call = a_call()
+    permit = verify_permit(verifier, permit_for(load_signer(keys, issuer), call), call, pool="payments")
+    assert (issuer, call.call_id, call.digest) == (permit.iss, permit.sub, permit.digest)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"arguments": {"amount": 299_000, "currency": "TRY"}},
+        {"tool": "refund"},
+        {"tenant": "other"},
+        {"conversation_id": "other"},
+        {"schema_digest": "b" * 64},
+        {"call_id": "other"},
+        {"requester": "somebody-else"},
+        {"message_id": "another-message"},
+    ],
+)
+def test_a_permit_fits_no_other_call(keys: Path, verifier: Verifier, change: dict[str, Any]) -> None:
+    """Changing any bound field after the permit was issued is found out, also with a fitting digest."""
+    call = a_call()
+    token = permit_for(load_signer(keys, "approval"), call)
+    other = a_call(**{"call_id": call.call_id, **change})
+    with pytest.raises(SecurityAlert):
+        verify_permit(verifier, token, other, pool="payments")
+
+
+def test_changed_bytes_under_an_unchanged_digest_are_found_out(keys: Path, verifier: Verifier) -> None:
+    """The digest is computed anew from the bytes, not believed."""
+    call = a_call()
+    token = permit_for(load_signer(keys, "approval"), call)
+    forged = call.model_copy(update={"arguments": '{"amount":299000,"currency":"TRY"}'})
+    with pytest.raises(SecurityAlert):
+        verify_permit(verifier, token, forged, pool="payments")
+
+
+def test_a_permit_is_for_one_pool(keys: Path, verifier: Verifier) -> None:
+    """A permit for another pool is refused."""
+    call = a_call()
+    with pytest.raises(SecurityAlert):
+        verify_permit(verifier, permit_for(load_signer(keys, "policy"), call), call, pool="default")
+
+
+def test_a_permit_expires_at_its_second(keys: Path, verifier: Verifier) -> None:
+    """A permit is good until its expiry and not at it."""
+    call = a_call()
+    permit = verify_permit(verifier, permit_for(load_signer(keys, "policy"), call), call, pool="payments")
+    after = [permit.expired(NOON + timedelta(seconds=seconds)) for seconds in (0, 59, 60)]
+    assert after == [False, False, True]
+
+
+def test_the_gateway_cannot_sign_permits(keys: Path) -> None:
+    """A signer refuses a purpose that its issuer has no right to."""
+    with pytest.raises(PlacetError):
+        load_signer(keys, "gateway").sign(Purpose.PERMIT, {"sub": "x"})
+
+
+def test_a_token_for_another_purpose_is_no_permit(keys: Path, verifier: Verifier) -> None:
+    """A decision signed by the gateway never verifies as a permit."""
+    token = load_signer(keys, "gateway").sign(Purpose.DECISION, {"sub": "x"})
+    with pytest.raises(BadSignature):
+        verifier.verify(Purpose.PERMIT, token)
+
+
+def test_a_stolen_gateway_key_under_a_forged_header_is_refused(keys: Path, verifier: Verifier) -> None:
+    """What a key may sign is judged by its issuer in public.json, not by the token's header."""
+    thief = load_signer(keys, "gateway")
+    impostor = Signer("policy", thief.key)
+    with pytest.raises(BadSignature):
+        verifier.verify(Purpose.PERMIT, impostor.sign(Purpose.PERMIT, {"sub": "x"}))
+
+
+@pytest.mark.parametrize("token", ["", "x", "a.b.c", "eyJhbGciOiJub25lIn0.e30."])
+def test_garbage_is_no_signature(verifier: Verifier, token: str) -> None:
+    """Garbage and unsigned tokens are refused with the same error."""
+    with pytest.raises(BadSignature):
+        verifier.verify(Purpose.PERMIT, token)
+
+
+def test_private_keys_are_readable_by_their_owner_only(keys: Path) -> None:
+    """Private keys have mode 600, and public.json holds no private part."""
+    modes = {oct(path.stat().st_mode & 0o777) for path in keys.glob("*.private.json")}
+    public = json.loads((keys / "public.json").read_text())["keys"]
+    assert ({"0o600"}, []) == (modes, [key for key in public if "d" in key])
+
+
+def test_creating_keys_again_keeps_them(keys: Path) -> None:
+    """A second start does not replace keys."""
+    assert create_keys(keys) == []

@@ -1,0 +1,174 @@
+"""Parameter schemas: which can be enforced, and which arguments fit them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.tool_schema import (
+    DETAIL_MAX,
+    ERRORS_MAX,
+    ArgumentError,
+    argument_errors,
+    argument_names,
+    closed,
+    compiled,
+    schema_problems,
+)
+
+
+def an_object(**properties: Any) -> dict[str, Any]:
+    """Return a closed schema with these properties."""
+    return closed({"type": "object", "properties": properties})
+
+
+def errors(schema: dict[str, Any], arguments: dict[str, Any], *redact: str) -> list[tuple[str, str]]:
+    """Return pointer and detail of each error."""
+    return [(e.pointer, e.detail) for e in argument_errors(compiled(schema), arguments, list(redact))]
+
+
+def test_unnamed_arguments_are_refused_by_default() -> None:
+    """A schema that says nothing about other arguments admits none."""
+    found = errors(an_object(a={}), {"a": 1, "b": 2})
+
+    assert [("", "Additional properties are not allowed ('b' was unexpected)")] == found
+
+
+def test_schema_that_speaks_about_other_arguments_is_left_alone() -> None:
+    """Whoever wants unnamed arguments writes so."""
+    schema = {"type": "object", "additionalProperties": {"type": "string"}}
+
+    assert (schema, None, []) == (closed(schema), argument_names(schema), errors(schema, {"x": "y"}))
+
+
+def test_composed_schema_is_closed_over_all_its_parts() -> None:
+    """Arguments named in a part of the schema are named."""
+    schema = closed({"type": "object", "allOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]})
+
+    assert [] == errors(schema, {"a": 1, "b": 2})
+    assert [("", "Unevaluated properties are not allowed ('c' was unexpected)")] == errors(schema, {"c": 1})
+
+
+@pytest.mark.parametrize(
+    ("format_name", "good", "bad"),
+    [
+        ("email", "ada@example.org", "ada@example.org\nbcc: eve@example.org"),
+        ("email", "a.b+c@mail.example.org", "ada@localhost"),
+        ("date-time", "2026-02-03T04:05:06.789Z", "2026-02-30T04:05:06Z"),
+        ("date-time", "2026-02-03t04:05:06+02:00", "2026-02-03T04:05:06"),
+        ("date", "2026-02-03", "03.02.2026"),
+        ("uri", "https://example.org/a?b=c", "https://example.org/a b"),
+        ("uri", "mailto:ada@example.org", "example.org"),
+        ("uri", "https://[::1]/", "https://[::1/"),
+        ("uuid", "5b0d3c5e-7f5e-4f0e-9a59-3d6f0c1f7a11", "5b0d3c5e"),
+        ("ipv4", "192.0.2.1", "192.0.2.256"),
+        ("ipv6", "2001:db8::1", "2001:db8::g"),
+        ("regex", "a+", "a(+"),
+    ],
+)
+def test_format_is_checked(format_name: str, good: str, bad: str) -> None:
+    """Every format that a schema may name is enforced."""
+    schema = an_object(a={"type": "string", "format": format_name})
+
+    assert ([], [("/a", f"{bad!r} is not a {format_name!r}")]) == (
+        errors(schema, {"a": good}),
+        errors(schema, {"a": bad}),
+    )
+
+
+def test_format_is_no_business_of_other_types() -> None:
+    """A format speaks about text only, as the draft says."""
+    formats = {name: {"format": name} for name in ("email", "date-time", "uri")}
+
+    assert [] == errors(an_object(**formats), dict.fromkeys(formats, 5))
+
+
+def test_errors_are_sorted_by_pointer() -> None:
+    """The model reads them in the same order each time; keys with slashes are escaped."""
+    schema = an_object(**{"b": {"type": "integer"}, "a/~": {"type": "string"}, "c": {"items": {"minimum": 1}}})
+
+    assert [
+        ("/a~1~0", "1 is not of type 'string'"),
+        ("/b", "1.5 is not of type 'integer'"),
+        ("/c/1", "0 is less than the minimum of 1"),
+    ] == errors(schema, {"c": [1, 0], "b": 1.5, "a/~": 1})
+
+
+def test_errors_about_a_whole_object_name_the_rule_only() -> None:
+    """A message never repeats all arguments."""
+    schema = {**an_object(a={}, b={}), "minProperties": 2}
+
+    assert [("", "does not satisfy minProperties: 2")] == errors(schema, {"a": "secret"})
+
+
+def test_redacted_value_is_never_quoted() -> None:
+    """An error below a redacted pointer names the broken rule and not the value; others are untouched."""
+    schema = an_object(
+        card={"type": "object", "properties": {"pan": {"pattern": "^[0-9]$"}}}, cardholder={"maxLength": 1}
+    )
+
+    assert [
+        ("/card/pan", 'does not satisfy pattern: "^[0-9]$"'),
+        ("/cardholder", "'ada' is too long"),
+    ] == errors(schema, {"card": {"pan": "4111"}, "cardholder": "ada"}, "/card")
+
+
+def test_errors_are_bounded() -> None:
+    """However wrong the arguments are, the answer stays small."""
+    schema = an_object(a={"items": {"type": "integer"}})
+
+    found = errors(schema, {"a": ["x" * 1000] * 1000})
+
+    assert (ERRORS_MAX, DETAIL_MAX) == (len(found), max(len(detail) for _, detail in found))
+
+
+def test_schema_that_calls_itself_ends() -> None:
+    """Arguments nested too deeply for the schema are an error and not a crash."""
+    value: dict[str, Any] = {}
+    for _ in range(2000):
+        value = {"a": value}
+
+    assert [ArgumentError("", "nested too deeply")] == argument_errors(compiled(an_object(a={"$ref": "#"})), value, [])
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        ({"type": "array"}, (("type",), "the parameters of a tool must be of type 'object'")),
+        ({}, (("type",), "the parameters of a tool must be of type 'object'")),
+        (an_object(a={"type": "text"}), (("properties", "a", "type"), "'text' is not a type of JSON Schema")),
+        (an_object(a={"pattern": "("}), (("properties", "a", "pattern"), "'(' is not a 'regex'")),
+        ({"type": "object", "$id": "https://example.org"}, (("$id",), "keyword '$id' is not supported")),
+        (
+            {"type": "object", "$schema": "http://json-schema.org/draft-07/schema#"},
+            (("$schema",), "only JSON Schema draft 2020-12 is understood"),
+        ),
+        (
+            an_object(a={"anyOf": [{"$ref": "#/$defs/b"}]}),
+            (
+                ("properties", "a", "anyOf", 0, "$ref"),
+                "reference '#/$defs/b' leads nowhere inside this schema",
+            ),
+        ),
+    ],
+)
+def test_schema_that_cannot_be_enforced_is_refused(schema: dict[str, Any], problem: tuple[Any, str]) -> None:
+    """The problem comes with the steps to its place."""
+    assert [problem] == schema_problems(schema)
+
+
+def test_words_in_data_are_no_keywords() -> None:
+    """An argument may be called `format` or `$ref`, and an example may contain anything."""
+    schema = an_object(
+        **{"format": {"type": "string", "examples": [{"format": "x"}]}, "$ref": {"const": {"$ref": "y"}}}
+    )
+
+    assert [] == schema_problems(schema)
+
+
+def test_reference_inside_the_schema_is_followed() -> None:
+    """Definitions are used as the draft says."""
+    schema = {**an_object(a={"$ref": "#/$defs/amount"}), "$defs": {"amount": {"exclusiveMinimum": 0}}}
+
+    assert ([], 1) == (schema_problems(schema), len(errors(schema, {"a": 0})))

@@ -1,0 +1,68 @@
+"""The one table that says where messages travel."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.messages import MESSAGES, DecisionAnswered
+from shared.topology import EXCHANGES, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, key_matches, queue, retry_delay
+
+
+@pytest.mark.parametrize(
+    ("pattern", "key", "matches"),
+    [
+        ("#", "", True),
+        ("#", "a.b.c", True),
+        ("a.#", "a", True),
+        ("a.#", "a.b.c", True),
+        ("a.#", "b", False),
+        ("a.*", "a", False),
+        ("a.*", "a.b", True),
+        ("*.b", "a.b", True),
+        ("#.b", "b", True),
+        ("a", "a.b", False),
+    ],
+)
+def test_topic_patterns_match_as_amqp_says(pattern: str, key: str, *, matches: bool) -> None:
+    """`*` stands for exactly one word and `#` for any number, none included."""
+    assert matches == key_matches(pattern, key)
+
+
+def test_every_message_has_a_route() -> None:
+    """No message class is without an exchange and a key."""
+    assert set(MESSAGES.values()) == set(ROUTES)
+
+
+def test_every_binding_names_a_known_exchange() -> None:
+    """Queues are bound to exchanges that are declared."""
+    assert {binding.exchange for spec in QUEUES for binding in spec.bindings} <= set(EXCHANGES)
+
+
+def test_every_stored_message_reaches_a_queue() -> None:
+    """A message that must arrive has a consumer, so `mandatory` never fails on a healthy system."""
+    keys = {"messages": "acme", "conversations": "event.acme", "executions": "default"}
+    bound = [binding for spec in (*QUEUES, queue("executor.default")) for binding in spec.bindings]
+    lost = [
+        cls.__name__
+        for cls, route in ROUTES.items()
+        if route.mandatory
+        and not any(
+            binding.exchange == route.exchange and key_matches(binding.key, keys.get(route.exchange) or route.key(None))
+            for binding in bound
+        )
+    ]
+    assert lost == []
+
+
+def test_answers_may_find_nobody() -> None:
+    """A gateway that asked and died must not block the sender of the answer."""
+    assert ROUTES[DecisionAnswered].mandatory is False
+
+
+def test_retries_wait_longer_and_longer() -> None:
+    """Each retry takes the next delay, and later ones the last."""
+    assert [retry_delay(n) for n in range(1, 7)] == [
+        *RETRY_DELAYS_SECONDS,
+        RETRY_DELAYS_SECONDS[-1],
+        RETRY_DELAYS_SECONDS[-1],
+    ]
