@@ -12,16 +12,69 @@ from shared.messages.tool_calls import Pool, ToolCall
 #: Longest reason that a person may give, in characters.
 REASON_MAX = 2_000
 
-Approver = Annotated[str, Field(pattern=r"^(requester|operators|person:.{1,128})$")]
+Approver = Annotated[str, Field(pattern=r"^(requester|operators|person:.{1,128}|group:[a-z0-9][a-z0-9-]{0,63})$")]
 ClosedState = Literal["approved", "denied", "expired", "withdrawn"]
+#: How surely a person was known, weakest first: a mailed link, the chat's own token, Slack's signature, a web login.
+Strength = Literal["link", "chat", "slack", "web"]
+#: A time after the opening of an approval, in seconds.
+Seconds = Annotated[int, Field(ge=1, le=2_592_000)]
+
+
+class Panel(Value):
+    """One way to say yes: so many approvals of these people."""
+
+    approvers: Annotated[list[Approver], Field(min_length=1)]
+    approvals: Annotated[int, Field(ge=1, le=100)] = 1
+
+
+class Escalation(Value):
+    """Whom to ask too when nobody has decided for a while; from then on they may decide in every panel."""
+
+    after_seconds: Seconds
+    approvers: Annotated[list[Approver], Field(min_length=1)]
+    channels: list[str] = Field(default_factory=list)
+
+
+class GrantTerms(Value):
+    """How far a person may go who says "allow this from now on". The rule's author decides, never the approver."""
+
+    scope: Annotated[
+        Literal["conversation", "agent", "tenant"], Field(description="The widest scope that may be given.")
+    ] = "conversation"
+    bounds: list[str] = Field(
+        default_factory=list,
+        description="Arguments whose value in the approved call is the most (numbers) or the only one (all else) that "
+        "the grant covers. Arguments that are not named here must be equal.",
+    )
+    uses: Annotated[int, Field(ge=1, le=10_000)] = 10
+    expires_after_seconds: Seconds = 86_400
 
 
 class ApprovalRule(Value):
-    """Who may decide and for how long. An empty list of approvers is refused: it never means anyone."""
+    """Who may decide, what decides, and for how long. An empty list of approvers never means anyone."""
 
     approvers: Annotated[list[Approver], Field(min_length=1)]
-    expires_after_seconds: Annotated[int, Field(ge=1, le=2_592_000)] = 3600
+    approvals: Annotated[int, Field(ge=1, le=100, description="Approvals of `approvers` that decide.")] = 1
+    alternatives: list[Panel] = Field(default_factory=list, description="Other ways to say yes: any one is enough.")
+    denials: Annotated[int, Field(ge=1, le=100, description="Denials that decide.")] = 1
+    veto: list[Approver] = Field(default_factory=list, description="Whose single denial decides.")
+    exclude: list[Literal["requester", "agent_owner"]] = Field(
+        default_factory=list, description="Four eyes: who may not decide, whatever groups they are in."
+    )
+    condition: Annotated[str, Field(max_length=4000)] = Field(
+        default="", description="CEL over `person` and the call; false means this person may not decide."
+    )
+    reason_required: Literal["never", "deny", "always"] = "never"
+    min_strength: Strength = Field(default="link", description="How surely a person must be known to decide.")
+    edits: bool = Field(default=False, description="True: an approver may change arguments within the rulebook.")
+    grants: GrantTerms | None = Field(default=None, description="None: nobody can allow such calls from now on.")
+    expires_after_seconds: Seconds = 3600
+    reminders_after_seconds: list[Seconds] = Field(default_factory=list)
+    escalations: list[Escalation] = Field(default_factory=list)
     channels: list[str] = Field(default_factory=list)
+    on_message_while_pending: Literal["continue", "wait", "supersede"] | None = Field(
+        default=None, description="What a message of the user does while this waits; None leaves it to the agent."
+    )
 
 
 class ApprovalRequested(Message):

@@ -1,0 +1,59 @@
+"""People and groups: who is who, on every channel. Read from the rulebook or from a file of its own.
+
+A directory is a value: whoever judges by it is given one, and gets another when the file has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class SlackUser:
+    """A person in Slack. A user id alone says nothing: it is unique inside its team only."""
+
+    team: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """One person that the house knows."""
+
+    #: Stable id, without the prefix: `ada` for `person:ada`.
+    id: str
+    name: str = ""
+    emails: tuple[str, ...] = ()
+    slack: tuple[SlackUser, ...] = ()
+    #: Free facts for conditions, for example `{"department": "finance"}`.
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    #: False: they may decide nothing any more, and votes they gave count no more.
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Everybody, and who belongs together."""
+
+    #: SHA-256 of what it was read from; pinned where somebody is judged by it.
+    digest: str = ""
+    people: Mapping[str, Person] = field(default_factory=dict)
+    #: Group -> ids of its people.
+    groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: Agent -> ids of the people who own it, for four eyes.
+    owners: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def person(self, identity: str) -> Person | None:
+        """Return the person behind `person:<id>`; None for anybody the directory does not list."""
+        prefix, _, name = identity.partition(":")
+        return self.people.get(name) if prefix == "person" else None
+
+    def members(self, group: str) -> frozenset[str]:
+        """Return the ids of a group's active people; an unknown group has none."""
+        return frozenset(name for name in self.groups.get(group, frozenset()) if self.is_active(name))
+
+    def is_active(self, name: str) -> bool:
+        """Tell whether a listed person may act; somebody not listed is judged by their key alone."""
+        person = self.people.get(name)
+        return person is None or person.active
