@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
+import psycopg
 import sqlalchemy as sa
 import structlog
 from sqlalchemy.dialects import postgresql as pg
@@ -20,6 +21,8 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlmodel import SQLModel
+
+from shared.sql import Connection
 
 log = structlog.get_logger(__name__)
 
@@ -112,6 +115,9 @@ def _history(schema: str) -> sa.Table:
     )
 
 
+_ONE = sa.text("SELECT 1")
+
+
 class Database:
     """One service's connection pool."""
 
@@ -127,19 +133,26 @@ class Database:
             hide_parameters=True,
             connect_args={"application_name": f"placet-{service}", "connect_timeout": 5},
         )
+        self._reader = self.engine.execution_options(isolation_level="AUTOCOMMIT")
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self) -> AsyncIterator[Connection]:
         """Yield a connection inside one transaction; commit at the end, roll back on any error."""
         async with self.engine.begin() as connection:
-            yield connection
+            yield await _driven(connection)
+
+    @asynccontextmanager
+    async def single(self) -> AsyncIterator[Connection]:
+        """Yield a connection whose every statement is a transaction: no BEGIN and no COMMIT to pay for."""
+        async with self._reader.connect() as connection:
+            yield await _driven(connection)
 
     async def ready(self) -> bool:
         """Tell whether the database answers now."""
         try:
-            async with asyncio.timeout(3), self.engine.connect() as connection:
-                await connection.execute(sa.text("SELECT 1"))
-        except (DBAPIError, OSError, TimeoutError):
+            async with asyncio.timeout(3), self.single() as connection:
+                await connection.execute(_ONE)
+        except (DBAPIError, psycopg.Error, OSError, TimeoutError):
             return False
         return True
 
@@ -155,6 +168,15 @@ class Database:
     async def close(self) -> None:
         """Close every connection."""
         await self.engine.dispose()
+
+
+async def _driven(connection: AsyncConnection) -> Connection:
+    """Return the driver's own connection: the engine keeps the pool, and statements pass it by."""
+    raw = await connection.get_raw_connection()
+    driver = raw.driver_connection
+    if not isinstance(driver, psycopg.AsyncConnection):
+        raise TypeError(f"psycopg's connection was expected, not {type(driver).__name__}")
+    return Connection(driver)
 
 
 def table_of(row: type[SQLModel]) -> sa.Table:
@@ -176,6 +198,8 @@ def async_url(url: str) -> str:
 
 def is_outage(error: BaseException) -> bool:
     """Tell whether an error says nothing about the event: connection lost, deadlock, server stopping, pool empty."""
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return True
     if isinstance(error, OperationalError | InterfaceError | PoolTimeout):
         return True
     return isinstance(error, DBAPIError) and error.connection_invalidated

@@ -17,12 +17,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.database import Database, ServiceTables
 from shared.ids import child_traceparent, new_id
 from shared.messages import Event, Message
 from shared.outbox import Outbox, OutboxRow, row_of, save_rows
+from shared.sql import Connection
 from shared.topology import Destination
 
 Act = Callable[[], Awaitable[None]]
@@ -78,7 +78,7 @@ def _record(history: sa.Table) -> sa.Insert:
 class Work:
     """One transaction in progress."""
 
-    def __init__(self, connection: AsyncConnection, database: Database, *, now: datetime, cause: Cause) -> None:
+    def __init__(self, connection: Connection, database: Database, *, now: datetime, cause: Cause) -> None:
         #: The transaction's connection; only `store` modules use it.
         self.connection = connection
         #: When the transaction began, by the database clock. Expiry needs `clock()` after the row lock instead.

@@ -14,7 +14,6 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.executor.rules import Admission, Outcome
 from services.executor.states import MACHINE, Event, State
@@ -22,6 +21,7 @@ from services.executor.tables import ExecutionRow
 from shared.database import table_of
 from shared.messages import ToolCall
 from shared.permit import Permit
+from shared.sql import Connection
 from shared.transitions import ExpectedRace
 from shared.work import Cause, Change, Work
 
@@ -244,12 +244,12 @@ async def let_go(work: Work, attempt: Attempt, outcome: Outcome, *, worker: str)
     _record(work, attempt, Event.LET_GO, (State.RUNNING, state), worker, detail)
 
 
-async def renew(connection: AsyncConnection, attempt: Attempt, holder: Holder) -> bool:
+async def renew(connection: Connection, attempt: Attempt, holder: Holder) -> bool:
     """Keep the lease; False where another attempt has taken over or the call is over."""
     return bool((await connection.execute(_RENEW, {**_ours(attempt), "lease": holder.lease})).rowcount)
 
 
-async def any_repeatable(connection: AsyncConnection, sweep: Sweep) -> bool:
+async def any_repeatable(connection: Connection, sweep: Sweep) -> bool:
     """Tell whether a lost attempt waits to be repeated."""
     return bool((await connection.execute(_ANY_REPEATABLE, _swept(sweep))).scalar_one())
 

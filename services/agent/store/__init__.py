@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.agent.assembly import ModelAnswer
 from services.agent.rules import Claim, Queued, Result, Settlement, storable
@@ -21,6 +20,7 @@ from services.agent.store import statements
 from services.agent.store.statements import CALLS, CLAIM_COLUMNS, CONVERSATIONS, MESSAGES, TURNS
 from services.agent.store.values import of_answer, of_call, of_settlement
 from shared.messages import MessagePosted
+from shared.sql import Connection
 from shared.work import Work
 
 
@@ -186,7 +186,7 @@ async def take_over(work: Work, limit: int, lease: timedelta) -> list[tuple[Clai
     return [(_claim(row), row.takeovers) for row in rows]
 
 
-async def renew(connection: AsyncConnection, claim: Claim, lease: timedelta) -> bool:
+async def renew(connection: Connection, claim: Claim, lease: timedelta) -> bool:
     """Renew the lease of a claim; False where a newer fence was given.
 
     A turn that this very claim has just settled has no lease to renew, and is not lost either.
@@ -197,7 +197,7 @@ async def renew(connection: AsyncConnection, claim: Claim, lease: timedelta) -> 
     return bool(result.rowcount)
 
 
-async def give_back(connection: AsyncConnection, claim: Claim) -> None:
+async def give_back(connection: Connection, claim: Claim) -> None:
     """End the lease of a claim now, so that another worker takes the turn over at once."""
     same = (TURNS.c.turn_id == claim.turn_id) & (TURNS.c.fence == claim.fence) & (TURNS.c.state == State.THINKING)
     await connection.execute(sa.update(TURNS).where(same).values(lease_until=sa.func.clock_timestamp()))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 
+import psycopg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnectionFree
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.database import Database, is_outage
+from shared.sql import Connection
 
 #: What SQL raises; the doors catch these and ask `is_away` what they mean.
-DATABASE_ERRORS: tuple[type[Exception], ...] = (DBAPIError, NoConnectionFree)
+DATABASE_ERRORS: tuple[type[Exception], ...] = (psycopg.Error, DBAPIError, NoConnectionFree)
 
 
 def is_away(error: Exception) -> bool:
@@ -20,8 +20,6 @@ def is_away(error: Exception) -> bool:
     return isinstance(error, NoConnectionFree) or is_outage(error)
 
 
-@asynccontextmanager
-async def reading(database: Database) -> AsyncIterator[AsyncConnection]:
-    """Yield a connection for SELECTs, each its own transaction: no BEGIN and no COMMIT to pay for."""
-    async with database.engine.connect() as connection:
-        yield await connection.execution_options(isolation_level="AUTOCOMMIT")
+def reading(database: Database) -> AbstractAsyncContextManager[Connection]:
+    """Return a connection for SELECTs, each its own transaction."""
+    return database.single()

@@ -15,7 +15,6 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.gateway.feed import Item, Place, muted, parts_of
 from services.gateway.store.conversations import (
@@ -27,6 +26,7 @@ from services.gateway.store.conversations import (
 )
 from services.gateway.tables import ConversationRow, FeedRow
 from shared.database import table_of
+from shared.sql import Connection
 
 _CONVERSATIONS = table_of(ConversationRow)
 _FEED = table_of(FeedRow)
@@ -124,9 +124,7 @@ _FIND = sa.select(*_COLUMNS).where(
 )
 
 
-async def append(
-    connection: AsyncConnection, items: Sequence[Item], openings: Sequence[Opening] = ()
-) -> list[StoredItem]:
+async def append(connection: Connection, items: Sequence[Item], openings: Sequence[Opening] = ()) -> list[StoredItem]:
     """Store `items` with their numbers and return those that are new; conversations nobody opened are opened."""
     wanted = {item.place: Opening(*item.place) for item in items} | {each.place: each for each in openings}
     known = await lock_conversations(connection, wanted)
@@ -143,7 +141,7 @@ async def append(
     return stored
 
 
-async def _muted(connection: AsyncConnection, items: Sequence[Item]) -> list[Item]:
+async def _muted(connection: Connection, items: Sequence[Item]) -> list[Item]:
     """Mark what the model says in turns that have an approval nobody has decided."""
     speaking = {item.place for item in items if item.speaks}
     if not speaking:
@@ -154,7 +152,7 @@ async def _muted(connection: AsyncConnection, items: Sequence[Item]) -> list[Ite
     return [muted(item, frozenset(found.get(item.place, ()))) for item in items]
 
 
-async def add_items(connection: AsyncConnection, items: Sequence[Item]) -> list[StoredItem]:
+async def add_items(connection: Connection, items: Sequence[Item]) -> list[StoredItem]:
     """Give each item whose source is new the next number of its conversation; return those, in order.
 
     The caller holds the lock of every conversation in `items`.
@@ -180,7 +178,7 @@ def _stored(item: Item, seq: int, at: datetime) -> StoredItem:
 
 
 async def load_feed(
-    connection: AsyncConnection, tenant: str, conversation_id: str, after: int, limit: int
+    connection: Connection, tenant: str, conversation_id: str, after: int, limit: int
 ) -> list[StoredItem]:
     """Return the items of a conversation after the number `after`, oldest first."""
     c = _FEED.c
@@ -194,7 +192,7 @@ async def load_feed(
 
 
 async def load_messages(
-    connection: AsyncConnection, tenant: str, conversation_id: str, up_to: int, limit: int
+    connection: Connection, tenant: str, conversation_id: str, up_to: int, limit: int
 ) -> list[StoredItem]:
     """Return the newest messages of a conversation up to the number `up_to`, oldest first."""
     c = _FEED.c
@@ -207,9 +205,7 @@ async def load_messages(
     return [StoredItem(*row) for row in reversed((await connection.execute(statement)).all())]
 
 
-async def find_item(
-    connection: AsyncConnection, tenant: str, conversation_id: str, source_id: str
-) -> StoredItem | None:
+async def find_item(connection: Connection, tenant: str, conversation_id: str, source_id: str) -> StoredItem | None:
     """Return the item that a source made."""
     values = {"tenant": tenant, "conversation_id": conversation_id, "source_id": source_id}
     row = (await connection.execute(_FIND, values)).one_or_none()

@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.gateway.keys import Scope, checked_key, new_key
 from services.gateway.tables import ApiKeyRow, ConversationRow
 from shared.database import table_of
+from shared.sql import Connection
 
 _KEYS = table_of(ApiKeyRow)
 _CONVERSATIONS = table_of(ConversationRow)
@@ -47,9 +47,7 @@ class TokenHolder:
     visitor: str | None
 
 
-async def add_key(
-    connection: AsyncConnection, *, tenant: str, person: str, scopes: Sequence[str], created_by: str
-) -> str:
+async def add_key(connection: Connection, *, tenant: str, person: str, scopes: Sequence[str], created_by: str) -> str:
     """Store a new API key and return it, for the only time; raise ValueError for a name or scope that is none."""
     wanted = checked_key(tenant, person, scopes)
     key, kept = new_key()
@@ -58,13 +56,13 @@ async def add_key(
     return key
 
 
-async def find_key(connection: AsyncConnection, key_id: str) -> ApiKey | None:
+async def find_key(connection: Connection, key_id: str) -> ApiKey | None:
     """Return the key with this id, revoked ones too."""
     row = (await connection.execute(_FIND, {"key_id": key_id})).one_or_none()
     return _key(row) if row else None
 
 
-async def newest_admin_key(connection: AsyncConnection, tenant: str, person: str) -> str | None:
+async def newest_admin_key(connection: Connection, tenant: str, person: str) -> str | None:
     """Return the id of the newest working admin key of one person."""
     statement = (
         sa.select(_KEYS.c.key_id)
@@ -77,13 +75,13 @@ async def newest_admin_key(connection: AsyncConnection, tenant: str, person: str
     return found
 
 
-async def list_keys(connection: AsyncConnection, tenant: str, limit: int) -> list[ApiKey]:
+async def list_keys(connection: Connection, tenant: str, limit: int) -> list[ApiKey]:
     """Return the newest keys of a tenant, revoked ones too."""
     statement = sa.select(_KEYS).where(_KEYS.c.tenant == tenant).order_by(_KEYS.c.created_at.desc()).limit(limit)
     return [_key(row) for row in await connection.execute(statement)]
 
 
-async def revoke_key(connection: AsyncConnection, tenant: str, key_id: str, by: str) -> bool:
+async def revoke_key(connection: Connection, tenant: str, key_id: str, by: str) -> bool:
     """Revoke a working key of `tenant`; tell whether there was one."""
     statement = (
         sa.update(_KEYS)
@@ -93,7 +91,7 @@ async def revoke_key(connection: AsyncConnection, tenant: str, key_id: str, by: 
     return (await connection.execute(statement)).rowcount == 1
 
 
-async def find_token(connection: AsyncConnection, token_hash: str) -> TokenHolder | None:
+async def find_token(connection: Connection, token_hash: str) -> TokenHolder | None:
     """Return the conversation whose token has this hash."""
     row = (await connection.execute(_FIND_TOKEN, {"token_hash": token_hash})).one_or_none()
     return TokenHolder(*row) if row else None

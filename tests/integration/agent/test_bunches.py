@@ -38,7 +38,7 @@ async def units(agent_url: str) -> AsyncIterator[UnitOfWork]:
 @pytest.fixture
 def bunches(units: UnitOfWork) -> Bunches:
     """Lend bunches as a worker has them."""
-    return Bunches(units, units.database.engine.execution_options(isolation_level="AUTOCOMMIT"), LEASE)
+    return Bunches(units, LEASE)
 
 
 def a_message(name: str, **changes: str) -> MessagePosted:

@@ -64,7 +64,7 @@ class House:
 
     async def count(self, table: str) -> int:
         """Return how many rows a table of this service has."""
-        async with self.database.engine.connect() as connection:
+        async with self.database.single() as connection:
             return int((await connection.execute(sa.text(f"SELECT count(*) FROM agent.{table}"))).scalar_one())  # noqa: S608
 
 
@@ -80,7 +80,7 @@ async def open_house(kind: str, database_url: str, rabbitmq_url: str) -> AsyncIt
     async with AsyncExitStack() as stack:
         database = Database(database_url, service="agent", pool_size=5)
         stack.push_async_callback(database.close)
-        async with database.transaction() as connection:
+        async with database.engine.begin() as connection:
             await connection.execute(sa.text("CREATE SCHEMA agent"))
             tables = [database.tables.inbox, database.tables.outbox, database.tables.history]
             await connection.run_sync(database.tables.inbox.metadata.create_all, tables=tables)
