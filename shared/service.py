@@ -13,14 +13,14 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import structlog
 import uvloop
 from pydantic import ValidationError
 
 from shared.bus import Bus, OnDelivery
-from shared.consumer import Consumer, Handler
+from shared.consumer import Consumer, Handler, Together
 from shared.database import Database, is_outage
 from shared.errors import PlacetError
 from shared.health import health_app, serving
@@ -61,7 +61,7 @@ class Subscription:
     """A queue and the handler of each message on it; messages without a handler are passed over."""
 
     queue: QueueSpec
-    handlers: Mapping[type[Message], Handler]
+    handlers: Mapping[type[Message], Handler | Together[Any]]
     wait_for_slot: Callable[[], Awaitable[None]] | None = None
 
 
