@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.keys import Scope, checked_key, new_key
 from services.gateway.tables import ApiKeyRow, ConversationRow
@@ -18,7 +19,7 @@ _KEYS = table_of(ApiKeyRow)
 _CONVERSATIONS = table_of(ConversationRow)
 
 # Statements that many requests run are built once: building one costs more than running it.
-_FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.bindparam("key_id"))
+_FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
 _FIND_TOKEN = sa.select(_CONVERSATIONS.c.tenant, _CONVERSATIONS.c.conversation_id, _CONVERSATIONS.c.visitor).where(
     _CONVERSATIONS.c.token_hash == sa.bindparam("token_hash")
 )
@@ -56,10 +57,10 @@ async def add_key(connection: Connection, *, tenant: str, person: str, scopes: S
     return key
 
 
-async def find_key(connection: Connection, key_id: str) -> ApiKey | None:
-    """Return the key with this id, revoked ones too."""
-    row = (await connection.execute(_FIND, {"key_id": key_id})).one_or_none()
-    return _key(row) if row else None
+async def find_keys(connection: Connection, key_ids: Iterable[str]) -> dict[str, ApiKey]:
+    """Return the keys with these ids, revoked ones too, those that are there."""
+    rows = await connection.execute(_FIND, {"key_ids": sorted(set(key_ids))})
+    return {row.key_id: _key(row) for row in rows}
 
 
 async def newest_admin_key(connection: Connection, tenant: str, person: str) -> str | None:

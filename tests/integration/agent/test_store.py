@@ -62,8 +62,7 @@ async def arrive(work: Work, turn_id: str, **changes: Any) -> Arrival | None:
 
 async def wait_blocked(units: UnitOfWork) -> None:
     """Return when some transaction waits for another."""
-    url = units.database.engine.url.render_as_string(hide_password=False).replace("+psycopg", "")
-    await asyncio.to_thread(wait_for_a_blocked_statement, url)
+    await asyncio.to_thread(wait_for_a_blocked_statement, units.database.url)
 
 
 async def test_message_that_waits_for_the_end_of_a_turn_begins_its_own(units: UnitOfWork) -> None:
