@@ -21,8 +21,6 @@ from services.gateway.store.conversations import (
     Opening,
     lock_conversations,
     open_conversations,
-    places_table,
-    values_of,
 )
 from services.gateway.tables import ConversationRow, FeedRow
 from shared.database import table_of
@@ -56,18 +54,33 @@ class StoredItem:
 
 
 def _waiting_statement() -> sa.Select[Any]:
-    opened, closed, wanted = _FEED.alias("opened"), _FEED.alias("closed"), places_table()
+    """Return those of the given turns that have an approval nobody has decided."""
+    opened, closed = _FEED.alias("opened"), _FEED.alias("closed")
+    names = ("tenant", "conversation_id", "turn_id")
+    arrays = [sa.bindparam(f"{name}s", type_=pg.ARRAY(pg.TEXT)) for name in names]
+    wanted = sa.func.unnest(*arrays).table_valued(*names, name="wanted").render_derived()
+    # Written out, so that a prepared statement can use the partial indexes.
+    approval: sa.ColumnElement[str] = sa.literal_column("'approval'")
     over = sa.exists().where(
         closed.c.tenant == opened.c.tenant,
         closed.c.conversation_id == opened.c.conversation_id,
-        closed.c.type == "approval",
-        closed.c.data["approval_id"].astext == opened.c.data["approval_id"].astext,
-        closed.c.data["state"].astext != "pending",
+        closed.c.type == approval,
+        _text_of(closed, "approval_id") == _text_of(opened, "approval_id"),
+        _text_of(closed, "state") != "pending",
     )
-    turn = opened.c.data["turn_id"].astext
-    here = sa.and_(opened.c.tenant == wanted.c.tenant, opened.c.conversation_id == wanted.c.conversation_id)
-    found = sa.select(opened.c.tenant, opened.c.conversation_id, turn).join_from(wanted, opened, here)
-    return found.where(opened.c.type == "approval", turn.is_not(None), ~over)
+    waits = sa.exists().where(
+        opened.c.tenant == wanted.c.tenant,
+        opened.c.conversation_id == wanted.c.conversation_id,
+        opened.c.type == approval,
+        _text_of(opened, "turn_id") == wanted.c.turn_id,
+        ~over,
+    )
+    return sa.select(wanted).where(waits)
+
+
+def _text_of(feed: Any, name: str) -> sa.ColumnElement[str]:
+    """Return a text of an item's data, written as the indexes have it."""
+    return sa.literal_column(f"({feed.name}.data ->> '{name}')", sa.Text)
 
 
 def _add_statement() -> sa.Insert:
@@ -143,13 +156,12 @@ async def append(connection: Connection, items: Sequence[Item], openings: Sequen
 
 async def _muted(connection: Connection, items: Sequence[Item]) -> list[Item]:
     """Mark what the model says in turns that have an approval nobody has decided."""
-    speaking = {item.place for item in items if item.speaks}
+    speaking = sorted({(*item.place, str(item.data.get("turn_id"))) for item in items if item.speaks})
     if not speaking:
         return list(items)
-    found: dict[Place, set[str]] = {}
-    for tenant, conversation_id, turn_id in await connection.execute(_WAITING, values_of(speaking)):
-        found.setdefault((tenant, conversation_id), set()).add(turn_id)
-    return [muted(item, frozenset(found.get(item.place, ()))) for item in items]
+    values = dict(zip(("tenants", "conversation_ids", "turn_ids"), map(list, zip(*speaking, strict=True)), strict=True))
+    waiting = {tuple(row) for row in await connection.execute(_WAITING, values)}
+    return [muted(item, waiting=(*item.place, item.data.get("turn_id")) in waiting) for item in items]
 
 
 async def add_items(connection: Connection, items: Sequence[Item]) -> list[StoredItem]:
