@@ -18,6 +18,7 @@ from services.agent.rules import Claim
 from services.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
 from services.agent.tables import CallRow, ConversationRow, MessageRow, StepRow, TurnRow
 from shared.database import table_of
+from shared.sql import records
 
 CONVERSATIONS = table_of(ConversationRow)
 MESSAGES = table_of(MessageRow)
@@ -203,9 +204,7 @@ CALL_BROUGHT = {
 
 def brought(parameter: str, kinds: dict[str, Any]) -> sa.TableValuedAlias:
     """Return the rows that `b_<parameter>` brings, a JSON array of objects; `kinds` are the types of its columns."""
-    columns: list[Any] = [sa.column(name, kind) for name, kind in kinds.items()]
-    rows = sa.func.jsonb_to_recordset(given(parameter, pg.JSONB)).table_valued(*columns)
-    return rows.render_derived(name=f"brought_{parameter}", with_types=True)
+    return records(f"b_{parameter}", kinds)
 
 
 def _proposed(moved: sa.CTE) -> sa.CTE:
