@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
 from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 
@@ -20,6 +21,13 @@ Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 _Convert: TypeAlias = Callable[[Any], Any]
 
 _DIALECT = psycopg_dialect()  # type: ignore[no-untyped-call]
+
+
+def records(parameter: str, kinds: Mapping[str, Any]) -> sa.TableValuedAlias:
+    """Return the rows that a parameter brings, a JSON array of objects; `kinds` are the types of its columns."""
+    columns: list[Any] = [sa.column(name, kind) for name, kind in kinds.items()]
+    rows = sa.func.jsonb_to_recordset(sa.bindparam(parameter, type_=pg.JSONB)).table_valued(*columns)
+    return rows.render_derived(name=f"brought_{parameter}", with_types=True)
 
 
 class Rows(IteratorResult[*tuple[Any, ...]]):
