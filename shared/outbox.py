@@ -20,7 +20,7 @@ from sqlalchemy.dialects import postgresql as pg
 
 from shared.bus import Bus
 from shared.messages import Event
-from shared.sql import Connection
+from shared.sql import Connection, records
 from shared.topology import ROUTES, Destination, destination_of
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ _COLUMNS: dict[str, Any] = {
 
 @cache
 def _save(outbox: sa.Table) -> sa.Insert:
-    arrays = [sa.bindparam(name, type_=pg.ARRAY(kind)) for name, kind in _COLUMNS.items()]
-    source = sa.func.unnest(*arrays).table_valued(*_COLUMNS).render_derived()
-    return sa.insert(outbox).from_select(list(_COLUMNS), sa.select(source))
+    return sa.insert(outbox).from_select(list(_COLUMNS), sa.select(records("rows", _COLUMNS)))
 
 
 @cache
@@ -96,15 +94,18 @@ def _forget(outbox: sa.Table) -> sa.Delete:
 
 async def save_rows(connection: Connection, outbox: sa.Table, rows: Sequence[OutboxRow]) -> None:
     """Store `rows` in one statement."""
-    values = {
-        "id": [row.id for row in rows],
-        "exchange": [row.destination.exchange for row in rows],
-        "key": [row.destination.key for row in rows],
-        "batch": [row.batch for row in rows],
-        "mandatory": [row.mandatory for row in rows],
-        "event": [row.event for row in rows],
-    }
-    await connection.execute(_save(outbox), values)
+    given = [
+        {
+            "id": row.id,
+            "exchange": row.destination.exchange,
+            "key": row.destination.key,
+            "batch": row.batch,
+            "mandatory": row.mandatory,
+            "event": row.event,
+        }
+        for row in rows
+    ]
+    await connection.execute(_save(outbox), {"rows": given})
 
 
 class Outbox:
