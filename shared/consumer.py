@@ -8,8 +8,10 @@ neighbours. What happens to the bad one follows from the error's type alone (see
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Generic, TypeVar
 
 import structlog
 from prometheus_client import Counter
@@ -28,7 +30,28 @@ from shared.work import Cause, UnitOfWork, Work, cause_of
 
 log = structlog.get_logger(__name__)
 
+M = TypeVar("M", bound=Message)
 Handler = Callable[[Any, Work], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival(Generic[M]):
+    """One message of several that are handled at once, and what its work goes back to."""
+
+    message: M
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Together(Generic[M]):
+    """A handler that takes all messages of its type that arrived one after the other, in their order.
+
+    It costs as many statements for fifty messages as for one. It sets `work.cause` before it hands anything over, and
+    raises as any handler does: then the events come again one by one, and only the bad one has the error.
+    """
+
+    handle: Callable[[Sequence[Arrival[M]], Work], Awaitable[None]]
+
 
 #: Longest pause between two tries while the database is away, in seconds.
 OUTAGE_PAUSE_MAX_SECONDS = 5.0
@@ -45,7 +68,7 @@ class Consumer:
     def __init__(
         self,
         queue: str,
-        handlers: Mapping[type[Message], Handler],
+        handlers: Mapping[type[Message], Handler | Together[Any]],
         *,
         units: UnitOfWork,
         bus: Bus,
@@ -101,14 +124,20 @@ class Consumer:
                 EVENTS.labels(self._queue, "duplicate").inc(len(events))
                 return None
             work = Work(connection, database, now=now, cause=Cause())
-            for event in events:
-                if event.id in fresh:
-                    fresh.discard(event.id)
-                    work.cause = cause_of(event)
-                    await self._handlers[type(event.message)](event.message, work)
+            for kind, run in groupby(_first_of_each(events, fresh), key=lambda event: type(event.message)):
+                await self._run(self._handlers[kind], list(run), work)
             await work.flush()
         EVENTS.labels(self._queue, "handled").inc(len(events))
         return work
+
+    async def _run(self, handler: Handler | Together[Any], events: Sequence[Event], work: Work) -> None:
+        """Hand over events of one type, all at once to a handler that takes them so."""
+        if isinstance(handler, Together):
+            await handler.handle([Arrival(event.message, cause_of(event)) for event in events], work)
+            return
+        for event in events:
+            work.cause = cause_of(event)
+            await handler(event.message, work)
 
     async def _alone(self, delivery: Delivery, event: Event) -> None:
         """Handle one event and do with it what its error says."""
@@ -184,6 +213,15 @@ def read_envelope(body: bytes) -> tuple[list[Event], list[tuple[bytes, str, str]
             event_id = str(item.get("id", ""))[:128] if isinstance(item, dict) else ""
             unreadable.append((_json_bytes(item), event_id, f"not an event we know: {_one_line(error)}"))
     return events, unreadable
+
+
+def _first_of_each(events: Iterable[Event], ids: set[str]) -> Iterator[Event]:
+    """Yield the events with these ids in their order, an id that comes twice only once."""
+    left = set(ids)
+    for event in events:
+        if event.id in left:
+            left.discard(event.id)
+            yield event
 
 
 def _envelope(event: Event) -> bytes:

@@ -13,16 +13,20 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
+import psycopg
 import sqlalchemy as sa
 import structlog
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.engine import make_url
 from sqlmodel import SQLModel
+
+from shared.pool import Pool
+from shared.sql import Connection
 
 log = structlog.get_logger(__name__)
 
+#: What a statement or a connection raises; ask `is_outage` what it means.
+DatabaseError = psycopg.Error
 SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "audit")
 
 metadata = SQLModel.metadata
@@ -112,34 +116,39 @@ def _history(schema: str) -> sa.Table:
     )
 
 
+_ONE = sa.text("SELECT 1")
+
+
 class Database:
     """One service's connection pool."""
 
     def __init__(self, url: str, *, service: str, pool_size: int = 10) -> None:
         self.service = service
         self.tables = service_tables(service)
-        self.engine: AsyncEngine = create_async_engine(
-            async_url(url),
-            pool_size=pool_size,
-            max_overflow=pool_size,
-            pool_use_lifo=True,
-            # An error's text goes to logs and dead letters: it must not carry what people wrote.
-            hide_parameters=True,
-            connect_args={"application_name": f"placet-{service}", "connect_timeout": 5},
-        )
+        #: libpq URL, with its password.
+        self.url = url
+        self._pool = Pool(url, application=f"placet-{service}", size=2 * pool_size)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncConnection]:
+    async def transaction(self) -> AsyncIterator[Connection]:
         """Yield a connection inside one transaction; commit at the end, roll back on any error."""
-        async with self.engine.begin() as connection:
-            yield connection
+        async with self._pool.connection() as driver:
+            yield Connection(driver)
+            await driver.commit()
+
+    @asynccontextmanager
+    async def single(self) -> AsyncIterator[Connection]:
+        """Yield a connection whose every statement is a transaction: no BEGIN and no COMMIT to pay for."""
+        async with self._pool.connection() as driver:
+            await driver.set_autocommit(True)
+            yield Connection(driver)
 
     async def ready(self) -> bool:
         """Tell whether the database answers now."""
         try:
-            async with asyncio.timeout(3), self.engine.connect() as connection:
-                await connection.execute(sa.text("SELECT 1"))
-        except (DBAPIError, OSError, TimeoutError):
+            async with asyncio.timeout(3), self.single() as connection:
+                await connection.execute(_ONE)
+        except (psycopg.Error, OSError, TimeoutError):
             return False
         return True
 
@@ -148,13 +157,13 @@ class Database:
         tries = 0
         while not await self.ready():
             if tries % 10 == 0:
-                log.warning("database.waiting", address=self.engine.url.render_as_string(hide_password=True))
+                log.warning("database.waiting", address=make_url(self.url).render_as_string(hide_password=True))
             tries += 1
             await asyncio.sleep(min(0.2 * 2**tries, 2.0))
 
     async def close(self) -> None:
         """Close every connection."""
-        await self.engine.dispose()
+        await self._pool.close()
 
 
 def table_of(row: type[SQLModel]) -> sa.Table:
@@ -176,6 +185,4 @@ def async_url(url: str) -> str:
 
 def is_outage(error: BaseException) -> bool:
     """Tell whether an error says nothing about the event: connection lost, deadlock, server stopping, pool empty."""
-    if isinstance(error, OperationalError | InterfaceError | PoolTimeout):
-        return True
-    return isinstance(error, DBAPIError) and error.connection_invalidated
+    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -61,3 +61,19 @@ class Gathering(Generic[T]):
             for _, _, done in batch:
                 if not done.done():
                     done.set_result(None)
+
+
+def waves(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:
+    """Return `items` in parts without two of the same key, those of one key in their order.
+
+    For statements over many rows, where a row that is met twice would be judged by what it was before.
+    """
+    parts: list[list[T]] = []
+    met: dict[Hashable, int] = {}
+    for item in items:
+        number = met.get(key(item), 0)
+        met[key(item)] = number + 1
+        if number == len(parts):
+            parts.append([])
+        parts[number].append(item)
+    return parts

@@ -8,7 +8,8 @@ from functools import cache
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
+
+from shared.sql import Connection
 
 #: How long ids are remembered. Longer than any message can stay on its way.
 REMEMBER = timedelta(days=7)
@@ -27,7 +28,7 @@ def _take(inbox: sa.Table) -> sa.Insert:
 
 
 async def take_new(
-    connection: AsyncConnection, inbox: sa.Table, queue: str, ids: Sequence[str]
+    connection: Connection, inbox: sa.Table, queue: str, ids: Sequence[str]
 ) -> tuple[set[str], datetime | None]:
     """Remember `ids` as handled from `queue`; return those that are new, and the transaction's time if any is.
 
@@ -38,7 +39,7 @@ async def take_new(
     return {row[0] for row in rows}, rows[0][1] if rows else None
 
 
-async def forget_old(connection: AsyncConnection, inbox: sa.Table) -> int:
+async def forget_old(connection: Connection, inbox: sa.Table) -> int:
     """Delete ids that nobody can send again; return how many."""
     result = await connection.execute(sa.delete(inbox).where(inbox.c.handled_at < sa.func.now() - REMEMBER))
     return int(result.rowcount)

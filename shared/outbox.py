@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 import structlog
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.bus import Bus
 from shared.messages import Event
+from shared.sql import Connection, records
 from shared.topology import ROUTES, Destination, destination_of
 
 if TYPE_CHECKING:
@@ -84,9 +84,7 @@ _COLUMNS: dict[str, Any] = {
 
 @cache
 def _save(outbox: sa.Table) -> sa.Insert:
-    arrays = [sa.bindparam(name, type_=pg.ARRAY(kind)) for name, kind in _COLUMNS.items()]
-    source = sa.func.unnest(*arrays).table_valued(*_COLUMNS).render_derived()
-    return sa.insert(outbox).from_select(list(_COLUMNS), sa.select(source))
+    return sa.insert(outbox).from_select(list(_COLUMNS), sa.select(records("rows", _COLUMNS)))
 
 
 @cache
@@ -94,17 +92,20 @@ def _forget(outbox: sa.Table) -> sa.Delete:
     return sa.delete(outbox).where(outbox.c.id == sa.any_(sa.bindparam("ids", type_=pg.ARRAY(pg.TEXT))))
 
 
-async def save_rows(connection: AsyncConnection, outbox: sa.Table, rows: Sequence[OutboxRow]) -> None:
+async def save_rows(connection: Connection, outbox: sa.Table, rows: Sequence[OutboxRow]) -> None:
     """Store `rows` in one statement."""
-    values = {
-        "id": [row.id for row in rows],
-        "exchange": [row.destination.exchange for row in rows],
-        "key": [row.destination.key for row in rows],
-        "batch": [row.batch for row in rows],
-        "mandatory": [row.mandatory for row in rows],
-        "event": [row.event for row in rows],
-    }
-    await connection.execute(_save(outbox), values)
+    given = [
+        {
+            "id": row.id,
+            "exchange": row.destination.exchange,
+            "key": row.destination.key,
+            "batch": row.batch,
+            "mandatory": row.mandatory,
+            "event": row.event,
+        }
+        for row in rows
+    ]
+    await connection.execute(_save(outbox), {"rows": given})
 
 
 class Outbox:
@@ -181,11 +182,11 @@ class Outbox:
         self._in_flight.difference_update(row.id for row in rows)
 
     async def forget_confirmed(self) -> int:
-        """Wait for confirmed rows and delete them, as many at a time as have gathered; return 1: there may be more."""
+        """Wait for confirmed rows and delete them, as many at a time as have gathered; return 0: more may gather."""
         await self._forgetting.wait()
         self._forgetting.clear()
         await self._forget_once()
-        return 1
+        return 0
 
     async def _forget_once(self) -> None:
         """Delete confirmed rows; where that fails the relay sends them again and their receivers know the ids."""

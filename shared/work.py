@@ -7,7 +7,6 @@ slow outside world.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,12 +16,12 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from shared.database import Database, ServiceTables
 from shared.ids import child_traceparent, new_id
 from shared.messages import Event, Message
 from shared.outbox import Outbox, OutboxRow, row_of, save_rows
+from shared.sql import Connection, records
 from shared.topology import Destination
 
 Act = Callable[[], Awaitable[None]]
@@ -62,23 +61,23 @@ class Change:
     detail: dict[str, Any] = field(default_factory=dict)
 
 
-#: Fields of a change that are text columns of the history; `message_id` stands beside them.
-_PLAIN = tuple(name for name in Change.__slots__ if name != "detail")
+#: Columns of the history that a change brings.
+_CHANGE: dict[str, Any] = {
+    **dict.fromkeys((name for name in Change.__slots__ if name != "detail"), sa.Text),
+    "detail": pg.JSONB,
+    "message_id": sa.Text,
+}
 
 
 @cache
 def _record(history: sa.Table) -> sa.Insert:
-    names = (*_PLAIN, "message_id")
-    arrays = [sa.bindparam(name, type_=pg.ARRAY(pg.TEXT)) for name in (*names, "detail")]
-    source = sa.func.unnest(*arrays).table_valued(*names, "detail").render_derived()
-    columns = [source.c[name] for name in names]
-    return sa.insert(history).from_select([*names, "detail"], sa.select(*columns, sa.cast(source.c.detail, pg.JSONB)))
+    return sa.insert(history).from_select(list(_CHANGE), sa.select(records("changes", _CHANGE)))
 
 
 class Work:
     """One transaction in progress."""
 
-    def __init__(self, connection: AsyncConnection, database: Database, *, now: datetime, cause: Cause) -> None:
+    def __init__(self, connection: Connection, database: Database, *, now: datetime, cause: Cause) -> None:
         #: The transaction's connection; only `store` modules use it.
         self.connection = connection
         #: When the transaction began, by the database clock. Expiry needs `clock()` after the row lock instead.
@@ -88,8 +87,7 @@ class Work:
         self.tables: ServiceTables = database.tables
         self._service = database.service
         self._rows: list[OutboxRow] = []
-        self._changes: list[tuple[str | None, ...]] = []
-        self._details: list[str] = []
+        self._changes: list[dict[str, Any]] = []
         self._acts: list[Act] = []
 
     def emit(self, *messages: Message) -> None:
@@ -98,8 +96,8 @@ class Work:
 
     def record(self, *changes: Change) -> None:
         """Hand over history rows."""
-        self._changes += [(*(getattr(change, name) for name in _PLAIN), self.cause.id or None) for change in changes]
-        self._details += [json.dumps(change.detail) for change in changes]
+        caused = {"message_id": self.cause.id or None}
+        self._changes += [{name: getattr(change, name) for name in Change.__slots__} | caused for change in changes]
 
     def act(self, *acts: Act) -> None:
         """Hand over what to do with the slow outside world once the commit is safe."""
@@ -125,8 +123,7 @@ class Work:
     async def flush(self) -> None:
         """Write history and outbox rows; the last statements before the commit."""
         if self._changes:
-            columns = dict(zip((*_PLAIN, "message_id"), map(list, zip(*self._changes, strict=True)), strict=True))
-            await self.connection.execute(_record(self.tables.history), {**columns, "detail": self._details})
+            await self.connection.execute(_record(self.tables.history), {"changes": self._changes})
         if self._rows:
             await save_rows(self.connection, self.tables.outbox, self._rows)
 

@@ -21,7 +21,7 @@ from shared.gathering import Gathering
 from shared.work import Cause, UnitOfWork, Work
 
 if TYPE_CHECKING:
-    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+    from shared.sql import Connection
 
 log = structlog.get_logger(__name__)
 
@@ -51,9 +51,8 @@ class _Settle:
 class Bunches:
     """Loads conversations and settles steps."""
 
-    def __init__(self, units: UnitOfWork, engine: AsyncEngine, lease: timedelta) -> None:
+    def __init__(self, units: UnitOfWork, lease: timedelta) -> None:
         self._units = units
-        self._engine = engine
         self._lease = lease
         self._loads = Gathering(self._load, size_max=BUNCH_MAX)
         self._settles = Gathering(self._settle, size_max=BUNCH_MAX)
@@ -78,14 +77,14 @@ class Bunches:
         return settle.settled
 
     async def _load(self, loads: list[_Load]) -> None:
-        async with self._engine.connect() as connection:
+        async with self._units.database.single() as connection:
             found = await together.load(connection, [load.conversation_id for load in loads])
         for load in loads:
             load.row = found.get(load.conversation_id)
 
     async def _settle(self, settles: list[_Settle]) -> None:
         try:
-            async with self._engine.connect() as connection:
+            async with self._units.database.single() as connection:
                 works = [self._work(connection, each) for each in settles]
                 settlings = [
                     turns.settling(work, each.claim, each.settlement, each.said, alone=each.alone)
@@ -99,6 +98,6 @@ class Bunches:
             settles[place].settled = True
             await self._units.finish(works[place])
 
-    def _work(self, connection: AsyncConnection, settle: _Settle) -> Work:
+    def _work(self, connection: Connection, settle: _Settle) -> Work:
         cause = Cause(**settle.claim.cause)
         return Work(connection, self._units.database, now=datetime.now(UTC), cause=cause)

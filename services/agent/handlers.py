@@ -1,17 +1,27 @@
-"""What the agent does with each message. A handler never asks a model: it claims; the worker asks after the commit."""
+"""What the agent does with its messages. A handler never asks a model: it claims; the worker asks after the commit.
+
+Messages that arrive together are taken with one statement, as far as they are of different conversations: what one
+message of a conversation does must be there when the next one comes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from services.agent import rules, store, turns
 from services.agent.rules import Claim, Result
+from services.agent.store import Answer, Arriving
+from shared.consumer import Arrival
 from shared.errors import Poison
+from shared.gathering import waves
 from shared.ids import new_id
 from shared.messages import CallsWithdrawn, MessagePosted, ToolCallFinished, ToolCallRefused
 from shared.work import Act, Work
+
+Posted: TypeAlias = Arrival[MessagePosted]
 
 
 class Acts(Protocol):
@@ -31,10 +41,29 @@ class Deps:
     supersede: bool
 
 
-async def take_message(posted: MessagePosted, work: Work, deps: Deps) -> None:
-    """Begin a turn where the conversation idles, else keep the message for later: a person wrote."""
-    claim = _first_claim(posted, work)
-    arrival = await store.take_in(work, posted, claim, deps.lease)
+async def take_messages(arrivals: Sequence[Posted], work: Work, deps: Deps) -> None:
+    """Begin a turn where a conversation idles, else keep the message for later: people wrote."""
+    for wave in waves(arrivals, key=lambda each: each.message.conversation_id):
+        arriving = [Arriving(each.message, _first_claim(each)) for each in wave]
+        taken = await store.take_in(work, arriving, deps.lease)
+        for each, (posted, arrival) in zip(arriving, zip(wave, taken, strict=True), strict=True):
+            work.cause = posted.cause
+            await _follow(each, work, deps, arrival)
+
+
+async def take_finished(arrivals: Sequence[Arrival[ToolCallFinished]], work: Work, deps: Deps) -> None:
+    """Give calls their results, and ask the model again where one was the last missing: they ran, or may have run."""
+    await _take_results([_ran(each) for each in arrivals], work, deps)
+
+
+async def take_refused(arrivals: Sequence[Arrival[ToolCallRefused]], work: Work, deps: Deps) -> None:
+    """Give calls their results: they will never run, and the model learns why."""
+    await _take_results([_never_ran(each) for each in arrivals], work, deps)
+
+
+async def _follow(arriving: Arriving, work: Work, deps: Deps, arrival: store.Arrival | None) -> None:
+    """Do what follows from how a message was taken in."""
+    posted, claim = arriving.posted, arriving.claim
     if arrival is None:
         raise Poison(f"conversation {posted.conversation_id} belongs to another tenant than {posted.tenant}")
     if not arrival.is_new:
@@ -46,37 +75,33 @@ async def take_message(posted: MessagePosted, work: Work, deps: Deps) -> None:
         await _withdraw(posted, work, claim, arrival.turn_id)
 
 
-async def take_finished(finished: ToolCallFinished, work: Work, deps: Deps) -> None:
-    """Give the call its result, and ask the model again when it was the last one missing: it ran, or may have run."""
-    await _take_result(finished, work, deps, Result(finished.kind, data=finished.data, error=finished.error))
+async def _take_results(answers: Sequence[Answer], work: Work, deps: Deps) -> None:
+    for wave in waves(answers, key=lambda each: each.conversation_id):
+        for answer, answered in zip(wave, await store.answer(work, wave, deps.lease), strict=True):
+            work.cause = answer.cause
+            if answered is None:
+                await _explain(answer, work)
+            else:
+                turns.answered(work, answer, answered.claim)
+                await _go_on(answered.claim, work, deps)
 
 
-async def take_refused(refused: ToolCallRefused, work: Work, deps: Deps) -> None:
-    """Give the call its result: it will never run, and the model learns why."""
-    await _take_result(refused, work, deps, Result(refused.kind, reason=refused.reason, decided_by=refused.decided_by))
-
-
-async def _take_result(message: ToolCallFinished | ToolCallRefused, work: Work, deps: Deps, result: Result) -> None:
-    owner = (message.tenant, message.conversation_id)
-    try:
-        claim = await turns.take_result(work, message.call_id, owner, result, deps.lease)
-    except store.NoSuchCall:
-        await _explain(message, work, result)
-        return
+async def _go_on(claim: Claim | None, work: Work, deps: Deps) -> None:
+    """Ask the model again after the last result of a step, and show it what the person wrote meanwhile."""
     if claim is not None:
         if deps.supersede:
             claim = await turns.join_queued(work, claim)
         work.act(deps.acts.asking(claim))
 
 
-async def _explain(message: ToolCallFinished | ToolCallRefused, work: Work, result: Result) -> None:
+async def _explain(answer: Answer, work: Work) -> None:
     """Tell a second result, which is expected, from one for a call that was never proposed, which is not."""
-    call = await store.load_call(work, message.call_id)
+    call = await store.load_call(work, answer.call_id)
     if call is None:
-        raise Poison(f"call {message.call_id} was never proposed")
-    if (call.tenant, call.conversation_id) != (message.tenant, message.conversation_id):
-        raise Poison(f"call {message.call_id} belongs to another conversation than {message.conversation_id}")
-    turns.record_second_result(work, call.tenant, message.call_id, call.state, result)
+        raise Poison(f"call {answer.call_id} was never proposed")
+    if (call.tenant, call.conversation_id) != (answer.tenant, answer.conversation_id):
+        raise Poison(f"call {answer.call_id} belongs to another conversation than {answer.conversation_id}")
+    turns.record_second_result(work, call.tenant, answer.call_id, call.state, answer.result)
 
 
 async def _know_again(posted: MessagePosted, work: Work, claim: Claim, arrival: store.Arrival) -> None:
@@ -100,7 +125,8 @@ async def _withdraw(posted: MessagePosted, work: Work, claim: Claim, turn_id: st
         )
 
 
-def _first_claim(posted: MessagePosted, work: Work) -> Claim:
+def _first_claim(arrival: Posted) -> Claim:
+    posted = arrival.message
     return Claim(
         tenant=posted.tenant,
         conversation_id=posted.conversation_id,
@@ -109,5 +135,17 @@ def _first_claim(posted: MessagePosted, work: Work) -> Claim:
         fence=1,
         message_id=posted.message_id,
         author=rules.storable(posted.author.model_dump()),
-        cause=work.cause.as_json(),
+        cause=arrival.cause.as_json(),
     )
+
+
+def _ran(arrival: Arrival[ToolCallFinished]) -> Answer:
+    finished = arrival.message
+    result = Result(finished.kind, data=finished.data, error=finished.error)
+    return Answer(finished.call_id, finished.tenant, finished.conversation_id, result, arrival.cause)
+
+
+def _never_ran(arrival: Arrival[ToolCallRefused]) -> Answer:
+    refused = arrival.message
+    result = Result(refused.kind, reason=refused.reason, decided_by=refused.decided_by)
+    return Answer(refused.call_id, refused.tenant, refused.conversation_id, result, arrival.cause)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import structlog
 
@@ -16,7 +17,7 @@ from services.agent.rules import offered
 from services.agent.settings import AgentSettings
 from services.agent.worker import AskModel, Worker
 from shared.catalog import Catalog, load_catalog
-from shared.consumer import Handler
+from shared.consumer import Together
 from shared.messages import Message, MessagePosted, ToolCallFinished, ToolCallRefused
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.slots import Slots
@@ -43,10 +44,10 @@ def build_with(
     tools = offered(catalog, behaviour)
     worker = Worker(runtime.units, slots, ask, tools=tools, behaviour=behaviour, lease=lease)
     deps = Deps(worker, lease, behaviour.supersede)
-    messages: dict[type[Message], Handler] = {MessagePosted: partial(handlers.take_message, deps=deps)}
-    results: dict[type[Message], Handler] = {
-        ToolCallFinished: partial(handlers.take_finished, deps=deps),
-        ToolCallRefused: partial(handlers.take_refused, deps=deps),
+    messages: dict[type[Message], Together[Any]] = {MessagePosted: Together(partial(handlers.take_messages, deps=deps))}
+    results: dict[type[Message], Together[Any]] = {
+        ToolCallFinished: Together(partial(handlers.take_finished, deps=deps)),
+        ToolCallRefused: Together(partial(handlers.take_refused, deps=deps)),
     }
     return Service(
         name="agent",

@@ -15,6 +15,7 @@ from services.agent import rules, store
 from services.agent.assembly import ModelAnswer
 from services.agent.rules import CheckedCall, Claim, Result, Settlement
 from services.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
+from services.agent.store import Answer
 from services.agent.store.together import Settling, Talk
 from shared.ids import new_id
 from shared.messages import ConversationEvent, Message, ToolCall, ToolCallProposed
@@ -79,21 +80,13 @@ async def join_queued(work: Work, claim: Claim) -> Claim:
     return joined
 
 
-async def take_result(
-    work: Work, call_id: str, owner: tuple[str, str], result: Result, lease: timedelta
-) -> Claim | None:
-    """Give an open call its one result; return the claim of the next step where no other result is missing.
-
-    Raise NoSuchCall where no such call is open.
-    """
-    after = await store.answer(work, call_id, owner, result, lease)
+def answered(work: Work, answer: Answer, after: Claim | None) -> None:
+    """Record the result that a call was just given; `after` is the claim where it was the last one of the step."""
     to = CALL_MACHINE.next_state(CallState.OPEN, CallEvent.RESULT_CAME)
-    work.record(_result_change(owner[0], call_id, (CallState.OPEN, to), result))
-    if after is None:
-        return None
-    detail = {"step": after.step, "fence": after.fence}
-    work.record(_change(after, Event.RESULTS_COMPLETE, State.WAITING, State.THINKING, detail))
-    return after
+    work.record(_result_change(answer.tenant, answer.call_id, (CallState.OPEN, to), answer.result))
+    if after is not None:
+        detail = {"step": after.step, "fence": after.fence}
+        work.record(_change(after, Event.RESULTS_COMPLETE, State.WAITING, State.THINKING, detail))
 
 
 def record_second_result(work: Work, tenant: str, call_id: str, state: CallState, result: Result) -> None:

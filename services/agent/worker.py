@@ -72,9 +72,7 @@ class Worker:
         self._tools = tools
         self._behaviour = behaviour
         self._lease = lease
-        # Single statements need no transaction around them, which would cost two more round trips each.
-        self._engine = units.database.engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._bunches = Bunches(units, self._engine, lease)
+        self._bunches = Bunches(units, lease)
 
     def asking(self, claim: Claim) -> Act:
         """Return the act that begins to work on a claim."""
@@ -120,7 +118,7 @@ class Worker:
                 raise
 
     async def _give_back(self, claim: Claim) -> None:
-        async with self._engine.connect() as connection:
+        async with self._units.database.single() as connection:
             await store.give_back(connection, claim)
 
     async def _under_lease(self, claim: Claim) -> Claim | None:
@@ -130,7 +128,7 @@ class Worker:
             following.append(await self._step(claim))
 
         async def renew() -> bool:
-            async with self._engine.connect() as connection:
+            async with self._units.database.single() as connection:
                 return await store.renew(connection, claim, self._lease)
 
         await under_lease(act(), renew, every_seconds=self._lease.total_seconds() / 3)

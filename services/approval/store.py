@@ -13,7 +13,6 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.approval.rules import Approval, Decision, Withdrawal
 from services.approval.states import MACHINE, Event, State
@@ -21,6 +20,7 @@ from services.approval.tables import ApprovalRow, CallRow, DecisionRow
 from shared.database import table_of
 from shared.errors import PlacetError
 from shared.messages import ApprovalRule, DecisionClaims, ToolCall
+from shared.sql import Connection
 
 APPROVALS = table_of(ApprovalRow)
 CALLS = table_of(CallRow)
@@ -175,40 +175,40 @@ _TOMBSTONES = _tombstones_statement()
 _EXPIRE = _expire_statement()
 
 
-async def open_approval(connection: AsyncConnection, opening: Approval) -> Approval | None:
+async def open_approval(connection: Connection, opening: Approval) -> Approval | None:
     """Store a pending approval, timed by the database clock; None where something was heard of the call before."""
     waits = timedelta(seconds=opening.approval_rule.expires_after_seconds)
     row = (await connection.execute(_OPEN, _values(opening) | {"waits": waits})).first()
     return replace(opening, created_at=row.created_at, expires_at=row.expires_at) if row else None
 
 
-async def load_withdrawal(connection: AsyncConnection, call: ToolCall) -> Withdrawal | None:
+async def load_withdrawal(connection: Connection, call: ToolCall) -> Withdrawal | None:
     """Return how a call was withdrawn before it was held; None where it was not."""
     found = await connection.execute(_WITHDRAWAL, {"tenant": call.tenant, "call_id": call.call_id})
     row = found.one()
     return Withdrawal(row.withdrawn_kind, row.withdrawn_reason) if row.withdrawn_kind else None
 
 
-async def add_closed(connection: AsyncConnection, approval: Approval) -> bool:
+async def add_closed(connection: Connection, approval: Approval) -> bool:
     """Store an approval that is over before anybody saw it; tell whether it is the first of its call."""
     return (await connection.execute(_ADD, _values(approval))).first() is not None
 
 
-async def lock_approval(connection: AsyncConnection, tenant: str, approval_id: str) -> Approval | None:
+async def lock_approval(connection: Connection, tenant: str, approval_id: str) -> Approval | None:
     """Return an approval, locked until the transaction ends; None where the tenant has none of this id."""
     found = await connection.execute(_LOCK, {"tenant": tenant, "approval_id": approval_id})
     row = found.mappings().first()
     return _approval(dict(row)) if row else None
 
 
-async def read_clock(connection: AsyncConnection, claims: DecisionClaims) -> tuple[datetime, Earlier | None]:
+async def read_clock(connection: Connection, claims: DecisionClaims) -> tuple[datetime, Earlier | None]:
     """Return the database clock now, and what was answered to this decision id before. After the lock, never before."""
     found = await connection.execute(_CLOCK, {"tenant": claims.tenant, "decision_id": claims.decision_id})
     now, *known = found.one()
     return now, Earlier(*known) if known[0] is not None else None
 
 
-async def keep_decision(connection: AsyncConnection, decision: Decision, *, closed: Approval | None) -> None:
+async def keep_decision(connection: Connection, decision: Decision, *, closed: Approval | None) -> None:
     """Store a decision, together with the end of the locked approval where it brought one."""
     values = _decision_values(decision)
     if closed is None:
@@ -220,7 +220,7 @@ async def keep_decision(connection: AsyncConnection, decision: Decision, *, clos
 
 
 async def add_tombstones(
-    connection: AsyncConnection, tenant: str, call_ids: Sequence[str], withdrawal: Withdrawal
+    connection: Connection, tenant: str, call_ids: Sequence[str], withdrawal: Withdrawal
 ) -> set[str]:
     """Remember the withdrawal of calls nothing was heard of; return which they were.
 
@@ -231,7 +231,7 @@ async def add_tombstones(
     return set(found.scalars())
 
 
-async def lock_calls(connection: AsyncConnection, tenant: str, call_ids: Sequence[str]) -> list[Approval]:
+async def lock_calls(connection: Connection, tenant: str, call_ids: Sequence[str]) -> list[Approval]:
     """Return the tenant's approvals of these calls, locked in the order of the calls' ids."""
     if not call_ids:
         return []
@@ -240,7 +240,7 @@ async def lock_calls(connection: AsyncConnection, tenant: str, call_ids: Sequenc
 
 
 async def save_withdrawn(
-    connection: AsyncConnection, approvals: Sequence[Approval], withdrawal: Withdrawal
+    connection: Connection, approvals: Sequence[Approval], withdrawal: Withdrawal
 ) -> list[datetime]:
     """Close locked approvals that were pending; return when each was closed, by the database clock."""
     if not approvals:
@@ -253,7 +253,7 @@ async def save_withdrawn(
     return [ends[approval_id] for approval_id in ids]
 
 
-async def expire_overdue(connection: AsyncConnection, most: int) -> list[Approval]:
+async def expire_overdue(connection: Connection, most: int) -> list[Approval]:
     """Close at most `most` overdue approvals that nobody else holds, and return them as they are now."""
     return [_approval(dict(row)) for row in (await connection.execute(_EXPIRE, {"most": most})).mappings()]
 

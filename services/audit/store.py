@@ -6,18 +6,18 @@ from dataclasses import asdict
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.audit.rules import Letter
 from services.audit.states import State
 from services.audit.tables import DeadLetterRow
 from shared.database import table_of
+from shared.sql import Connection
 from shared.work import Work
 
 LETTERS = table_of(DeadLetterRow)
 
 
-async def add_letter(connection: AsyncConnection, letter: Letter) -> bool:
+async def add_letter(connection: Connection, letter: Letter) -> bool:
     """Store a dead letter as open; tell whether it is new."""
     statement = (
         pg.insert(LETTERS)
@@ -28,7 +28,7 @@ async def add_letter(connection: AsyncConnection, letter: Letter) -> bool:
     return (await connection.execute(statement)).first() is not None
 
 
-async def load_letter(connection: AsyncConnection, dead_letter_id: str) -> DeadLetterRow | None:
+async def load_letter(connection: Connection, dead_letter_id: str) -> DeadLetterRow | None:
     """Return a dead letter, locked until the transaction ends."""
     statement = sa.select(LETTERS).where(LETTERS.c.dead_letter_id == dead_letter_id).with_for_update()
     row = (await connection.execute(statement)).mappings().first()

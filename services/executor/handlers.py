@@ -1,38 +1,58 @@
-"""A permit arrives.
+"""Permits arrive.
 
-Claiming takes the call's row in the handler's own transaction; the tool is started only after its commit, because
-what is not recorded as begun would look after a crash as if it had never been begun.
+Claiming takes the calls' rows in the handler's own transaction, with one statement for all that arrived together; a
+tool is started only after the commit, because what is not recorded as begun would look after a crash as if it had
+never been begun.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+from functools import partial
+
 from services.executor import rules, store
 from services.executor.metrics import count_answer
 from services.executor.states import Event
+from services.executor.store import Attempt, Wanted
 from services.executor.worker import Worker
+from shared.consumer import Arrival
 from shared.errors import SecurityAlert
 from shared.messages import ToolCallPermitted
 from shared.permit import Permit, verify_permit
 from shared.work import Work
 
 
-async def claim_call(permitted: ToolCallPermitted, work: Work, *, pool: str, worker: Worker) -> None:
-    """Claim the permitted call for a first attempt, once, or answer why it will never run."""
-    permit = genuine_permit(permitted, pool=pool, worker=worker)
-    call, spec = permitted.call, worker.specs.get(permitted.call.tool)
-    attempt = store.Attempt(call, permitted.permit, pool, 1, work.now, work.cause)
-    idempotent = spec is not None and spec.idempotent
-    ours_since = await store.reserve(work, attempt, permit, worker.holder, idempotent=idempotent)
-    if ours_since is None:
-        raise SecurityAlert(f"replayed permit {permit.jti}: call {call.call_id} was taken before")
-    admission = rules.admit(call, permit, spec, now=ours_since)
-    await store.admit(work, attempt, permit, admission, worker=worker.holder.worker)
+async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work, *, pool: str, worker: Worker) -> None:
+    """Claim each permitted call for a first attempt, once, or answer why it will never run."""
+    wanted = [_wanted(arrival, work, pool=pool, worker=worker) for arrival in arrivals]
+    for each, ours_since in zip(wanted, await store.reserve(work, wanted, worker.holder), strict=True):
+        if ours_since is None:
+            call_id = each.attempt.call.call_id
+            raise SecurityAlert(f"replayed permit {each.permit.jti}: call {call_id} was taken before")
+        work.cause = each.attempt.cause
+        await _begin(each, work, worker, now=ours_since)
+
+
+async def _begin(wanted: Wanted, work: Work, worker: Worker, *, now: datetime) -> None:
+    """Start the reserved call after the commit, or turn it away with its one answer."""
+    call, spec = wanted.attempt.call, worker.specs.get(wanted.attempt.call.tool)
+    admission = rules.admit(call, wanted.permit, spec, now=now)
+    await store.admit(work, wanted, admission, worker=worker.holder.worker)
     if admission.event is Event.CLAIMED:
-        work.act(lambda: worker.start(attempt))
+        work.act(partial(worker.start, wanted.attempt))
     else:
         answer = rules.refused(call, admission)
         work.emit(answer)
-        work.act(lambda: count_answer(answer, known=spec is not None))
+        work.act(partial(count_answer, answer, known=spec is not None))
+
+
+def _wanted(arrival: Arrival[ToolCallPermitted], work: Work, *, pool: str, worker: Worker) -> Wanted:
+    permitted = arrival.message
+    permit = genuine_permit(permitted, pool=pool, worker=worker)
+    spec = worker.specs.get(permitted.call.tool)
+    attempt = Attempt(permitted.call, permitted.permit, pool, 1, work.now, arrival.cause)
+    return Wanted(attempt, permit, idempotent=spec is not None and spec.idempotent)
 
 
 def genuine_permit(permitted: ToolCallPermitted, *, pool: str, worker: Worker) -> Permit:

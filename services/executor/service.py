@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from services.executor.handlers import claim_call
+from services.executor.handlers import claim_calls
 from services.executor.intake import Intake
 from services.executor.metrics import SLOTS, SLOTS_BUSY
 from services.executor.settings import EVERY_POOL, ExecutorSettings
@@ -21,7 +21,7 @@ from services.executor.tools.registry import LoadedTool, ToolLoadError, load_too
 from services.executor.tools.resources import PackSettings, open_tool_resources
 from services.executor.worker import Worker
 from shared.catalog import Catalog, ToolSpec, load_catalog
-from shared.consumer import Consumer, Handler
+from shared.consumer import Consumer, Together
 from shared.errors import PlacetError
 from shared.messages import Message, ToolCallPermitted
 from shared.service import Duty, Runtime, Service
@@ -107,5 +107,6 @@ def assemble(
 
 
 def _consumer(pool: str, worker: Worker, runtime: Runtime) -> Consumer:
-    handlers: dict[type[Message], Handler] = {ToolCallPermitted: partial(claim_call, pool=pool, worker=worker)}
+    claim = Together(partial(claim_calls, pool=pool, worker=worker))
+    handlers: dict[type[Message], Together[ToolCallPermitted]] = {ToolCallPermitted: claim}
     return Consumer(executor_queue(pool).name, handlers, units=runtime.units, bus=runtime.bus)

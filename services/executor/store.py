@@ -14,7 +14,6 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.executor.rules import Admission, Outcome
 from services.executor.states import MACHINE, Event, State
@@ -22,6 +21,7 @@ from services.executor.tables import ExecutionRow
 from shared.database import table_of
 from shared.messages import ToolCall
 from shared.permit import Permit
+from shared.sql import Connection, records
 from shared.transitions import ExpectedRace
 from shared.work import Cause, Change, Work
 
@@ -52,6 +52,16 @@ class Attempt:
     #: When the first attempt began.
     begun_at: datetime
     cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A call that arrived with a genuine permit and wants its first attempt."""
+
+    attempt: Attempt
+    permit: Permit
+    #: Whether its tool is safe to repeat.
+    idempotent: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +131,37 @@ def _settle_statement() -> sa.Executable:
     )
 
 
-_RESERVED = tuple(column.name for column in _COLUMNS if column.name not in {"lease_until", "finished_at"})
-_RESERVE = (
-    pg.insert(_EXECUTIONS)
-    .values({name: sa.bindparam(name, type_=_COLUMNS[name].type) for name in _RESERVED} | {"lease_until": _LEASE_UNTIL})
-    .on_conflict_do_nothing()
-    .returning(_CLOCK)
-)
+#: What each call brings into its row; the rest is the same for all that arrive together.
+_WANTED: dict[str, Any] = {
+    **dict.fromkeys(("call_id", "tenant", "conversation_id", "tool", "schema_digest", "pool"), sa.Text),
+    **dict.fromkeys(("permit_id", "permit_issuer", "permit", "call"), sa.Text),
+    "fence": sa.Integer,
+    "idempotent": sa.Boolean,
+    "permit_expires_at": sa.TIMESTAMP(timezone=True),
+    "begun_at": sa.TIMESTAMP(timezone=True),
+    "cause": pg.JSONB,
+}
+
+
+def _reserve_statement() -> sa.Insert:
+    """Take the rows of calls that nobody took, as running; return each with the time when it was there.
+
+    They are taken in order of their ids, so that two executors with the same calls cannot lock each other out.
+    """
+    wanted = records("wanted", _WANTED)
+    values: dict[str, sa.ColumnElement[Any]] = {
+        **{name: wanted.c[name] for name in _WANTED},
+        "state": sa.literal(State.RUNNING.value),
+        "worker": sa.bindparam("holder", type_=sa.Text),
+        "lease_until": _LEASE_UNTIL,
+        "error": sa.literal(""),
+    }
+    source = sa.select(*values.values()).order_by(wanted.c.call_id)
+    taken = pg.insert(_EXECUTIONS).from_select(list(values), source).on_conflict_do_nothing()
+    return taken.returning(_COLUMNS.call_id, _CLOCK.label("at"))
+
+
+_RESERVE = _reserve_statement()
 _TURN_AWAY = (
     sa.update(_EXECUTIONS)
     .where(*_OURS)
@@ -169,40 +203,21 @@ _GIVE_UP = (
 )
 
 
-async def reserve(work: Work, attempt: Attempt, permit: Permit, holder: Holder, *, idempotent: bool) -> datetime | None:
-    """Take the call's row, as running; return the time once the row is ours, None where call or permit were seen.
+async def reserve(work: Work, wanted: Sequence[Wanted], holder: Holder) -> list[datetime | None]:
+    """Take the calls' rows, as running; return the time once a row is ours, None where call or permit were seen.
 
-    The time is read after a possible wait for another transaction with the same call, so that no permit is honoured
-    that expired while waiting.
+    The time is the same for all, read after every wait for another transaction with one of the calls, so that no permit
+    is honoured that expired while waiting.
     """
-    call = attempt.call
-    values = {
-        "call_id": call.call_id,
-        "tenant": call.tenant,
-        "conversation_id": call.conversation_id,
-        "tool": call.tool,
-        "schema_digest": call.schema_digest,
-        "pool": attempt.pool,
-        "idempotent": idempotent,
-        "state": State.RUNNING.value,
-        "fence": attempt.fence,
-        "worker": holder.worker,
-        "lease": holder.lease,
-        "permit_id": permit.jti,
-        "permit_issuer": permit.iss,
-        "permit_expires_at": datetime.fromtimestamp(permit.exp, UTC),
-        "permit": attempt.permit,
-        "call": call.model_dump_json(),
-        "cause": attempt.cause.as_json(),
-        "begun_at": attempt.begun_at,
-        "error": "",
-    }
-    ours_since: datetime | None = (await work.connection.execute(_RESERVE, values)).scalar_one_or_none()
-    return ours_since
+    values = {"wanted": [_row(each) for each in wanted], "holder": holder.worker, "lease": holder.lease}
+    taken = {row.call_id: row.at for row in await work.connection.execute(_RESERVE, values)}
+    ours_since = max(taken.values(), default=None)
+    return [ours_since if taken.pop(each.attempt.call.call_id, None) else None for each in wanted]
 
 
-async def admit(work: Work, attempt: Attempt, permit: Permit, admission: Admission, *, worker: str) -> None:
+async def admit(work: Work, wanted: Wanted, admission: Admission, *, worker: str) -> None:
     """Give the reserved row the state it was admitted with."""
+    attempt, permit = wanted.attempt, wanted.permit
     ids = {"permit_id": permit.jti, "issuer": permit.iss, "reference": permit.reference, "pool": attempt.pool}
     if admission.event is not Event.CLAIMED:
         values = {**_ours(attempt), "new_state": admission.state.value, "new_error": admission.reason}
@@ -244,12 +259,12 @@ async def let_go(work: Work, attempt: Attempt, outcome: Outcome, *, worker: str)
     _record(work, attempt, Event.LET_GO, (State.RUNNING, state), worker, detail)
 
 
-async def renew(connection: AsyncConnection, attempt: Attempt, holder: Holder) -> bool:
+async def renew(connection: Connection, attempt: Attempt, holder: Holder) -> bool:
     """Keep the lease; False where another attempt has taken over or the call is over."""
     return bool((await connection.execute(_RENEW, {**_ours(attempt), "lease": holder.lease})).rowcount)
 
 
-async def any_repeatable(connection: AsyncConnection, sweep: Sweep) -> bool:
+async def any_repeatable(connection: Connection, sweep: Sweep) -> bool:
     """Tell whether a lost attempt waits to be repeated."""
     return bool((await connection.execute(_ANY_REPEATABLE, _swept(sweep))).scalar_one())
 
@@ -309,6 +324,27 @@ def _record(
             call.tenant, MACHINE.name, call.call_id, event, *states, actor=worker, call_id=call.call_id, detail=detail
         )
     )
+
+
+def _row(wanted: Wanted) -> dict[str, Any]:
+    attempt, permit, call = wanted.attempt, wanted.permit, wanted.attempt.call
+    return {
+        "call_id": call.call_id,
+        "tenant": call.tenant,
+        "conversation_id": call.conversation_id,
+        "tool": call.tool,
+        "schema_digest": call.schema_digest,
+        "pool": attempt.pool,
+        "idempotent": wanted.idempotent,
+        "fence": attempt.fence,
+        "permit_id": permit.jti,
+        "permit_issuer": permit.iss,
+        "permit_expires_at": datetime.fromtimestamp(permit.exp, UTC).isoformat(),
+        "permit": attempt.permit,
+        "call": call.model_dump_json(),
+        "cause": attempt.cause.as_json(),
+        "begun_at": attempt.begun_at.isoformat(),
+    }
 
 
 def _attempt(row: sa.Row[Any]) -> Attempt:

@@ -58,11 +58,9 @@ def status_of(kind: str) -> str:
     return "success" if kind in SUCCESSES else "error"
 
 
-def muted(item: Item, waiting_turns: frozenset[str]) -> Item:
-    """Mark what the model says in a turn whose call waits for people: kept in the history, not shown meanwhile."""
-    if item.speaks and item.data.get("turn_id") in waiting_turns:
-        return replace(item, data={**item.data, "while_waiting": True})
-    return item
+def muted(item: Item, *, waiting: bool) -> Item:
+    """Mark what the model says while a call of its turn waits for people: kept in the history, not shown meanwhile."""
+    return replace(item, data={**item.data, "while_waiting": True}) if item.speaks and waiting else item
 
 
 def parts_of(items: Sequence[Item]) -> list[list[Item]]:

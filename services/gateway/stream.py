@@ -16,9 +16,9 @@ import structlog
 
 from services.gateway.drafts import Drafts
 from services.gateway.live import Advanced, Closed, Following, Hub, Topic, Transient
-from services.gateway.store import DATABASE_ERRORS, is_away, reading
+from services.gateway.store import reading
 from services.gateway.store.feed import load_feed
-from shared.database import Database
+from shared.database import Database, DatabaseError, is_outage
 
 log = structlog.get_logger(__name__)
 
@@ -91,8 +91,8 @@ class Stream:
         try:
             async for item in self._stored(last):
                 yield item
-        except DATABASE_ERRORS as error:
-            if not is_away(error):
+        except DatabaseError as error:
+            if not is_outage(error):
                 raise
             # The client keeps its stream; the next heartbeat reads again from where it is.
             log.warning("stream.waiting", error=type(error).__name__)
@@ -113,8 +113,8 @@ class Stream:
     async def _allowed(self) -> bool:
         try:
             return await self.still_allowed()
-        except DATABASE_ERRORS as error:
-            if not is_away(error):
+        except DatabaseError as error:
+            if not is_outage(error):
                 raise
             return True
 

@@ -67,13 +67,21 @@ class ConversationRow(SQLModel, table=True):
     created_by: str = Field(default="", description="`person:…` or `visitor:…` who opened it.")
 
 
+def _approvals_by(name: str) -> sa.Index:
+    """Return the index of approval items by one text of their data."""
+    place = ("tenant", "conversation_id", sa.text(f"(data ->> '{name}')"))
+    return sa.Index(f"ix_feed_approval_{name}", *place, postgresql_where=sa.text("type = 'approval'"))
+
+
 class FeedRow(SQLModel, table=True):
     """One item of a conversation's feed. Rows are only ever added; `seq` has no gaps."""
 
     __tablename__ = "feed"
     __table_args__ = (
         sa.UniqueConstraint("tenant", "conversation_id", "source_id"),
-        sa.Index("ix_feed_approvals", "tenant", "conversation_id", postgresql_where=sa.text("type = 'approval'")),
+        # Is anything of this turn still waiting? Asked for each thing the model says, however long the conversation.
+        _approvals_by("turn_id"),
+        _approvals_by("approval_id"),
         {"schema": "gateway"},
     )
 

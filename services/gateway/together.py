@@ -12,7 +12,7 @@ from typing import Generic, TypeVar, cast
 
 import structlog
 
-from services.gateway.store import is_away
+from shared.database import is_outage
 from shared.gathering import Gathering
 
 log = structlog.get_logger(__name__)
@@ -49,7 +49,7 @@ class Together(Generic[Asked, Told]):
         try:
             await self._answer_all(batch)
         except Exception as error:
-            if len(batch) == 1 or is_away(error):
+            if len(batch) == 1 or is_outage(error):
                 raise
             # One of them is at fault, and its neighbours are not.
             log.info("requests.fall_back", requests=len(batch), error=type(error).__name__)

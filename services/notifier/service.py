@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from services.notifier import handlers
 from services.notifier.channels.log import LogChannel
 from services.notifier.settings import NotifierSettings
 from services.notifier.worker import Worker
-from shared.consumer import Handler
+from shared.consumer import Together
 from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, Message
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.topology import queue
@@ -15,10 +17,10 @@ from shared.topology import queue
 def build(settings: NotifierSettings, runtime: Runtime) -> Service:
     """Return the notifier, ready to run."""
     worker = Worker(runtime.units, {"log": LogChannel()})
-    messages: dict[type[Message], Handler] = {
-        ApprovalOpened: handlers.announce,
-        ApprovalProgressed: handlers.redraw,
-        ApprovalClosed: handlers.close,
+    messages: dict[type[Message], Together[Any]] = {
+        ApprovalOpened: Together(handlers.announce),
+        ApprovalProgressed: Together(handlers.redraw),
+        ApprovalClosed: Together(handlers.close),
     }
     return Service(
         name="notifier",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,6 +15,7 @@ from services.notifier.rules import Card, delivery_id
 from services.notifier.states import MACHINE, Event, State
 from services.notifier.tables import DeliveryRow
 from shared.database import table_of
+from shared.sql import records
 from shared.work import Work
 
 DELIVERIES = table_of(DeliveryRow)
@@ -22,6 +24,24 @@ LEASE = timedelta(seconds=30)
 
 _TIME = sa.TIMESTAMP(timezone=True)
 _CAN_CHANGE = tuple(state.value for state, event in MACHINE.transitions if event is Event.REVISED)
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """A card that a channel is to show."""
+
+    card: Card
+    revision: int
+    channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """A newer revision of an approval, and what it changes on its cards."""
+
+    approval_id: str
+    revision: int
+    changes: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +67,14 @@ class Settled:
     due_at: datetime
 
 
+_ADDED: dict[str, Any] = {
+    **dict.fromkeys(("delivery_id", "tenant", "approval_id", "channel"), sa.Text),
+    "revision": sa.Integer,
+    "card": pg.JSONB,
+}
+_NEWS: dict[str, Any] = {"approval_id": sa.Text, "revision": sa.Integer, "changes": pg.JSONB}
+
+
 def _given(**columns: Any) -> sa.TableValuedAlias:
     """Return the rows that arrays make, one array per column, named like it with an s."""
     arrays = [sa.bindparam(f"{name}s", type_=pg.ARRAY(kind)) for name, kind in columns.items()]
@@ -54,44 +82,42 @@ def _given(**columns: Any) -> sa.TableValuedAlias:
 
 
 def _add_statement() -> sa.Insert:
-    given = _given(delivery_id=pg.TEXT, channel=pg.TEXT)
-    now = sa.bindparam("now", type_=_TIME)
+    added, now = records("added", _ADDED), sa.bindparam("now", type_=_TIME)
     values: dict[str, sa.ColumnElement[Any]] = {
-        "delivery_id": given.c.delivery_id,
-        "tenant": sa.bindparam("tenant", type_=sa.Text),
-        "approval_id": sa.bindparam("approval_id", type_=sa.Text),
-        "channel": given.c.channel,
+        **{name: added.c[name] for name in _ADDED},
         "state": sa.literal(State.DUE.value),
-        "revision": sa.bindparam("revision", type_=sa.Integer),
         "sent_revision": sa.literal(0),
-        "card": sa.bindparam("card", type_=pg.JSONB),
         "attempt": sa.literal(0),
         "due_at": now,
         "updated_at": now,
         "error": sa.literal(""),
     }
-    return pg.insert(DELIVERIES).from_select(list(values), sa.select(*values.values())).on_conflict_do_nothing()
+    source = sa.select(*values.values()).order_by(added.c.delivery_id)
+    return pg.insert(DELIVERIES).from_select(list(values), source).on_conflict_do_nothing()
 
 
 def _revise_statement() -> sa.Select[Any]:
-    """Lock an approval's deliveries, make due those that can change and lag behind, and return all as they were."""
-    columns = (DELIVERIES.c.delivery_id, DELIVERIES.c.tenant, DELIVERIES.c.state, DELIVERIES.c.revision)
+    """Lock the deliveries of approvals, make due those that can change and lag behind, and return all as they were.
+
+    They are locked in the order of their ids, so that two batches cannot lock each other out.
+    """
+    news, now = records("news", _NEWS), sa.bindparam("now", type_=_TIME)
+    names = ("delivery_id", "approval_id", "tenant", "state", "revision")
     before = (
-        sa.select(*columns)
-        .where(DELIVERIES.c.approval_id == sa.bindparam("of_approval"))
+        sa.select(*(DELIVERIES.c[name] for name in names), news.c.revision.label("newest"), news.c.changes)
+        .join_from(news, DELIVERIES, DELIVERIES.c.approval_id == news.c.approval_id)
         .order_by(DELIVERIES.c.delivery_id)
-        .with_for_update()
+        .with_for_update(of=DELIVERIES)
         .cte("before")
     )
-    revision, now = sa.bindparam("new_revision", type_=sa.Integer), sa.bindparam("now", type_=_TIME)
     moves = before.c.state.in_([sa.literal_column(f"'{state}'") for state in _CAN_CHANGE])
     moved = (
         sa.update(DELIVERIES)
-        .where(DELIVERIES.c.delivery_id == before.c.delivery_id, moves, before.c.revision < revision)
+        .where(DELIVERIES.c.delivery_id == before.c.delivery_id, moves, before.c.revision < before.c.newest)
         .values(
             state=State.DUE.value,
-            revision=revision,
-            card=DELIVERIES.c.card.op("||")(sa.bindparam("changes", type_=pg.JSONB)),
+            revision=before.c.newest,
+            card=DELIVERIES.c.card.op("||")(before.c.changes),
             due_at=now,
             updated_at=now,
             attempt=0,
@@ -101,7 +127,8 @@ def _revise_statement() -> sa.Select[Any]:
     )
     found = before.outerjoin(moved, moved.c.delivery_id == before.c.delivery_id)
     is_moved = moved.c.delivery_id.is_not(None).label("moved")
-    return sa.select(before.c.delivery_id, before.c.tenant, before.c.state, is_moved).select_from(found)
+    columns = (before.c.approval_id, before.c.delivery_id, before.c.tenant, before.c.state, is_moved)
+    return sa.select(*columns).select_from(found)
 
 
 def _claim_statement() -> sa.Update:
@@ -147,25 +174,25 @@ _CLAIM = _claim_statement()
 _SETTLE = _settle_statement()
 
 
-async def add_deliveries(work: Work, card: Card, revision: int, channels: list[str]) -> None:
-    """Store one due delivery per channel; an approval that was announced before keeps its own."""
-    values = {
-        "delivery_ids": [delivery_id(card.approval_id, channel) for channel in channels],
-        "channels": channels,
-        "tenant": card.tenant,
-        "approval_id": card.approval_id,
-        "revision": revision,
-        "card": asdict(card),
-        "now": work.now,
-    }
-    await work.connection.execute(_ADD, values)
+async def add_deliveries(work: Work, deliveries: Iterable[Added]) -> None:
+    """Store due deliveries; an approval that was announced before, by an earlier one of these too, keeps its own."""
+    added: dict[str, dict[str, Any]] = {}
+    for each in deliveries:
+        row = _row(each)
+        added.setdefault(row["delivery_id"], row)
+    await work.connection.execute(_ADD, {"added": list(added.values()), "now": work.now})
 
 
-async def revise(work: Work, approval_id: str, revision: int, changes: dict[str, Any]) -> list[Revised]:
-    """Make an approval's deliveries due for a newer revision; return all it has, the unchanged ones too."""
-    values = {"of_approval": approval_id, "new_revision": revision, "changes": changes, "now": work.now}
-    rows = await work.connection.execute(_REVISE, values)
-    return [Revised(row.delivery_id, row.tenant, State(row.state), row.moved) for row in rows]
+async def revise(work: Work, news: Sequence[News]) -> dict[str, list[Revised]]:
+    """Make the deliveries of different approvals due for a newer revision.
+
+    Return by approval all that it has, the unchanged ones too.
+    """
+    values = {"news": [asdict(each) for each in news], "now": work.now}
+    revised: dict[str, list[Revised]] = defaultdict(list)
+    for row in await work.connection.execute(_REVISE, values):
+        revised[row.approval_id].append(Revised(row.delivery_id, row.tenant, State(row.state), row.moved))
+    return revised
 
 
 async def claim_due(work: Work, limit: int) -> list[DeliveryRow]:
@@ -186,3 +213,15 @@ async def settle(work: Work, settled: Sequence[Settled]) -> set[str]:
         "due_ats": [each.due_at for each in settled],
     }
     return set((await work.connection.execute(_SETTLE, values)).scalars())
+
+
+def _row(added: Added) -> dict[str, Any]:
+    card = added.card
+    return {
+        "delivery_id": delivery_id(card.approval_id, added.channel),
+        "tenant": card.tenant,
+        "approval_id": card.approval_id,
+        "channel": added.channel,
+        "revision": added.revision,
+        "card": asdict(card),
+    }

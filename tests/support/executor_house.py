@@ -161,10 +161,10 @@ class House:
         for message in messages:
             await self.deliver_event(an_event(message), pool=pool)
 
-    async def deliver_event(self, event: Event, *, pool: str = "default") -> None:
-        """Bring one event."""
-        body = an_envelope(event)
-        await self.bus.publish(Destination("executions", pool), body, message_id=event.id, mandatory=True)
+    async def deliver_event(self, *events: Event, pool: str = "default") -> None:
+        """Bring events in one envelope."""
+        body = an_envelope(*events)
+        await self.bus.publish(Destination("executions", pool), body, message_id=events[0].id, mandatory=True)
 
     async def answer(self) -> Answer:
         """Return the next answer that left."""

@@ -88,7 +88,7 @@ class Replica:
 
     async def rows(self, statement: str, **values: Any) -> list[dict[str, Any]]:
         """Return what a query finds."""
-        async with self.units.database.engine.connect() as connection:
+        async with self.units.database.single() as connection:
             found = await connection.execute(sa.text(statement), values)
             return [dict(row) for row in found.mappings()]
 
@@ -105,9 +105,9 @@ class Replica:
 
     async def until_waiting(self, sessions: int) -> None:
         """Return when that many sessions of this database wait for a lock."""
-        async with asyncio.timeout(10), self.units.database.engine.connect() as connection:
+        async with asyncio.timeout(10), self.units.database.single() as connection:
             while (await connection.execute(_WAITING)).scalar_one() < sessions:
-                await connection.rollback()
+                pass
 
 
 @asynccontextmanager

@@ -500,9 +500,17 @@ def upgrade() -> None:
         schema="gateway",
     )
     op.create_index(
-        "ix_feed_approvals",
+        "ix_feed_approval_turn_id",
         "feed",
-        ["tenant", "conversation_id"],
+        ["tenant", "conversation_id", sa.text("(data ->> 'turn_id')")],
+        unique=False,
+        schema="gateway",
+        postgresql_where=sa.text("type = 'approval'"),
+    )
+    op.create_index(
+        "ix_feed_approval_approval_id",
+        "feed",
+        ["tenant", "conversation_id", sa.text("(data ->> 'approval_id')")],
         unique=False,
         schema="gateway",
         postgresql_where=sa.text("type = 'approval'"),

@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.agent.assembly import ModelAnswer
 from services.agent.rules import Claim, Queued, Result, Settlement, storable
@@ -21,7 +20,16 @@ from services.agent.store import statements
 from services.agent.store.statements import CALLS, CLAIM_COLUMNS, CONVERSATIONS, MESSAGES, TURNS
 from services.agent.store.values import of_answer, of_call, of_settlement
 from shared.messages import MessagePosted
-from shared.work import Work
+from shared.sql import Connection
+from shared.work import Cause, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """A message at the door, and the claim of the turn that it begins where its conversation idles."""
+
+    posted: MessagePosted
+    claim: Claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,25 @@ class Arrival:
     agent: str
     #: False: the same message was there before.
     is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A result at the door."""
+
+    call_id: str
+    #: Who says so; the call must be theirs.
+    tenant: str
+    conversation_id: str
+    result: Result
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An open call that got its result. `claim` is for the turn's next step where no other result was missing."""
+
+    claim: Claim | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +80,15 @@ class Settled:
     next_turn_id: str | None
 
 
-async def take_in(work: Work, posted: MessagePosted, claim: Claim, lease: timedelta) -> Arrival | None:
-    """Store a message and, where its conversation idles, the turn of `claim`; None where another tenant owns it."""
-    values = {
-        **_of_claim(claim, lease),
-        "b_agent": posted.agent,
-        "b_language": posted.language,
-        "b_labels": storable(posted.labels),
-        "b_text": storable(posted.text),
-    }
-    row = (await work.connection.execute(statements.ARRIVE, values)).one_or_none()
-    return None if row is None else Arrival(row.turn_id, row.agent, row.number is not None)
+async def take_in(work: Work, arriving: Sequence[Arriving], lease: timedelta) -> list[Arrival | None]:
+    """Store messages of different conversations and, where a conversation idles, the turn of its message's claim.
+
+    Return what became of each; None where its conversation is another tenant's.
+    """
+    values = {"b_arriving": [_of_arriving(each) for each in arriving], "b_lease": lease}
+    rows = await work.connection.execute(statements.ARRIVE, values)
+    found = {row.conversation_id: Arrival(row.turn_id, row.agent, row.number is not None) for row in rows}
+    return [found.get(each.claim.conversation_id) for each in arriving]
 
 
 async def forget_arrival(work: Work, claim: Claim, arrival: Arrival) -> str:
@@ -88,29 +113,12 @@ async def open_calls(work: Work, turn_id: str, author: dict[str, str]) -> list[s
     return list((await work.connection.execute(statement)).scalars())
 
 
-async def answer(work: Work, call_id: str, owner: tuple[str, str], result: Result, lease: timedelta) -> Claim | None:
-    """Give the open call of `owner` (tenant, conversation) its result; raise NoSuchCall where there is none.
-
-    Return the claim of the turn's next step where this was the last result missing.
-    """
-    cause = {"id": work.cause.id, "traceparent": work.cause.traceparent}
-    values = {
-        "b_call_id": call_id,
-        "b_tenant": owner[0],
-        "b_conversation_id": owner[1],
-        "b_kind": result.kind,
-        "b_result": storable(result.as_json()),
-        "b_cause": cause,
-        "b_lease": lease,
-    }
-    row = (await work.connection.execute(statements.ANSWER, values)).one_or_none()
-    if row is None:
-        raise NoSuchCall(call_id)
-    return _claim(row) if row.state == State.THINKING else None
-
-
-class NoSuchCall(Exception):
-    """No open call of that id belongs to that conversation."""
+async def answer(work: Work, answers: Sequence[Answer], lease: timedelta) -> list[Answered | None]:
+    """Give open calls of different conversations their results; return what came of each, None where none is open."""
+    values = {"b_answering": [_of_answering(each) for each in answers], "b_lease": lease}
+    rows = await work.connection.execute(statements.ANSWER, values)
+    found = {row.call_id: Answered(_claim(row) if row.state == State.THINKING else None) for row in rows}
+    return [found.get(each.call_id) for each in answers]
 
 
 async def load_call(work: Work, call_id: str) -> StoredCall | None:
@@ -168,7 +176,8 @@ async def queued(work: Work, conversation_id: str) -> list[Queued]:
 async def begin_queued(work: Work, claim: Claim, run: Sequence[Queued], left: int, lease: timedelta) -> None:
     """Store the turn of `claim` for queued messages; `left` of them stay queued."""
     await _give(work, run, claim)
-    await work.connection.execute(statements.BEGIN, _of_claim(claim, lease))
+    values = {f"b_{name}": value for name, value in _of_claim(claim).items()}
+    await work.connection.execute(statements.BEGIN, {**values, "b_lease": lease})
     await _set_queued(work, claim, sa.literal(left))
 
 
@@ -186,7 +195,7 @@ async def take_over(work: Work, limit: int, lease: timedelta) -> list[tuple[Clai
     return [(_claim(row), row.takeovers) for row in rows]
 
 
-async def renew(connection: AsyncConnection, claim: Claim, lease: timedelta) -> bool:
+async def renew(connection: Connection, claim: Claim, lease: timedelta) -> bool:
     """Renew the lease of a claim; False where a newer fence was given.
 
     A turn that this very claim has just settled has no lease to renew, and is not lost either.
@@ -197,7 +206,7 @@ async def renew(connection: AsyncConnection, claim: Claim, lease: timedelta) -> 
     return bool(result.rowcount)
 
 
-async def give_back(connection: AsyncConnection, claim: Claim) -> None:
+async def give_back(connection: Connection, claim: Claim) -> None:
     """End the lease of a claim now, so that another worker takes the turn over at once."""
     same = (TURNS.c.turn_id == claim.turn_id) & (TURNS.c.fence == claim.fence) & (TURNS.c.state == State.THINKING)
     await connection.execute(sa.update(TURNS).where(same).values(lease_until=sa.func.clock_timestamp()))
@@ -218,13 +227,23 @@ def _claim(row: Any) -> Claim:
     return Claim(**{column.name: getattr(row, column.name) for column in CLAIM_COLUMNS})
 
 
-def _of_claim(claim: Claim, lease: timedelta) -> dict[str, Any]:
+def _of_claim(claim: Claim) -> dict[str, Any]:
+    names = ("tenant", "conversation_id", "turn_id", "message_id", "author", "cause")
+    return {name: getattr(claim, name) for name in names}
+
+
+def _of_arriving(arriving: Arriving) -> dict[str, Any]:
+    posted = arriving.posted
+    texts = {"labels": storable(posted.labels), "text": storable(posted.text)}
+    return _of_claim(arriving.claim) | {"agent": posted.agent, "language": posted.language, **texts}
+
+
+def _of_answering(answer: Answer) -> dict[str, Any]:
     return {
-        "b_new_turn": claim.turn_id,
-        "b_tenant": claim.tenant,
-        "b_conversation_id": claim.conversation_id,
-        "b_message_id": claim.message_id,
-        "b_author": claim.author,
-        "b_cause": claim.cause,
-        "b_lease": lease,
+        "call_id": answer.call_id,
+        "tenant": answer.tenant,
+        "conversation_id": answer.conversation_id,
+        "kind": answer.result.kind,
+        "result": storable(answer.result.as_json()),
+        "cause": {"id": answer.cause.id, "traceparent": answer.cause.traceparent},
     }

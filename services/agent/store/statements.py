@@ -1,13 +1,14 @@
 """The agent's larger statements, built once. Each moves a turn together with everything that belongs to the move.
 
 A gated call crosses this service four times, and a round trip to the database costs more than what it does there; so
-one statement takes a message in, one settles a step and one takes a result, whatever follows from it. They hold
+one statement takes messages in, one settles a step and one takes results, whatever follows from them. They hold
 together by their data: the second part of each reads what the first part returned, and is nothing where that was
 nothing. Parameters are called `b_<name>`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from services.agent.rules import Claim
 from services.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
 from services.agent.tables import CallRow, ConversationRow, MessageRow, StepRow, TurnRow
 from shared.database import table_of
+from shared.sql import records
 
 CONVERSATIONS = table_of(ConversationRow)
 MESSAGES = table_of(MessageRow)
@@ -40,83 +42,79 @@ def lease_end() -> sa.ColumnElement[Any]:
     return sa.func.clock_timestamp() + given("lease", sa.Interval)
 
 
-def _arrive() -> sa.Select[Any]:
-    """Take a message in: get or create its conversation, give it a turn of its own where none goes on, else queue it.
+#: What a message that arrives brings: itself, and the turn that it begins where its conversation idles.
+ARRIVING = {
+    **dict.fromkeys(("conversation_id", "message_id", "tenant", "agent", "language", "text", "turn_id"), sa.Text),
+    **dict.fromkeys(("labels", "author", "cause"), pg.JSONB),
+}
 
-    Nothing comes back where the conversation is another tenant's; no number where the message was there before.
+
+def _arrive() -> sa.Select[Any]:
+    """Take messages of different conversations in.
+
+    Get or create the conversation, give it a turn of its own where none goes on, else queue the message. No row comes
+    back where the conversation is another tenant's; no number where the message was there before.
     """
-    conversation = _conversation_taken()
-    message_columns = ["conversation_id", "message_id", "tenant", "text", "author", "cause", "turn_id", "step"]
-    begins = conversation.c.turn_id == given("new_turn")
+    arriving = _cte_of(brought("arriving", ARRIVING), "arriving")
+    conversation = _conversation_taken(arriving)
+    same = conversation.c.conversation_id == arriving.c.conversation_id
+    begins = conversation.c.turn_id == arriving.c.turn_id
+    kept = ("conversation_id", "message_id", "tenant", "text", "author", "cause")
+    values = {
+        **{name: arriving.c[name] for name in kept},
+        "turn_id": sa.case((begins, arriving.c.turn_id)),
+        "step": sa.case((begins, sa.literal(1))),
+    }
+    source = sa.select(*values.values()).select_from(conversation.join(arriving, same))
     message = (
         pg.insert(MESSAGES)
-        .from_select(
-            message_columns,
-            sa.select(
-                given("conversation_id"),
-                given("message_id"),
-                given("tenant"),
-                given("text"),
-                given("author", pg.JSONB),
-                given("cause", pg.JSONB),
-                sa.case((begins, given("new_turn"))),
-                sa.case((begins, sa.literal(1))),
-            ).select_from(conversation),
-        )
+        .from_select(list(values), source)
         .on_conflict_do_nothing()
-        .returning(MESSAGES.c.number)
+        .returning(MESSAGES.c.conversation_id, MESSAGES.c.number)
         .cte("message")
     )
-    values = _turn_values()
-    born = sa.select(*values.values()).select_from(conversation.join(message, sa.true())).where(begins)
-    turn = sa.insert(TURNS).from_select(list(values), born)
-    return (
-        sa.select(conversation.c.turn_id, conversation.c.agent, message.c.number)
-        .select_from(conversation.outerjoin(message, sa.true()))
-        .add_cte(turn.returning(TURNS.c.turn_id).cte("turn"))
-    )
+    stored = message.c.conversation_id == conversation.c.conversation_id
+    turn = _turn_values(lambda name: arriving.c[name])
+    born = sa.select(*turn.values()).select_from(conversation.join(message, stored).join(arriving, same)).where(begins)
+    begun = sa.insert(TURNS).from_select(list(turn), born).returning(TURNS.c.turn_id).cte("turn")
+    columns = (conversation.c.conversation_id, conversation.c.turn_id, conversation.c.agent, message.c.number)
+    return sa.select(*columns).select_from(conversation.outerjoin(message, stored)).add_cte(begun)
 
 
-def _conversation_taken() -> sa.CTE:
-    arriving = pg.insert(CONVERSATIONS).values(
-        conversation_id=given("conversation_id"),
-        tenant=given("tenant"),
-        agent=given("agent"),
-        language=given("language"),
-        labels=given("labels", pg.JSONB),
-        turn_id=given("new_turn"),
-        queued=0,
-    )
-    held = CONVERSATIONS.c
+def _conversation_taken(arriving: sa.CTE) -> sa.CTE:
+    """Get or create conversations in the order of their ids, so that two batches cannot lock each other out."""
+    held, chosen = CONVERSATIONS.c, ("conversation_id", "tenant", "agent", "language", "labels", "turn_id")
+    source = sa.select(*(arriving.c[name] for name in chosen), sa.literal(0)).order_by(arriving.c.conversation_id)
+    taken = pg.insert(CONVERSATIONS).from_select([*chosen, "queued"], source)
     return (
-        arriving.on_conflict_do_update(
+        taken.on_conflict_do_update(
             index_elements=[held.conversation_id],
             set_={
-                "turn_id": sa.func.coalesce(held.turn_id, arriving.excluded.turn_id),
+                "turn_id": sa.func.coalesce(held.turn_id, taken.excluded.turn_id),
                 "queued": held.queued + sa.case((held.turn_id.is_(None), 0), else_=1),
             },
-            where=held.tenant == arriving.excluded.tenant,
+            where=held.tenant == taken.excluded.tenant,
         )
-        .returning(held.turn_id, held.agent)
+        .returning(held.conversation_id, held.turn_id, held.agent)
         .cte("conversation")
     )
 
 
-def _turn_values() -> dict[str, sa.ColumnElement[Any]]:
-    """Return the columns of a turn that is claimed as it is born."""
+def _cte_of(rows: sa.TableValuedAlias, name: str) -> sa.CTE:
+    """Return rows that a statement reads more than once, taken apart only once."""
+    return sa.select(*rows.c).cte(name)
+
+
+def _turn_values(claim: Callable[[str], sa.ColumnElement[Any]]) -> dict[str, sa.ColumnElement[Any]]:
+    """Return the columns of a turn that is claimed as it is born; `claim` returns a field of its claim by name."""
     return {
-        "turn_id": given("new_turn"),
-        "tenant": given("tenant"),
-        "conversation_id": given("conversation_id"),
+        **{name: claim(name) for name in ("turn_id", "tenant", "conversation_id", "message_id", "author", "cause")},
         "state": sa.literal(MACHINE.initial.value),
         "step": sa.literal(1),
         "fence": sa.literal(1),
         "takeovers": sa.literal(0),
         "open_calls": sa.literal(0),
         "lease_until": lease_end(),
-        "message_id": given("message_id"),
-        "author": given("author", pg.JSONB),
-        "cause": given("cause", pg.JSONB),
         "reason": sa.literal(""),
     }
 
@@ -203,9 +201,7 @@ CALL_BROUGHT = {
 
 def brought(parameter: str, kinds: dict[str, Any]) -> sa.TableValuedAlias:
     """Return the rows that `b_<parameter>` brings, a JSON array of objects; `kinds` are the types of its columns."""
-    columns: list[Any] = [sa.column(name, kind) for name, kind in kinds.items()]
-    rows = sa.func.jsonb_to_recordset(given(parameter, pg.JSONB)).table_valued(*columns)
-    return rows.render_derived(name=f"brought_{parameter}", with_types=True)
+    return records(f"b_{parameter}", kinds)
 
 
 def _proposed(moved: sa.CTE) -> sa.CTE:
@@ -223,42 +219,60 @@ def _proposed(moved: sa.CTE) -> sa.CTE:
     return sa.insert(CALLS).from_select(list(values), source).returning(CALLS.c.call_id).cte("proposed")
 
 
+#: What a result brings to its call.
+ANSWERING = {
+    **dict.fromkeys(("call_id", "tenant", "conversation_id", "kind"), sa.Text),
+    **dict.fromkeys(("result", "cause"), pg.JSONB),
+}
+
+
 def _answer() -> Any:
-    """Give an open call its result; with the last one of the step, claim the turn for the next step.
+    """Give open calls of different conversations their results; with the last one of a step, claim its turn again.
 
     The counter on the turn's row is the barrier: two results at the same time wait for each other there, and exactly
     one of them finds that it was the last.
     """
+    given_result = brought("answering", ANSWERING)
     answered = (
         sa.update(CALLS)
         .where(
-            CALLS.c.call_id == given("call_id"),
-            CALLS.c.tenant == given("tenant"),
-            CALLS.c.conversation_id == given("conversation_id"),
+            *(CALLS.c[name] == given_result.c[name] for name in ("call_id", "tenant", "conversation_id")),
             CALLS.c.state == CallState.OPEN,
         )
         .values(
             state=ANSWERED.value,
-            result_kind=given("kind"),
-            result=given("result", pg.JSONB),
+            result_kind=given_result.c.kind,
+            result=given_result.c.result,
             answered_at=sa.func.clock_timestamp(),
         )
-        .returning(CALLS.c.turn_id)
+        .returning(CALLS.c.call_id, CALLS.c.turn_id, given_result.c.cause)
         .cte("answered")
     )
+    held = _turns_held(answered)
     last = TURNS.c.open_calls == 1
     return (
         sa.update(TURNS)
-        .where(TURNS.c.turn_id == answered.c.turn_id)
+        .where(TURNS.c.turn_id == held.c.turn_id)
         .values(
             open_calls=TURNS.c.open_calls - 1,
             state=sa.case((last, _THINKING_AGAIN.value), else_=TURNS.c.state),
             step=TURNS.c.step + sa.case((last, 1), else_=0),
             fence=TURNS.c.fence + sa.case((last, 1), else_=0),
             lease_until=sa.case((last, lease_end())),
-            cause=TURNS.c.cause.concat(given("cause", pg.JSONB)),
+            cause=TURNS.c.cause.concat(held.c.cause),
         )
-        .returning(TURNS.c.state, *CLAIM_COLUMNS)
+        .returning(held.c.call_id, TURNS.c.state, *CLAIM_COLUMNS)
+    )
+
+
+def _turns_held(answered: sa.CTE) -> sa.CTE:
+    """Lock the turns of answered calls in the order of their ids, so that two batches cannot lock each other out."""
+    return (
+        sa.select(TURNS.c.turn_id, answered.c.call_id, answered.c.cause)
+        .join_from(answered, TURNS, TURNS.c.turn_id == answered.c.turn_id)
+        .order_by(TURNS.c.turn_id)
+        .with_for_update(of=TURNS, key_share=True)
+        .cte("held")
     )
 
 
@@ -279,6 +293,6 @@ def _take_over() -> Any:
 
 
 ARRIVE = _arrive()
-BEGIN = sa.insert(TURNS).values(_turn_values())
+BEGIN = sa.insert(TURNS).values(_turn_values(lambda name: given(name, ARRIVING[name])))
 ANSWER = _answer()
 TAKE_OVER = _take_over()

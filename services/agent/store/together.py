@@ -15,7 +15,6 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.agent.assembly import ModelAnswer
 from services.agent.rules import Claim, Settlement
@@ -36,6 +35,7 @@ from services.agent.store.values import of_answer, of_call, of_settlement
 from services.agent.transcript import Call, History, Step, UserMessage
 from shared.database import service_tables
 from shared.outbox import OutboxRow
+from shared.sql import Connection
 from shared.work import Change
 
 _OWN = service_tables("agent")
@@ -64,7 +64,7 @@ class Settling:
     alone: bool
 
 
-async def load(connection: AsyncConnection, conversation_ids: Sequence[str]) -> dict[str, Any]:
+async def load(connection: Connection, conversation_ids: Sequence[str]) -> dict[str, Any]:
     """Return conversations with everything their transcripts are made of, by id, for `talk_of`."""
     found = await connection.execute(_LOAD, {"b_conversation_ids": list(conversation_ids)})
     return {row.conversation_id: row for row in found}
@@ -80,7 +80,7 @@ def talk_of(row: Any) -> Talk:
     return Talk(row.agent, row.language, row.labels, history)
 
 
-async def settle(connection: AsyncConnection, settlings: Sequence[Settling], lease: timedelta) -> set[int]:
+async def settle(connection: Connection, settlings: Sequence[Settling], lease: timedelta) -> set[int]:
     """Settle steps with their history and their messages; return the places of those that are settled.
 
     Nothing is stored of a step whose claim is no longer good, whose rows another transaction holds, or which must be

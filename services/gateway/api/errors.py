@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from services.gateway.store import DATABASE_ERRORS, is_away
+from shared.database import DatabaseError, is_outage
 from shared.errors import Refused
 
 log = structlog.get_logger(__name__)
@@ -82,8 +82,7 @@ def answer_with_problems(app: FastAPI) -> None:
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
-    for kind in DATABASE_ERRORS:
-        app.add_exception_handler(kind, _database)
+    app.add_exception_handler(DatabaseError, _database)
     app.add_exception_handler(Exception, _bug)
 
 
@@ -112,7 +111,7 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 
 
 async def _database(request: Request, error: Exception) -> JSONResponse:
-    if not is_away(error):
+    if not is_outage(error):
         return await _bug(request, error)
     log.warning("http.database_away", path=request.url.path, error=type(error).__name__)
     headers = {"retry-after": str(RETRY_AFTER_SECONDS)}

@@ -12,11 +12,11 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.gateway.feed import Place
 from services.gateway.tables import ConversationRow, FeedRow
 from shared.database import table_of
+from shared.sql import Connection
 
 _CONVERSATIONS = table_of(ConversationRow)
 _COLUMNS = [
@@ -118,7 +118,7 @@ _LOAD = sa.select(*_COLUMNS).where(
 _LOCK = _lock_statement()
 
 
-async def open_conversations(connection: AsyncConnection, openings: Iterable[Opening]) -> None:
+async def open_conversations(connection: Connection, openings: Iterable[Opening]) -> None:
     """Store conversations; one that is there already keeps what it has and is only told what it did not know."""
     rows = [
         {
@@ -136,14 +136,14 @@ async def open_conversations(connection: AsyncConnection, openings: Iterable[Ope
     await connection.execute(_OPEN, rows)
 
 
-async def load_conversation(connection: AsyncConnection, tenant: str, conversation_id: str) -> Conversation | None:
+async def load_conversation(connection: Connection, tenant: str, conversation_id: str) -> Conversation | None:
     """Return one conversation of a tenant."""
     place = {"tenant": tenant, "conversation_id": conversation_id}
     row = (await connection.execute(_LOAD, place)).one_or_none()
     return Conversation(*row) if row else None
 
 
-async def recent_conversations(connection: AsyncConnection, tenant: str, created_by: str, limit: int) -> list[Recent]:
+async def recent_conversations(connection: Connection, tenant: str, created_by: str, limit: int) -> list[Recent]:
     """Return the newest conversations that somebody opened."""
     c, f = _CONVERSATIONS.c, table_of(FeedRow).c
     first = sa.select(sa.func.left(f.data["text"].astext, TITLE_MAX)).order_by(f.seq).limit(1)
@@ -154,7 +154,7 @@ async def recent_conversations(connection: AsyncConnection, tenant: str, created
     return [Recent(*row) for row in rows]
 
 
-async def lock_conversations(connection: AsyncConnection, places: Iterable[Place]) -> dict[Place, Conversation]:
+async def lock_conversations(connection: Connection, places: Iterable[Place]) -> dict[Place, Conversation]:
     """Lock the conversations that are there, in order; nobody else appends to their feeds until the commit."""
     rows = (await connection.execute(_LOCK, values_of(places))).all()
     return {(row.tenant, row.conversation_id): Conversation(*row) for row in rows}

@@ -15,18 +15,16 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.gateway.feed import Item, Place, muted, parts_of
 from services.gateway.store.conversations import (
     Opening,
     lock_conversations,
     open_conversations,
-    places_table,
-    values_of,
 )
 from services.gateway.tables import ConversationRow, FeedRow
 from shared.database import table_of
+from shared.sql import Connection
 
 _CONVERSATIONS = table_of(ConversationRow)
 _FEED = table_of(FeedRow)
@@ -56,18 +54,33 @@ class StoredItem:
 
 
 def _waiting_statement() -> sa.Select[Any]:
-    opened, closed, wanted = _FEED.alias("opened"), _FEED.alias("closed"), places_table()
+    """Return those of the given turns that have an approval nobody has decided."""
+    opened, closed = _FEED.alias("opened"), _FEED.alias("closed")
+    names = ("tenant", "conversation_id", "turn_id")
+    arrays = [sa.bindparam(f"{name}s", type_=pg.ARRAY(pg.TEXT)) for name in names]
+    wanted = sa.func.unnest(*arrays).table_valued(*names, name="wanted").render_derived()
+    # Written out, so that a prepared statement can use the partial indexes.
+    approval: sa.ColumnElement[str] = sa.literal_column("'approval'")
     over = sa.exists().where(
         closed.c.tenant == opened.c.tenant,
         closed.c.conversation_id == opened.c.conversation_id,
-        closed.c.type == "approval",
-        closed.c.data["approval_id"].astext == opened.c.data["approval_id"].astext,
-        closed.c.data["state"].astext != "pending",
+        closed.c.type == approval,
+        _text_of(closed, "approval_id") == _text_of(opened, "approval_id"),
+        _text_of(closed, "state") != "pending",
     )
-    turn = opened.c.data["turn_id"].astext
-    here = sa.and_(opened.c.tenant == wanted.c.tenant, opened.c.conversation_id == wanted.c.conversation_id)
-    found = sa.select(opened.c.tenant, opened.c.conversation_id, turn).join_from(wanted, opened, here)
-    return found.where(opened.c.type == "approval", turn.is_not(None), ~over)
+    waits = sa.exists().where(
+        opened.c.tenant == wanted.c.tenant,
+        opened.c.conversation_id == wanted.c.conversation_id,
+        opened.c.type == approval,
+        _text_of(opened, "turn_id") == wanted.c.turn_id,
+        ~over,
+    )
+    return sa.select(wanted).where(waits)
+
+
+def _text_of(feed: Any, name: str) -> sa.ColumnElement[str]:
+    """Return a text of an item's data, written as the indexes have it."""
+    return sa.literal_column(f"({feed.name}.data ->> '{name}')", sa.Text)
 
 
 def _add_statement() -> sa.Insert:
@@ -124,9 +137,7 @@ _FIND = sa.select(*_COLUMNS).where(
 )
 
 
-async def append(
-    connection: AsyncConnection, items: Sequence[Item], openings: Sequence[Opening] = ()
-) -> list[StoredItem]:
+async def append(connection: Connection, items: Sequence[Item], openings: Sequence[Opening] = ()) -> list[StoredItem]:
     """Store `items` with their numbers and return those that are new; conversations nobody opened are opened."""
     wanted = {item.place: Opening(*item.place) for item in items} | {each.place: each for each in openings}
     known = await lock_conversations(connection, wanted)
@@ -143,18 +154,17 @@ async def append(
     return stored
 
 
-async def _muted(connection: AsyncConnection, items: Sequence[Item]) -> list[Item]:
+async def _muted(connection: Connection, items: Sequence[Item]) -> list[Item]:
     """Mark what the model says in turns that have an approval nobody has decided."""
-    speaking = {item.place for item in items if item.speaks}
+    speaking = sorted({(*item.place, str(item.data.get("turn_id"))) for item in items if item.speaks})
     if not speaking:
         return list(items)
-    found: dict[Place, set[str]] = {}
-    for tenant, conversation_id, turn_id in await connection.execute(_WAITING, values_of(speaking)):
-        found.setdefault((tenant, conversation_id), set()).add(turn_id)
-    return [muted(item, frozenset(found.get(item.place, ()))) for item in items]
+    values = dict(zip(("tenants", "conversation_ids", "turn_ids"), map(list, zip(*speaking, strict=True)), strict=True))
+    waiting = {tuple(row) for row in await connection.execute(_WAITING, values)}
+    return [muted(item, waiting=(*item.place, item.data.get("turn_id")) in waiting) for item in items]
 
 
-async def add_items(connection: AsyncConnection, items: Sequence[Item]) -> list[StoredItem]:
+async def add_items(connection: Connection, items: Sequence[Item]) -> list[StoredItem]:
     """Give each item whose source is new the next number of its conversation; return those, in order.
 
     The caller holds the lock of every conversation in `items`.
@@ -180,7 +190,7 @@ def _stored(item: Item, seq: int, at: datetime) -> StoredItem:
 
 
 async def load_feed(
-    connection: AsyncConnection, tenant: str, conversation_id: str, after: int, limit: int
+    connection: Connection, tenant: str, conversation_id: str, after: int, limit: int
 ) -> list[StoredItem]:
     """Return the items of a conversation after the number `after`, oldest first."""
     c = _FEED.c
@@ -194,7 +204,7 @@ async def load_feed(
 
 
 async def load_messages(
-    connection: AsyncConnection, tenant: str, conversation_id: str, up_to: int, limit: int
+    connection: Connection, tenant: str, conversation_id: str, up_to: int, limit: int
 ) -> list[StoredItem]:
     """Return the newest messages of a conversation up to the number `up_to`, oldest first."""
     c = _FEED.c
@@ -207,9 +217,7 @@ async def load_messages(
     return [StoredItem(*row) for row in reversed((await connection.execute(statement)).all())]
 
 
-async def find_item(
-    connection: AsyncConnection, tenant: str, conversation_id: str, source_id: str
-) -> StoredItem | None:
+async def find_item(connection: Connection, tenant: str, conversation_id: str, source_id: str) -> StoredItem | None:
     """Return the item that a source made."""
     values = {"tenant": tenant, "conversation_id": conversation_id, "source_id": source_id}
     row = (await connection.execute(_FIND, values)).one_or_none()

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.keys import Scope, checked_key, new_key
 from services.gateway.tables import ApiKeyRow, ConversationRow
 from shared.database import table_of
+from shared.sql import Connection
 
 _KEYS = table_of(ApiKeyRow)
 _CONVERSATIONS = table_of(ConversationRow)
 
 # Statements that many requests run are built once: building one costs more than running it.
-_FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.bindparam("key_id"))
+_FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
 _FIND_TOKEN = sa.select(_CONVERSATIONS.c.tenant, _CONVERSATIONS.c.conversation_id, _CONVERSATIONS.c.visitor).where(
     _CONVERSATIONS.c.token_hash == sa.bindparam("token_hash")
 )
@@ -47,9 +48,7 @@ class TokenHolder:
     visitor: str | None
 
 
-async def add_key(
-    connection: AsyncConnection, *, tenant: str, person: str, scopes: Sequence[str], created_by: str
-) -> str:
+async def add_key(connection: Connection, *, tenant: str, person: str, scopes: Sequence[str], created_by: str) -> str:
     """Store a new API key and return it, for the only time; raise ValueError for a name or scope that is none."""
     wanted = checked_key(tenant, person, scopes)
     key, kept = new_key()
@@ -58,13 +57,13 @@ async def add_key(
     return key
 
 
-async def find_key(connection: AsyncConnection, key_id: str) -> ApiKey | None:
-    """Return the key with this id, revoked ones too."""
-    row = (await connection.execute(_FIND, {"key_id": key_id})).one_or_none()
-    return _key(row) if row else None
+async def find_keys(connection: Connection, key_ids: Iterable[str]) -> dict[str, ApiKey]:
+    """Return the keys with these ids, revoked ones too, those that are there."""
+    rows = await connection.execute(_FIND, {"key_ids": sorted(set(key_ids))})
+    return {row.key_id: _key(row) for row in rows}
 
 
-async def newest_admin_key(connection: AsyncConnection, tenant: str, person: str) -> str | None:
+async def newest_admin_key(connection: Connection, tenant: str, person: str) -> str | None:
     """Return the id of the newest working admin key of one person."""
     statement = (
         sa.select(_KEYS.c.key_id)
@@ -77,13 +76,13 @@ async def newest_admin_key(connection: AsyncConnection, tenant: str, person: str
     return found
 
 
-async def list_keys(connection: AsyncConnection, tenant: str, limit: int) -> list[ApiKey]:
+async def list_keys(connection: Connection, tenant: str, limit: int) -> list[ApiKey]:
     """Return the newest keys of a tenant, revoked ones too."""
     statement = sa.select(_KEYS).where(_KEYS.c.tenant == tenant).order_by(_KEYS.c.created_at.desc()).limit(limit)
     return [_key(row) for row in await connection.execute(statement)]
 
 
-async def revoke_key(connection: AsyncConnection, tenant: str, key_id: str, by: str) -> bool:
+async def revoke_key(connection: Connection, tenant: str, key_id: str, by: str) -> bool:
     """Revoke a working key of `tenant`; tell whether there was one."""
     statement = (
         sa.update(_KEYS)
@@ -93,7 +92,7 @@ async def revoke_key(connection: AsyncConnection, tenant: str, key_id: str, by: 
     return (await connection.execute(statement)).rowcount == 1
 
 
-async def find_token(connection: AsyncConnection, token_hash: str) -> TokenHolder | None:
+async def find_token(connection: Connection, token_hash: str) -> TokenHolder | None:
     """Return the conversation whose token has this hash."""
     row = (await connection.execute(_FIND_TOKEN, {"token_hash": token_hash})).one_or_none()
     return TokenHolder(*row) if row else None

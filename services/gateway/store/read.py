@@ -11,11 +11,11 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from services.gateway.paging import Cursor
 from services.gateway.tables import FeedRow
 from shared.database import table_of
+from shared.sql import Connection
 
 Row = Mapping[str, Any]
 
@@ -65,20 +65,20 @@ def _approvals_statement() -> sa.Select[Any]:
 _LOAD_APPROVALS = _approvals_statement()
 
 
-async def load_approval(connection: AsyncConnection, tenant: str, approval_id: str) -> Row | None:
+async def load_approval(connection: Connection, tenant: str, approval_id: str) -> Row | None:
     """Return one approval."""
     return (await load_approvals(connection, [(tenant, approval_id)])).get((tenant, approval_id))
 
 
-async def load_approvals(connection: AsyncConnection, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Row]:
+async def load_approvals(connection: Connection, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Row]:
     """Return approvals by tenant and id, those that are there."""
     values = {"tenants": [tenant for tenant, _ in keys], "approval_ids": [approval_id for _, approval_id in keys]}
     found = (await connection.execute(_LOAD_APPROVALS, values)).mappings()
-    return {(row["tenant"], row["approval_id"]): row for row in found}
+    return {(row["tenant"], row["approval_id"]): dict(row) for row in found}
 
 
 async def list_approvals(
-    connection: AsyncConnection,
+    connection: Connection,
     tenant: str,
     *,
     state: str | None = None,
@@ -94,7 +94,7 @@ async def list_approvals(
     return await _page(connection, statement, c.created_at, c.approval_id, after, limit)
 
 
-async def list_calls(connection: AsyncConnection, tenant: str, conversation_id: str, limit: int) -> Sequence[Row]:
+async def list_calls(connection: Connection, tenant: str, conversation_id: str, limit: int) -> Sequence[Row]:
     """Return the newest calls of a conversation, oldest first."""
     c = _CALLS.c
     statement = _of_tenant(_CALLS, tenant, conversation_id).order_by(
@@ -103,13 +103,13 @@ async def list_calls(connection: AsyncConnection, tenant: str, conversation_id: 
     return list(reversed(await _all(connection, statement.limit(limit))))
 
 
-async def load_newest_turn(connection: AsyncConnection, tenant: str, conversation_id: str) -> Row | None:
+async def load_newest_turn(connection: Connection, tenant: str, conversation_id: str) -> Row | None:
     """Return the newest turn of a conversation."""
     statement = _of_tenant(_TURNS, tenant, conversation_id).order_by(_TURNS.c.started_at.desc()).limit(1)
     return await _one(connection, statement)
 
 
-async def turn_end_is_kept(connection: AsyncConnection, tenant: str, conversation_id: str, turn_id: str) -> bool:
+async def turn_end_is_kept(connection: Connection, tenant: str, conversation_id: str, turn_id: str) -> bool:
     """Tell whether the feed says that a turn is over: the agent knows it a moment earlier than clients do."""
     c = _FEED.c
     ended = sa.select(sa.literal(1)).where(
@@ -122,27 +122,27 @@ async def turn_end_is_kept(connection: AsyncConnection, tenant: str, conversatio
     return (await connection.execute(ended.limit(1))).first() is not None
 
 
-async def load_call(connection: AsyncConnection, tenant: str, call_id: str) -> Row | None:
+async def load_call(connection: Connection, tenant: str, call_id: str) -> Row | None:
     """Return one call as the agent keeps it."""
     return await _of_call(connection, _CALLS, tenant, call_id, _CALLS.c.proposed_at)
 
 
-async def load_verdict(connection: AsyncConnection, tenant: str, call_id: str) -> Row | None:
+async def load_verdict(connection: Connection, tenant: str, call_id: str) -> Row | None:
     """Return policy's newest verdict on a call."""
     return await _of_call(connection, _VERDICTS, tenant, call_id, _VERDICTS.c.judged_at)
 
 
-async def load_approval_of_call(connection: AsyncConnection, tenant: str, call_id: str) -> Row | None:
+async def load_approval_of_call(connection: Connection, tenant: str, call_id: str) -> Row | None:
     """Return the newest approval of a call."""
     return await _of_call(connection, _APPROVALS, tenant, call_id, _APPROVALS.c.created_at)
 
 
-async def load_execution(connection: AsyncConnection, tenant: str, call_id: str) -> Row | None:
+async def load_execution(connection: Connection, tenant: str, call_id: str) -> Row | None:
     """Return the execution of a call."""
     return await _of_call(connection, _EXECUTIONS, tenant, call_id, _EXECUTIONS.c.started_at)
 
 
-async def load_history(connection: AsyncConnection, tenant: str, call_id: str, limit: int) -> Sequence[Row]:
+async def load_history(connection: Connection, tenant: str, call_id: str, limit: int) -> Sequence[Row]:
     """Return every change of state that a call went through, in every service, in the order of time."""
     c = _HISTORY.c
     statement = _of_tenant(_HISTORY, tenant).where(c.call_id == call_id).order_by(c.at).limit(limit)
@@ -150,7 +150,7 @@ async def load_history(connection: AsyncConnection, tenant: str, call_id: str, l
 
 
 async def list_dead_letters(
-    connection: AsyncConnection, tenant: str, *, state: str | None, after: Cursor | None, limit: int
+    connection: Connection, tenant: str, *, state: str | None, after: Cursor | None, limit: int
 ) -> Sequence[Row]:
     """Return dead letters, newest first, from after a cursor on."""
     c = _LETTERS.c
@@ -160,7 +160,7 @@ async def list_dead_letters(
     return await _page(connection, statement, c.received_at, c.dead_letter_id, after, limit)
 
 
-async def load_dead_letter(connection: AsyncConnection, tenant: str, dead_letter_id: str) -> Row | None:
+async def load_dead_letter(connection: Connection, tenant: str, dead_letter_id: str) -> Row | None:
     """Return one dead letter."""
     statement = _of_tenant(_LETTERS, tenant).where(_LETTERS.c.dead_letter_id == dead_letter_id)
     return await _one(connection, statement)
@@ -171,18 +171,17 @@ def _of_tenant(view: sa.TableClause, tenant: str, conversation_id: str | None = 
     return statement if conversation_id is None else statement.where(view.c.conversation_id == conversation_id)
 
 
-async def _one(connection: AsyncConnection, statement: sa.Select[Any]) -> Row | None:
-    found: Row | None = (await connection.execute(statement)).mappings().one_or_none()
-    return found
+async def _one(connection: Connection, statement: sa.Select[Any]) -> Row | None:
+    found = (await connection.execute(statement)).mappings().one_or_none()
+    return dict(found) if found else None
 
 
-async def _all(connection: AsyncConnection, statement: sa.Select[Any]) -> Sequence[Row]:
-    found: Sequence[Row] = (await connection.execute(statement)).mappings().all()
-    return found
+async def _all(connection: Connection, statement: sa.Select[Any]) -> Sequence[Row]:
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
 async def _page(
-    connection: AsyncConnection,
+    connection: Connection,
     statement: sa.Select[Any],
     at: sa.ColumnElement[Any],
     row_id: sa.ColumnElement[Any],
@@ -196,7 +195,7 @@ async def _page(
 
 
 async def _of_call(
-    connection: AsyncConnection, view: sa.TableClause, tenant: str, call_id: str, newest: sa.ColumnElement[Any]
+    connection: Connection, view: sa.TableClause, tenant: str, call_id: str, newest: sa.ColumnElement[Any]
 ) -> Row | None:
     statement = _of_tenant(view, tenant).where(view.c.call_id == call_id).order_by(newest.desc()).limit(1)
     return await _one(connection, statement)

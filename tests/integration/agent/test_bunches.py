@@ -13,6 +13,7 @@ from services.agent import rules, store
 from services.agent.assembly import ModelAnswer
 from services.agent.bunches import Bunches
 from services.agent.rules import Behaviour, Claim
+from services.agent.store import Arriving
 from shared.database import Database
 from shared.in_process import InProcessBus
 from shared.messages import MessagePosted
@@ -38,7 +39,7 @@ async def units(agent_url: str) -> AsyncIterator[UnitOfWork]:
 @pytest.fixture
 def bunches(units: UnitOfWork) -> Bunches:
     """Lend bunches as a worker has them."""
-    return Bunches(units, units.database.engine.execution_options(isolation_level="AUTOCOMMIT"), LEASE)
+    return Bunches(units, LEASE)
 
 
 def a_message(name: str, **changes: str) -> MessagePosted:
@@ -59,7 +60,7 @@ async def begun(units: UnitOfWork, *names: str) -> list[Claim]:
         for name in names:
             message = a_message(name, text=f"I am {name}")
             claims.append(a_claim(message, f"t-{name}"))
-            await store.take_in(work, message, claims[-1], LEASE)
+            await store.take_in(work, [Arriving(message, claims[-1])], LEASE)
     return claims
 
 
@@ -108,7 +109,7 @@ async def test_turn_with_a_message_behind_it_does_not_end_in_a_bunch(
     ada, bob = await begun(units, "ada", "bob")
     async with units.begin() as work:
         message = a_message("ada")
-        await store.take_in(work, message, a_claim(message, "t-next"), LEASE)
+        await store.take_in(work, [Arriving(message, a_claim(message, "t-next"))], LEASE)
     assert [False, True] == await settle_all(bunches, (ada, says("Hi")), (bob, says("Ho")))
     assert [("t-ada", "thinking"), ("t-bob", "finished")] == rows(agent_url, TURNS)
 
@@ -120,7 +121,7 @@ async def test_calls_wait_for_nobody_unless_they_must_be_alone(
     (ada,) = await begun(units, "ada")
     async with units.begin() as work:
         message = a_message("ada")
-        await store.take_in(work, message, a_claim(message, "t-next"), LEASE)
+        await store.take_in(work, [Arriving(message, a_claim(message, "t-next"))], LEASE)
     assert not await settle(bunches, ada, says("", PAY), alone=True)
     assert await settle(bunches, ada, says("", PAY))
     assert [("t-ada", "waiting")] == rows(agent_url, TURNS)
@@ -147,7 +148,7 @@ async def test_conversation_that_somebody_holds_is_passed_over(
     ada, bob = await begun(units, "ada", "bob")
     async with units.begin() as work:
         message = a_message("ada")
-        await store.take_in(work, message, a_claim(message, "t-next"), LEASE)
+        await store.take_in(work, [Arriving(message, a_claim(message, "t-next"))], LEASE)
         assert [False, True] == await settle_all(bunches, (ada, says("Hi")), (bob, says("Ho")))
     assert [("t-ada", "thinking"), ("t-bob", "finished")] == rows(agent_url, TURNS)
 

@@ -14,12 +14,12 @@ import pytest
 from services.agent import rules, store
 from services.agent.rules import Behaviour, Claim, Result, Settlement
 from services.agent.states import Event
-from services.agent.store import Arrival
+from services.agent.store import Answer, Answered, Arrival, Arriving
 from shared.database import Database
 from shared.in_process import InProcessBus
 from shared.messages import MessagePosted
 from shared.outbox import Outbox
-from shared.work import UnitOfWork, Work
+from shared.work import Cause, UnitOfWork, Work
 from tests.builders import a_posted_message
 from tests.support.agents import PATIENCE_SECONDS, SHOP, lose_leases, rows, says, wait_for_a_blocked_statement
 
@@ -57,13 +57,13 @@ def a_claim(message: MessagePosted, turn_id: str) -> Claim:
 async def arrive(work: Work, turn_id: str, **changes: Any) -> Arrival | None:
     """Take a message in."""
     message = a_posted_message(**changes)
-    return await store.take_in(work, message, a_claim(message, turn_id), LEASE)
+    (arrival,) = await store.take_in(work, [Arriving(message, a_claim(message, turn_id))], LEASE)
+    return arrival
 
 
 async def wait_blocked(units: UnitOfWork) -> None:
     """Return when some transaction waits for another."""
-    url = units.database.engine.url.render_as_string(hide_password=False).replace("+psycopg", "")
-    await asyncio.to_thread(wait_for_a_blocked_statement, url)
+    await asyncio.to_thread(wait_for_a_blocked_statement, units.database.url)
 
 
 async def test_message_that_waits_for_the_end_of_a_turn_begins_its_own(units: UnitOfWork) -> None:
@@ -75,7 +75,7 @@ async def test_message_that_waits_for_the_end_of_a_turn_begins_its_own(units: Un
 
     message = a_posted_message()
     async with units.begin() as work:
-        await store.take_in(work, message, a_claim(message, "turn-1"), LEASE)
+        await store.take_in(work, [Arriving(message, a_claim(message, "turn-1"))], LEASE)
     async with units.begin() as work:
         ended = await store.settle(
             work, a_claim(message, "turn-1"), ANSWER, says("Hi"), next_turn="turn-3", lease=LEASE
@@ -96,7 +96,7 @@ async def test_turn_that_ends_behind_a_message_picks_it_up(units: UnitOfWork) ->
             return await store.settle(work, claim, ANSWER, says("Hi"), next_turn="turn-2", lease=LEASE)
 
     async with units.begin() as work:
-        await store.take_in(work, message, claim, LEASE)
+        await store.take_in(work, [Arriving(message, claim)], LEASE)
     async with units.begin() as work:
         arrival = await arrive(work, "turn-9")
         task = asyncio.create_task(end())
@@ -114,21 +114,20 @@ async def test_last_two_results_at_the_same_time_open_the_barrier_once(units: Un
     first_id, second_id = (call.call_id for call in settlement.calls)
     owner = (message.tenant, message.conversation_id)
 
-    async def second() -> Claim | None:
+    async def second() -> list[Answered | None]:
         async with units.begin() as work:
-            return await store.answer(work, second_id, owner, Result("failed", error="x"), LEASE)
+            return await store.answer(work, [Answer(second_id, *owner, Result("failed", error="x"), Cause())], LEASE)
 
     async with units.begin() as work:
-        await store.take_in(work, message, claim, LEASE)
+        await store.take_in(work, [Arriving(message, claim)], LEASE)
         await store.settle(work, claim, settlement, calls, next_turn="turn-2", lease=LEASE)
     async with units.begin() as work:
-        first = await store.answer(work, first_id, owner, Result("succeeded", data=1), LEASE)
+        first = await store.answer(work, [Answer(first_id, *owner, Result("succeeded", data=1), Cause())], LEASE)
         task = asyncio.create_task(second())
         await wait_blocked(units)
     completed = await task
-    assert first is None
-    assert completed is not None
-    assert (2, 2) == (completed.step, completed.fence)
+    assert [Answered(None)] == first
+    assert [(2, 2)] == [(each.claim.step, each.claim.fence) for each in completed if each and each.claim]
 
 
 async def test_settle_that_is_repeated_changes_nothing(units: UnitOfWork, agent_url: str) -> None:
@@ -138,7 +137,7 @@ async def test_settle_that_is_repeated_changes_nothing(units: UnitOfWork, agent_
     calls = says("", ("search", '{"text": "a"}'))
     settlement = rules.settle(calls, claim, SHOP, CHAT)
     async with units.begin() as work:
-        await store.take_in(work, message, claim, LEASE)
+        await store.take_in(work, [Arriving(message, claim)], LEASE)
         await store.settle(work, claim, settlement, calls, next_turn="turn-2", lease=LEASE)
     async with units.begin() as work:
         assert await store.settle(work, claim, settlement, calls, next_turn="turn-3", lease=LEASE) is None
@@ -157,7 +156,7 @@ async def test_worker_that_settles_behind_a_message_knows_of_it(units: UnitOfWor
             return await store.lock_queue(work, claim)
 
     async with units.begin() as work:
-        await store.take_in(work, message, claim, LEASE)
+        await store.take_in(work, [Arriving(message, claim)], LEASE)
     async with units.begin() as work:
         await arrive(work, "turn-9")
         task = asyncio.create_task(queued())
@@ -169,7 +168,7 @@ async def test_turn_that_one_sweeper_takes_over_is_passed_over_by_the_other(unit
     """Two sweepers at the same moment do not wait for each other, and each lost lease goes to one of them."""
     message = a_posted_message()
     async with units.begin() as work:
-        await store.take_in(work, message, a_claim(message, "turn-1"), LEASE)
+        await store.take_in(work, [Arriving(message, a_claim(message, "turn-1"))], LEASE)
     lose_leases(agent_url)
     async with units.begin() as one, units.begin() as other:
         assert 1 == len(await store.take_over(one, 5, LEASE))
@@ -181,7 +180,7 @@ async def test_renewal_keeps_a_lease_until_a_newer_fence_is_given(units: UnitOfW
     message = a_posted_message()
     old = a_claim(message, "turn-1")
     async with units.begin() as work:
-        await store.take_in(work, message, old, LEASE)
+        await store.take_in(work, [Arriving(message, old)], LEASE)
         assert await store.renew(work.connection, old, LEASE)
         assert [] == await store.take_over(work, 5, LEASE)
     lose_leases(agent_url)
@@ -216,7 +215,7 @@ async def test_database_refuses_what_the_code_forgot(units: UnitOfWork, agent_ur
     """No row can say what the machines do not: a half-ended turn, a second live turn, a result without its time."""
     message = a_posted_message()
     async with units.begin() as work:
-        await store.take_in(work, message, a_claim(message, "turn-1"), LEASE)
+        await store.take_in(work, [Arriving(message, a_claim(message, "turn-1"))], LEASE)
     rows(agent_url, A_CALL)
     with pytest.raises((psycopg.errors.CheckViolation, psycopg.errors.UniqueViolation)):
         rows(agent_url, change)

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from services.approval import store, worker
+from shared.database import async_url
 from shared.messages import ApprovalClosed, ApprovalOpened, ToolCallRefused
 from tests.builders import an_event
 from tests.support.approval_builders import a_request
@@ -115,18 +116,19 @@ async def fill(replica: Replica, *, over: bool) -> None:
     await replica.execute("ANALYZE approval.approvals")
 
 
-async def plan_of(replica: Replica, statement: sa.ClauseElement, **values: object) -> str:
+def plan_of(replica: Replica, statement: sa.ClauseElement, **values: object) -> str:
     """Return PostgreSQL's plan as text."""
-    async with replica.units.database.engine.connect() as connection:
+    engine = sa.create_engine(async_url(replica.units.database.url), poolclass=sa.NullPool)
+    with engine.connect() as connection:
         compiled: Any = statement.compile(dialect=connection.dialect)
-        found = await connection.exec_driver_sql(f"EXPLAIN {compiled}", compiled.construct_params(values))
+        found = connection.exec_driver_sql(f"EXPLAIN {compiled}", compiled.construct_params(values))
         return "\n".join(found.scalars())
 
 
 async def test_the_duty_looks_only_at_what_is_due(replica: Replica) -> None:
     """However many approvals wait, the index of deadlines answers."""
     await fill(replica, over=False)
-    plan = await plan_of(replica, store._EXPIRE, most=200)
+    plan = plan_of(replica, store._EXPIRE, most=200)
     assert ("ix_approvals_due" in plan, "Seq Scan" in plan) == (True, False)
 
 
@@ -145,5 +147,5 @@ async def test_a_page_of_a_list_is_a_stretch_of_an_index(replica: Replica, filte
     c = store.APPROVALS.c
     page = sa.select(store.APPROVALS).where(c.tenant == "acme", *[c[name] == value for name, value in filters.items()])
     page = page.where(sa.tuple_(c.created_at, c.approval_id) < sa.tuple_(sa.func.now(), sa.literal("copy-9")))
-    plan = await plan_of(replica, page.order_by(c.created_at.desc(), c.approval_id.desc()).limit(51))
+    plan = plan_of(replica, page.order_by(c.created_at.desc(), c.approval_id.desc()).limit(51))
     assert (index in plan, "Sort" in plan, "Seq Scan" in plan) == (True, False, False)

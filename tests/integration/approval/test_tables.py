@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy.exc import IntegrityError
+from psycopg.errors import IntegrityError
 
 from services.approval import store
 from services.approval.rules import Withdrawal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -12,14 +12,25 @@ from services.notifier import handlers
 from services.notifier.channels import ChannelFailed
 from services.notifier.rules import RETRY_SECONDS
 from services.notifier.worker import BATCH, Worker
+from shared.bus import Delivery
+from shared.consumer import Arrival, Consumer, Together, read_envelope
 from shared.errors import Transient
 from shared.ids import new_id
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed
-from tests.builders import NOON, a_call, an_approval_rule
+from shared.in_process import InProcessBus
+from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, Message
+from shared.work import Cause
+from tests.builders import NOON, a_call, an_approval_rule, an_envelope, an_event
 from tests.support.house import Replica
+
+M = TypeVar("M", bound=Message)
 
 STATES = "SELECT channel, state, revision, sent_revision, attempt, error FROM notifier.deliveries ORDER BY channel"
 HISTORY = "SELECT event, from_state, to_state FROM notifier.history ORDER BY id"
+#: What the cards of approvals say, in the order of their coming.
+CARDS = """
+    SELECT approval_id, revision, card->>'state' AS state, card->>'note' AS note FROM notifier.deliveries
+    ORDER BY approval_id
+"""
 #: Whatever waits for its next try, or for its worker's lease to end, is due now.
 HURRY = "UPDATE notifier.deliveries SET due_at = now() - interval '1 second'"
 
@@ -79,6 +90,11 @@ def progressed(news: ApprovalOpened, revision: int) -> ApprovalProgressed:
     )
 
 
+def arrival(message: M) -> Arrival[M]:
+    """Return a message as its handler gets it."""
+    return Arrival(message, Cause())
+
+
 async def test_an_approval_gets_one_card_per_channel(replica: Replica) -> None:
     """Every channel of the rule shows the card once, also where the news came twice."""
     walls, news = {"east": Wall(), "west": Wall()}, opened("east", "west")
@@ -128,7 +144,7 @@ async def test_another_end_before_its_card_comes_again(replica: Replica, state: 
     """What people decided or let expire was announced: the news of it is on its way and the end waits for it."""
     with pytest.raises(Transient):
         async with replica.units.begin() as work:
-            await handlers.close(closed(opened(), state), work)
+            await handlers.close([arrival(closed(opened(), state))], work)
 
 
 async def test_two_revisions_at_once_are_both_drawn(replica: Replica) -> None:
@@ -138,15 +154,94 @@ async def test_two_revisions_at_once_are_both_drawn(replica: Replica) -> None:
 
     async def end() -> None:
         async with replica.units.begin() as work:
-            await handlers.close(closed(news, revision=3), work)
+            await handlers.close([arrival(closed(news, revision=3))], work)
 
     async with replica.units.begin() as work:
-        await handlers.redraw(progressed(news, 2), work)
+        await handlers.redraw([arrival(progressed(news, 2))], work)
         ending = asyncio.create_task(end())
         await replica.until_waiting(1)
     await ending
     shown = "SELECT revision, card->>'note' AS note, card->>'state' AS state FROM notifier.deliveries"
     assert [{"revision": 3, "note": "vote 2", "state": "approved"}] == await replica.rows(shown)
+
+
+async def test_news_of_many_approvals_is_written_together(replica: Replica) -> None:
+    """One transaction adds the cards and one revises them; each says its own, and its history names its own news."""
+    news = [opened("east", "west"), opened("east"), opened()]
+    await replica.send(*news)
+    writers = "SELECT count(*) AS cards, count(DISTINCT xmin::text) AS writers FROM notifier.deliveries"
+    assert [{"cards": 4, "writers": 1}] == await replica.rows(writers)
+    ends = [an_event(closed(each, state)) for each, state in zip(news, ("approved", "denied", "expired"), strict=True)]
+    await replica.send_events(*ends)
+    assert [{"cards": 4, "writers": 1}] == await replica.rows(writers)
+    told = {(row["approval_id"], row["revision"], row["state"]) for row in await replica.rows(CARDS)}
+    assert {(end.message.approval_id, 2, end.message.state) for end in ends} == told  # type: ignore[attr-defined]
+    causes = await replica.rows("SELECT message_id, count(*) AS cards FROM notifier.history GROUP BY message_id")
+    assert {ends[0].id: 2, ends[1].id: 1, ends[2].id: 1} == {row["message_id"]: row["cards"] for row in causes}
+
+
+async def test_the_first_of_two_announcements_in_an_envelope_counts(replica: Replica) -> None:
+    """An approval that is announced twice keeps what was said first; its neighbours are announced once."""
+    first, other = opened("wall"), opened("wall")
+    again = first.model_copy(update={"summary": "Something else"})
+    await replica.send(first, again, other)
+    rows = await replica.rows("SELECT approval_id, card->>'summary' AS summary FROM notifier.deliveries")
+    assert {(each.approval_id, each.summary) for each in (first, other)} == {tuple(row.values()) for row in rows}
+
+
+async def test_revisions_of_one_approval_in_an_envelope_are_taken_in_their_order(replica: Replica) -> None:
+    """The second one sees what the first one wrote, an older one behind them changes nothing, others go along."""
+    news, other = opened("wall"), opened("wall")
+    await replica.send(news, other)
+    await replica.send(progressed(news, 2), progressed(other, 5), progressed(news, 4), progressed(news, 3))
+    told = {row["approval_id"]: (row["revision"], row["note"]) for row in await replica.rows(CARDS)}
+    assert {news.approval_id: (4, "vote 4"), other.approval_id: (5, "vote 5")} == told
+    assert 4 == len(await replica.rows(HISTORY))
+
+
+class Retrying(InProcessBus):
+    """A bus that notes what is to come again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.retried: list[str] = []
+
+    async def retry(self, delivery: Delivery, body: bytes, *, attempt: int) -> None:
+        """Note the events' ids."""
+        del delivery, attempt
+        self.retried += [event.id for event in read_envelope(body)[0]]
+
+
+async def test_early_news_spoils_no_other_of_its_envelope(replica: Replica) -> None:
+    """The end of an approval that was not announced yet comes again by itself; its neighbours are closed once."""
+    first, early, last = opened("wall"), opened("wall"), opened("wall")
+    await replica.send(first, last)
+    bus = Retrying()
+    consumer = Consumer("notifier.approvals", {ApprovalClosed: Together(handlers.close)}, units=replica.units, bus=bus)
+    ends = [an_event(closed(each)) for each in (first, early, last)]
+    await consumer(Delivery("notifier.approvals", an_envelope(*ends)))
+    told = {(row["approval_id"], row["state"]) for row in await replica.rows(CARDS)}
+    assert {(first.approval_id, "approved"), (last.approval_id, "approved")} == told
+    assert ([ends[1].id], 2) == (bus.retried, len(await replica.rows(HISTORY)))
+
+
+async def test_a_bad_announcement_spoils_no_other_of_its_envelope(replica: Replica) -> None:
+    """One that cannot be stored is buried alone."""
+    first, bad, last = opened("wall"), opened("wall", reason="\x00"), opened("wall")
+    await replica.send(first, bad, last)
+    told = {row["approval_id"] for row in await replica.rows(CARDS)}
+    assert ({first.approval_id, last.approval_id}, 1) == (told, len(replica.dead))
+
+
+async def test_a_second_delivery_of_some_news_takes_the_rest_only(replica: Replica) -> None:
+    """News that was handled before leaves no second trace; the new one that came with it is drawn."""
+    news = [opened("wall"), opened("wall")]
+    await replica.send(*news)
+    ends = [an_event(closed(each)) for each in news]
+    await replica.send_events(ends[0])
+    await replica.send_events(*ends)
+    assert ["approved", "approved"] == [row["state"] for row in await replica.rows(CARDS)]
+    assert 2 == len(await replica.rows(HISTORY))
 
 
 async def test_a_channel_that_fails_is_tried_again_and_given_up_in_the_end(replica: Replica) -> None:

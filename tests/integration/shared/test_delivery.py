@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from shared.bus import ATTEMPT_HEADER, Bus, Delivery
 from shared.consumer import Consumer, Handler
-from shared.database import Database
+from shared.database import Database, async_url
 from shared.errors import Poison, Refused, SecurityAlert, Transient
 from shared.in_process import InProcessBus
 from shared.messages import Message, MessagePosted
@@ -64,7 +64,7 @@ class House:
 
     async def count(self, table: str) -> int:
         """Return how many rows a table of this service has."""
-        async with self.database.engine.connect() as connection:
+        async with self.database.single() as connection:
             return int((await connection.execute(sa.text(f"SELECT count(*) FROM agent.{table}"))).scalar_one())  # noqa: S608
 
 
@@ -74,16 +74,22 @@ async def keep_forgetting(outbox: Outbox) -> None:
         await outbox.forget_confirmed()
 
 
+def create_tables(database: Database) -> None:
+    """Create the three tables of the unit of work."""
+    engine = sa.create_engine(async_url(database.url), poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE SCHEMA agent"))
+        tables = [database.tables.inbox, database.tables.outbox, database.tables.history]
+        database.tables.inbox.metadata.create_all(connection, tables=tables)
+
+
 @asynccontextmanager
 async def open_house(kind: str, database_url: str, rabbitmq_url: str) -> AsyncIterator[House]:
     """Run a House on the given kind of bus."""
     async with AsyncExitStack() as stack:
         database = Database(database_url, service="agent", pool_size=5)
         stack.push_async_callback(database.close)
-        async with database.transaction() as connection:
-            await connection.execute(sa.text("CREATE SCHEMA agent"))
-            tables = [database.tables.inbox, database.tables.outbox, database.tables.history]
-            await connection.run_sync(database.tables.inbox.metadata.create_all, tables=tables)
+        create_tables(database)
         bus: Bus = RabbitBus(rabbitmq_url, service="agent", declare=True) if kind == "rabbit" else InProcessBus()
         house = House(database, bus)
         await bus.start()

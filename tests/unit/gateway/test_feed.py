@@ -176,12 +176,12 @@ def test_arguments_are_shown_as_a_value_where_they_are_one(text: str, value: Any
 
 
 @pytest.mark.parametrize(
-    ("role", "turn", "expected"), [("assistant", "t", True), ("assistant", "other", False), ("user", "t", False)]
+    ("role", "waiting", "expected"), [("assistant", True, True), ("assistant", False, False), ("user", True, False)]
 )
-def test_only_the_model_is_muted_and_only_in_a_waiting_turn(role: str, turn: str, *, expected: bool) -> None:
+def test_only_the_model_is_muted_and_only_in_a_waiting_turn(role: str, *, waiting: bool, expected: bool) -> None:
     """B3: what people write, and what is said in other turns, is always shown."""
-    item = Item("acme", "c", "message", {"role": role, "turn_id": turn}, "s")
-    assert expected == muted(item, frozenset({"t"})).data.get("while_waiting", False)
+    item = Item("acme", "c", "message", {"role": role, "turn_id": "t"}, "s")
+    assert expected == muted(item, waiting=waiting).data.get("while_waiting", False)
 
 
 def test_what_the_model_says_is_stored_after_the_approvals_before_it() -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shared.gathering import Gathering
+from shared.gathering import Gathering, waves
 
 
 class Handler:
@@ -70,3 +70,10 @@ async def test_a_cancelled_caller_does_not_stop_its_neighbours() -> None:
     handler.gate.set()
     await stays
     assert (True, [["gone", "stays"]]) == (gone.cancelled(), handler.batches)
+
+
+def test_waves_keep_the_order_of_each_key_and_never_carry_a_key_twice() -> None:
+    """What must not be met twice in one statement comes one after the other."""
+    items = ["a1", "b1", "a2", "c1", "a3", "b2"]
+    assert [["a1", "b1", "c1"], ["a2", "b2"], ["a3"]] == waves(items, key=lambda item: item[0])
+    assert [] == waves([], key=str)

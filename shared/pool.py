@@ -1,0 +1,92 @@
+"""A service's connections to PostgreSQL: the one used last is used next, and one loss empties the pool.
+
+Few connections that stay warm cost PostgreSQL least, a refused connection must be told at once and not after a wait,
+and after a restart of the server no second caller may be given a dead connection (see ADR 0009).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+Driver: TypeAlias = "psycopg.AsyncConnection[tuple[Any, ...]]"
+
+
+class NoConnectionFree(psycopg.OperationalError):
+    """Every connection stayed in use for as long as it is worth waiting."""
+
+
+class Pool:
+    """At most `size` connections, made when they are needed."""
+
+    def __init__(self, url: str, *, application: str, size: int, wait_seconds: float = 30.0) -> None:
+        #: libpq URL, with its password.
+        self.url = url
+        self._application = application
+        self._wait_seconds = wait_seconds
+        self._free = asyncio.Semaphore(size)
+        self._idle: list[Driver] = []
+        self._closed = False
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Driver]:
+        """Yield a connection outside any transaction; what is not committed at the end is rolled back.
+
+        Raises NoConnectionFree, and OperationalError where the server cannot be reached.
+        """
+        await self._take_place()
+        try:
+            driver = self._idle.pop() if self._idle else await self._connect()
+            try:
+                yield driver
+            finally:
+                await self._take_back(driver)
+        finally:
+            self._free.release()
+
+    async def close(self) -> None:
+        """Close what is idle now, and the rest when it comes back."""
+        self._closed = True
+        await self._drop_idle()
+
+    async def _take_place(self) -> None:
+        if not self._free.locked():
+            await self._free.acquire()
+            return
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                await self._free.acquire()
+        except TimeoutError as error:
+            raise NoConnectionFree(f"no connection was free for {self._wait_seconds:g} seconds") from error
+
+    async def _connect(self) -> Driver:
+        return await psycopg.AsyncConnection.connect(self.url, application_name=self._application, connect_timeout=5)
+
+    async def _take_back(self, driver: Driver) -> None:
+        """Keep a connection that is good for the next caller, whatever state the last one left it in."""
+        try:
+            if driver.pgconn.transaction_status not in {TransactionStatus.IDLE, TransactionStatus.UNKNOWN}:
+                await driver.rollback()
+            if driver.autocommit:
+                await driver.set_autocommit(False)
+        except psycopg.Error:
+            await driver.close()
+        except BaseException:
+            await driver.close()
+            raise
+        if self._closed:
+            await driver.close()
+        elif driver.closed:
+            await self._drop_idle()
+        else:
+            self._idle.append(driver)
+
+    async def _drop_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for driver in idle:
+            await driver.close()
