@@ -18,6 +18,7 @@ def a_call(**changes: Any) -> ToolCall:
     arguments = changes.pop("arguments", {"amount": 299, "currency": "TRY"})
     text = arguments if isinstance(arguments, str) else canonical_text(arguments)
     fields: dict[str, Any] = {
+        "shown_arguments": text,
         "call_id": new_id(),
         "tenant": "acme",
         "conversation_id": "conversation-1",

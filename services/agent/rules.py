@@ -13,7 +13,7 @@ from typing import Any
 from services.agent.assembly import ModelAnswer, ProposedCall
 from services.agent.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
-from shared.catalog import Catalog, Category, ToolSpec, validate_arguments
+from shared.catalog import Catalog, Category, ToolSpec, shown_text, validate_arguments
 from shared.ids import derived_id
 from shared.messages import ResultKind
 
@@ -107,6 +107,8 @@ class CheckedCall:
     tool: str
     #: Canonical JSON text where the arguments fit the schema, else what the model wrote.
     arguments: str
+    #: What people may see of them; empty for nothing.
+    shown_arguments: str = ""
     schema_digest: str = ""
     #: Empty where the arguments do not fit.
     digest: str = ""
@@ -214,6 +216,8 @@ def _checked(proposed: ProposedCall, position: int, claim: Claim, tools: Catalog
         arguments=storable(proposed.arguments_text[:RAW_ARGUMENTS_MAX]),
     )
     spec = tools.get(proposed.name)
+    if not (spec.redact if spec else tools.redacts):
+        call = replace(call, shown_arguments=call.arguments)
     if position >= CALLS_PER_STEP_MAX:
         return _invalid(call, f"not run: at most {CALLS_PER_STEP_MAX} calls in one message")
     if spec is None:
@@ -232,7 +236,8 @@ def _checked(proposed: ProposedCall, position: int, claim: Claim, tools: Catalog
         schema_digest=spec.schema_digest,
         arguments=text,
     )
-    return replace(call, arguments=text, schema_digest=spec.schema_digest, digest=digest)
+    shown = shown_text(spec, arguments)
+    return replace(call, arguments=text, shown_arguments=shown, schema_digest=spec.schema_digest, digest=digest)
 
 
 def _invalid(call: CheckedCall, error: str) -> CheckedCall:

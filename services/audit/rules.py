@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.bus import Delivery
+from shared.card_text import REDACTED
 from shared.ids import derived_id
 
 #: Tenant of dead letters that do not tell theirs: only the operators of the installation see them.
@@ -27,6 +28,8 @@ class Letter:
     message_id: str
     message_type: str
     body: str
+    #: The body as people may see it.
+    shown_body: str
 
 
 def letter_from(delivery: Delivery) -> Letter:
@@ -47,7 +50,32 @@ def letter_from(delivery: Delivery) -> Letter:
         message_id=message_id[:128],
         message_type=str(event.get("type", ""))[:128],
         body=body.replace("\x00", "\ufffd"),
+        shown_body=shown(body).replace("\x00", "\ufffd"),
     )
+
+
+def shown(body: str) -> str:
+    """Return a body as people may see it: of each call's arguments what may be shown, of bytes that are no JSON none.
+
+    What cannot be read cannot be searched for values that nobody must see either.
+    """
+    try:
+        text = json.dumps(_masked(json.loads(body)), ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return f"({len(body.encode('utf-8', 'replace'))} bytes that are no JSON; the table audit.dead_letters has them)"
+    return text.encode("utf-8", "replace").decode()
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_masked(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    masked = {name: _masked(each) for name, each in value.items()}
+    if "arguments" in value:
+        told = value.get("shown_arguments")
+        masked["arguments"] = told if isinstance(told, str) and told else REDACTED
+    return masked
 
 
 def events_of(body: str) -> list[str]:

@@ -170,7 +170,7 @@ def judge(call: CallFacts, rulebook: Rulebook) -> Verdict:
         try:
             matches = rule.matches(call, spec)
         except Exception as error:  # noqa: BLE001  # fail closed: whatever went wrong, people decide
-            return _verdict(rule.name, _held_by_error(rule.name, error), rulebook, spec)
+            return _verdict(rule.name, _held_by_error(rule.name, error, spec), rulebook, spec)
         if matches:
             return _verdict(rule.name, rule.ruling, rulebook, spec)
     return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)
@@ -198,8 +198,10 @@ def _model_reason(ruling: Ruling) -> str:
             return ruling.model_reason or ""
 
 
-def _held_by_error(rule: str, error: Exception) -> Ruling:
-    text = visible(str(error) or type(error).__name__)[:_ERROR_MAX]
+def _held_by_error(rule: str, error: Exception, spec: ToolSpec) -> Ruling:
+    # An error's text may quote the value it stumbled over.
+    said = "" if spec.redact else str(error)
+    text = visible(said or type(error).__name__)[:_ERROR_MAX]
     return Ruling(Effect.REQUIRE_APPROVAL, f"Rule {rule!r} could not be evaluated: {text}", approval=OPERATORS)
 
 

@@ -23,6 +23,7 @@ from shared.messages.dead_letters import ResolveDeadLetter
 from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from shared.messages.tool_calls import (
     CallsWithdrawn,
+    ShownCall,
     ToolCall,
     ToolCallFinished,
     ToolCallPermitted,
@@ -73,6 +74,7 @@ __all__ = [
     "MessagePosted",
     "ResolveDeadLetter",
     "ResultKind",
+    "ShownCall",
     "ToolCall",
     "ToolCallFinished",
     "ToolCallPermitted",

@@ -75,7 +75,10 @@ class ToolCallOut(BaseModel):
     position: int
     tool: str
     arguments: Any
-    arguments_text: str = Field(description="As the model wrote them; for a valid call the canonical bytes.")
+    arguments_text: str = Field(
+        description="As the model wrote them; for a valid call the canonical bytes. Redacted values are `•••`; of an "
+        "invalid call nothing is told where it could hold one."
+    )
     digest: str | None
     state: str
     status: Literal["proposed", "pending_confirmation", "success", "error"]

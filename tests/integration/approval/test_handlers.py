@@ -14,6 +14,7 @@ from shared.messages import (
     ApprovalOpened,
     DecisionAnswered,
     Message,
+    ShownCall,
     ToolCall,
     ToolCallPermitted,
     ToolCallRefused,
@@ -60,7 +61,8 @@ async def test_a_held_call_is_opened_and_waits_by_the_database_clock(replica: Re
     card = await opened_by(replica, call, approval=an_approval_rule(expires_after_seconds=60))
     row = (await replica.rows("SELECT *, clock_timestamp() AS clock FROM approval.approvals"))[0]
     assert call.model_dump() == {name: row[name] for name in ToolCall.model_fields}
-    assert (call, 1, "pending", card.approval_id) == (card.call, card.revision, row["state"], row["approval_id"])
+    shown = ShownCall.model_validate(call.model_dump())
+    assert (shown, 1, "pending", card.approval_id) == (card.call, card.revision, row["state"], row["approval_id"])
     assert row["expires_at"] - row["created_at"] == timedelta(seconds=60) == card.expires_at - row["created_at"]
     assert row["created_at"] <= row["clock"]
     assert [("opened", None, "pending", "policy")] == await history_of(replica, card.approval_id)
@@ -91,12 +93,13 @@ async def test_a_request_with_a_wrong_digest_is_buried_as_an_attack(replica: Rep
 
 async def test_an_approval_permits_exactly_the_call(replica: Replica, gateway: Signer, verifier: Verifier) -> None:
     """In one transaction: a permit that executors accept, the end of the card, and the answer to the person."""
-    card = await opened_by(replica)
+    call = a_call()
+    card = await opened_by(replica, call)
     claims = some_claims(card)
     sent = by_type(await replica.send(a_decision(gateway, claims)))
     assert {ToolCallPermitted, ApprovalClosed, DecisionAnswered} == set(sent)
     permitted, closed, answered = sent[ToolCallPermitted], sent[ApprovalClosed], sent[DecisionAnswered]
-    permit = verify_permit(verifier, permitted.permit, card.call, pool="payments")
+    permit = verify_permit(verifier, permitted.permit, call, pool="payments")
     assert ("approval", card.approval_id, 900) == (permit.iss, permit.reference, permit.exp - permit.iat)
     assert ("approved", "person:bob") == (closed.state, closed.decided_by)
     assert ("accepted", "approved", "person:bob") == (answered.outcome, answered.state, answered.decided_by)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from services.audit.rules import OPERATORS_TENANT, events_of, letter_from
+from services.audit.rules import OPERATORS_TENANT, events_of, letter_from, shown
 from shared.bus import Delivery
-from tests.builders import a_posted_message, an_envelope, an_event
+from shared.messages import ToolCallProposed
+from tests.builders import a_call, a_posted_message, an_envelope, an_event
 
 OURS = {"x-placet-reason": "poison: bad", "x-placet-message-id": "m1"}
 
@@ -63,3 +66,30 @@ def test_a_header_cannot_claim_another_queue() -> None:
     headers = {**OURS, "x-placet-queue": "approval.requests", "x-placet-service": "approval"}
     letter = letter_from(Delivery("dead-letters", b"[]", headers, "agent.messages"))
     assert ("agent.messages", "agent") == (letter.queue, letter.service)
+
+
+def test_a_letter_shows_of_arguments_what_people_may_see() -> None:
+    """Real arguments stay in the body that is replayed, wherever in the event they stand."""
+    call = a_call(arguments={"pin": "4929", "name": "ada"}, shown_arguments='{"name":"ada","pin":"•••"}')
+    body = an_envelope(an_event(ToolCallProposed(tenant="acme", call=call)))
+    letter = letter_from(Delivery("dead-letters", body, OURS, "policy.tool-calls"))
+    shown = json.loads(letter.shown_body)[0]["data"]["call"]
+    assert (True, False) == ("4929" in letter.body, "4929" in letter.shown_body)
+    assert (call.shown_arguments, call.digest) == (shown["arguments"], shown["digest"])
+
+
+@pytest.mark.parametrize("told", ["", ',"shown_arguments":""', ',"shown_arguments":{"pin":"4929"}'])
+def test_arguments_without_a_shown_text_are_masked(told: str) -> None:
+    """What nobody rendered for people is not shown to them."""
+    assert '[{"data":{"call":{"arguments":"•••"' in shown(f'[{{"data":{{"call":{{"arguments":"4929"{told}}}}}}}]')
+
+
+@pytest.mark.parametrize("body", ['{"pin": 4929', "[" * 100_000 + "4929", "4929\x00\ud800 "])
+def test_what_cannot_be_read_is_not_shown(body: str) -> None:
+    """Bytes in which nothing can be found may hold anything."""
+    assert (False, True) == ("4929" in shown(body), "no JSON" in shown(body))
+
+
+def test_a_shown_body_can_be_stored() -> None:
+    """Half a character pair, which JSON may spell and PostgreSQL refuses, is replaced."""
+    assert '["a?b"]' == shown('["a\\ud800b"]')
