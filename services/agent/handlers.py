@@ -8,9 +8,9 @@ from typing import Protocol
 
 from services.agent import rules, store, turns
 from services.agent.rules import Claim, Result
-from shared.errors import Poison
+from shared.errors import Poison, Refused
 from shared.ids import new_id
-from shared.messages import CallsWithdrawn, MessagePosted, ToolCallFinished, ToolCallRefused
+from shared.messages import AbandonCall, CallsWithdrawn, MessagePosted, ToolCallFinished, ToolCallRefused
 from shared.work import Act, Work
 
 
@@ -56,7 +56,18 @@ async def take_refused(refused: ToolCallRefused, work: Work, deps: Deps) -> None
     await _take_result(refused, work, deps, Result(refused.kind, reason=refused.reason, decided_by=refused.decided_by))
 
 
-async def _take_result(message: ToolCallFinished | ToolCallRefused, work: Work, deps: Deps, result: Result) -> None:
+async def take_abandoned(abandoned: AbandonCall, work: Work, deps: Deps) -> None:
+    """Give the call a result in place of the lost one: an operator discarded the dead letter that held it."""
+    try:
+        await _take_result(abandoned, work, deps, rules.abandoned(may_have_run=abandoned.may_have_run))
+    except Poison as error:
+        # The letter held no result of a call of ours: nothing waits for it, and this must be no letter again.
+        raise Refused(str(error)) from error
+
+
+async def _take_result(
+    message: ToolCallFinished | ToolCallRefused | AbandonCall, work: Work, deps: Deps, result: Result
+) -> None:
     owner = (message.tenant, message.conversation_id)
     try:
         claim = await turns.take_result(work, message.call_id, owner, result, deps.lease)
@@ -69,7 +80,7 @@ async def _take_result(message: ToolCallFinished | ToolCallRefused, work: Work, 
         work.act(deps.acts.asking(claim))
 
 
-async def _explain(message: ToolCallFinished | ToolCallRefused, work: Work, result: Result) -> None:
+async def _explain(message: ToolCallFinished | ToolCallRefused | AbandonCall, work: Work, result: Result) -> None:
     """Tell a second result, which is expected, from one for a call that was never proposed, which is not."""
     call = await store.load_call(work, message.call_id)
     if call is None:

@@ -30,6 +30,12 @@ TAKEOVERS_MAX = 5
 
 NO_MODEL = "The assistant could not answer just now. Please write again in a moment."
 
+NEVER_RAN = "Not run: it could not be handled, and an operator gave it up."
+RESULT_LOST = (
+    "Its result was lost, and an operator gave it up. It may have taken effect: do not repeat it before a person has "
+    "checked."
+)
+
 FINAL_ANSWER = ToolSpec(
     name="final_answer",
     description="End the task with its result. Call it alone, when the results of all other calls are there.",
@@ -171,6 +177,11 @@ def settle(
     calls = tuple(_never_beside_others(call) for call in calls)
     still_open = any(call.result is None for call in calls)
     return Settlement(Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED, calls)
+
+
+def abandoned(*, may_have_run: bool) -> Result:
+    """Return the result of a call whose own result was lost on its way here and then given up."""
+    return Result("unknown", error=RESULT_LOST) if may_have_run else Result("failed", error=NEVER_RAN)
 
 
 def leading_run(queued: Sequence[Queued], author: dict[str, str] | None = None) -> list[Queued]:

@@ -17,7 +17,7 @@ from services.agent.settings import AgentSettings
 from services.agent.worker import AskModel, Worker
 from shared.catalog import Catalog, load_catalog
 from shared.consumer import Handler
-from shared.messages import Message, MessagePosted, ToolCallFinished, ToolCallRefused
+from shared.messages import AbandonCall, Message, MessagePosted, ToolCallFinished, ToolCallRefused
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.slots import Slots
 from shared.topology import queue
@@ -47,6 +47,7 @@ def build_with(
     results: dict[type[Message], Handler] = {
         ToolCallFinished: partial(handlers.take_finished, deps=deps),
         ToolCallRefused: partial(handlers.take_refused, deps=deps),
+        AbandonCall: partial(handlers.take_abandoned, deps=deps),
     }
     return Service(
         name="agent",

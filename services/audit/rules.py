@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic import ValidationError
 
 from shared.bus import Delivery
 from shared.card_text import REDACTED
 from shared.ids import derived_id
+from shared.messages import (
+    AbandonCall,
+    ApprovalRequested,
+    ToolCallFinished,
+    ToolCallPermitted,
+    ToolCallProposed,
+    ToolCallRefused,
+)
 
 #: Tenant of dead letters that do not tell theirs: only the operators of the installation see them.
 OPERATORS_TENANT = "default"
+#: Queues of a call's steps, executors' by their common name -> messages without which the call cannot go on, and
+#: whether it may have run when such a one is lost. Whether a permit was used, the executor knows better.
+STEPS: Mapping[str, Mapping[str, bool]] = {
+    "policy.tool-calls": {ToolCallProposed.type_name: False},
+    "approval.requests": {ApprovalRequested.type_name: False},
+    "executor": {ToolCallPermitted.type_name: False},
+    "agent.tool-results": {ToolCallRefused.type_name: False, ToolCallFinished.type_name: True},
+}
 
 
 @dataclass(frozen=True)
@@ -85,6 +104,33 @@ def events_of(body: str) -> list[str]:
     if not items or not all(isinstance(item, dict) for item in items):
         raise ValueError("the body holds no events")
     return [json.dumps(item, separators=(",", ":"), ensure_ascii=False) for item in items]
+
+
+def abandoned(queue: str, body: str, by: str) -> list[AbandonCall]:
+    """Return the calls that wait for what a dead letter holds, and that nothing else will end if it is discarded.
+
+    A lost decision or card leaves its approval open for others or for its expiry; a lost line of a feed ends nothing.
+    """
+    try:
+        items = json.loads(body)
+    except (ValueError, RecursionError):
+        return []
+    lost = STEPS.get("executor" if queue.startswith("executor.") else queue, {})
+    events = [item for item in (items if isinstance(items, list) else [items]) if isinstance(item, dict)]
+    return [call for event in events for call in _abandoned_by(event, queue, lost, by)] if lost else []
+
+
+def _abandoned_by(event: dict[str, Any], queue: str, lost: Mapping[str, bool], by: str) -> Iterator[AbandonCall]:
+    kind, data = str(event.get("type")), event.get("data")
+    if not isinstance(data, dict) or kind not in {*lost, AbandonCall.type_name}:
+        return
+    call = data["call"] if isinstance(data.get("call"), dict) else data
+    if call.get("tenant") != data.get("tenant"):
+        return
+    fields = {"may_have_run": lost.get(kind)} | call | {"queue": queue, "by": by}
+    # An event that its own consumer could not read may still name its call.
+    with suppress(ValidationError):
+        yield AbandonCall.model_validate(fields)
 
 
 def _first_event(body: str) -> dict[str, Any]:

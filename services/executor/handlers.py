@@ -11,7 +11,7 @@ from services.executor.metrics import count_answer
 from services.executor.states import Event
 from services.executor.worker import Worker
 from shared.errors import SecurityAlert
-from shared.messages import ToolCallPermitted
+from shared.messages import AbandonCall, ToolCallPermitted
 from shared.permit import Permit, verify_permit
 from shared.work import Work
 
@@ -33,6 +33,16 @@ async def claim_call(permitted: ToolCallPermitted, work: Work, *, pool: str, wor
         answer = rules.refused(call, admission)
         work.emit(answer)
         work.act(lambda: count_answer(answer, known=spec is not None))
+
+
+async def abandon_call(message: AbandonCall, work: Work, *, pool: str) -> None:
+    """Answer for a call whose permit was given up, unless an executor took it before: then its own answer stands.
+
+    The row taken here also sees to it that a second copy of the permit begins nothing any more.
+    """
+    answer = rules.abandoned(message)
+    if await store.abandon(work, message, pool=pool, error=answer.reason):
+        work.emit(answer)
 
 
 def genuine_permit(permitted: ToolCallPermitted, *, pool: str, worker: Worker) -> Permit:

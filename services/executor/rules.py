@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from services.executor.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.catalog import ToolSpec, validate_arguments
-from shared.messages import ToolCall, ToolCallFinished, ToolCallRefused
+from shared.messages import AbandonCall, ToolCall, ToolCallFinished, ToolCallRefused
 from shared.permit import Permit
 
 NOTHING_RAN: Final = "Nothing was run: "
@@ -122,6 +122,18 @@ def refused(call: ToolCall, admission: Admission) -> ToolCallRefused:
         tool=call.tool,
         kind=_REFUSED_KINDS[admission.state],
         reason=admission.reason,
+    )
+
+
+def abandoned(message: AbandonCall) -> ToolCallRefused:
+    """Return the one answer to a call whose permit was given up before an executor took it."""
+    return ToolCallRefused(
+        tenant=message.tenant,
+        call_id=message.call_id,
+        conversation_id=message.conversation_id,
+        tool=message.tool,
+        kind="failed",
+        reason=f"{NOTHING_RAN}its permit could not be handled, and an operator gave it up.",
     )
 
 

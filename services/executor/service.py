@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from services.executor.handlers import claim_call
+from services.executor.handlers import abandon_call, claim_call
 from services.executor.intake import Intake
 from services.executor.metrics import SLOTS, SLOTS_BUSY
 from services.executor.settings import EVERY_POOL, ExecutorSettings
@@ -23,7 +23,7 @@ from services.executor.worker import Worker
 from shared.catalog import Catalog, ToolSpec, load_catalog
 from shared.consumer import Consumer, Handler
 from shared.errors import PlacetError
-from shared.messages import Message, ToolCallPermitted
+from shared.messages import AbandonCall, Message, ToolCallPermitted
 from shared.service import Duty, Runtime, Service
 from shared.signing import load_verifier
 from shared.slots import Slots
@@ -107,5 +107,8 @@ def assemble(
 
 
 def _consumer(pool: str, worker: Worker, runtime: Runtime) -> Consumer:
-    handlers: dict[type[Message], Handler] = {ToolCallPermitted: partial(claim_call, pool=pool, worker=worker)}
+    handlers: dict[type[Message], Handler] = {
+        ToolCallPermitted: partial(claim_call, pool=pool, worker=worker),
+        AbandonCall: partial(abandon_call, pool=pool),
+    }
     return Consumer(executor_queue(pool).name, handlers, units=runtime.units, bus=runtime.bus)

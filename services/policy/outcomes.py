@@ -7,7 +7,15 @@ from datetime import datetime
 
 from services.policy.rules import CallFacts, Effect, Verdict
 from shared.catalog import ToolSpec, render_summary, shown_text
-from shared.messages import ApprovalRequested, ApprovalRule, Message, ToolCall, ToolCallPermitted, ToolCallRefused
+from shared.messages import (
+    AbandonCall,
+    ApprovalRequested,
+    ApprovalRule,
+    Message,
+    ToolCall,
+    ToolCallPermitted,
+    ToolCallRefused,
+)
 from shared.permit import issue_permit
 from shared.signing import Signer
 
@@ -38,6 +46,18 @@ def outcome(judged: Judged, signer: Signer, now: datetime) -> Message:
             return _refused(judged)
         case verdict:
             raise ValueError(f"the verdict of rule {verdict.rule!r} on call {judged.call.call_id} is incomplete")
+
+
+def abandoned(message: AbandonCall, verdict: Verdict) -> ToolCallRefused:
+    """Return the result of a call that was given up before it was judged."""
+    return ToolCallRefused(
+        tenant=message.tenant,
+        call_id=message.call_id,
+        conversation_id=message.conversation_id,
+        tool=message.tool,
+        kind="failed",
+        reason=verdict.model_reason,
+    )
 
 
 def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) -> ToolCallPermitted:

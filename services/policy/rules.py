@@ -7,7 +7,7 @@ Whatever goes wrong here holds the call for people: an error must never be the r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, Self
@@ -19,7 +19,7 @@ from shared.messages.approvals import ApprovalRule
 from shared.messages.tool_calls import ToolCall
 
 #: Names that verdicts use where no rule of the file decided.
-RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed"})
+RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-discarded"})
 #: Longest error text shown with a held call, in characters.
 _ERROR_MAX = 300
 _DID_NOT_RUN = "The call did not run: "
@@ -174,6 +174,12 @@ def judge(call: CallFacts, rulebook: Rulebook) -> Verdict:
         if matches:
             return _verdict(rule.name, rule.ruling, rulebook, spec)
     return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)
+
+
+def abandoned(by: str, rulebook: Rulebook) -> Verdict:
+    """Return the verdict on a call that was never judged, because `by` discarded its proposal's dead letter."""
+    verdict = _denied("dead-letter-discarded", "it could not be judged, and an operator gave it up", rulebook)
+    return replace(verdict, reason=f"It could not be judged, and its dead letter was discarded by {by}.")
 
 
 def _verdict(rule: str, ruling: Ruling, rulebook: Rulebook, spec: ToolSpec) -> Verdict:

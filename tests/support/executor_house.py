@@ -28,7 +28,7 @@ from shared.messages import Event, Message, ToolCall, ToolCallFinished, ToolCall
 from shared.permit import issue_permit
 from shared.service import Service, runtime_on
 from shared.signing import create_keys, load_signer
-from shared.topology import DEAD_LETTERS, Destination, QueueSpec, queue
+from shared.topology import DEAD_LETTERS, Destination, QueueSpec, executor_queue, queue
 from tests.builders import a_call, an_envelope, an_event
 from tests.support.executor_tools import RULEBOOK
 
@@ -162,9 +162,10 @@ class House:
             await self.deliver_event(an_event(message), pool=pool)
 
     async def deliver_event(self, event: Event, *, pool: str = "default") -> None:
-        """Bring one event."""
+        """Bring one event to the queue of a pool."""
         body = an_envelope(event)
-        await self.bus.publish(Destination("executions", pool), body, message_id=event.id, mandatory=True)
+        destination = Destination("", executor_queue(pool).name)
+        await self.bus.publish(destination, body, message_id=event.id, mandatory=True)
 
     async def answer(self) -> Answer:
         """Return the next answer that left."""

@@ -21,7 +21,7 @@ from shared.messages import (
 )
 from shared.permit import verify_permit
 from shared.signing import Signer, Verifier, create_keys, load_signer
-from tests.builders import a_call, an_approval_rule, an_event
+from tests.builders import a_call, an_abandonment, an_approval_rule, an_event
 from tests.support.approval_builders import a_decision, a_request, a_withdrawal, some_claims
 from tests.support.house import Replica
 
@@ -302,3 +302,38 @@ async def test_an_envelope_of_everything_is_one_transaction(replica: Replica, ga
     sent = await replica.send(*[a_decision(gateway, some_claims(card)) for card in cards])
     permitted = [message.call.call_id for message in sent if isinstance(message, ToolCallPermitted)]
     assert (64, 64, []) == (len(permitted), len(set(permitted)), replica.dead)
+
+
+async def test_a_call_whose_request_was_given_up_fails_and_waits_for_nobody(replicas: tuple[Replica, Replica]) -> None:
+    """Its one result comes from here, and a second copy of the request opens no card."""
+    request = a_request()
+    (refused,) = await replicas[0].send(an_abandonment("approval.requests", request.call))
+    assert isinstance(refused, ToolCallRefused)
+    assert ("failed", request.call.call_id) == (refused.kind, refused.call_id)
+    assert "The call did not run: people could not be asked, and an operator gave it up." == refused.reason
+    sent = by_type(await replicas[1].send(request))
+    assert {ToolCallRefused, ApprovalClosed} == set(sent)
+    assert "withdrawn" == sent[ApprovalClosed].state
+
+
+async def test_a_request_given_up_after_all_was_held_withdraws_its_approval(replica: Replica, gateway: Signer) -> None:
+    """Where a card waits, it says that it is over; where it was decided, that stands."""
+    waiting, decided = a_call(), a_call()
+    cards = [await opened_by(replica, call) for call in (waiting, decided)]
+    await replica.send(a_decision(gateway, some_claims(cards[1])))
+    sent = await replica.send(*(an_abandonment("approval.requests", call) for call in (waiting, decided)))
+    refused = by_type(sent)[ToolCallRefused]
+    assert {ToolCallRefused, ApprovalClosed} == set(by_type(sent))
+    assert (waiting.call_id, "cancelled") == (refused.call_id, refused.kind)
+    last = [(await history_of(replica, card.approval_id))[-1] for card in cards]
+    assert ("withdraw", "pending", "withdrawn", "person:grace") == last[0]
+    assert ("withdraw", "approved", "approved", "person:grace") == last[1]
+
+
+async def test_a_request_given_up_after_its_withdrawal_is_answered(replica: Replica) -> None:
+    """The withdrawal waited for the request to answer it; nobody else would."""
+    request = a_request()
+    await replica.send(a_withdrawal(request.call))
+    (refused,) = await replica.send(an_abandonment("approval.requests", request.call))
+    assert isinstance(refused, ToolCallRefused)
+    assert ("failed", request.call.call_id) == (refused.kind, refused.call_id)

@@ -166,7 +166,7 @@ def test_every_message_on_the_feed_queue_makes_items() -> None:
         route = ROUTES[cls]
         keys = ["event.acme"] if cls is ConversationEvent else []
         if not keys and not route.transient:
-            keys = [route.key(type("Any", (), {"tenant": "acme", "answer_to": "g", "pool": "p"})())]
+            keys = [route.key(type("Any", (), {"tenant": "acme", "answer_to": "g", "pool": "p", "queue": "q"})())]
         return any(
             binding.exchange == route.exchange and key_matches(binding.key, key) for binding in bindings for key in keys
         )
