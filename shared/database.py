@@ -127,6 +127,7 @@ class Database:
             hide_parameters=True,
             connect_args={"application_name": f"placet-{service}", "connect_timeout": 5},
         )
+        sa.event.listen(self.engine.sync_engine, "handle_error", _leave_out_values)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
@@ -172,6 +173,13 @@ def check_states(column: str, states: type[StrEnum]) -> sa.CheckConstraint:
 def async_url(url: str) -> str:
     """Return the SQLAlchemy form of a libpq URL."""
     return url.replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+def _leave_out_values(context: sa.engine.ExceptionContext) -> None:
+    """Cut the DETAIL off an error of the database: it quotes the row that was refused, arguments and all."""
+    for error in (context.original_exception, context.sqlalchemy_exception):
+        if error is not None and error.args:
+            error.args = (str(error.args[0]).partition("\nDETAIL:")[0], *error.args[1:])
 
 
 def is_outage(error: BaseException) -> bool:
