@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
@@ -11,6 +12,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from shared.card_text import visible
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -22,7 +25,7 @@ err = Console(stderr=True, highlight=False)
 
 def fail(message: str, *, code: int = 1) -> NoReturn:
     """Print one line on standard error and stop with `code`."""
-    sys.stderr.write(f"placet: {' '.join(message.split())}\n")
+    sys.stderr.write(f"placet: {visible(' '.join(message.split()))}\n")
     raise typer.Exit(code)
 
 
@@ -55,7 +58,14 @@ def show_fields(row: dict[str, Any]) -> None:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def spoken(text: str) -> str:
+    """Return what somebody says as a terminal may print it: lines stay lines, nothing else steers the screen."""
+    # Marks that join or turn letters stay: some languages are written with them. Controls and half characters never.
+    steering = {char for char in set(text) - {"\n", "\t"} if unicodedata.category(char) in {"Cc", "Cs"}}
+    return "".join(visible(char) if char in steering else char for char in text)
 
 
 @contextmanager
