@@ -45,6 +45,7 @@ def up(
     from shared.errors import PlacetError
     from shared.logging import set_up_logging
 
+    _refuse_unknown_settings()
     set_up_logging(os.environ.get("PLACET_LOG_LEVEL", "warning"), os.environ.get("PLACET_LOG_FORMAT", "console"))
     wanted = embedded.Embedded(port, data.resolve(), (rules or _ROOT / "deploy" / "rulebook.yaml").resolve())
 
@@ -94,6 +95,7 @@ def migrate(*, json: Json = False) -> None:
     from shared.settings import Settings
     from shared.signing import create_keys
 
+    _refuse_unknown_settings()
     settings = Settings()
     try:
         with progress("migrating", quiet=json):
@@ -105,6 +107,15 @@ def migrate(*, json: Json = False) -> None:
         show_json({"before": before, "after": after, "signing_keys_created": [path.name for path in made]})
     else:
         out.print(f"database at {after}" + ("" if before == after else f" (was {before or 'empty'})"))
+
+
+def _refuse_unknown_settings() -> None:
+    from shared.settings import UnknownSetting, refuse_unknown
+
+    try:
+        refuse_unknown(os.environ)
+    except UnknownSetting as error:
+        fail(str(error), code=2)
 
 
 def main() -> None:
