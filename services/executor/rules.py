@@ -19,7 +19,6 @@ from shared.permit import Permit
 
 NOTHING_RAN: Final = "Nothing was run: "
 MAY_HAVE_RUN: Final = "It may have taken effect: do not repeat it before a person has checked."
-BROKEN_TEXT: Final = "The tool failed because of an internal error. Its operators can see the details."
 LOST_TEXT: Final = f"The worker that ran the tool was lost before it could tell the result. {MAY_HAVE_RUN}"
 TAMPERED_TEXT: Final = (
     f"An attempt to run the tool was lost, and its stored call no longer fits its permit. {MAY_HAVE_RUN}"
@@ -100,6 +99,11 @@ def overdue(seconds: float) -> Outcome:
 def in_doubt(text: str, data: Any = None) -> Outcome:
     """Return the outcome of a tool that says itself that it does not know."""
     return Outcome(Event.GAVE_UP, data, f"{text} {MAY_HAVE_RUN}".lstrip())
+
+
+def crashed(text: str, data: Any, code: str, *, idempotent: bool) -> Outcome:
+    """Return the outcome of a tool that raised what it did not mean to say: failed, and honest about its effects."""
+    return Outcome(Event.FAILED, data, text if idempotent else f"{text} {MAY_HAVE_RUN}", code=code)
 
 
 def what_follows(outcome: Outcome, *, idempotent: bool, fence: int, attempts_max: int) -> Event:

@@ -11,7 +11,7 @@ import typer
 
 from services.placet.cli import approvals, dead_letters, keys, rulebook
 from services.placet.cli.chat import chat
-from services.placet.cli.output import Json, fail, out, progress, show_json
+from services.placet.cli.output import Json, fail, out, progress, show_json, tell_error
 
 app = typer.Typer(
     name="placet",
@@ -123,7 +123,7 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except _UsageError as error:
-        sys.stderr.write(f"placet: {' '.join(error.format_message().split())}\n")
+        tell_error(error.format_message())
         raise SystemExit(2) from error
     except typer.Abort:
         raise SystemExit(130) from None

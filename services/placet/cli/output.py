@@ -1,4 +1,7 @@
-"""How commands speak: tables for people, JSON for programs, one line on standard error for what went wrong."""
+"""How commands speak: tables for people, JSON for programs, one line on standard error for what went wrong.
+
+After `--json` that line is a JSON object too.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,19 @@ err = Console(stderr=True, highlight=False)
 
 
 def fail(message: str, *, code: int = 1) -> NoReturn:
-    """Print one line on standard error and stop with `code`."""
-    sys.stderr.write(f"placet: {visible(' '.join(message.split()))}\n")
+    """Say on standard error what went wrong and stop with `code`."""
+    tell_error(message)
     raise typer.Exit(code)
+
+
+def tell_error(message: str) -> None:
+    """Say on standard error what went wrong: one line, and after `--json` one JSON object `{"error": …}`.
+
+    Looks at what was typed, because a command may fail before its options are understood.
+    """
+    line = visible(" ".join(message.split()))
+    asked_for_json = "--json" in sys.argv[1:]
+    sys.stderr.write(json.dumps({"error": line}, ensure_ascii=False) + "\n" if asked_for_json else f"placet: {line}\n")
 
 
 def show_json(value: Any) -> None:
