@@ -97,7 +97,7 @@ async def _services(embedded: Embedded, url: str, say: Say) -> AsyncIterator[str
     from services.gateway.sign_in import one_time_link
 
     async with AsyncExitStack() as stack:
-        payments = await stack.enter_async_context(_payment_provider(embedded, say))
+        payments = await stack.enter_async_context(payment_provider(embedded, say))
         bus = InProcessBus()
         services = [_build(name, embedded, url, payments, bus) for name in SERVICES]
         say("starting the services")
@@ -128,7 +128,7 @@ def _build(name: str, embedded: Embedded, url: str, payments: str, bus: InProces
 
 
 @asynccontextmanager
-async def _payment_provider(embedded: Embedded, say: Say) -> AsyncIterator[str]:
+async def payment_provider(embedded: Embedded, say: Say) -> AsyncIterator[str]:
     """Run the demo payment provider beside the gateway's port, so that its links outlive a restart; yield its URL."""
     from services.executor.demo.payment_provider import PaymentServer
 
