@@ -89,19 +89,15 @@ async def test_a_discarded_dead_letter_ends_its_call(frontend: Caller, stage: St
     letters: list[dict[str, Any]] = []
 
     async def buried() -> bool:
-        letters[:] = json.loads(placet(system, key, "dead-letters", "list", "--json").stdout)["items"]
+        found = json.loads(placet(system, key, "dead-letters", "list", "--json").stdout)["items"]
+        letters[:] = [letter for letter in found if letter["queue"] == "approval.requests"]
         return bool(letters)
 
     await until(buried, "the request is buried")
     (letter,) = letters
     shown = placet(system, key, "dead-letters", "show", letter["id"]).stdout
     discarded = placet(system, key, "dead-letters", "discard", letter["id"])
-    assert ("approval.requests", 0, True, False) == (
-        letter["queue"],
-        discarded.returncode,
-        "open_vault" in shown,
-        SECRET in shown,
-    )
+    assert (0, True, False) == (discarded.returncode, visitor.conversation in shown, SECRET in shown)
     result = (await visitor.see(is_result("open_vault")))["data"]
     assert ("error", "failed") == (result["status"], result["kind"])
     assert "The call did not run" in result["error"]
