@@ -186,9 +186,9 @@ def redact_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any
     return result
 
 
-def shown_text(spec: ToolSpec, arguments: dict[str, Any]) -> str:
-    """Return the canonical JSON text of `arguments` as people may see them; those must fit the tool."""
-    return canonical_text(redact_arguments(spec, arguments))
+def shown_text(spec: ToolSpec, text: str, arguments: dict[str, Any]) -> str:
+    """Return what people may see of `text`, the JSON text of `arguments`: all of it where nothing is redacted."""
+    return canonical_text(redact_arguments(spec, arguments)) if spec.redact else text
 
 
 def render_summary(spec: ToolSpec, arguments: dict[str, Any], language: str) -> str:

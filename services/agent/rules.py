@@ -247,7 +247,7 @@ def _checked(proposed: ProposedCall, position: int, claim: Claim, tools: Catalog
         schema_digest=spec.schema_digest,
         arguments=text,
     )
-    shown = shown_text(spec, arguments)
+    shown = shown_text(spec, text, arguments)
     return replace(call, arguments=text, shown_arguments=shown, schema_digest=spec.schema_digest, digest=digest)
 
 

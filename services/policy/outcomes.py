@@ -88,7 +88,8 @@ def _held(judged: Judged, spec: ToolSpec, approval: ApprovalRule) -> ApprovalReq
 
 
 def _shown(judged: Judged, spec: ToolSpec) -> ToolCall:
-    return judged.call.model_copy(update={"shown_arguments": shown_text(spec, dict(judged.facts.arguments))})
+    shown = shown_text(spec, judged.call.arguments, dict(judged.facts.arguments))
+    return judged.call.model_copy(update={"shown_arguments": shown})
 
 
 def _refused(judged: Judged) -> ToolCallRefused:
