@@ -1,6 +1,8 @@
 """Every setting with its default and its meaning, drawn from the settings classes: `python -m deploy.example_env`.
 
-A contract test finds a stale `deploy/example.env`. Services are looked up by name: a new setting needs no entry here.
+Writes the names alone as well, to where each service finds them: it knows no other's settings, and must still tell a
+misspelt name from another's. A contract test finds stale files. Services are looked up by name: a new setting needs no
+entry here.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings
 
 from shared.database import SERVICES
-from shared.settings import Settings
+from shared.settings import NAMES, Settings
 
 COMMITTED = Path(__file__).with_name("example.env")
 WIDTH = 118
@@ -100,5 +102,11 @@ def _comment(words: str) -> str:
     return "\n".join(f"# {line}" for line in lines)
 
 
+def names_text() -> str:
+    """Return the whole file of names."""
+    return "\n".join(sorted(known_names())) + "\n"
+
+
 if __name__ == "__main__":
     COMMITTED.write_text(text())
+    NAMES.write_text(names_text())

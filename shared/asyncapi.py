@@ -13,7 +13,7 @@ from pydantic.json_schema import models_json_schema
 
 from shared.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Message
 from shared.messages.message import Attributes
-from shared.topology import QUEUES, ROUTES, Destination, QueueSpec, executor_queue, key_matches, queue_arguments
+from shared.topology import QUEUES, ROUTES, QueueSpec, executor_queue, key_matches, queue_arguments
 
 _TRANSIENT = "Transient: sent at most once, never stored."
 _STORED = "Stored, confirmed, at least once."
@@ -83,7 +83,7 @@ def _message(cls: type[Message]) -> dict[str, Any]:
 
 
 def _operation(spec: QueueSpec) -> dict[str, Any]:
-    types = [cls.type_name for cls in MESSAGES.values() if _reaches(cls, spec.bindings)]
+    types = [cls.type_name for cls in MESSAGES.values() if _reaches(cls, spec)]
     first = types[0] if types else "placet.message.posted.v1"
     return {
         "action": "receive",
@@ -100,16 +100,17 @@ def _operation(spec: QueueSpec) -> dict[str, Any]:
     }
 
 
-def _reaches(cls: type[Message], bindings: tuple[Destination, ...]) -> bool:
-    route = ROUTES[cls]
-    sample = _key(cls).replace("{tenant}", "t").replace("{pool}", "default").replace("{instance}", "i")
-    return any(binding.exchange == route.exchange and key_matches(binding.key, sample) for binding in bindings)
+def _reaches(cls: type[Message], spec: QueueSpec) -> bool:
+    exchange, sample = ROUTES[cls].exchange, _key(cls)
+    for part, value in {"{tenant}": "t", "{pool}": "default", "{instance}": "i", "{queue}": spec.name}.items():
+        sample = sample.replace(part, value)
+    return any(binding.exchange == exchange and key_matches(binding.key, sample) for binding in spec.bindings)
 
 
 def _key(cls: type[Message]) -> str:
     """Return the routing key with its variable part named."""
 
     class _Named:
-        tenant, pool, answer_to = "{tenant}", "{pool}", "{instance}"
+        tenant, pool, answer_to, queue = "{tenant}", "{pool}", "{instance}", "{queue}"
 
     return ROUTES[cls].key(_Named)

@@ -54,6 +54,9 @@ def canonical_text(value: Any) -> str:
     """Return the RFC 8785 form of a JSON value; raise NotStrictJson where it has none."""
     try:
         return rfc8785.dumps(value).decode()
+    except rfc8785.IntegerDomainError as error:
+        # The library's own text quotes the number, which may be one that nobody must see.
+        raise NotStrictJson("an integer is beyond 2^53") from error
     except (ValueError, UnicodeEncodeError) as error:
         raise NotStrictJson(str(error)) from error
 

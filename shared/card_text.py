@@ -19,6 +19,8 @@ SUMMARY_MAX = 300
 VALUE_MAX = 120
 #: Stands for an argument that was not given.
 ABSENT = "…"
+#: Shown in place of a redacted value.
+REDACTED = "•••"
 
 _PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
 #: Unicode categories that print nothing or steer the text: control, format, surrogate, private, unassigned,
@@ -34,6 +36,19 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(f"[U+{ord(char):04X}]" if _is_hidden(char) else char for char in text)
+
+
+def is_redaction(shown: Any, real: Any) -> bool:
+    """Tell whether `shown` is the JSON value `real` with nothing but values masked: what people see is what runs."""
+    if shown == REDACTED:
+        return True
+    match shown, real:
+        case dict(), dict():
+            return shown.keys() == real.keys() and all(is_redaction(shown[name], real[name]) for name in real)
+        case list(), list():
+            return len(shown) == len(real) and all(map(is_redaction, shown, real))
+        case _:
+            return type(shown) is type(real) and bool(shown == real)
 
 
 def placeholders(template: str) -> list[str]:

@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from shared.canonical import NotStrictJson, canonical_text, sha256_hex
-from shared.card_text import placeholders, render, render_call
+from shared.card_text import REDACTED, placeholders, render, render_call
 from shared.messages.tool_calls import Pool, ToolName
 from shared.tool_schema import (
     ArgumentError,
@@ -38,9 +38,6 @@ from shared.tool_schema import (
     schema_problems,
 )
 from shared.yaml_source import Steps, YamlSource, read_yaml
-
-#: Shown in place of a redacted value.
-REDACTED = "•••"
 
 
 class Category(StrEnum):
@@ -152,6 +149,11 @@ class Catalog(Mapping[str, ToolSpec]):
     def __len__(self) -> int:
         return len(self._specs)
 
+    @cached_property
+    def redacts(self) -> bool:
+        """Whether any tool has arguments that people must not see."""
+        return any(spec.redact for spec in self.values())
+
     def as_openai_tools(self) -> list[dict[str, Any]]:
         """Return the tools as a chat completion request lists them; a copy, since model libraries edit it."""
         return [
@@ -173,18 +175,20 @@ def validate_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> list[Argume
 
 
 def redact_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of `arguments` that people and logs may see."""
+    """Return a copy of `arguments` that people and logs may see.
+
+    Where a value is not of the shape that a pointer goes through, such as a text instead of an object, all of it is
+    masked: what the pointer meant could be anywhere in it.
+    """
     result = deepcopy(arguments) if spec.redact else arguments
     for text in spec.redact:
-        *parents, last = [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]]
-        node: Any = result
-        for step in parents:
-            node = _child(node, step)
-        if isinstance(node, dict) and last in node:
-            node[last] = REDACTED
-        elif isinstance(node, list) and last.isdecimal() and int(last) < len(node):
-            node[int(last)] = REDACTED
+        _mask(result, [step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:]])
     return result
+
+
+def shown_text(spec: ToolSpec, text: str, arguments: dict[str, Any]) -> str:
+    """Return what people may see of `text`, the JSON text of `arguments`: all of it where nothing is redacted."""
+    return canonical_text(redact_arguments(spec, arguments)) if spec.redact else text
 
 
 def render_summary(spec: ToolSpec, arguments: dict[str, Any], language: str) -> str:
@@ -238,9 +242,15 @@ def _defaults(spec: ToolSpec) -> dict[str, Any]:
     return {name: schema["default"] for name, schema in properties if isinstance(schema, dict) and "default" in schema}
 
 
-def _child(node: Any, step: str) -> Any:
-    if isinstance(node, dict):
-        return node.get(step)
-    if isinstance(node, list) and step.isdecimal() and int(step) < len(node):
-        return node[int(step)]
-    return None
+def _mask(node: dict[str, Any] | list[Any], steps: list[str]) -> None:
+    """Mask what `steps` lead to from `node`, or the nearest value above it that they cannot lead through."""
+    step, *further = steps
+    place: Any = int(step) if isinstance(node, list) else step
+    if place not in (range(len(node)) if isinstance(node, list) else node):
+        return
+    child = node[place]
+    leads_on = further and (isinstance(child, dict) or (isinstance(child, list) and further[0].isdecimal()))
+    if leads_on:
+        _mask(child, further)
+    else:
+        node[place] = REDACTED

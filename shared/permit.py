@@ -39,13 +39,18 @@ class Permit(Value):
         return now >= datetime.fromtimestamp(self.exp, UTC)
 
 
+def permit_id(call_id: str) -> str:
+    """Return the id of the one permit of a call."""
+    return derived_id("permit", call_id)
+
+
 def issue_permit(
     signer: Signer, call: ToolCall, *, pool: str, reference: str, now: datetime, lifetime_seconds: int
 ) -> str:
     """Return the signed permit for `call`. Its id derives from the call, so a repeated handling issues the same one."""
     permit = Permit(
         iss=signer.issuer,
-        jti=derived_id("permit", call.call_id),
+        jti=permit_id(call.call_id),
         sub=call.call_id,
         aud=pool,
         iat=int(now.timestamp()),

@@ -44,6 +44,9 @@ class Pool:
             driver = self._idle.pop() if self._idle else await self._connect()
             try:
                 yield driver
+            except psycopg.Error as error:
+                _leave_out_values(error)
+                raise
             finally:
                 await self._take_back(driver)
         finally:
@@ -90,3 +93,9 @@ class Pool:
         idle, self._idle = self._idle, []
         for driver in idle:
             await driver.close()
+
+
+def _leave_out_values(error: psycopg.Error) -> None:
+    """Cut the DETAIL off an error: it quotes the row that was refused, arguments and all, and errors go to logs."""
+    if error.args:
+        error.args = (str(error.args[0]).partition("\nDETAIL:")[0], *error.args[1:])

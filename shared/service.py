@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -29,7 +30,7 @@ from shared.logging import set_up_logging
 from shared.messages import Message
 from shared.outbox import Outbox
 from shared.rabbit import RabbitBus
-from shared.settings import Settings
+from shared.settings import Settings, default_credentials, refuse_unknown
 from shared.slots import Slots
 from shared.topology import Destination, QueueSpec
 from shared.work import UnitOfWork
@@ -198,8 +199,11 @@ def _settle_memory() -> None:
 def main(name: str, settings_type: type[S], build: Callable[[S, Runtime], Service]) -> None:
     """Run one service as a process of its own, until it is told to stop."""
     try:
+        refuse_unknown(os.environ)
         settings = settings_type()
         set_up_logging(settings.log_level, settings.log_format)
+        for default in default_credentials(settings):
+            log.warning("settings.default_credentials", setting=default)
         service = build(settings, runtime_of(settings, name))
     except ValidationError as error:
         lines = [f"PLACET_{'.'.join(map(str, each['loc'])).upper()}: {each['msg']}" for each in error.errors()]

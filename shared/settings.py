@@ -1,22 +1,42 @@
 """Settings that every service shares, read from the environment once and passed down.
 
 Names begin with `PLACET_`; a service adds its own in `services/<name>/settings.py`. Secrets are secret types, so that
-no log line shows them.
+no log line shows them. A name that no service has is a mistake that stops the start, because its author believes that
+it counts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from shared.errors import PlacetError
+
+PREFIX = "PLACET_"
+#: The names of all settings of all services, one a line; drawn by `python -m deploy.example_env`.
+NAMES = Path(__file__).with_name("setting_names.txt")
+#: What the command line and the set-up of databases and brokers read beside settings.
+OTHER_NAMES = frozenset({"PLACET_URL", "PLACET_KEY", "PLACET_DATA", "PLACET_DATABASE_ADMIN_URL"})
+OTHER_PREFIXES = ("PLACET_DATABASE_PASSWORD_", "PLACET_RABBITMQ_PASSWORD_", "PLACET_TEST_", "PLACET_BENCH_")
+#: By this variable Kubernetes begins to tell a container of a service whose name begins like our settings.
+_LINK = "_SERVICE_HOST"
+_LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "::1"})
+
+
+class UnknownSetting(PlacetError):
+    """The environment names settings that no service has."""
 
 
 class Settings(BaseSettings):
     """Where things are, and how much of them."""
 
-    model_config = SettingsConfigDict(env_prefix="PLACET_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     database_url: SecretStr = Field(
         default=SecretStr("postgresql://postgres@127.0.0.1:5432/placet"),
@@ -41,3 +61,32 @@ class Settings(BaseSettings):
     health_port: int = Field(default=0, ge=0, le=65535, description="Their port; 0 opens none.")
     drain_seconds: float = Field(default=20.0, gt=0, description="How long a stop waits for what is running.")
     relay_every_seconds: float = Field(default=1.0, gt=0, description="Pause between two sweeps of the outbox.")
+
+
+def refuse_unknown(environment: Mapping[str, str]) -> None:
+    """Raise UnknownSetting, one line, where a variable begins like a setting and is none of any service."""
+    known = [*NAMES.read_text().split(), *OTHER_NAMES]
+    if unknown := _unknown(environment, known):
+        raise UnknownSetting("; ".join(_no_setting(name, known) for name in unknown))
+
+
+def default_credentials(settings: Settings) -> list[str]:
+    """Return the settings that reach another machine with the credentials that every installation begins with."""
+    rabbitmq, database = (urlsplit(url.get_secret_value()) for url in (settings.rabbitmq_url, settings.database_url))
+    guest = {rabbitmq.username or "guest", rabbitmq.password or "guest"} == {"guest"}
+    trusted = database.username in {None, "postgres"} and not database.password
+    found = {"PLACET_RABBITMQ_URL": (rabbitmq, guest), "PLACET_DATABASE_URL": (database, trusted)}
+    return [name for name, (url, default) in found.items() if default and (url.hostname or "") not in _LOCAL_HOSTS]
+
+
+def _unknown(environment: Iterable[str], known: Iterable[str]) -> list[str]:
+    names = {name for name in environment if name.upper().startswith(PREFIX)}
+    linked = tuple(name.removesuffix(_LINK) for name in names if name.endswith(_LINK))
+    links = tuple(f"{service}_{part}" for service in linked for part in ("SERVICE_", "PORT"))
+    ours = {name for name in names if name.upper() in set(known) or name.upper().startswith(OTHER_PREFIXES)}
+    return sorted(name for name in names - ours if not name.startswith(links))
+
+
+def _no_setting(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name.upper().removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known], n=1)
+    return f"{name} is no setting of Placet" + (f", did you mean {PREFIX}{close[0]}?" if close else "")

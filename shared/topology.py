@@ -78,6 +78,7 @@ ROUTES: dict[type[Message], Route] = {
     m.DecideApproval: Route("decisions", lambda _: "decide"),
     m.DecisionAnswered: Route("decisions", lambda x: f"answered.{x.answer_to}", mandatory=False),
     m.ResolveDeadLetter: Route("decisions", lambda _: "dead-letter"),
+    m.AbandonCall: Route("decisions", lambda x: abandon_key(x.queue)),
     m.ToolCallPermitted: Route("executions", lambda x: x.pool, batch=1),
     m.ToolCallFinished: Route("tool-results", lambda _: "tool-call.finished"),
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
@@ -85,6 +86,15 @@ ROUTES: dict[type[Message], Route] = {
     m.ConversationDelta: Route("conversations", lambda x: f"delta.{x.tenant}", mandatory=False, transient=True),
     m.FeedAdvanced: Route("conversations", lambda x: f"feed.{x.tenant}", mandatory=False, transient=True),
 }
+
+
+def abandon_key(queue_name: str) -> str:
+    """Return the routing key of AbandonCall for the queue that a dead letter came from."""
+    return f"abandon.{queue_name}"
+
+
+def _abandonments(queue_name: str) -> Destination:
+    return Destination("decisions", abandon_key(queue_name))
 
 
 def destination_of(message: Message) -> Destination:
@@ -95,7 +105,8 @@ def destination_of(message: Message) -> Destination:
 
 def executor_queue(pool: str) -> QueueSpec:
     """Return the queue of one executor pool. Prefetch 1: what waits, waits where every worker can take it."""
-    return QueueSpec(f"executor.{pool}", "executor", (Destination("executions", pool),), prefetch=1)
+    name = f"executor.{pool}"
+    return QueueSpec(name, "executor", (Destination("executions", pool), _abandonments(name)), prefetch=1)
 
 
 def answers_key(instance: str) -> str:
@@ -105,10 +116,18 @@ def answers_key(instance: str) -> str:
 
 QUEUES = (
     QueueSpec("agent.messages", "agent", (Destination("messages", "#"),)),
-    QueueSpec("agent.tool-results", "agent", (Destination("tool-results", "#"),)),
-    QueueSpec("policy.tool-calls", "policy", (Destination("tool-calls", "tool-call.proposed"),)),
+    QueueSpec("agent.tool-results", "agent", (Destination("tool-results", "#"), _abandonments("agent.tool-results"))),
+    QueueSpec(
+        "policy.tool-calls",
+        "policy",
+        (Destination("tool-calls", "tool-call.proposed"), _abandonments("policy.tool-calls")),
+    ),
     QueueSpec("approval.withdrawals", "approval", (Destination("tool-calls", "tool-call.withdrawn"),)),
-    QueueSpec("approval.requests", "approval", (Destination("approvals", "approval.requested"),)),
+    QueueSpec(
+        "approval.requests",
+        "approval",
+        (Destination("approvals", "approval.requested"), _abandonments("approval.requests")),
+    ),
     QueueSpec("approval.decisions", "approval", (Destination("decisions", "decide"),)),
     QueueSpec(
         "notifier.approvals",

@@ -7,7 +7,16 @@ from typing import Any
 
 from shared.canonical import call_digest, canonical_text
 from shared.ids import new_id, new_traceparent
-from shared.messages import ApprovalRule, Author, Event, Message, MessagePosted, ToolCall
+from shared.messages import (
+    AbandonCall,
+    ApprovalRule,
+    Author,
+    Event,
+    Message,
+    MessagePosted,
+    ToolCall,
+    ToolCallFinished,
+)
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 SCHEMA_DIGEST = "a" * 64
@@ -18,6 +27,7 @@ def a_call(**changes: Any) -> ToolCall:
     arguments = changes.pop("arguments", {"amount": 299, "currency": "TRY"})
     text = arguments if isinstance(arguments, str) else canonical_text(arguments)
     fields: dict[str, Any] = {
+        "shown_arguments": text,
         "call_id": new_id(),
         "tenant": "acme",
         "conversation_id": "conversation-1",
@@ -43,6 +53,18 @@ def a_posted_message(**changes: Any) -> MessagePosted:
         "author": Author(kind="visitor", id="visitor-1"),
     }
     return MessagePosted(**(fields | changes))
+
+
+def a_result(call: ToolCall) -> ToolCallFinished:
+    """Return the result of a call that ran."""
+    ids = {"tenant": call.tenant, "call_id": call.call_id, "conversation_id": call.conversation_id, "tool": call.tool}
+    return ToolCallFinished(**ids, kind="succeeded", attempt=1, started_at=NOON, finished_at=NOON)
+
+
+def an_abandonment(queue: str, call: ToolCall, **changes: Any) -> AbandonCall:
+    """Return audit's word that the dead letter was discarded that a call waited for in `queue`."""
+    fields = call.model_dump() | {"queue": queue, "may_have_run": False, "by": "person:grace"}
+    return AbandonCall.model_validate(fields | changes)
 
 
 def an_approval_rule(**changes: Any) -> ApprovalRule:

@@ -21,7 +21,6 @@ VENDOR = HERE.parents[1] / "services" / "gateway" / "web" / "static" / "vendor"
 
 FILES: Mapping[str, str] = {
     "htmx.org/dist/htmx.min.js": "htmx.min.js",
-    "htmx.org/dist/ext/hx-sse.min.js": "hx-sse.min.js",
     "htmx.org/LICENSE": "htmx.LICENSE.txt",
 }
 """File inside `node_modules` -> name in the vendor folder."""

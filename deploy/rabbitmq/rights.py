@@ -27,6 +27,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.DecideApproval: ("gateway",),
     m.DecisionAnswered: ("approval",),
     m.ResolveDeadLetter: ("gateway",),
+    m.AbandonCall: ("audit",),
     m.ToolCallPermitted: ("policy", "approval"),
     m.ToolCallFinished: ("executor",),
     m.ToolCallRefused: ("policy", "approval", "executor"),
@@ -73,7 +74,7 @@ class _Unknown:
     """Stands for a message in a route's key function: what differs between messages becomes a pattern."""
 
     def __init__(self, pools: Iterable[str]) -> None:
-        self.tenant = self.answer_to = ".+"
+        self.tenant = self.answer_to = self.queue = ".+"
         self.pool = _one_of(pools)
 
 

@@ -15,10 +15,10 @@ from services.agent import rules, store, turns
 from services.agent.rules import Claim, Result
 from services.agent.store import Answer, Arriving
 from shared.consumer import Arrival
-from shared.errors import Poison
+from shared.errors import Poison, Refused
 from shared.gathering import waves
 from shared.ids import new_id
-from shared.messages import CallsWithdrawn, MessagePosted, ToolCallFinished, ToolCallRefused
+from shared.messages import AbandonCall, CallsWithdrawn, MessagePosted, ToolCallFinished, ToolCallRefused
 from shared.work import Act, Work
 
 Posted: TypeAlias = Arrival[MessagePosted]
@@ -84,6 +84,17 @@ async def _take_results(answers: Sequence[Answer], work: Work, deps: Deps) -> No
             else:
                 turns.answered(work, answer, answered.claim)
                 await _go_on(answered.claim, work, deps)
+
+
+async def take_abandoned(abandoned: AbandonCall, work: Work, deps: Deps) -> None:
+    """Give the call a result in place of the lost one: an operator discarded the dead letter that held it."""
+    result = rules.abandoned(may_have_run=abandoned.may_have_run)
+    answer = Answer(abandoned.call_id, abandoned.tenant, abandoned.conversation_id, result, work.cause)
+    try:
+        await _take_results([answer], work, deps)
+    except Poison as error:
+        # The letter held no result of a call of ours: nothing waits for it, and this must be no letter again.
+        raise Refused(str(error)) from error
 
 
 async def _go_on(claim: Claim | None, work: Work, deps: Deps) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from services.agent.assembly import ModelAnswer, ProposedCall
 from services.agent.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
-from shared.catalog import Catalog, Category, ToolSpec, validate_arguments
+from shared.catalog import Catalog, Category, ToolSpec, shown_text, validate_arguments
 from shared.ids import derived_id
 from shared.messages import ResultKind
 
@@ -29,6 +29,12 @@ NAME_MAX = 64
 TAKEOVERS_MAX = 5
 
 NO_MODEL = "The assistant could not answer just now. Please write again in a moment."
+
+NEVER_RAN = "Not run: it could not be handled, and an operator gave it up."
+RESULT_LOST = (
+    "Its result was lost, and an operator gave it up. It may have taken effect: do not repeat it before a person has "
+    "checked."
+)
 
 FINAL_ANSWER = ToolSpec(
     name="final_answer",
@@ -107,6 +113,8 @@ class CheckedCall:
     tool: str
     #: Canonical JSON text where the arguments fit the schema, else what the model wrote.
     arguments: str
+    #: What people may see of them; empty for nothing.
+    shown_arguments: str = ""
     schema_digest: str = ""
     #: Empty where the arguments do not fit.
     digest: str = ""
@@ -171,6 +179,11 @@ def settle(
     return Settlement(Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED, calls)
 
 
+def abandoned(*, may_have_run: bool) -> Result:
+    """Return the result of a call whose own result was lost on its way here and then given up."""
+    return Result("unknown", error=RESULT_LOST) if may_have_run else Result("failed", error=NEVER_RAN)
+
+
 def leading_run(queued: Sequence[Queued], author: dict[str, str] | None = None) -> list[Queued]:
     """Return the first messages in a row of one author (the first one's, where none is named).
 
@@ -214,6 +227,8 @@ def _checked(proposed: ProposedCall, position: int, claim: Claim, tools: Catalog
         arguments=storable(proposed.arguments_text[:RAW_ARGUMENTS_MAX]),
     )
     spec = tools.get(proposed.name)
+    if not (spec.redact if spec else tools.redacts):
+        call = replace(call, shown_arguments=call.arguments)
     if position >= CALLS_PER_STEP_MAX:
         return _invalid(call, f"not run: at most {CALLS_PER_STEP_MAX} calls in one message")
     if spec is None:
@@ -232,7 +247,8 @@ def _checked(proposed: ProposedCall, position: int, claim: Claim, tools: Catalog
         schema_digest=spec.schema_digest,
         arguments=text,
     )
-    return replace(call, arguments=text, schema_digest=spec.schema_digest, digest=digest)
+    shown = shown_text(spec, text, arguments)
+    return replace(call, arguments=text, shown_arguments=shown, schema_digest=spec.schema_digest, digest=digest)
 
 
 def _invalid(call: CheckedCall, error: str) -> CheckedCall:

@@ -17,8 +17,8 @@ from services.agent.rules import offered
 from services.agent.settings import AgentSettings
 from services.agent.worker import AskModel, Worker
 from shared.catalog import Catalog, load_catalog
-from shared.consumer import Together
-from shared.messages import Message, MessagePosted, ToolCallFinished, ToolCallRefused
+from shared.consumer import Handler, Together
+from shared.messages import AbandonCall, Message, MessagePosted, ToolCallFinished, ToolCallRefused
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.slots import Slots
 from shared.topology import queue
@@ -45,9 +45,10 @@ def build_with(
     worker = Worker(runtime.units, slots, ask, tools=tools, behaviour=behaviour, lease=lease)
     deps = Deps(worker, lease, behaviour.supersede)
     messages: dict[type[Message], Together[Any]] = {MessagePosted: Together(partial(handlers.take_messages, deps=deps))}
-    results: dict[type[Message], Together[Any]] = {
+    results: dict[type[Message], Handler | Together[Any]] = {
         ToolCallFinished: Together(partial(handlers.take_finished, deps=deps)),
         ToolCallRefused: Together(partial(handlers.take_refused, deps=deps)),
+        AbandonCall: partial(handlers.take_abandoned, deps=deps),
     }
     return Service(
         name="agent",

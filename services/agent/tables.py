@@ -141,6 +141,7 @@ class CallRow(SQLModel, table=True):
     provider_call_id: str = Field(description="The provider's id, opaque; never leaves the agent.")
     tool: str
     arguments: str = Field(description="Canonical JSON text; where the call is invalid, what the model wrote.")
+    shown_arguments: str = Field(description="What people may see of them; empty: nothing.")
     digest: str | None = None
     state: str = Field(default=CALL_MACHINE.initial)
     result_kind: str | None = None

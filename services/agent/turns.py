@@ -163,6 +163,7 @@ def _call_message(claim: Claim, call: CheckedCall, talk: Talk) -> Message:
         tool=call.tool,
         schema_digest=call.schema_digest,
         arguments=call.arguments,
+        shown_arguments=call.shown_arguments,
         digest=call.digest,
     )
     return ToolCallProposed(tenant=claim.tenant, call=proposed)

@@ -1,11 +1,11 @@
-"""What others may read of the agent."""
+"""What others may read of the agent: of arguments only what people may see."""
 
 from __future__ import annotations
 
 VIEWS = {
     "tool_calls": """
-        SELECT call_id, tenant, conversation_id, turn_id, message_id, step, position, tool, arguments, digest, state,
-               result_kind, result, proposed_at, answered_at
+        SELECT call_id, tenant, conversation_id, turn_id, message_id, step, position, tool,
+               shown_arguments AS arguments, digest, state, result_kind, result, proposed_at, answered_at
         FROM agent.tool_calls
     """,
     "turns": """

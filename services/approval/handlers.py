@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from services.approval import closing, notices, rules, store
@@ -10,7 +11,14 @@ from services.approval.rules import Answer, Approval, Decision, Withdrawal
 from services.approval.states import Event
 from shared.errors import Poison
 from shared.ids import new_id
-from shared.messages import ApprovalRequested, CallsWithdrawn, DecideApproval, DecisionAnswered, DecisionClaims
+from shared.messages import (
+    AbandonCall,
+    ApprovalRequested,
+    CallsWithdrawn,
+    DecideApproval,
+    DecisionAnswered,
+    DecisionClaims,
+)
 from shared.signing import Signer, Verifier
 from shared.work import Work
 
@@ -82,12 +90,31 @@ def _follow(work: Work, after: Approval | None, answer: Answer, claims: Decision
 async def withdraw_calls(message: CallsWithdrawn, work: Work) -> None:
     """Close what the conversation no longer wants and still waits; remember what is not held yet."""
     withdrawal = Withdrawal(message.kind, message.reason)
-    unheard = await store.add_tombstones(work.connection, message.tenant, message.call_ids, withdrawal)
-    heard = [call_id for call_id in message.call_ids if call_id not in unheard]
-    approvals = await store.lock_calls(work.connection, message.tenant, heard)
+    await _withdraw(work, message.tenant, message.call_ids, withdrawal, actor="agent")
+
+
+async def abandon_call(message: AbandonCall, work: Work) -> None:
+    """End a call whose request was given up: withdraw its approval if one waits, else answer for it.
+
+    What is remembered of it here also sees to it that a second copy of the request waits for nobody any more.
+    """
+    withdrawal = Withdrawal("cancelled", notices.ABANDONED)
+    approvals = await _withdraw(work, message.tenant, [message.call_id], withdrawal, actor=message.by)
+    if not approvals:
+        work.emit(notices.given_up(message))
+
+
+async def _withdraw(
+    work: Work, tenant: str, call_ids: Sequence[str], withdrawal: Withdrawal, *, actor: str
+) -> list[Approval]:
+    """Withdraw what waits of these calls and remember what was never heard of; return the approvals that there are."""
+    unheard = await store.add_tombstones(work.connection, tenant, call_ids, withdrawal)
+    heard = [call_id for call_id in call_ids if call_id not in unheard]
+    approvals = await store.lock_calls(work.connection, tenant, heard)
     waiting, late = rules.part(approvals, Event.WITHDRAW)
     ends = await store.save_withdrawn(work.connection, waiting, withdrawal)
     for approval, closed_at in zip(waiting, ends, strict=True):
-        closing.close(work, rules.withdrawn(approval, withdrawal, closed_at), Event.WITHDRAW, actor="agent")
+        closing.close(work, rules.withdrawn(approval, withdrawal, closed_at), Event.WITHDRAW, actor=actor)
     for approval in late:
-        closing.record(work, approval, Event.WITHDRAW, actor="agent", before=approval.state, outcome="late")
+        closing.record(work, approval, Event.WITHDRAW, actor=actor, before=approval.state, outcome="late")
+    return approvals

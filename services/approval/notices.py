@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 from services.approval.rules import Answer, Approval, RefusedKind
-from shared.messages import ApprovalClosed, ApprovalOpened, DecideApproval, DecisionAnswered, ToolCallRefused
+from shared.messages import (
+    AbandonCall,
+    ApprovalClosed,
+    ApprovalOpened,
+    DecideApproval,
+    DecisionAnswered,
+    ToolCallRefused,
+)
 from shared.messages.approvals import ClosedState
 
 _WHY: dict[RefusedKind, str] = {
@@ -14,6 +21,8 @@ _WHY: dict[RefusedKind, str] = {
     "cancelled": "it was cancelled",
     "superseded": "something newer took its place",
 }
+#: What the model is told of a call that an operator gave up.
+ABANDONED = "The call did not run: people could not be asked, and an operator gave it up."
 
 
 def opened(approval: Approval) -> ApprovalOpened:
@@ -60,6 +69,18 @@ def refused(approval: Approval) -> ToolCallRefused:
         kind=approval.result_kind,
         reason=_reason(approval, approval.result_kind),
         decided_by=approval.decided_by or "",
+    )
+
+
+def given_up(message: AbandonCall) -> ToolCallRefused:
+    """Return the result of a call that was given up before it had an approval."""
+    return ToolCallRefused(
+        tenant=message.tenant,
+        call_id=message.call_id,
+        conversation_id=message.conversation_id,
+        tool=message.tool,
+        kind="failed",
+        reason=ABANDONED,
     )
 
 

@@ -11,6 +11,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from services.approval.states import MACHINE, Event, State
+from shared.canonical import NotStrictJson, parse_arguments
+from shared.card_text import is_redaction
+from shared.errors import SecurityAlert
 from shared.messages import ApprovalRequested, ApprovalRule, DecisionAnswered, DecisionClaims, ToolCall
 from shared.permit import check_digest
 from shared.transitions import ExpectedRace
@@ -79,8 +82,21 @@ class Decision:
 
 
 def check_request(requested: ApprovalRequested) -> None:
-    """Raise SecurityAlert unless the digest is the one of exactly this call: people approve what the bytes say."""
-    check_digest(requested.call, requested.tenant)
+    """Raise SecurityAlert unless the digest is the one of exactly this call: people approve what the bytes say.
+
+    What they are shown is the same value with some of it masked, and never anything else.
+    """
+    call = requested.call
+    check_digest(call, requested.tenant)
+    if call.shown_arguments != call.arguments and not _shows(call):
+        raise SecurityAlert(f"what people would be shown of call {call.call_id} is not what it would run")
+
+
+def _shows(call: ToolCall) -> bool:
+    try:
+        return is_redaction(parse_arguments(call.shown_arguments), parse_arguments(call.arguments))
+    except NotStrictJson:
+        return False
 
 
 def opening(

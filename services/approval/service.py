@@ -6,7 +6,8 @@ from functools import partial
 
 from services.approval import handlers, worker
 from services.approval.settings import ApprovalSettings
-from shared.messages import ApprovalRequested, CallsWithdrawn, DecideApproval
+from shared.consumer import Handler
+from shared.messages import AbandonCall, ApprovalRequested, CallsWithdrawn, DecideApproval, Message
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.signing import load_signer, load_verifier
 from shared.topology import queue
@@ -17,11 +18,15 @@ def build(settings: ApprovalSettings, runtime: Runtime) -> Service:
     deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys))
     decide = partial(handlers.decide_approval, deps=deps)
     expire = partial(worker.expire_overdue, runtime.units, settings.approval_expire_batch)
+    requests: dict[type[Message], Handler] = {
+        ApprovalRequested: handlers.open_approval,
+        AbandonCall: handlers.abandon_call,
+    }
     return Service(
         name="approval",
         runtime=runtime,
         subscriptions=(
-            Subscription(queue("approval.requests"), {ApprovalRequested: handlers.open_approval}),
+            Subscription(queue("approval.requests"), requests),
             Subscription(queue("approval.decisions"), {DecideApproval: decide}),
             Subscription(queue("approval.withdrawals"), {CallsWithdrawn: handlers.withdraw_calls}),
         ),

@@ -75,6 +75,8 @@ class ApprovalRow(SQLModel, table=True):
     tool: str
     schema_digest: str
     arguments: str
+    #: What people may see of them; policy rendered it.
+    shown_arguments: str
     digest: str
     pool: str
     permit_expires_after_seconds: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from services.audit import rules, store
 from services.audit.states import MACHINE, Event, State
 from services.audit.tables import DeadLetterRow
@@ -30,7 +32,7 @@ async def bury(delivery: Delivery, units: UnitOfWork) -> None:
 
 
 async def resolve(message: ResolveDeadLetter, work: Work) -> None:
-    """Send a dead letter back to its queue, or give it up."""
+    """Send a dead letter back to its queue, or give it up together with the calls that wait for it."""
     letter = await store.load_letter(work.connection, message.dead_letter_id)
     if letter is None or letter.tenant != message.tenant:
         raise Refused("no such dead letter", status=404, kind="not-found")
@@ -40,10 +42,22 @@ async def resolve(message: ResolveDeadLetter, work: Work) -> None:
     except ExpectedRace:
         work.record(_change(letter.tenant, letter.dead_letter_id, event, letter.state, State(letter.state), message.by))
         return
+    await store.move_letter(work, letter, to, by=message.by)
+    change = _change(letter.tenant, letter.dead_letter_id, event, letter.state, to, message.by)
     if event is Event.REPLAY:
         _send_back(work, letter)
-    await store.move_letter(work, letter, to, by=message.by)
-    work.record(_change(letter.tenant, letter.dead_letter_id, event, letter.state, to, message.by))
+        work.record(change)
+    else:
+        _give_up(work, letter, change)
+
+
+def _give_up(work: Work, letter: DeadLetterRow, change: Change) -> None:
+    """Have every call ended that waits for what the letter holds; each of them keeps in its history who gave it up."""
+    calls = rules.abandoned(letter.queue, letter.body, change.actor)
+    work.emit(*calls)
+    detail = {"queue": letter.queue, "reason": letter.reason}
+    of_calls = [replace(change, tenant=call.tenant, call_id=call.call_id, detail=detail) for call in calls]
+    work.record(*of_calls or [change])
 
 
 def _send_back(work: Work, letter: DeadLetterRow) -> None:

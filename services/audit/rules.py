@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from shared.bus import Delivery
+from shared.card_text import REDACTED
 from shared.ids import derived_id
+from shared.messages import (
+    AbandonCall,
+    ApprovalRequested,
+    ToolCallFinished,
+    ToolCallPermitted,
+    ToolCallProposed,
+    ToolCallRefused,
+)
 
 #: Tenant of dead letters that do not tell theirs: only the operators of the installation see them.
 OPERATORS_TENANT = "default"
+#: Queues of a call's steps, executors' by their common name -> messages without which the call cannot go on, and
+#: whether it may have run when such a one is lost. Whether a permit was used, the executor knows better.
+STEPS: Mapping[str, Mapping[str, bool]] = {
+    "policy.tool-calls": {ToolCallProposed.type_name: False},
+    "approval.requests": {ApprovalRequested.type_name: False},
+    "executor": {ToolCallPermitted.type_name: False},
+    "agent.tool-results": {ToolCallRefused.type_name: False, ToolCallFinished.type_name: True},
+}
 
 
 @dataclass(frozen=True)
@@ -27,6 +47,8 @@ class Letter:
     message_id: str
     message_type: str
     body: str
+    #: The body as people may see it.
+    shown_body: str
 
 
 def letter_from(delivery: Delivery) -> Letter:
@@ -47,7 +69,32 @@ def letter_from(delivery: Delivery) -> Letter:
         message_id=message_id[:128],
         message_type=str(event.get("type", ""))[:128],
         body=body.replace("\x00", "\ufffd"),
+        shown_body=shown(body).replace("\x00", "\ufffd"),
     )
+
+
+def shown(body: str) -> str:
+    """Return a body as people may see it: of each call's arguments what may be shown, of bytes that are no JSON none.
+
+    What cannot be read cannot be searched for values that nobody must see either.
+    """
+    try:
+        text = json.dumps(_masked(json.loads(body)), ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return f"({len(body.encode('utf-8', 'replace'))} bytes that are no JSON; the table audit.dead_letters has them)"
+    return text.encode("utf-8", "replace").decode()
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_masked(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    masked = {name: _masked(each) for name, each in value.items()}
+    if "arguments" in value:
+        told = value.get("shown_arguments")
+        masked["arguments"] = told if isinstance(told, str) and told else REDACTED
+    return masked
 
 
 def events_of(body: str) -> list[str]:
@@ -57,6 +104,33 @@ def events_of(body: str) -> list[str]:
     if not items or not all(isinstance(item, dict) for item in items):
         raise ValueError("the body holds no events")
     return [json.dumps(item, separators=(",", ":"), ensure_ascii=False) for item in items]
+
+
+def abandoned(queue: str, body: str, by: str) -> list[AbandonCall]:
+    """Return the calls that wait for what a dead letter holds, and that nothing else will end if it is discarded.
+
+    A lost decision or card leaves its approval open for others or for its expiry; a lost line of a feed ends nothing.
+    """
+    try:
+        items = json.loads(body)
+    except (ValueError, RecursionError):
+        return []
+    lost = STEPS.get("executor" if queue.startswith("executor.") else queue, {})
+    events = [item for item in (items if isinstance(items, list) else [items]) if isinstance(item, dict)]
+    return [call for event in events for call in _abandoned_by(event, queue, lost, by)] if lost else []
+
+
+def _abandoned_by(event: dict[str, Any], queue: str, lost: Mapping[str, bool], by: str) -> Iterator[AbandonCall]:
+    kind, data = str(event.get("type")), event.get("data")
+    if not isinstance(data, dict) or kind not in {*lost, AbandonCall.type_name}:
+        return
+    call = data["call"] if isinstance(data.get("call"), dict) else data
+    if call.get("tenant") != data.get("tenant"):
+        return
+    fields = {"may_have_run": lost.get(kind)} | call | {"queue": queue, "by": by}
+    # An event that its own consumer could not read may still name its call.
+    with suppress(ValidationError):
+        yield AbandonCall.model_validate(fields)
 
 
 def _first_event(body: str) -> dict[str, Any]:

@@ -30,6 +30,8 @@ class DeadLetterRow(SQLModel, table=True):
     message_id: str
     message_type: str
     body: str
+    #: The body as people may see it: redacted.
+    shown_body: str
     state: str = Field(default=MACHINE.initial)
     received_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
     resolved_at: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))

@@ -1,7 +1,7 @@
 """Runs exactly the calls that were permitted, each at most once, and says honestly how they ended.
 
 Owns: the executions (one row per call that an executor took) and the tools that run them.
-Consumes: ToolCallPermitted, one queue per pool.
+Consumes: ToolCallPermitted and AbandonCall, one queue per pool.
 Emits: ToolCallFinished when a call ran or may have run, ToolCallRefused when it never will.
 Promises: nothing begins without a good permit, a permit begins one call, what was signed is what runs, and a call
 whose end nobody saw is `unknown` unless its tool is safe to repeat.

@@ -18,7 +18,7 @@ from services.executor.store import Attempt, Wanted
 from services.executor.worker import Worker
 from shared.consumer import Arrival
 from shared.errors import SecurityAlert
-from shared.messages import ToolCallPermitted
+from shared.messages import AbandonCall, ToolCallPermitted
 from shared.permit import Permit, verify_permit
 from shared.work import Work
 
@@ -53,6 +53,16 @@ def _wanted(arrival: Arrival[ToolCallPermitted], work: Work, *, pool: str, worke
     spec = worker.specs.get(permitted.call.tool)
     attempt = Attempt(permitted.call, permitted.permit, pool, 1, work.now, arrival.cause)
     return Wanted(attempt, permit, idempotent=spec is not None and spec.idempotent)
+
+
+async def abandon_call(message: AbandonCall, work: Work, *, pool: str) -> None:
+    """Answer for a call whose permit was given up, unless an executor took it before: then its own answer stands.
+
+    The row taken here also sees to it that a second copy of the permit begins nothing any more.
+    """
+    answer = rules.abandoned(message)
+    if await store.abandon(work, message, pool=pool, error=answer.reason):
+        work.emit(answer)
 
 
 def genuine_permit(permitted: ToolCallPermitted, *, pool: str, worker: Worker) -> Permit:

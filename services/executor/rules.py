@@ -14,12 +14,11 @@ from typing import Any, Final, Literal
 from services.executor.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.catalog import ToolSpec, validate_arguments
-from shared.messages import ToolCall, ToolCallFinished, ToolCallRefused
+from shared.messages import AbandonCall, ToolCall, ToolCallFinished, ToolCallRefused
 from shared.permit import Permit
 
 NOTHING_RAN: Final = "Nothing was run: "
 MAY_HAVE_RUN: Final = "It may have taken effect: do not repeat it before a person has checked."
-BROKEN_TEXT: Final = "The tool failed because of an internal error. Its operators can see the details."
 LOST_TEXT: Final = f"The worker that ran the tool was lost before it could tell the result. {MAY_HAVE_RUN}"
 TAMPERED_TEXT: Final = (
     f"An attempt to run the tool was lost, and its stored call no longer fits its permit. {MAY_HAVE_RUN}"
@@ -102,6 +101,11 @@ def in_doubt(text: str, data: Any = None) -> Outcome:
     return Outcome(Event.GAVE_UP, data, f"{text} {MAY_HAVE_RUN}".lstrip())
 
 
+def crashed(text: str, data: Any, code: str, *, idempotent: bool) -> Outcome:
+    """Return the outcome of a tool that raised what it did not mean to say: failed, and honest about its effects."""
+    return Outcome(Event.FAILED, data, text if idempotent else f"{text} {MAY_HAVE_RUN}", code=code)
+
+
 def what_follows(outcome: Outcome, *, idempotent: bool, fence: int, attempts_max: int) -> Event:
     """Return what an outcome does to the execution: doubt about what is safe to repeat is overcome by repeating."""
     doubtful = outcome.event is Event.GAVE_UP
@@ -122,6 +126,18 @@ def refused(call: ToolCall, admission: Admission) -> ToolCallRefused:
         tool=call.tool,
         kind=_REFUSED_KINDS[admission.state],
         reason=admission.reason,
+    )
+
+
+def abandoned(message: AbandonCall) -> ToolCallRefused:
+    """Return the one answer to a call whose permit was given up before an executor took it."""
+    return ToolCallRefused(
+        tenant=message.tenant,
+        call_id=message.call_id,
+        conversation_id=message.conversation_id,
+        tool=message.tool,
+        kind="failed",
+        reason=f"{NOTHING_RAN}its permit could not be handled, and an operator gave it up.",
     )
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from services.executor.handlers import claim_calls
+from services.executor.handlers import abandon_call, claim_calls
 from services.executor.intake import Intake
 from services.executor.metrics import SLOTS, SLOTS_BUSY
 from services.executor.settings import EVERY_POOL, ExecutorSettings
@@ -21,9 +22,9 @@ from services.executor.tools.registry import LoadedTool, ToolLoadError, load_too
 from services.executor.tools.resources import PackSettings, open_tool_resources
 from services.executor.worker import Worker
 from shared.catalog import Catalog, ToolSpec, load_catalog
-from shared.consumer import Consumer, Together
+from shared.consumer import Consumer, Handler, Together
 from shared.errors import PlacetError
-from shared.messages import Message, ToolCallPermitted
+from shared.messages import AbandonCall, Message, ToolCallPermitted
 from shared.service import Duty, Runtime, Service
 from shared.signing import load_verifier
 from shared.slots import Slots
@@ -107,6 +108,8 @@ def assemble(
 
 
 def _consumer(pool: str, worker: Worker, runtime: Runtime) -> Consumer:
-    claim = Together(partial(claim_calls, pool=pool, worker=worker))
-    handlers: dict[type[Message], Together[ToolCallPermitted]] = {ToolCallPermitted: claim}
+    handlers: dict[type[Message], Handler | Together[Any]] = {
+        ToolCallPermitted: Together(partial(claim_calls, pool=pool, worker=worker)),
+        AbandonCall: partial(abandon_call, pool=pool),
+    }
     return Consumer(executor_queue(pool).name, handlers, units=runtime.units, bus=runtime.bus)

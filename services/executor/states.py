@@ -19,7 +19,7 @@ class State(StrEnum):
     SUCCEEDED = "succeeded"  # final: the tool answered
     FAILED = "failed"  # final: the tool said no, or broke
     UNKNOWN = "unknown"  # final: it began and nobody saw the end; it may have run, and a person should look
-    REFUSED = "refused"  # final: it never began, the call does not fit the tools of this executor
+    REFUSED = "refused"  # final: it never began, the call does not fit the tools of this executor or was given up
     EXPIRED = "expired"  # final: it never began, its permit was too old when a worker was free
 
 
@@ -29,6 +29,7 @@ class Event(StrEnum):
     CLAIMED = "claimed"  # the handler took the call for a first attempt
     REFUSED = "refused"  # the handler cannot run it
     EXPIRED = "expired"  # the handler came too late for its permit
+    ABANDONED = "abandoned"  # an operator discarded the dead letter that held its permit
     LET_GO = "let_go"  # the attempt ended in doubt, but the tool is safe to repeat: the lease ends now
     RECLAIMED = "reclaimed"  # the sweeper begins the next attempt, with a higher fence
     SUCCEEDED = "succeeded"  # the attempt's tool answered
@@ -42,6 +43,7 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.NEW, Event.CLAIMED): State.RUNNING,
     (State.NEW, Event.REFUSED): State.REFUSED,
     (State.NEW, Event.EXPIRED): State.EXPIRED,
+    (State.NEW, Event.ABANDONED): State.REFUSED,
     (State.RUNNING, Event.LET_GO): State.RUNNING,
     (State.RUNNING, Event.RECLAIMED): State.RUNNING,
     (State.RUNNING, Event.SUCCEEDED): State.SUCCEEDED,

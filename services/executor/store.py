@@ -19,8 +19,8 @@ from services.executor.rules import Admission, Outcome
 from services.executor.states import MACHINE, Event, State
 from services.executor.tables import ExecutionRow
 from shared.database import table_of
-from shared.messages import ToolCall
-from shared.permit import Permit
+from shared.messages import AbandonCall, ToolCall
+from shared.permit import Permit, permit_id
 from shared.sql import Connection, records
 from shared.transitions import ExpectedRace
 from shared.work import Cause, Change, Work
@@ -162,6 +162,14 @@ def _reserve_statement() -> sa.Insert:
 
 
 _RESERVE = _reserve_statement()
+_ABANDONED = tuple(column.name for column in _COLUMNS if column.name not in {"lease_until", "finished_at"})
+_ABANDON = (
+    pg.insert(_EXECUTIONS)
+    .values({name: sa.bindparam(name, type_=_COLUMNS[name].type) for name in _ABANDONED} | {"finished_at": _CLOCK})
+    .values(permit_expires_at=_CLOCK)
+    .on_conflict_do_nothing()
+    .returning(_COLUMNS.call_id)
+)
 _TURN_AWAY = (
     sa.update(_EXECUTIONS)
     .where(*_OURS)
@@ -224,6 +232,46 @@ async def admit(work: Work, wanted: Wanted, admission: Admission, *, worker: str
         await work.connection.execute(_TURN_AWAY, values)
         ids["reason"] = admission.reason
     _record(work, attempt, admission.event, (None, admission.state), worker, ids)
+
+
+async def abandon(work: Work, message: AbandonCall, *, pool: str, error: str) -> bool:
+    """Take the row of a call that never came, as refused; False where call or permit were seen, and nothing is done."""
+    state = MACHINE.next_state(State.NEW, Event.ABANDONED)
+    values = {
+        "call_id": message.call_id,
+        "tenant": message.tenant,
+        "conversation_id": message.conversation_id,
+        "tool": message.tool,
+        "schema_digest": message.schema_digest,
+        "pool": pool,
+        "idempotent": False,
+        "state": state.value,
+        "fence": 0,
+        "worker": message.by,
+        "permit_id": permit_id(message.call_id),
+        "permit_issuer": "",
+        "permit": "",
+        "call": "",
+        "cause": work.cause.as_json(),
+        "begun_at": None,
+        "error": error,
+    }
+    if (await work.connection.execute(_ABANDON, values)).first() is None:
+        return False
+    work.record(
+        Change(
+            message.tenant,
+            MACHINE.name,
+            message.call_id,
+            Event.ABANDONED,
+            None,
+            state,
+            actor=message.by,
+            call_id=message.call_id,
+            detail={"pool": pool, "reason": error},
+        )
+    )
+    return True
 
 
 async def settle(work: Work, ended: Sequence[tuple[Attempt, Outcome]], *, worker: str) -> list[datetime | None]:

@@ -57,9 +57,9 @@ class ExecutionRow(SQLModel, table=True):
     permit_id: str
     permit_issuer: str
     permit_expires_at: datetime = Field(sa_type=_TIME)
-    #: The signed permit; verified again before another attempt.
+    #: The signed permit; verified again before another attempt. Empty where the call was given up before it came.
     permit: str
-    #: The ToolCall as JSON, its arguments byte for byte.
+    #: The ToolCall as JSON, its arguments byte for byte. Empty likewise.
     call: str
     cause: dict[str, Any] = Field(sa_type=pg.JSONB)
     #: When the first attempt began.

@@ -23,6 +23,7 @@ from services.executor.settling import Settling
 from services.executor.states import Event
 from services.executor.store import Attempt, Holder
 from services.executor.tools import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
+from services.executor.tools.registry import CRASHED, NEUTRAL_TEXT
 from shared.canonical import parse_arguments
 from shared.catalog import ToolSpec
 from shared.database import is_outage
@@ -88,7 +89,7 @@ class Worker:
             # The lease is lost or the process stops: what the tool says from here on is evidence at most.
             await self._outlive(attempt, running)
             raise
-        await self._settle(attempt, _outcome(attempt, running) or rules.overdue(seconds))
+        await self._settle(attempt, self._outcome(attempt, running) or rules.overdue(seconds))
         if not running.done():
             await self._outlive(attempt, running)
 
@@ -104,8 +105,14 @@ class Worker:
         if self._can_be_cancelled(attempt):
             running.cancel()
         await asyncio.wait({running})
-        if outcome := _outcome(attempt, running):
+        if outcome := self._outcome(attempt, running):
             await self._settle(attempt, outcome)
+
+    def _outcome(self, attempt: Attempt, running: asyncio.Task[ToolReply]) -> Outcome | None:
+        """Return what the tool came to; None where it still runs or was cancelled before it could say."""
+        if not running.done() or running.cancelled():
+            return None
+        return _said(attempt, running, idempotent=self.specs[attempt.call.tool].idempotent)
 
     def _can_be_cancelled(self, attempt: Attempt) -> bool:
         """Tell whether cancelling stops the tool; a thread would go on unseen, and its outcome would be lost."""
@@ -164,17 +171,16 @@ class Worker:
             await store.let_go(work, attempt, outcome, worker=self.holder.worker)
 
 
-def _outcome(attempt: Attempt, running: asyncio.Task[ToolReply]) -> Outcome | None:
-    """Return what the tool came to; None where it still runs or was cancelled before it could say."""
-    if not running.done() or running.cancelled():
-        return None
+def _said(attempt: Attempt, running: asyncio.Task[ToolReply], *, idempotent: bool) -> Outcome:
     try:
         reply = running.result()
     except ToolOutcomeUnknown as doubt:
         return rules.in_doubt(doubt.text, doubt.data)
     except ToolError as error:
+        if error.code == CRASHED:
+            return rules.crashed(error.text, error.data, error.code, idempotent=idempotent)
         return Outcome(Event.FAILED, error.data, error.text, code=error.code)
     except Exception:  # a tool is foreign code: whatever it raises ends this call only
         log.exception("tool.broken", tool=attempt.call.tool, call_id=attempt.call.call_id)
-        return Outcome(Event.FAILED, error=rules.BROKEN_TEXT, code="tool_broken")
+        return rules.crashed(NEUTRAL_TEXT, None, CRASHED, idempotent=idempotent)
     return Outcome(Event.SUCCEEDED, reply.data, ui_blocks=reply.to_json()["ui_blocks"])

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from shared import messages as m
-from shared.messages import Message, ToolCall
+from shared.messages import Message, ShownCall
 
 Data = dict[str, Any]
 #: A conversation's key: tenant and id.
@@ -81,7 +81,7 @@ def parts_of(items: Sequence[Item]) -> list[list[Item]]:
 
 
 def arguments_value(text: str) -> Any:
-    """Return the value of a call's argument text, ready to be shown; None where the model wrote no JSON."""
+    """Return the value of a call's shown arguments; None where the model wrote no JSON or nothing may be shown."""
     try:
         return storable(from_json(text, allow_inf_nan=False))
     except ValueError:
@@ -125,7 +125,7 @@ def _opened(message: m.ApprovalOpened, event_id: str) -> list[Item]:
         "summary": message.summary,
         "reason": message.reason,
         "tool": call.tool,
-        "arguments": arguments_value(call.arguments),
+        "arguments": arguments_value(call.shown_arguments),
         "approvers": message.approval.approvers,
         "expires_at": message.expires_at.isoformat(),
     }
@@ -165,12 +165,12 @@ def _item(message: Any, kind: str, data: Data, source_id: str) -> Item:
     return Item(message.tenant, message.conversation_id, kind, data, source_id)
 
 
-def _call_item(call: ToolCall, status: str, source_id: str) -> Item:
+def _call_item(call: ShownCall, status: str, source_id: str) -> Item:
     data = {
         "call_id": call.call_id,
         "turn_id": call.turn_id,
         "tool": call.tool,
-        "arguments": arguments_value(call.arguments),
+        "arguments": arguments_value(call.shown_arguments),
         "status": status,
     }
     return Item(call.tenant, call.conversation_id, "tool_call", data, source_id)

@@ -16,6 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 import structlog
@@ -96,7 +97,7 @@ async def _services(embedded: Embedded, url: str, say: Say) -> AsyncIterator[str
     from services.gateway.sign_in import one_time_link
 
     async with AsyncExitStack() as stack:
-        payments = await stack.enter_async_context(_payment_provider(embedded))
+        payments = await stack.enter_async_context(payment_provider(embedded, say))
         bus = InProcessBus()
         services = [_build(name, embedded, url, payments, bus) for name in SERVICES]
         say("starting the services")
@@ -127,18 +128,20 @@ def _build(name: str, embedded: Embedded, url: str, payments: str, bus: InProces
 
 
 @asynccontextmanager
-async def _payment_provider(embedded: Embedded) -> AsyncIterator[str]:
+async def payment_provider(embedded: Embedded, say: Say) -> AsyncIterator[str]:
     """Run the demo payment provider beside the gateway's port, so that its links outlive a restart; yield its URL."""
     from services.executor.demo.payment_provider import PaymentServer
 
-    folder = embedded.data / "payments"
+    folder, port = embedded.data / "payments", embedded.port + 1
     folder.mkdir(exist_ok=True)
     try:
-        server = PaymentServer(HOST, embedded.port + 1, folder)
+        server = PaymentServer(HOST, port, folder)
     except (OSError, OverflowError):
         server = PaymentServer(HOST, 0, folder)
     task = asyncio.create_task(server.serve())
     await server.ready.wait()
+    if urlsplit(server.url).port != port:
+        say(f"port {port} is not free: the demo payment provider is at {server.url}, and its links end with this run")
     try:
         yield server.url
     finally:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.policy import store
-from services.policy.outcomes import Judged, outcome
+from services.policy import rules, store
+from services.policy.outcomes import Judged, abandoned, outcome
 from services.policy.rules import CallFacts, Rulebook, judge
 from shared.canonical import NotStrictJson
 from shared.errors import SecurityAlert
 from shared.ids import new_id
-from shared.messages import ToolCall, ToolCallProposed
+from shared.messages import AbandonCall, ToolCall, ToolCallProposed
 from shared.permit import check_digest
 from shared.signing import Signer
 from shared.work import Work
@@ -38,6 +38,16 @@ async def judge_call(proposed: ToolCallProposed, work: Work, deps: Deps) -> None
         work.emit(outcome(judged, deps.signer, work.now))
     else:
         _check_same(judged.call, await store.load_digest(work, judged.call.call_id))
+
+
+async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:
+    """End a call whose proposal was given up, unless it has a verdict: then what followed from that stands.
+
+    The verdict stored here also sees to it that a second copy of the proposal is not judged any more.
+    """
+    verdict = rules.abandoned(message.by, deps.rulebook)
+    if await store.add_verdict(work, new_id(), message, verdict):
+        work.emit(abandoned(message, verdict))
 
 
 def _facts_of(proposed: ToolCallProposed) -> CallFacts:

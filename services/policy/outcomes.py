@@ -6,8 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from services.policy.rules import CallFacts, Effect, Verdict
-from shared.catalog import ToolSpec, render_summary
-from shared.messages import ApprovalRequested, ApprovalRule, Message, ToolCall, ToolCallPermitted, ToolCallRefused
+from shared.catalog import ToolSpec, render_summary, shown_text
+from shared.messages import (
+    AbandonCall,
+    ApprovalRequested,
+    ApprovalRule,
+    Message,
+    ToolCall,
+    ToolCallPermitted,
+    ToolCallRefused,
+)
 from shared.permit import issue_permit
 from shared.signing import Signer
 
@@ -25,7 +33,10 @@ class Judged:
 
 
 def outcome(judged: Judged, signer: Signer, now: datetime) -> Message:
-    """Return the message that answers a proposal; raise ValueError for an incomplete verdict, so that nothing runs."""
+    """Return the message that answers a proposal; raise ValueError for an incomplete verdict, so that nothing runs.
+
+    What people are shown of the call is rendered here, because the proposer is not believed about it.
+    """
     match judged.verdict:
         case Verdict(effect=Effect.ALLOW, spec=ToolSpec() as spec):
             return _permitted(judged, spec, signer, now)
@@ -37,6 +48,18 @@ def outcome(judged: Judged, signer: Signer, now: datetime) -> Message:
             raise ValueError(f"the verdict of rule {verdict.rule!r} on call {judged.call.call_id} is incomplete")
 
 
+def abandoned(message: AbandonCall, verdict: Verdict) -> ToolCallRefused:
+    """Return the result of a call that was given up before it was judged."""
+    return ToolCallRefused(
+        tenant=message.tenant,
+        call_id=message.call_id,
+        conversation_id=message.conversation_id,
+        tool=message.tool,
+        kind="failed",
+        reason=verdict.model_reason,
+    )
+
+
 def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) -> ToolCallPermitted:
     permit = issue_permit(
         signer,
@@ -46,11 +69,11 @@ def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) ->
         now=now,
         lifetime_seconds=judged.permit_expires_after_seconds,
     )
-    return ToolCallPermitted(tenant=judged.call.tenant, pool=spec.pool, call=judged.call, permit=permit)
+    return ToolCallPermitted(tenant=judged.call.tenant, pool=spec.pool, call=_shown(judged, spec), permit=permit)
 
 
 def _held(judged: Judged, spec: ToolSpec, approval: ApprovalRule) -> ApprovalRequested:
-    verdict, call = judged.verdict, judged.call
+    verdict, call = judged.verdict, _shown(judged, spec)
     return ApprovalRequested(
         tenant=call.tenant,
         call=call,
@@ -62,6 +85,11 @@ def _held(judged: Judged, spec: ToolSpec, approval: ApprovalRule) -> ApprovalReq
         reason=verdict.reason,
         approval=approval,
     )
+
+
+def _shown(judged: Judged, spec: ToolSpec) -> ToolCall:
+    shown = shown_text(spec, judged.call.arguments, dict(judged.facts.arguments))
+    return judged.call.model_copy(update={"shown_arguments": shown})
 
 
 def _refused(judged: Judged) -> ToolCallRefused:

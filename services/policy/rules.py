@@ -7,7 +7,7 @@ Whatever goes wrong here holds the call for people: an error must never be the r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, Self
@@ -19,7 +19,7 @@ from shared.messages.approvals import ApprovalRule
 from shared.messages.tool_calls import ToolCall
 
 #: Names that verdicts use where no rule of the file decided.
-RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed"})
+RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-discarded"})
 #: Longest error text shown with a held call, in characters.
 _ERROR_MAX = 300
 _DID_NOT_RUN = "The call did not run: "
@@ -170,10 +170,16 @@ def judge(call: CallFacts, rulebook: Rulebook) -> Verdict:
         try:
             matches = rule.matches(call, spec)
         except Exception as error:  # noqa: BLE001  # fail closed: whatever went wrong, people decide
-            return _verdict(rule.name, _held_by_error(rule.name, error), rulebook, spec)
+            return _verdict(rule.name, _held_by_error(rule.name, error, spec), rulebook, spec)
         if matches:
             return _verdict(rule.name, rule.ruling, rulebook, spec)
     return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)
+
+
+def abandoned(by: str, rulebook: Rulebook) -> Verdict:
+    """Return the verdict on a call that was never judged, because `by` discarded its proposal's dead letter."""
+    verdict = _denied("dead-letter-discarded", "it could not be judged, and an operator gave it up", rulebook)
+    return replace(verdict, reason=f"It could not be judged, and its dead letter was discarded by {by}.")
 
 
 def _verdict(rule: str, ruling: Ruling, rulebook: Rulebook, spec: ToolSpec) -> Verdict:
@@ -198,8 +204,10 @@ def _model_reason(ruling: Ruling) -> str:
             return ruling.model_reason or ""
 
 
-def _held_by_error(rule: str, error: Exception) -> Ruling:
-    text = visible(str(error) or type(error).__name__)[:_ERROR_MAX]
+def _held_by_error(rule: str, error: Exception, spec: ToolSpec) -> Ruling:
+    # An error's text may quote the value it stumbled over.
+    said = "" if spec.redact else str(error)
+    text = visible(said or type(error).__name__)[:_ERROR_MAX]
     return Ruling(Effect.REQUIRE_APPROVAL, f"Rule {rule!r} could not be evaluated: {text}", approval=OPERATORS)
 
 

@@ -8,7 +8,7 @@ from sqlalchemy.dialects import postgresql as pg
 from services.policy.rules import Verdict
 from services.policy.tables import VerdictRow
 from shared.database import table_of
-from shared.messages import ToolCall
+from shared.messages import AbandonCall, ToolCall
 from shared.work import Work
 
 VERDICTS = table_of(VerdictRow)
@@ -17,7 +17,7 @@ _ADD = pg.insert(VERDICTS).on_conflict_do_nothing(index_elements=["call_id"]).re
 _DIGEST = sa.select(VERDICTS.c.digest).where(VERDICTS.c.call_id == sa.bindparam("call_id"))
 
 
-async def add_verdict(work: Work, verdict_id: str, call: ToolCall, verdict: Verdict) -> bool:
+async def add_verdict(work: Work, verdict_id: str, call: ToolCall | AbandonCall, verdict: Verdict) -> bool:
     """Store a verdict; False where the call has one already. A second proposal waits for the first one's commit."""
     values = {
         "verdict_id": verdict_id,

@@ -23,10 +23,11 @@ from shared.messages.conversations import (
     FeedAdvanced,
     MessagePosted,
 )
-from shared.messages.dead_letters import ResolveDeadLetter
+from shared.messages.dead_letters import AbandonCall, ResolveDeadLetter
 from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from shared.messages.tool_calls import (
     CallsWithdrawn,
+    ShownCall,
     ToolCall,
     ToolCallFinished,
     ToolCallPermitted,
@@ -53,12 +54,14 @@ MESSAGES: dict[str, type[Message]] = {
         DecideApproval,
         DecisionAnswered,
         ResolveDeadLetter,
+        AbandonCall,
     )
 }
 
 __all__ = [
     "ENVELOPE_EVENTS_MAX",
     "MESSAGES",
+    "AbandonCall",
     "ApprovalClosed",
     "ApprovalOpened",
     "ApprovalProgressed",
@@ -80,6 +83,7 @@ __all__ = [
     "Panel",
     "ResolveDeadLetter",
     "ResultKind",
+    "ShownCall",
     "Strength",
     "ToolCall",
     "ToolCallFinished",

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AwareDatetime, Field
 
 from shared.messages.message import Digest, Identifier, Message, Value
-from shared.messages.tool_calls import Pool, ToolCall
+from shared.messages.tool_calls import Pool, ShownCall, ToolCall
 
 #: Longest reason that a person may give, in characters.
 REASON_MAX = 2_000
@@ -99,7 +99,7 @@ class ApprovalOpened(Message):
 
     approval_id: Identifier
     revision: int = Field(ge=1)
-    call: ToolCall
+    call: ShownCall
     summary: str
     rule: str
     reason: str

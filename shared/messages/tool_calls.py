@@ -12,8 +12,8 @@ ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
 
 
-class ToolCall(Value):
-    """One call as the agent proposed it. `digest` binds tool, schema, arguments, tenant and conversation."""
+class ShownCall(Value):
+    """One call as people may see it: everything but its real arguments, which only those get who judge or run it."""
 
     call_id: Identifier = Field(description="Placet's own id; the provider's id never leaves the agent.")
     tenant: Tenant
@@ -28,8 +28,17 @@ class ToolCall(Value):
     schema_digest: Digest = Field(
         description="Digest of the tool's name and parameter schema in the agent's catalogue."
     )
+    shown_arguments: str = Field(
+        description="Canonical JSON text of the arguments as people may see them, redacted values masked; it is all "
+        "that any screen, log or API shows of them. Empty: nothing of them."
+    )
+    digest: Digest = Field(description="Of the real arguments.")
+
+
+class ToolCall(ShownCall):
+    """One call as the agent proposed it. `digest` binds tool, schema, arguments, tenant and conversation."""
+
     arguments: str = Field(description="Canonical JSON text (RFC 8785) of the arguments: the one byte string.")
-    digest: Digest
 
 
 class ToolCallProposed(Message):

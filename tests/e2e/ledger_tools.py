@@ -73,3 +73,20 @@ def fail_on_purpose(context: ToolContext) -> None:
 def write_file(path: str, context: ToolContext) -> None:
     """Write a file; policy stages such calls, so this must never run."""
     _write(context, "begin", "write_file", path=path)
+
+
+def check_pin(pin: str, context: ToolContext) -> dict[str, bool]:
+    """Check a secret number."""
+    _write(context, "begin", "check_pin", pin=pin)
+    return {"right": True}
+
+
+def charge_card(card: dict[str, Any], amount: float, context: ToolContext) -> dict[str, float]:
+    """Charge a card."""
+    _write(context, "begin", "charge_card", number=card["number"])
+    return {"charged": amount}
+
+
+def open_vault(code: str, context: ToolContext) -> None:
+    """Open a vault; nobody can approve this one, so it must never run."""
+    _write(context, "begin", "open_vault", code=code)

@@ -11,6 +11,8 @@ from tests.support.model_script import Answer, Call, Rule, Script
 from tests.support.system import SHOP_RULEBOOK
 
 _TEXT = {"type": "string"}
+_NUMBER = {"type": "number"}
+_CARD = {"type": "object", "properties": {"number": _TEXT, "holder": _TEXT}}
 
 
 def _tool(name: str, category: str, properties: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -36,7 +38,12 @@ TOOLS = {
     "read_status": _tool("read_status", "safe_read", {"service": _TEXT}),
     "fail_on_purpose": _tool("fail_on_purpose", "safe_compute", {}),
     "write_file": _tool("write_file", "unsafe_write", {"path": _TEXT}),
+    "check_pin": _tool("check_pin", "safe_compute", {"pin": _TEXT}, redact=["/pin"]),
+    "charge_card": _tool("charge_card", "unsafe_api", {"card": _CARD, "amount": _NUMBER}, redact=["/card/number"]),
+    "open_vault": _tool("open_vault", "unsafe_api", {"code": _TEXT}, redact=["/code"]),
 }
+#: What nobody may see of the calls above, wherever they look.
+SECRET = "4929-1234-5678-9123"
 
 
 RULES = [
@@ -136,6 +143,22 @@ _LOOPS = (
     Rule(user="everything at once", after_results_of=("*",), answer=Answer(text="That was everything.")),
 )
 
+_CARD_OF_ADA = {"holder": "ada", "number": SECRET}
+
+_SECRETS = (
+    _when(
+        "charge my card",
+        _call("check_pin", pin=SECRET),
+        _call("charge_card", card=_CARD_OF_ADA, amount=299),
+        _call("charge_card", card=_CARD_OF_ADA, amount="much"),
+        Call(name="charge_card", arguments=f'{{"card": "{SECRET}'),
+        _call("charge_crad", card=_CARD_OF_ADA),
+    ),
+    Rule(user="charge my card", after_results_of=("*",), answer=Answer(text="That was that.")),
+    _when("open the vault", _call("open_vault", code=SECRET)),
+    _after("open_vault", "The vault stays closed.", contain="failed"),
+)
+
 _TALK = (
     _when("hello", text="Hello, how can I help you today?"),
     Rule(
@@ -146,4 +169,6 @@ _TALK = (
     Rule(user="fall silent", answer=Answer(status=400)),
 )
 
-SCRIPT = Script(rules=(*_LOOPS, *_SHOP, *_DEPLOYING, *_TALK), otherwise=Answer(text="I have no line for that."))
+SCRIPT = Script(
+    rules=(*_LOOPS, *_SHOP, *_DEPLOYING, *_SECRETS, *_TALK), otherwise=Answer(text="I have no line for that.")
+)

@@ -14,6 +14,7 @@ from shared.messages import (
     CallsWithdrawn,
     DecideApproval,
     DecisionClaims,
+    ShownCall,
     ToolCall,
 )
 from shared.signing import Purpose, Signer
@@ -102,7 +103,7 @@ def a_decision(signer: Signer, claims: DecisionClaims, **changes: Any) -> Decide
     return DecideApproval(**(fields | changes))
 
 
-def a_withdrawal(*calls: ToolCall, **changes: Any) -> CallsWithdrawn:
+def a_withdrawal(*calls: ShownCall, **changes: Any) -> CallsWithdrawn:
     """Return the agent's word that it does not want these calls any more."""
     fields: dict[str, Any] = {
         "tenant": calls[0].tenant,

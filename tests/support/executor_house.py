@@ -28,7 +28,7 @@ from shared.messages import Event, Message, ToolCall, ToolCallFinished, ToolCall
 from shared.permit import issue_permit
 from shared.service import Service, runtime_on
 from shared.signing import create_keys, load_signer
-from shared.topology import DEAD_LETTERS, Destination, QueueSpec, queue
+from shared.topology import DEAD_LETTERS, Destination, QueueSpec, executor_queue, queue
 from tests.builders import a_call, an_envelope, an_event
 from tests.support.executor_tools import RULEBOOK
 
@@ -162,9 +162,9 @@ class House:
             await self.deliver_event(an_event(message), pool=pool)
 
     async def deliver_event(self, *events: Event, pool: str = "default") -> None:
-        """Bring events in one envelope."""
-        body = an_envelope(*events)
-        await self.bus.publish(Destination("executions", pool), body, message_id=events[0].id, mandatory=True)
+        """Bring events in one envelope to the queue of a pool."""
+        body, destination = an_envelope(*events), Destination("", executor_queue(pool).name)
+        await self.bus.publish(destination, body, message_id=events[0].id, mandatory=True)
 
     async def answer(self) -> Answer:
         """Return the next answer that left."""

@@ -87,7 +87,8 @@ def an_approval_row(call: ToolCall | None = None, **changes: Any) -> dict[str, A
     now = datetime.now(UTC)
     row = {
         "approval_id": f"approval-{call.call_id}",
-        **call.model_dump(include={"tenant", "conversation_id", "call_id", "turn_id", "tool", "arguments"}),
+        **call.model_dump(include={"tenant", "conversation_id", "call_id", "turn_id", "tool"}),
+        "arguments": call.shown_arguments,
         **call.model_dump(include={"digest", "schema_digest", "requester", "agent", "language"}),
         "revision": 1,
         "state": "pending",

@@ -24,6 +24,7 @@ class Entry:
     name: str
     parameters: dict[str, Any]
     function: str | None
+    redact: tuple[str, ...] = ()
 
 
 def a_schema(*names: str, required: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -60,8 +61,10 @@ def a_module(name: str = MODULE, **members: Any) -> Iterator[str]:
         del sys.modules[name]
 
 
-def a_tool(function: Callable[..., Any], *names: str, required: tuple[str, ...] = ()) -> LoadedTool:
+def a_tool(
+    function: Callable[..., Any], *names: str, required: tuple[str, ...] = (), redact: tuple[str, ...] = ()
+) -> LoadedTool:
     """Load the function as the tool `sample` with a schema of these properties."""
     with a_module(function=function) as module:
-        entry = Entry("sample", a_schema(*names, required=required), f"{module}:function")
+        entry = Entry("sample", a_schema(*names, required=required), f"{module}:function", redact)
         return load_tools([entry])["sample"]

@@ -192,6 +192,7 @@ CALL_BROUGHT = {
     "provider_call_id": sa.Text,
     "tool": sa.Text,
     "arguments": sa.Text,
+    "shown_arguments": sa.Text,
     "digest": sa.Text,
     "state": sa.Text,
     "result_kind": sa.Text,

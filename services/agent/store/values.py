@@ -46,6 +46,7 @@ def of_call(call: CheckedCall) -> dict[str, Any]:
         "provider_call_id": call.provider_call_id,
         "tool": call.tool,
         "arguments": call.arguments,
+        "shown_arguments": call.shown_arguments,
         "digest": call.digest or None,
         "state": CallState.OPEN if result is None else CallState.ANSWERED,
         "result_kind": result and result.kind,

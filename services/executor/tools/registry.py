@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import structlog
 
@@ -24,8 +25,13 @@ from services.executor.tools.threads import call_in_thread
 
 log = structlog.get_logger(__name__)
 
-NEUTRAL_TEXT = "The tool failed because of an internal error. Its operators can see the details."
+NEUTRAL_TEXT = (
+    "The tool broke off with an internal error. What it did until then may have taken effect. "
+    "Its operators can see the details."
+)
 """What the model reads when a tool raised something it did not mean to say."""
+CRASHED: Final = "tool_crashed"
+"""Code of such a failure: unlike a ToolError, it does not say that nothing was done."""
 
 
 class ToolEntry(Protocol):
@@ -42,6 +48,10 @@ class ToolEntry(Protocol):
     @property
     def function(self) -> str | None:
         """`module:function`, or None when no executor runs the tool (`final_answer`)."""
+
+    @property
+    def redact(self) -> Sequence[str]:
+        """JSON pointers to arguments that logs must not see."""
 
 
 class ToolLoadError(Exception):
@@ -62,9 +72,10 @@ class LoadedTool:
 
         Raises only: ToolError (the call failed, `text` is for the model), ToolOutcomeUnknown, and the
         cancellation of the caller. An exception the tool did not mean to raise is a failure too, also for a
-        tool that is not safe to repeat: the function itself said that it ended, so nothing is running any
-        more. A tool that cannot vouch for its effect raises ToolOutcomeUnknown. After a cancellation (the
-        executor's time-out) the outcome is unknown.
+        tool that is not safe to repeat: the function itself said that it ended and did not succeed, so nothing is
+        running any more. Whether part of its work took effect nobody can say, and so the text says just that. A tool
+        that cannot vouch for its effect at all raises ToolOutcomeUnknown. After a cancellation (the executor's
+        time-out) the outcome is unknown.
         """
         keywords = self.signature.keywords(arguments, context)
         try:
@@ -93,7 +104,7 @@ class LoadedTool:
         if isinstance(meant, ToolError):
             return checked_error(meant)
         self._log(context, error)
-        return ToolError(NEUTRAL_TEXT, code="tool_crashed")
+        return ToolError(NEUTRAL_TEXT, code=CRASHED)
 
     def _reply(self, returned: Any, context: ToolContext) -> ToolReply:
         try:
@@ -104,7 +115,9 @@ class LoadedTool:
 
     def _log(self, context: ToolContext, error: BaseException) -> None:
         ids = {"tenant": context.tenant, "call_id": context.call_id, "fence": context.fence}
-        log.error("tool.failed", tool=self.spec.name, exc_info=error, **ids)
+        # An error's text may quote an argument that logs must not see; its kind and its place may not.
+        told = {"error": type(error).__name__, "place": _place(error)} if self.spec.redact else {"exc_info": error}
+        log.error("tool.failed", tool=self.spec.name, **told, **ids)
 
 
 def load_tools(specs: Iterable[ToolEntry]) -> dict[str, LoadedTool]:
@@ -139,6 +152,11 @@ def _import(spec: ToolEntry, module: str) -> Any:
     except Exception as error:
         text = f"tool {spec.name!r}: module {module!r} cannot be imported: {_one_line(error)}"
         raise ToolLoadError(text) from error
+
+
+def _place(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def _one_line(error: BaseException) -> str:

@@ -26,13 +26,15 @@ State = Literal["pending", "approved", "denied", "expired", "withdrawn"]
 
 
 class CallOut(BaseModel):
-    """The call that an approval is about, exactly as it would run."""
+    """The call that an approval is about, as it would run; only values that nobody may see are masked."""
 
     id: str
     tool: str
     arguments: Any = Field(description="The arguments as a JSON value.")
-    arguments_text: str = Field(description="The very bytes that the digest covers and the executor runs.")
-    digest: str
+    arguments_text: str = Field(
+        description="The bytes that the executor runs; where the tool has redacted arguments, these are `•••` here."
+    )
+    digest: str = Field(description="Of the real arguments, redacted or not.")
     schema_digest: str
 
 

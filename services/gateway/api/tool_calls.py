@@ -75,7 +75,10 @@ class ToolCallOut(BaseModel):
     position: int
     tool: str
     arguments: Any
-    arguments_text: str = Field(description="As the model wrote them; for a valid call the canonical bytes.")
+    arguments_text: str = Field(
+        description="As the model wrote them; for a valid call the canonical bytes. Redacted values are `•••`; of an "
+        "invalid call nothing is told where it could hold one."
+    )
     digest: str | None
     state: str
     status: Literal["proposed", "pending_confirmation", "success", "error"]
@@ -92,7 +95,7 @@ class ToolCallOut(BaseModel):
 @router.get("/{call_id}", responses=described(401, 403, 404, 503))
 async def show(deps: DepsOf, caller: CallerOf, call_id: PathId) -> ToolCallOut:
     """Show one call's whole history; a conversation token sees the calls of its conversation."""
-    caller.need(Scope.CHAT, Scope.DECIDE, Scope.ADMIN)
+    caller.need(Scope.DECIDE)
     key = (caller.tenant, call_id)
     async with reading(deps.runtime.database) as connection:
         call = await read.load_call(connection, *key)

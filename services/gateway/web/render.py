@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from services.gateway.api.callers import DepsOf
 from services.gateway.auth import Caller, NoCaller
 from shared.canonical import canonical_text
+from shared.card_text import visible
 
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "static" / "vendor"
@@ -28,8 +29,8 @@ _TEMPLATES = Environment(
 
 
 def plain(value: Any) -> str:
-    """Return an argument's value as people read it: texts as they are, everything else as JSON."""
-    return value if isinstance(value, str) else canonical_text(value)
+    """Return an argument's name or value as people read it: a text as it is, all else as JSON, and nothing hidden."""
+    return visible(value if isinstance(value, str) else canonical_text(value))
 
 
 def exact(moment: datetime) -> str:

@@ -8,6 +8,7 @@ import typer
 
 from services.placet.cli.client import call
 from services.placet.cli.output import Json, out, show_fields, show_json, show_table
+from shared.card_text import visible
 
 app = typer.Typer(no_args_is_help=True, help="List, show and decide approvals.")
 
@@ -57,7 +58,8 @@ def deny(approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, j
 def _decide(approval_id: str, verb: str, reason: str, digest: str, *, json: bool) -> None:
     approval = call("GET", f"/v1/approvals/{approval_id}")
     if not json:
-        out.print(f"{approval['summary']}\n{approval['tool']} {approval['call']['arguments_text']}", markup=False)
+        out.print(approval["summary"], markup=False)
+        out.print(f"{approval['tool']} {visible(approval['call']['arguments_text'])}", markup=False)
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
     body |= {"reason": reason} if reason else {}
     answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)

@@ -14,7 +14,8 @@ import typer
 from httpx_sse import connect_sse
 
 from services.placet.cli.client import address, call, client, problem_line
-from services.placet.cli.output import Json, fail, out, show_json
+from services.placet.cli.output import Json, fail, out, show_json, spoken
+from shared.card_text import visible
 
 #: How long to look for news while an approval was left for later, in seconds.
 POSTPONED_SECONDS = 3.0
@@ -156,12 +157,13 @@ class _Session:
         data = item["data"]
         match item["type"]:
             case "message" if data.get("role") == "assistant" and data.get("text"):
-                out.print(f"agent> {data['text']}", markup=False)
+                out.print(f"agent> {spoken(data['text'])}", markup=False)
             case "tool_call":
                 out.print(f"  . {data.get('tool')}: {data.get('status')}", style="dim", markup=False)
             case "approval" if data.get("state") == "pending":
                 out.print(f"  ? {data.get('summary')}", style="yellow", markup=False)
-                out.print(f"    {data.get('tool')} {jsonlib.dumps(data.get('arguments'))}", markup=False)
+                arguments = visible(jsonlib.dumps(data.get("arguments"), ensure_ascii=False))
+                out.print(f"    {data.get('tool')} {arguments}", markup=False)
             case "approval":
                 out.print(f"  = {data.get('state')}", style="dim", markup=False)
             case _:

@@ -11,7 +11,7 @@ import typer
 
 from services.placet.cli import approvals, dead_letters, keys, rulebook
 from services.placet.cli.chat import chat
-from services.placet.cli.output import Json, fail, out, progress, show_json
+from services.placet.cli.output import Json, fail, out, progress, show_json, tell_error
 
 app = typer.Typer(
     name="placet",
@@ -45,6 +45,7 @@ def up(
     from shared.errors import PlacetError
     from shared.logging import set_up_logging
 
+    _refuse_unknown_settings()
     set_up_logging(os.environ.get("PLACET_LOG_LEVEL", "warning"), os.environ.get("PLACET_LOG_FORMAT", "console"))
     wanted = embedded.Embedded(port, data.resolve(), (rules or _ROOT / "deploy" / "rulebook.yaml").resolve())
 
@@ -94,6 +95,7 @@ def migrate(*, json: Json = False) -> None:
     from shared.settings import Settings
     from shared.signing import create_keys
 
+    _refuse_unknown_settings()
     settings = Settings()
     try:
         with progress("migrating", quiet=json):
@@ -107,12 +109,21 @@ def migrate(*, json: Json = False) -> None:
         out.print(f"database at {after}" + ("" if before == after else f" (was {before or 'empty'})"))
 
 
+def _refuse_unknown_settings() -> None:
+    from shared.settings import UnknownSetting, refuse_unknown
+
+    try:
+        refuse_unknown(os.environ)
+    except UnknownSetting as error:
+        fail(str(error), code=2)
+
+
 def main() -> None:
     """Run the command; what was typed wrongly is one line too."""
     try:
         code = app(standalone_mode=False)
     except _UsageError as error:
-        sys.stderr.write(f"placet: {' '.join(error.format_message().split())}\n")
+        tell_error(error.format_message())
         raise SystemExit(2) from error
     except typer.Abort:
         raise SystemExit(130) from None

@@ -1,9 +1,13 @@
-"""How commands speak: tables for people, JSON for programs, one line on standard error for what went wrong."""
+"""How commands speak: tables for people, JSON for programs, one line on standard error for what went wrong.
+
+After `--json` that line is a JSON object too.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
@@ -11,6 +15,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 from rich.table import Table
+
+from shared.card_text import visible
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -21,9 +27,19 @@ err = Console(stderr=True, highlight=False)
 
 
 def fail(message: str, *, code: int = 1) -> NoReturn:
-    """Print one line on standard error and stop with `code`."""
-    sys.stderr.write(f"placet: {' '.join(message.split())}\n")
+    """Say on standard error what went wrong and stop with `code`."""
+    tell_error(message)
     raise typer.Exit(code)
+
+
+def tell_error(message: str) -> None:
+    """Say on standard error what went wrong: one line, and after `--json` one JSON object `{"error": …}`.
+
+    Looks at what was typed, because a command may fail before its options are understood.
+    """
+    line = visible(" ".join(message.split()))
+    asked_for_json = "--json" in sys.argv[1:]
+    sys.stderr.write(json.dumps({"error": line}, ensure_ascii=False) + "\n" if asked_for_json else f"placet: {line}\n")
 
 
 def show_json(value: Any) -> None:
@@ -55,7 +71,14 @@ def show_fields(row: dict[str, Any]) -> None:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def spoken(text: str) -> str:
+    """Return what somebody says as a terminal may print it: lines stay lines, nothing else steers the screen."""
+    # Marks that join or turn letters stay: some languages are written with them. Controls and half characters never.
+    steering = {char for char in set(text) - {"\n", "\t"} if unicodedata.category(char) in {"Cc", "Cs"}}
+    return "".join(visible(char) if char in steering else char for char in text)
 
 
 @contextmanager

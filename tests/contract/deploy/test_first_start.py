@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from deploy import example_env, keys, readiness
-from shared.settings import Settings
+from shared.settings import NAMES, Settings
 from shared.signing import SIGNERS, Purpose, load_signer, load_verifier
 
 ROOT = Path(__file__).parents[3]
@@ -110,6 +111,7 @@ def test_the_health_check_asks_on_the_health_port() -> None:
 def test_the_example_names_every_setting() -> None:
     """`python -m deploy.example_env` would change nothing."""
     assert example_env.COMMITTED.read_text() == example_env.text()
+    assert NAMES.read_text() == example_env.names_text()
 
 
 def test_the_example_shows_defaults_as_the_environment_spells_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,3 +130,21 @@ def test_the_committed_files_hold_no_password() -> None:
     assert not any(user["password_hash"] for user in users)
     values = [line for line in example_env.text().splitlines() if line and not line.startswith("#")]
     assert values == []
+
+
+@pytest.mark.parametrize(
+    ("command", "speaker"),
+    [
+        (["services.audit"], "placet audit"),
+        (["services.placet", "migrate"], "placet"),
+        (["services.placet", "up"], "placet"),
+    ],
+)
+def test_a_misspelt_setting_stops_the_start_with_one_line(tmp_path: Path, command: list[str], speaker: str) -> None:
+    """Nothing is begun, and no file is made, with a setting that its author only believes to count."""
+    environment = os.environ | {"PLACET_DATABSE_URL": "x", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    line = f"{speaker}: PLACET_DATABSE_URL is no setting of Placet, did you mean PLACET_DATABASE_URL?\n"
+    assert (2, line, []) == (done.returncode, done.stderr, list(tmp_path.iterdir()))

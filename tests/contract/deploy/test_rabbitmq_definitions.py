@@ -52,7 +52,7 @@ MAY_PUBLISH = {
     },
     "notifier": {},
     "executor": {"tool-results": r"^(tool-call\.finished|tool-call\.refused)$"},
-    "audit": {},
+    "audit": {"decisions": r"^(abandon\..+)$"},
 }
 PRIVATE = {"gateway.live.replica-7", "gateway.answers.replica-7"}
 MAY_CONSUME = {

@@ -6,8 +6,10 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from shared.messages import MessagePosted, ToolCallProposed
-from tests.builders import a_posted_message
+from tests.builders import a_call, a_posted_message, an_abandonment
 from tests.support.agents import Agent, Asked, ScriptedModel, an_agent, finished, refused, says
 
 SEARCH = ("search", '{"text": "shoes"}')
@@ -158,3 +160,37 @@ async def test_output_with_a_character_that_cannot_be_stored_is_kept(agent_url: 
         await agent.post(finished(search, data={"raw\x00": "a\x00b"}))
         await agent.ended()
     assert {"raw\ufffd": "a\ufffdb"} == results(model.asked[1])[0]["data"]
+
+
+@pytest.mark.parametrize(
+    ("may_have_run", "kind", "told"),
+    [
+        (False, "failed", "Not run: it could not be handled, and an operator gave it up."),
+        (True, "unknown", "It may have taken effect: do not repeat it before a person has checked."),
+    ],
+)
+async def test_a_result_that_was_given_up_is_replaced_by_an_honest_one(
+    agent_url: str, kind: str, told: str, *, may_have_run: bool
+) -> None:
+    """The turn goes on with one result for the call; the lost one, should it come after all, changes nothing."""
+    model = ScriptedModel([says("", PAY), says("Done")])
+    async with an_agent(agent_url, model) as agent:
+        (pay,) = await a_turn(agent, 1)
+        abandoned = an_abandonment("agent.tool-results", pay.call, may_have_run=may_have_run)
+        await agent.post(abandoned)
+        await agent.post(finished(pay))
+        await agent.ended()
+        assert [] == agent.dead
+    (result,) = results(model.asked[1])
+    assert (kind, True, 2) == (result["result"], told in result["error"], len(model.asked))
+
+
+async def test_giving_up_what_no_call_waits_for_does_nothing(agent_url: str) -> None:
+    """A forged letter's call, or one that has its result: nothing changes, and no new letter comes of it."""
+    async with an_agent(agent_url, ScriptedModel([says("", PAY), says("Done")])) as agent:
+        (pay,) = await a_turn(agent, 1)
+        await agent.post(finished(pay))
+        await agent.ended()
+        for call in (pay.call, a_call(), pay.call.model_copy(update={"tenant": "rival"})):
+            await agent.post(an_abandonment("agent.tool-results", call))
+        assert ([], [("succeeded",)]) == (agent.dead, agent.rows("SELECT result_kind FROM agent.tool_calls"))

@@ -28,8 +28,8 @@ CHAT = Behaviour(instructions="", steps_max=10, final_answer=False, supersede=Fa
 ANSWER = Settlement(Event.ANSWERED)
 A_CALL = """
     INSERT INTO agent.tool_calls (call_id, tenant, conversation_id, turn_id, message_id, step, position,
-                                  provider_call_id, tool, arguments, digest, state)
-    VALUES ('call-1', 'acme', 'conversation-1', 'turn-1', 'm', 1, 0, '', 'pay', '{}', 'd', 'open')
+                                  provider_call_id, tool, arguments, shown_arguments, digest, state)
+    VALUES ('call-1', 'acme', 'conversation-1', 'turn-1', 'm', 1, 0, '', 'pay', '{}', '{}', 'd', 'open')
 """
 SECOND_CALL_AT_ONE_PLACE = A_CALL.replace("call-1", "call-2")
 SECOND_LIVE_TURN = """

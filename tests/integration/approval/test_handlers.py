@@ -14,13 +14,14 @@ from shared.messages import (
     ApprovalOpened,
     DecisionAnswered,
     Message,
+    ShownCall,
     ToolCall,
     ToolCallPermitted,
     ToolCallRefused,
 )
 from shared.permit import verify_permit
 from shared.signing import Signer, Verifier, create_keys, load_signer
-from tests.builders import a_call, an_approval_rule, an_event
+from tests.builders import a_call, an_abandonment, an_approval_rule, an_event
 from tests.support.approval_builders import a_decision, a_request, a_withdrawal, some_claims
 from tests.support.house import Replica
 
@@ -60,7 +61,8 @@ async def test_a_held_call_is_opened_and_waits_by_the_database_clock(replica: Re
     card = await opened_by(replica, call, approval=an_approval_rule(expires_after_seconds=60))
     row = (await replica.rows("SELECT *, clock_timestamp() AS clock FROM approval.approvals"))[0]
     assert call.model_dump() == {name: row[name] for name in ToolCall.model_fields}
-    assert (call, 1, "pending", card.approval_id) == (card.call, card.revision, row["state"], row["approval_id"])
+    shown = ShownCall.model_validate(call.model_dump())
+    assert (shown, 1, "pending", card.approval_id) == (card.call, card.revision, row["state"], row["approval_id"])
     assert row["expires_at"] - row["created_at"] == timedelta(seconds=60) == card.expires_at - row["created_at"]
     assert row["created_at"] <= row["clock"]
     assert [("opened", None, "pending", "policy")] == await history_of(replica, card.approval_id)
@@ -91,12 +93,13 @@ async def test_a_request_with_a_wrong_digest_is_buried_as_an_attack(replica: Rep
 
 async def test_an_approval_permits_exactly_the_call(replica: Replica, gateway: Signer, verifier: Verifier) -> None:
     """In one transaction: a permit that executors accept, the end of the card, and the answer to the person."""
-    card = await opened_by(replica)
+    call = a_call()
+    card = await opened_by(replica, call)
     claims = some_claims(card)
     sent = by_type(await replica.send(a_decision(gateway, claims)))
     assert {ToolCallPermitted, ApprovalClosed, DecisionAnswered} == set(sent)
     permitted, closed, answered = sent[ToolCallPermitted], sent[ApprovalClosed], sent[DecisionAnswered]
-    permit = verify_permit(verifier, permitted.permit, card.call, pool="payments")
+    permit = verify_permit(verifier, permitted.permit, call, pool="payments")
     assert ("approval", card.approval_id, 900) == (permit.iss, permit.reference, permit.exp - permit.iat)
     assert ("approved", "person:bob") == (closed.state, closed.decided_by)
     assert ("accepted", "approved", "person:bob") == (answered.outcome, answered.state, answered.decided_by)
@@ -299,3 +302,38 @@ async def test_an_envelope_of_everything_is_one_transaction(replica: Replica, ga
     sent = await replica.send(*[a_decision(gateway, some_claims(card)) for card in cards])
     permitted = [message.call.call_id for message in sent if isinstance(message, ToolCallPermitted)]
     assert (64, 64, []) == (len(permitted), len(set(permitted)), replica.dead)
+
+
+async def test_a_call_whose_request_was_given_up_fails_and_waits_for_nobody(replicas: tuple[Replica, Replica]) -> None:
+    """Its one result comes from here, and a second copy of the request opens no card."""
+    request = a_request()
+    (refused,) = await replicas[0].send(an_abandonment("approval.requests", request.call))
+    assert isinstance(refused, ToolCallRefused)
+    assert ("failed", request.call.call_id) == (refused.kind, refused.call_id)
+    assert "The call did not run: people could not be asked, and an operator gave it up." == refused.reason
+    sent = by_type(await replicas[1].send(request))
+    assert {ToolCallRefused, ApprovalClosed} == set(sent)
+    assert "withdrawn" == sent[ApprovalClosed].state
+
+
+async def test_a_request_given_up_after_all_was_held_withdraws_its_approval(replica: Replica, gateway: Signer) -> None:
+    """Where a card waits, it says that it is over; where it was decided, that stands."""
+    waiting, decided = a_call(), a_call()
+    cards = [await opened_by(replica, call) for call in (waiting, decided)]
+    await replica.send(a_decision(gateway, some_claims(cards[1])))
+    sent = await replica.send(*(an_abandonment("approval.requests", call) for call in (waiting, decided)))
+    refused = by_type(sent)[ToolCallRefused]
+    assert {ToolCallRefused, ApprovalClosed} == set(by_type(sent))
+    assert (waiting.call_id, "cancelled") == (refused.call_id, refused.kind)
+    last = [(await history_of(replica, card.approval_id))[-1] for card in cards]
+    assert ("withdraw", "pending", "withdrawn", "person:grace") == last[0]
+    assert ("withdraw", "approved", "approved", "person:grace") == last[1]
+
+
+async def test_a_request_given_up_after_its_withdrawal_is_answered(replica: Replica) -> None:
+    """The withdrawal waited for the request to answer it; nobody else would."""
+    request = a_request()
+    await replica.send(a_withdrawal(request.call))
+    (refused,) = await replica.send(an_abandonment("approval.requests", request.call))
+    assert isinstance(refused, ToolCallRefused)
+    assert ("failed", request.call.call_id) == (refused.kind, refused.call_id)

@@ -20,7 +20,7 @@ from shared.messages import (
     ApprovalOpened,
     DecisionAnswered,
     Message,
-    ToolCall,
+    ShownCall,
     ToolCallPermitted,
     ToolCallRefused,
 )
@@ -215,7 +215,7 @@ async def test_a_request_and_its_withdrawal_at_once_never_leave_a_waiting_call(r
     assert {"withdrawn"} == set((await end_states(replicas)).values())
 
 
-async def withdraw(replica: Replica, *calls: ToolCall) -> None:
+async def withdraw(replica: Replica, *calls: ShownCall) -> None:
     """Withdraw calls in a transaction of their own, without the shell that would try again after a deadlock."""
     async with replica.units.begin() as work:
         await handlers.withdraw_calls(a_withdrawal(*calls), work)

@@ -11,7 +11,7 @@ from services.executor.states import State
 from services.executor.views import VIEWS
 from shared.messages import ToolCallFinished, ToolCallRefused
 from shared.signing import create_keys
-from tests.builders import a_call, an_event
+from tests.builders import a_call, an_abandonment, an_event
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import a_gate
 
@@ -205,3 +205,30 @@ async def test_others_read_how_a_call_ended_and_not_what_it_carried(house: House
     assert (call.call_id, "default", "policy", "failed") == (row.call_id, row.pool, row.permit_issuer, row.result_kind)
     assert "The product is sold out." == row.error
     assert {"call", "permit", "cause"} & set(row._fields) == set()
+
+
+async def test_a_call_whose_permit_was_given_up_fails_and_never_runs(house: House) -> None:
+    """It is answered once, the row says by whom, and a second copy of the permit is an attack that begins nothing."""
+    call = house.premises.call("add", a=2, b=3)
+    abandoned = an_abandonment("executor.default", call)
+    await house.deliver(abandoned, abandoned)
+    refused = await house.answer()
+    assert isinstance(refused, ToolCallRefused)
+    assert ("failed", call.call_id) == (refused.kind, refused.call_id)
+    assert "Nothing was run: its permit could not be handled, and an operator gave it up." == refused.reason
+    await house.deliver(house.premises.permitted(call))
+    await house.idle()
+    row = house.premises.execution(call)
+    assert (State.REFUSED, 0, None, "person:grace") == (row.state, row.fence, row.begun_at, row.worker)
+    assert (["abandoned"], 0) == (house.premises.history(call), house.answers.qsize())
+    assert (await house.dead.get()).startswith("security: replayed permit")
+
+
+async def test_a_call_that_was_taken_all_the_same_is_not_given_up(house: House) -> None:
+    """Its own answer is the only one: whether it ran, its executor says."""
+    call = house.premises.call("add", a=2, b=3)
+    await house.deliver(house.premises.permitted(call), an_abandonment("executor.default", call))
+    answer = await house.answer()
+    await house.idle()
+    assert (ToolCallFinished, 0) == (type(answer), house.answers.qsize())
+    assert ["claimed", "succeeded"] == house.premises.history(call)

@@ -30,7 +30,11 @@ async def test_a_tool_that_breaks_fails_with_neutral_words(house: House) -> None
     await house.deliver(house.premises.permitted(call))
     answer = await house.answer()
     assert isinstance(answer, ToolCallFinished)
-    assert "failed" == answer.kind
+    assert ("failed", True, True) == (
+        answer.kind,
+        "may have taken effect" in answer.error,
+        "do not repeat it before a person has checked" in answer.error,
+    )
     assert "hunter2" not in answer.model_dump_json()
     assert "hunter2" not in str(house.premises.execution(call))
 

@@ -80,7 +80,7 @@ async def test_a_call_whose_arguments_are_no_json_is_told_as_it_was_written(hous
     """An invalid call has no argument value; its text is there."""
     text = '{"amount": \\ud800'
     call_id = a_told_call(house, arguments=text, result_kind="invalid")
-    async with house.client(house.key("chat")) as client:
+    async with house.client(house.key("decide")) as client:
         told = (await client.get(f"/v1/tool-calls/{call_id}")).json()
     assert (None, text, "error") == (told["arguments"], told["arguments_text"], told["status"])
 
@@ -92,10 +92,19 @@ async def test_a_call_is_told_within_its_tenant_and_conversation(house: House) -
         _, other = await a_conversation(client)
     call_id = a_told_call(house, conversation)
     codes = []
-    for secret in (token, other, house.key("chat", tenant="rival")):
+    for secret in (token, other, house.key("decide", tenant="rival")):
         async with house.client(secret) as somebody:
             codes.append((await somebody.get(f"/v1/tool-calls/{call_id}")).status_code)
     assert [200, 404, 404] == codes
+
+
+@pytest.mark.parametrize("scope", ["chat", "admin"])
+async def test_a_calls_history_is_for_those_who_may_see_its_approval(house: House, scope: str) -> None:
+    """The history holds the approval: a key that is refused the one is refused the other."""
+    call_id = a_told_call(house)
+    async with house.client(house.key(scope)) as somebody:
+        paths = [f"/v1/tool-calls/{call_id}", f"/v1/approvals/approval-{call_id}"]
+        assert [403, 403] == [(await somebody.get(path)).status_code for path in paths]
 
 
 def a_letter(house: House, **changes: Any) -> str:

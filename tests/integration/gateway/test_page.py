@@ -201,6 +201,17 @@ async def test_nothing_from_outside_is_markup(house: House, page: Page) -> None:
     )
 
 
+async def test_hidden_characters_of_arguments_are_shown_as_code_points(house: House, page: Page) -> None:
+    """What would turn the text around or print nothing stands on the card and in the chat for all to see."""
+    conversation = await say(page, "hello")
+    _, approval_id = await hold(house, conversation, arguments={"to\u2066": "a\u202eb\u200bc", "in": {"x": "\u0007d"}})
+    card = page.locator(f"#pane-{approval_id}")
+    await expect(card.locator("tr", has_text="to[U+2066]").locator("td")).to_have_text("a[U+202E]b[U+200B]c")
+    inside = page.locator(".tool .inside pre").first
+    await expect(inside).to_contain_text('"to[U+2066]": "a[U+202E]b[U+200B]c"')
+    assert "\n" in (await inside.text_content() or "")
+
+
 async def test_the_menu_lists_what_was_just_opened(house: House, page: Page) -> None:
     """The conversations menu lists what was opened on this page, newest first."""
     await say(page, "find red shoes")

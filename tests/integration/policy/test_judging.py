@@ -18,7 +18,7 @@ from shared.messages import ApprovalRequested, Message, ToolCall, ToolCallPermit
 from shared.permit import verify_permit
 from shared.signing import Verifier
 from shared.yaml_source import RulebookInvalid
-from tests.builders import a_call, an_event
+from tests.builders import a_call, an_abandonment, an_event
 from tests.support.house import Replica
 
 
@@ -71,7 +71,8 @@ async def test_a_held_call_is_passed_on_with_its_card(replica: Replica, rulebook
     proposed = a_proposal(rulebook, "pay", language="de", arguments={"amount": 299, "to": "secret"})
     held = await only_answer(replica, proposed)
     assert isinstance(held, ApprovalRequested)
-    assert (proposed.call, "payments", 120) == (held.call, held.pool, held.permit_expires_after_seconds)
+    expected = proposed.call.model_copy(update={"shown_arguments": '{"amount":299,"to":"•••"}'})
+    assert (expected, "payments", 120) == (held.call, held.pool, held.permit_expires_after_seconds)
     assert "299 an ••• zahlen?" == held.summary
     assert ("payments", "It costs money.", rulebook.digest) == (held.rule, held.reason, held.rulebook_digest)
     assert (["requester", "operators"], 60) == (held.approval.approvers, held.approval.expires_after_seconds)
@@ -201,3 +202,28 @@ def test_an_invalid_rulebook_ends_the_process_with_its_lines(settings: PolicySet
     lines = done.stderr.splitlines()
     assert (2, f"placet policy: {bad_rulebook}:2:3: key 'description' is missing") == (done.returncode, lines[0])
     assert [True] * 3 == [f"{bad_rulebook}:2:" in line for line in lines]
+
+
+async def test_a_call_whose_proposal_was_given_up_fails_and_is_not_judged_any_more(
+    replicas: tuple[Replica, Replica], rulebook: Rulebook
+) -> None:
+    """The model is told once that nothing ran, people who gave it up, and a second copy of the proposal is too late."""
+    proposed = a_proposal(rulebook, "search")
+    abandoned = an_abandonment("policy.tool-calls", proposed.call)
+    (refused,) = await replicas[0].send(abandoned)
+    assert isinstance(refused, ToolCallRefused)
+    assert ("failed", proposed.call.call_id, "acme") == (refused.kind, refused.call_id, refused.tenant)
+    assert "The call did not run: it could not be judged, and an operator gave it up." == refused.reason
+    assert [] == await replicas[1].send(abandoned)
+    assert [] == await replicas[1].send(proposed)
+    (row,) = await replicas[0].rows("SELECT effect, rule, reason FROM policy.verdicts")
+    assert ("deny", "dead-letter-discarded", True) == (row["effect"], row["rule"], "person:grace" in row["reason"])
+    assert ([], []) == (replicas[0].dead, replicas[1].dead)
+
+
+async def test_a_call_that_was_judged_all_the_same_is_not_given_up(replica: Replica, rulebook: Rulebook) -> None:
+    """What followed from its verdict is on its way and stands."""
+    proposed = a_proposal(rulebook, "search")
+    await replica.send(proposed)
+    assert [] == await replica.send(an_abandonment("policy.tool-calls", proposed.call))
+    assert ["allow"] == [effect for _, effect, _ in await verdicts(replica)]

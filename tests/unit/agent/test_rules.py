@@ -22,7 +22,7 @@ from services.agent.rules import (
 )
 from services.agent.states import Event, State
 from shared.canonical import call_digest
-from shared.catalog import Catalog
+from shared.catalog import Catalog, Category, ToolSpec
 from tests.support.agents import PAY, SEARCH, SHOP, says
 
 CHAT = Behaviour(instructions="", steps_max=10, final_answer=False, supersede=False)
@@ -102,6 +102,34 @@ def test_wrong_arguments_are_answered_at_once(arguments: str, told: str) -> None
     assert call.result is not None
     assert ("invalid", "", Event.CALLS_SETTLED) == (call.result.kind, call.digest, settlement.event)
     assert told in call.result.error
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "shown"),
+    [
+        ("login", '{"user": "ada", "pin": "4929"}', '{"pin":"•••","user":"ada"}'),
+        ("login", '{"user": "ada", "pin": 4929}', ""),
+        ("login", '{"user": "ada", "pin": "49', ""),
+        ("log_in", '{"pin": "4929"}', ""),
+        ("search", '{"text": "shoes"}', '{"text":"shoes"}'),
+        ("search", '{"text": ', '{"text": '),
+    ],
+)
+def test_what_people_may_see_of_a_call(tool: str, arguments: str, shown: str) -> None:
+    """Redacted values are masked; of a wrong call nothing is shown where it could hold one."""
+    pin = {"type": "string"}
+    parameters = {"type": "object", "properties": {"user": pin, "pin": pin}, "required": ["user", "pin"]}
+    login = ToolSpec(
+        name="login", description="Log in.", parameters=parameters, category=Category.UNSAFE_API, redact=["/pin"]
+    )
+    (call,) = settle(says("", (tool, arguments)), a_claim(), Catalog([*SHOP.values(), login]), CHAT).calls
+    assert (shown, False) == (call.shown_arguments, "4929" in str(call.result))
+
+
+def test_a_number_that_cannot_be_read_is_not_quoted() -> None:
+    """A card number beyond 2^53 stays out of the error that people see."""
+    (error,) = errors(judged(("search", '{"text": "a", "max_price": 4929123412341234567}')))
+    assert "the arguments cannot be read: an integer is beyond 2^53" == error
 
 
 def test_unknown_tool_is_answered_with_the_known_ones() -> None:

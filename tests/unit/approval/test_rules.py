@@ -200,9 +200,17 @@ def test_a_request_whose_digest_does_not_fit_is_an_alert(changes: dict[str, Any]
         rules.check_request(request)
 
 
-def test_a_request_as_policy_sends_it_passes() -> None:
-    """A digest computed from the call's own fields fits."""
-    rules.check_request(a_request())
+@pytest.mark.parametrize("shown", ['{"amount":1,"currency":"TRY"}', '{"currency":"TRY"}', "", "null"])
+def test_a_request_that_shows_another_call_is_an_alert(shown: str) -> None:
+    """People never see other arguments than those that would run."""
+    with pytest.raises(SecurityAlert):
+        rules.check_request(a_request(a_call(shown_arguments=shown)))
+
+
+@pytest.mark.parametrize("shown", ['{"amount":299,"currency":"TRY"}', '{"amount":"•••","currency":"TRY"}'])
+def test_a_request_as_policy_sends_it_passes(shown: str) -> None:
+    """A digest computed from the call's own fields fits, and values may be masked."""
+    rules.check_request(a_request(a_call(shown_arguments=shown)))
 
 
 def expected_outcome(approval: Approval, claims: DecisionClaims, *, late: bool) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from services.audit.rules import OPERATORS_TENANT, events_of, letter_from
+from services.audit.rules import OPERATORS_TENANT, abandoned, events_of, letter_from, shown
 from shared.bus import Delivery
-from tests.builders import a_posted_message, an_envelope, an_event
+from shared.messages import AbandonCall, Message, ToolCallProposed, ToolCallRefused
+from tests.builders import a_call, a_posted_message, a_result, an_envelope, an_event
 
 OURS = {"x-placet-reason": "poison: bad", "x-placet-message-id": "m1"}
 
@@ -63,3 +66,78 @@ def test_a_header_cannot_claim_another_queue() -> None:
     headers = {**OURS, "x-placet-queue": "approval.requests", "x-placet-service": "approval"}
     letter = letter_from(Delivery("dead-letters", b"[]", headers, "agent.messages"))
     assert ("agent.messages", "agent") == (letter.queue, letter.service)
+
+
+def test_a_letter_shows_of_arguments_what_people_may_see() -> None:
+    """Real arguments stay in the body that is replayed, wherever in the event they stand."""
+    call = a_call(arguments={"pin": "4929", "name": "ada"}, shown_arguments='{"name":"ada","pin":"•••"}')
+    body = an_envelope(an_event(ToolCallProposed(tenant="acme", call=call)))
+    letter = letter_from(Delivery("dead-letters", body, OURS, "policy.tool-calls"))
+    shown = json.loads(letter.shown_body)[0]["data"]["call"]
+    assert (True, False) == ("4929" in letter.body, "4929" in letter.shown_body)
+    assert (call.shown_arguments, call.digest) == (shown["arguments"], shown["digest"])
+
+
+@pytest.mark.parametrize("told", ["", ',"shown_arguments":""', ',"shown_arguments":{"pin":"4929"}'])
+def test_arguments_without_a_shown_text_are_masked(told: str) -> None:
+    """What nobody rendered for people is not shown to them."""
+    assert '[{"data":{"call":{"arguments":"•••"' in shown(f'[{{"data":{{"call":{{"arguments":"4929"{told}}}}}}}]')
+
+
+@pytest.mark.parametrize("body", ['{"pin": 4929', "[" * 100_000 + "4929", "4929\x00\ud800 "])
+def test_what_cannot_be_read_is_not_shown(body: str) -> None:
+    """Bytes in which nothing can be found may hold anything."""
+    assert (False, True) == ("4929" in shown(body), "no JSON" in shown(body))
+
+
+def test_a_shown_body_can_be_stored() -> None:
+    """Half a character pair, which JSON may spell and PostgreSQL refuses, is replaced."""
+    assert '["a?b"]' == shown('["a\\ud800b"]')
+
+
+def lost(queue: str, message: Message) -> list[AbandonCall]:
+    """Return the calls that a letter with this message ends when it is discarded."""
+    return abandoned(queue, an_envelope(an_event(message)).decode(), "person:grace")
+
+
+def test_a_lost_refusal_never_ran_and_a_lost_result_may_have() -> None:
+    """What the model is told depends on what was lost on the way to it."""
+    call = a_call()
+    ids = {"tenant": "acme", "call_id": call.call_id, "conversation_id": "c", "tool": "t"}
+    refused = ToolCallRefused(**ids, kind="denied", reason="no")
+    told = [lost("agent.tool-results", message)[0].may_have_run for message in (refused, a_result(call))]
+    assert [False, True] == told
+
+
+def test_a_lost_abandonment_is_given_up_like_what_it_was_sent_for() -> None:
+    """Discarding it asks the same queue again."""
+    (first,) = lost("agent.tool-results", a_result(a_call()))
+    assert [first] == lost("agent.tool-results", first)
+
+
+@pytest.mark.parametrize(
+    ("queue", "body"),
+    [
+        ("policy.tool-calls", "no JSON"),
+        ("policy.tool-calls", "[" * 100_000),
+        ("policy.tool-calls", '[7, {}, {"type": "placet.tool-call.proposed.v1", "data": {"call": {}}}]'),
+        ("agent.tool-results", '[{"type": "placet.tool-call.finished.v1"}]'),
+        ("unknown", "[]"),
+    ],
+)
+def test_what_names_no_call_ends_none(queue: str, body: str) -> None:
+    """Broken bytes and half an event are given up alone."""
+    assert [] == abandoned(queue, body, "person:grace")
+
+
+def test_an_event_that_its_consumer_could_not_read_still_names_its_call() -> None:
+    """A field that a consumer does not accept leaves the call's own ids readable."""
+    body = an_envelope(an_event(ToolCallProposed(tenant="acme", call=a_call(call_id="k")))).decode()
+    broken = body.replace('"schema_digest":"aaa', '"schema_digest":"a').replace('"agent":"default"', '"agent":"???"')
+    assert ["k"] == [call.call_id for call in abandoned("policy.tool-calls", broken, "person:grace")]
+
+
+def test_a_call_in_the_name_of_another_tenant_is_left_alone() -> None:
+    """Who forges an event cannot have another tenant's call ended."""
+    forged = ToolCallProposed(tenant="rival", call=a_call())
+    assert [] == lost("policy.tool-calls", forged)

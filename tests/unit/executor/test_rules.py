@@ -132,3 +132,10 @@ def test_an_answer_carries_the_call_and_the_attempt() -> None:
         answer.started_at,
         answer.finished_at,
     )
+
+
+@pytest.mark.parametrize(("idempotent", "warned"), [(True, False), (False, True)])
+def test_a_crash_is_a_failure_that_may_have_had_effects(*, idempotent: bool, warned: bool) -> None:
+    """The model is warned off repeating what is not safe to repeat: nobody knows how far the tool came."""
+    outcome = rules.crashed("It broke.", None, "tool_crashed", idempotent=idempotent)
+    assert (Event.FAILED, warned) == (outcome.event, rules.MAY_HAVE_RUN in outcome.error)

@@ -15,7 +15,7 @@ from pydantic import Field
 from structlog.testing import capture_logs
 
 from services.executor.tools import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
-from services.executor.tools.registry import NEUTRAL_TEXT
+from services.executor.tools.registry import CRASHED, NEUTRAL_TEXT
 from services.executor.tools.ui_blocks import NoticeBlock
 from tests.support.tool_builders import a_context, a_tool
 
@@ -152,7 +152,7 @@ async def test_any_other_exception_fails_with_a_neutral_text_and_a_log_line(
     with capture_logs() as logs, pytest.raises(ToolError) as caught:
         await a_tool(plain if blocking else asynchronous).run({}, a_context(call_id="call-9", fence=2))
 
-    assert (NEUTRAL_TEXT, "tool_crashed", None) == (caught.value.text, caught.value.code, caught.value.data)
+    assert (NEUTRAL_TEXT, CRASHED, None) == (caught.value.text, caught.value.code, caught.value.data)
     line = {key: logs[0][key] for key in ("event", "log_level", "tool", "tenant", "call_id", "fence")}
     assert {
         "event": "tool.failed",
@@ -162,6 +162,18 @@ async def test_any_other_exception_fails_with_a_neutral_text_and_a_log_line(
         "call_id": "call-9",
         "fence": 2,
     } == line
+
+
+async def test_error_of_a_tool_with_secrets_is_logged_without_its_words() -> None:
+    """What the exception says may quote an argument; its kind and its place tell operators where to look."""
+
+    def pay(pin: str) -> None:
+        raise ValueError(pin)
+
+    with capture_logs() as logs, pytest.raises(ToolError):
+        await a_tool(pay, "pin", required=("pin",), redact=("/pin",)).run({"pin": "4929"}, a_context())
+
+    assert ("ValueError", True, False) == (logs[0]["error"], __file__ in logs[0]["place"], "4929" in str(logs))
 
 
 @pytest.mark.parametrize("blocking", [True, False])

@@ -112,6 +112,14 @@ def test_a_proposed_call_shows_its_arguments_as_a_value() -> None:
     assert ("proposed", {"a": [1]}) == (item.data["status"], item.data["arguments"])
 
 
+def test_items_show_the_redacted_arguments() -> None:
+    """A feed tells what people may see, and of a call that may not be shown nothing."""
+    call = a_call(arguments={"pin": "4929"}, shown_arguments='{"pin":"•••"}')
+    hidden = call.model_copy(update={"shown_arguments": ""})
+    shown = [only(ToolCallProposed(tenant="acme", call=each)).data["arguments"] for each in (call, hidden)]
+    assert [{"pin": "•••"}, None] == shown
+
+
 @pytest.mark.parametrize(("kind", "status"), [("succeeded", "success"), ("failed", "error"), ("unknown", "error")])
 def test_a_finished_call_is_success_or_error(kind: str, status: str) -> None:
     """C2: the status alone says how to render; the kind says more."""
@@ -158,7 +166,7 @@ def test_every_message_on_the_feed_queue_makes_items() -> None:
         route = ROUTES[cls]
         keys = ["event.acme"] if cls is ConversationEvent else []
         if not keys and not route.transient:
-            keys = [route.key(type("Any", (), {"tenant": "acme", "answer_to": "g", "pool": "p"})())]
+            keys = [route.key(type("Any", (), {"tenant": "acme", "answer_to": "g", "pool": "p", "queue": "q"})())]
         return any(
             binding.exchange == route.exchange and key_matches(binding.key, key) for binding in bindings for key in keys
         )

@@ -214,6 +214,19 @@ def test_number_is_judged_the_same_however_it_was_written(amount: float) -> None
     assert "one" == judge(a_call({"amount": amount}), a_rulebook(a_rule("one", ALLOW, condition))).rule
 
 
+def test_error_of_a_condition_quotes_no_secret() -> None:
+    """Where a tool has redacted arguments, people learn which rule failed and not over which value."""
+    spec = a_tool().model_copy(update={"redact": ["/note"]})
+    rulebook = a_rulebook(a_rule("odd", ALLOW, Always(answer=ValueError("4929"))), spec=spec)
+
+    verdict = judge(a_call({"amount": 1}), rulebook)
+
+    assert ("Rule 'odd' could not be evaluated: ValueError", Effect.REQUIRE_APPROVAL) == (
+        verdict.reason,
+        verdict.effect,
+    )
+
+
 def test_endless_condition_holds_the_call() -> None:
     """A condition that walks a long list again and again is stopped by CEL's budget, and that is an error."""
     spec = a_tool().model_copy(update={"parameters": {"type": "object", "properties": {"list": {"type": "array"}}}})
@@ -238,6 +251,7 @@ def a_proposed_call(arguments: str) -> ToolCall:
         tool="pay",
         schema_digest=a_tool().schema_digest,
         arguments=arguments,
+        shown_arguments=arguments,
         digest="0" * 64,
     )
 

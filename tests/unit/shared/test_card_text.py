@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.card_text import SUMMARY_MAX, VALUE_MAX, placeholders, render, render_call, visible
+from shared.card_text import SUMMARY_MAX, VALUE_MAX, is_redaction, placeholders, render, render_call, visible
 
 
 @pytest.mark.parametrize(
@@ -87,3 +87,22 @@ def test_call_without_template_shows_its_arguments() -> None:
     assert 'pay(amount: 299, note: hi, to[U+200B]: ["a"])' == render_call(
         "pay", {"to\u200b": ["a"], "note": "hi", "amount": 299}
     )
+
+
+@pytest.mark.parametrize(
+    ("shown", "redaction"),
+    [
+        ({"amount": 1, "to": ["a", {"b": "secret"}]}, True),
+        ({"amount": 1, "to": ["a", {"b": "•••"}]}, True),
+        ({"amount": "•••", "to": "•••"}, True),
+        ({"amount": 2, "to": ["a", {"b": "•••"}]}, False),
+        ({"amount": True, "to": "•••"}, False),
+        ({"to": "•••"}, False),
+        ({"amount": 1, "to": ["a"]}, False),
+        ({"amount": 1, "to": "•••", "more": 1}, False),
+        ([], False),
+    ],
+)
+def test_only_masking_makes_a_redaction(shown: object, redaction: bool) -> None:  # noqa: FBT001 - the expected answer
+    """What people are shown may hide values and never change, add or leave out one."""
+    assert redaction == is_redaction(shown, {"amount": 1, "to": ["a", {"b": "secret"}]})

@@ -16,6 +16,7 @@ from shared.catalog import (
     load_catalog,
     redact_arguments,
     render_summary,
+    shown_text,
     validate_arguments,
 )
 from shared.tool_schema import ArgumentError
@@ -140,6 +141,21 @@ def test_redaction_leaves_the_original_alone() -> None:
 
     assert {"amount": 1, "card": {"number": "•••", "codes": ["x", "•••"], "a/b": {"c": "•••"}}} == redacted
     assert {"number": "4111", "codes": ["x", "y"], "a/b": {"c": "z"}} == arguments["card"]
+
+
+@pytest.mark.parametrize("card", ["4111", 4111, ["4111", {"number": "4111"}]])
+def test_value_of_another_shape_than_the_pointer_is_masked_whole(card: Any) -> None:
+    """What a pointer cannot lead through may hold the secret anywhere."""
+    assert {"amount": 1, "card": "•••"} == redact_arguments(
+        a_tool(redact=["/card/number"]), {"amount": 1, "card": card}
+    )
+
+
+def test_shown_text_is_the_text_itself_or_what_is_left_of_it() -> None:
+    """One text for every surface: the very bytes, or canonical JSON with secrets masked."""
+    text, arguments = '{"currency":"TRY", "amount":1}', {"currency": "TRY", "amount": 1}
+    shown = [shown_text(spec, text, arguments) for spec in (a_tool(), a_tool(redact=["/currency"]))]
+    assert [text, '{"amount":1,"currency":"•••"}'] == shown
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
-from shared.messages import MESSAGES, DecisionAnswered
+from shared.messages import MESSAGES, DecisionAnswered, Message
 from shared.topology import EXCHANGES, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, key_matches, queue, retry_delay
 
 
@@ -38,18 +40,19 @@ def test_every_binding_names_a_known_exchange() -> None:
     assert {binding.exchange for spec in QUEUES for binding in spec.bindings} <= set(EXCHANGES)
 
 
+def key_of(cls: type[Message]) -> str:
+    """Return the key of some message of a class."""
+    return ROUTES[cls].key(SimpleNamespace(tenant="acme", pool="default", answer_to="g", queue="policy.tool-calls"))
+
+
 def test_every_stored_message_reaches_a_queue() -> None:
     """A message that must arrive has a consumer, so `mandatory` never fails on a healthy system."""
-    keys = {"messages": "acme", "conversations": "event.acme", "executions": "default"}
     bound = [binding for spec in (*QUEUES, queue("executor.default")) for binding in spec.bindings]
     lost = [
         cls.__name__
         for cls, route in ROUTES.items()
         if route.mandatory
-        and not any(
-            binding.exchange == route.exchange and key_matches(binding.key, keys.get(route.exchange) or route.key(None))
-            for binding in bound
-        )
+        and not any(binding.exchange == route.exchange and key_matches(binding.key, key_of(cls)) for binding in bound)
     ]
     assert lost == []
 

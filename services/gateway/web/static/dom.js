@@ -8,6 +8,17 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// What prints nothing or steers the text around it: the same characters as in shared/card_text.py.
+const HIDDEN =
+  /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u034F\u115F\u1160\u17B4\u17B5\u180B-\u180D\u180F\u2800\u3164\uFFA0\uFE00-\uFE0E\u{E0100}-\u{E01EF}]/gu;
+
+// A text with every hidden character as its code point; line breaks stay, for those of JSON are only its layout.
+export function visible(text) {
+  return text.replace(HIDDEN, (char) =>
+    char === "\n" ? char : `[U+${char.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}]`,
+  );
+}
+
 // Only addresses of the web become links or pictures; anything else stays text.
 export function webAddress(value) {
   try {

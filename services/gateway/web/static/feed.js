@@ -1,6 +1,6 @@
 // A conversation's feed as elements. Items may come twice or out of order: each thing has one element, found by its id.
 import { renderBlocks } from "./blocks.js";
-import { make } from "./dom.js";
+import { make, visible } from "./dom.js";
 
 const RANK = { proposed: 0, pending_confirmation: 1, success: 2, error: 2 };
 const LABELS = { proposed: "running", pending_confirmation: "waiting for approval", success: "done" };
@@ -114,7 +114,7 @@ export class Feed {
       const value = data[name];
       if (value === undefined || value === null || value === "") continue;
       const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
-      inside.append(make("p", { class: "label" }, title), make("pre", {}, text));
+      inside.append(make("p", { class: "label" }, title), make("pre", {}, visible(text)));
     }
   }
 

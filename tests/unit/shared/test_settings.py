@@ -1,0 +1,59 @@
+"""Names that no service has stop the start; credentials that everybody has are told of."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import SecretStr
+
+from shared.settings import NAMES, Settings, UnknownSetting, default_credentials, refuse_unknown
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("PLACET_DATABSE_URL", "PLACET_DATABSE_URL is no setting of Placet, did you mean PLACET_DATABASE_URL?"),
+        ("placet_log_levle", "placet_log_levle is no setting of Placet, did you mean PLACET_LOG_LEVEL?"),
+        ("PLACET_EXECUTOR_POOL", "PLACET_EXECUTOR_POOL is no setting of Placet, did you mean PLACET_EXECUTOR_POOLS?"),
+        ("PLACET_QQQQQQ", "PLACET_QQQQQQ is no setting of Placet"),
+    ],
+)
+def test_a_misspelt_name_stops_the_start(name: str, told: str) -> None:
+    """One line says which name it is and which one was probably meant, whichever service reads that."""
+    with pytest.raises(UnknownSetting) as refused:
+        refuse_unknown({name: "x", "PATH": "/bin", "PLACET_LOG_LEVEL": "info"})
+    assert told == str(refused.value)
+
+
+def test_several_misspelt_names_are_told_together() -> None:
+    """Who mends one need not start again to hear of the next."""
+    with pytest.raises(UnknownSetting, match=r"PLACET_A is no setting.*; PLACET_B is no setting"):
+        refuse_unknown({"PLACET_B": "", "PLACET_A": ""})
+
+
+def test_names_of_others_are_left_alone() -> None:
+    """Settings of every service, the command line's, set-up's and tests' names, and what Kubernetes adds are known."""
+    others = ["PLACET_KEY", "PLACET_RABBITMQ_PASSWORD_AGENT", "PLACET_TEST_LEDGER", "PLACET_BENCH_LEDGER", "placet_url"]
+    links = [
+        "PLACET_WEB_SERVICE_HOST",
+        "PLACET_WEB_SERVICE_PORT_HTTP",
+        "PLACET_WEB_PORT_80_TCP_ADDR",
+        "PLACET_WEB_PORT",
+    ]
+    refuse_unknown(dict.fromkeys([*NAMES.read_text().split(), *others, *links], ""))
+
+
+@pytest.mark.parametrize(
+    ("rabbitmq_url", "database_url", "told"),
+    [
+        ("amqp://guest:guest@127.0.0.1:5672/", "postgresql://postgres@localhost/placet", []),
+        ("amqp://guest:guest@[::1]/", "postgresql://postgres@/placet?host=/run/pg", []),
+        ("amqp://guest:guest@broker/", "postgresql://postgres@localhost/placet", ["PLACET_RABBITMQ_URL"]),
+        ("amqp://broker", "postgresql://db/placet", ["PLACET_RABBITMQ_URL", "PLACET_DATABASE_URL"]),
+        ("amqp://placet:x@broker/", "postgresql://postgres:x@db/placet", []),
+        ("amqp://guest:x@broker/", "postgresql://placet_agent@db/placet", []),
+    ],
+)
+def test_default_credentials_are_for_this_machine(rabbitmq_url: str, database_url: str, told: list[str]) -> None:
+    """Guest and a passwordless postgres are convenient on localhost and worth a warning anywhere else."""
+    settings = Settings(rabbitmq_url=SecretStr(rabbitmq_url), database_url=SecretStr(database_url))
+    assert told == default_credentials(settings)
