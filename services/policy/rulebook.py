@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError, model_validator
 
 from services.policy.conditions import CelCondition, ConditionInvalid, compile_condition
+from services.policy.limits_entry import LimitEntry, checked_limits
 from services.policy.rules import DEFAULTS, RESERVED_NAMES, Effect, Rule, Rulebook, Ruling
 from shared.catalog import Catalog, Category, catalog_from, placed_error
 from shared.messages.approvals import ApprovalRule
@@ -76,6 +77,7 @@ class RuleEntry(RulingEntry):
     reason: Text
     match: MatchEntry = Field(default_factory=MatchEntry)
     when: Annotated[str | None, Field(min_length=1, max_length=4000, description="A CEL condition.")] = None
+    limits: Annotated[list[LimitEntry], Field(max_length=8)] = Field(default_factory=list)
 
 
 class FileEntry(_Entry):
@@ -137,7 +139,7 @@ def _rules(source: YamlSource, catalog: Catalog) -> list[Rule]:
         _check_name(source, steps, rule, rules)
         _check_reachable(source, steps, rule, unconditional)
         rules.append(rule)
-        unconditional += [rule] if entry.when is None else []
+        unconditional += [rule] if entry.when is None and not entry.limits else []
     return rules
 
 
@@ -150,6 +152,9 @@ def _rule(source: YamlSource, steps: Steps, entry: RuleEntry, catalog: Catalog) 
         agent=entry.match.agent,
         tenant=entry.match.tenant,
         condition=_condition(source, (*steps, "when"), entry.when, tools, catalog) if entry.when else None,
+        limits=checked_limits(
+            source, (*steps, "limits"), entry.limits, entry.effect, [catalog[name] for name in catalog if name in tools]
+        ),
     )
 
 
