@@ -108,6 +108,7 @@ def rulebook_from(source: YamlSource) -> Rulebook:
         rules=tuple(rules),
         defaults={**DEFAULTS, **defaults},
         permit_expires_after_seconds=head.permit_expires_after_seconds,
+        uses_history=any(isinstance(rule.condition, CelCondition) and rule.condition.uses_history for rule in rules),
     )
 
 
