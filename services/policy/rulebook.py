@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError, model_validator
 
 from services.policy.conditions import CelCondition, ConditionInvalid, compile_condition
-from services.policy.limits_entry import LimitEntry, checked_limits
+from services.policy.limits_entry import LimitEntry, check_limits_bite, checked_limits
 from services.policy.rules import DEFAULTS, RESERVED_NAMES, Effect, Rule, Rulebook, Ruling
 from shared.catalog import Catalog, Category, catalog_from, placed_error
 from shared.messages.approvals import ApprovalRule
@@ -101,12 +101,15 @@ def rulebook_from(source: YamlSource) -> Rulebook:
     head = _head(source)
     rules = _rules(source, catalog)
     source.check()
-    defaults = {category: entry.ruling(f"Default for {category}.") for category, entry in head.defaults.items()}
+    own = {category: entry.ruling(f"Default for {category}.") for category, entry in head.defaults.items()}
+    defaults = {**DEFAULTS, **own}
+    check_limits_bite(source, rules, catalog, defaults)
+    source.check()
     return Rulebook(
         digest=source.digest,
         tools=catalog,
         rules=tuple(rules),
-        defaults={**DEFAULTS, **defaults},
+        defaults=defaults,
         permit_expires_after_seconds=head.permit_expires_after_seconds,
         uses_history=any(isinstance(rule.condition, CelCondition) and rule.condition.uses_history for rule in rules),
     )

@@ -27,6 +27,7 @@ tools:
     parameters: {type: object, properties: {text: {type: string}}}
   ship:
     description: Ship something.
+    redact: [/to]
     category: unsafe_api
     parameters: {type: object, properties: {amount: {type: number}, to: {type: string}}}
 rules:
