@@ -37,10 +37,16 @@ def rulebook() -> Rulebook:
 
 def a_grant(**changes: Any) -> Grant:
     """Return a grant to ship up to 100 to bob, given at noon for an hour."""
-    fields: dict[str, Any] = {"owner": "person:ada", "scope": "agent", "bounds": ["amount"], "given_at": NOON}
-    arguments = {"amount": 100, "to": "bob"}
-    expires_at = NOON + timedelta(hours=1)
-    return Grant(**({"grant_id": "g", "arguments": arguments, "expires_at": expires_at} | fields | changes))
+    fields: dict[str, Any] = {
+        "grant_id": "g",
+        "owner": "person:ada",
+        "scope": "agent",
+        "bounds": ["amount"],
+        "arguments": {"amount": 100, "to": "bob"},
+        "given_at": NOON,
+        "expires_at": NOON + timedelta(hours=1),
+    }
+    return Grant(**(fields | changes))
 
 
 @pytest.mark.parametrize(
