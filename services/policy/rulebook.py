@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from services.policy.conditions import CelCondition, ConditionInvalid, compile_condition
+from services.policy.limits_entry import checked_limits
 from services.policy.rulebook_checks import Scope, check_approval, check_name, check_reachable, check_requesters
 from services.policy.rulebook_entries import ApprovalEntry, FileEntry, RuleEntry
 from services.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
@@ -93,7 +94,7 @@ def _rules(source: YamlSource, catalog: Catalog, scope: Scope) -> list[Rule]:
         if entry.approval is not None:
             check_approval(source, (*steps, "approval"), entry.approval, scope.of(rule))
         rules.append(rule)
-        deciding.append((rule, entry.when))
+        deciding += [] if entry.limits else [(rule, entry.when)]
     return rules
 
 
@@ -108,6 +109,9 @@ def _rule(source: YamlSource, steps: Steps, entry: RuleEntry, catalog: Catalog) 
         labels=entry.match.labels,
         requesters=tuple(entry.match.requester),
         condition=_condition(source, (*steps, "when"), entry.when, tools, catalog) if entry.when else None,
+        limits=checked_limits(
+            source, (*steps, "limits"), entry.limits, entry.effect, [catalog[name] for name in catalog if name in tools]
+        ),
     )
 
 

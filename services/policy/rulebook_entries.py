@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
+from services.policy.limits_entry import LimitEntry
 from services.policy.rules import Effect, Ruling
 from shared.catalog import Category, placed_error
 from shared.messages.approvals import ApprovalRule, Escalation, GrantTerms, Panel
@@ -104,6 +105,7 @@ class RuleEntry(RulingEntry):
     reason: Text
     match: MatchEntry = Field(default_factory=MatchEntry)
     when: Annotated[str | None, Field(min_length=1, max_length=4000, description="A CEL condition.")] = None
+    limits: Annotated[list[LimitEntry], Field(max_length=8)] = Field(default_factory=list)
 
 
 class FileEntry(_Entry):

@@ -6,12 +6,13 @@ Whatever goes wrong here holds the call for people: an error must never be the r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, Self
 
+from services.policy.limits import Demand, Limit, demands
 from shared.canonical import parse_arguments
 from shared.card_text import visible
 from shared.catalog import Catalog, Category, ToolSpec
@@ -53,6 +54,8 @@ class CallFacts:
     #: Digest of the tool in the catalogue that the agent used.
     schema_digest: str
     arguments: Mapping[str, Any]
+    #: Counters of earlier calls for conditions; empty unless the rulebook uses them.
+    history: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, call: ToolCall) -> Self:
@@ -106,6 +109,8 @@ class Rule:
     labels: Mapping[str, str] = field(default_factory=dict)
     #: Globs for the requester's id, or `group:<name>`; one is enough.
     requesters: tuple[str, ...] = ("*",)
+    #: The rule decides only while each of them has room for the call.
+    limits: tuple[Limit, ...] = ()
 
     def matches(self, call: CallFacts, spec: ToolSpec, directory: Directory) -> bool:
         """Tell whether this rule decides the call; raise whatever its condition raises."""
@@ -185,10 +190,15 @@ class Verdict:
     approval: ApprovalRule | None = None
     #: The tool; None where the rulebook does not know it.
     spec: ToolSpec | None = None
+    #: What the call must get of the rule's limits; where there is no room, the call is judged without the rule.
+    demands: tuple[Demand, ...] = ()
 
 
-def judge(call: CallFacts, rulebook: Rulebook) -> Verdict:
-    """Return the verdict on `call`. Never raises for what a call contains: an error holds the call."""
+def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) -> Verdict:
+    """Return the verdict on `call`. Never raises for what a call contains: an error holds the call.
+
+    The rules named in `exhausted` decide nothing: their limits have no room for this call.
+    """
     spec = rulebook.tools.get(call.tool)
     if spec is None:
         return _denied("unknown-tool", f"there is no tool named {call.tool!r}", rulebook)
@@ -196,12 +206,15 @@ def judge(call: CallFacts, rulebook: Rulebook) -> Verdict:
         text = f"tool {call.tool!r} is not the one the agent was offered, it has changed since"
         return _denied("schema-changed", text, rulebook, spec)
     for rule in rulebook.rules:
+        if rule.name in exhausted:
+            continue
         try:
             matches = rule.matches(call, spec, rulebook.directory)
+            wanted = demands(rule.name, rule.limits, call) if matches else ()
         except Exception as error:  # noqa: BLE001  # fail closed: whatever went wrong, people decide
             return _verdict(rule.name, _held_by_error(rule.name, error, rulebook.fallback), rulebook, spec)
         if matches:
-            return _verdict(rule.name, rule.ruling, rulebook, spec)
+            return replace(_verdict(rule.name, rule.ruling, rulebook, spec), demands=wanted)
     return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)
 
 
