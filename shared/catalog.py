@@ -91,7 +91,7 @@ class ToolSpec(BaseModel):
         str | None,
         Field(
             pattern=_FUNCTION,
-            description="`module:function` that finds out whether a call ran whose outcome is unknown; None: nobody can.",
+            description="`module:function` that finds out whether a call of unknown outcome ran; None: nobody can.",
         ),
     ] = None
     pool: Annotated[Pool, Field(description="Executor pool whose workers run it.")] = "default"

@@ -120,10 +120,9 @@ class Rule:
         """Return why this rule does not decide the call, for people; empty where it does."""
         if call.tool not in self.tools:
             return "it is for other tools"
-        if not fnmatchcase(call.agent, self.agent):
-            return f"the agent is not {self.agent!r}"
-        if not fnmatchcase(call.tenant, self.tenant):
-            return f"the tenant is not {self.tenant!r}"
+        for what, name, glob in (("agent", call.agent, self.agent), ("tenant", call.tenant, self.tenant)):
+            if not fnmatchcase(name, glob):
+                return f"the {what} is not {glob!r}"
         for name, glob in self.labels.items():
             if name not in call.labels or not fnmatchcase(call.labels[name], glob):
                 return f"the label {name!r} is not {glob!r}"
