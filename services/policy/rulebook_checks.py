@@ -72,10 +72,9 @@ def check_requesters(source: YamlSource, steps: Steps, requesters: Sequence[str]
 
 def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope: Scope) -> None:
     """Report everything because of which this approval could not be decided, or by the wrong people."""
+    nobody = [*_unknown_people(entry, scope.directory), *_excluded(entry)]
     for below, problem in (
-        *_unknown_people(entry, scope.directory),
-        *_excluded(entry),
-        *_too_few(entry, scope),
+        *(nobody or _too_few(entry, scope)),
         *_too_late(entry),
         *_unknown_channels(entry, scope.channels),
         *_unknown_bounds(entry, scope.tools),
