@@ -146,6 +146,10 @@ class YamlSource:
                 case _:
                     self.report(steps, _plain(item["msg"], steps), at_key="[key]" in item["loc"])
 
+    def line_of(self, steps: Steps) -> int:
+        """Return the line, from 1, where the value of `steps` begins."""
+        return self.values[steps].start_mark.line + 1
+
     def check(self) -> None:
         """Raise RulebookInvalid if any problem was noted."""
         if self.problems:
