@@ -27,6 +27,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.DecideApproval: ("gateway",),
     m.DecisionAnswered: ("approval",),
     m.GrantAsked: ("approval",),
+    m.RevokeGrant: ("gateway",),
     m.ResolveDeadLetter: ("gateway",),
     m.ToolCallPermitted: ("policy", "approval"),
     m.ToolCallFinished: ("executor",),

@@ -16,6 +16,7 @@ from typing import Any
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
 
+from services.policy.history import COUNTERS
 from services.policy.rules import CallFacts
 from shared.catalog import ToolSpec
 from shared.errors import PlacetError
@@ -31,6 +32,7 @@ _VARIABLES = {
     "requester": _STRING,
     "conversation.id": _STRING,
     "conversation.labels": cel.Type.Map(_STRING, _STRING),
+    **{f"history.{name}": cel.Type.INT for name in COUNTERS},
 }
 #: JSON Schema types that CEL can check. A number may be compared with 300 and 299.5, so it stays dynamic.
 _CEL_TYPES = {
@@ -76,6 +78,11 @@ class CelCondition:
 
     text: str
     expression: cel.Expression
+
+    @property
+    def uses_history(self) -> bool:
+        """Tell whether it may ask for a counter of earlier calls."""
+        return "history" in self.text
 
     def holds(self, call: CallFacts, spec: ToolSpec) -> bool:
         """Return the condition's value for `call`; raise where it has none."""
@@ -189,6 +196,7 @@ def _activation(call: CallFacts, spec: ToolSpec) -> dict[str, Any]:
         "requester": call.requester,
         "conversation.id": call.conversation_id,
         "conversation.labels": dict(call.labels),
+        **{f"history.{name}": number for name, number in call.history.items()},
     }
 
 

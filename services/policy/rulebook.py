@@ -51,6 +51,7 @@ def rulebook_from(source: YamlSource, directory: Directory | None = None) -> Rul
         fallback=head.fallback.rule() if head.fallback else OPERATORS,
         directory=people,
         permit_expires_after_seconds=head.permit_expires_after_seconds,
+        uses_history=any(isinstance(rule.condition, CelCondition) and rule.condition.uses_history for rule in rules),
     )
 
 

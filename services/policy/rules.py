@@ -171,6 +171,8 @@ class Rulebook:
     directory: Directory = field(default_factory=Directory)
     #: How long a permit for an allowed or approved call may wait for its executor.
     permit_expires_after_seconds: int = 900
+    #: True: conditions ask for counters of earlier calls, so facts must have them.
+    uses_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from shared.messages.conversations import (
     MessagePosted,
 )
 from shared.messages.dead_letters import ResolveDeadLetter
-from shared.messages.grants import GrantAsked
+from shared.messages.grants import GrantAsked, RevokeGrant
 from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from shared.messages.tool_calls import (
     CallsWithdrawn,
@@ -54,6 +54,7 @@ MESSAGES: dict[str, type[Message]] = {
         DecideApproval,
         DecisionAnswered,
         GrantAsked,
+        RevokeGrant,
         ResolveDeadLetter,
     )
 }
@@ -83,6 +84,7 @@ __all__ = [
     "Panel",
     "ResolveDeadLetter",
     "ResultKind",
+    "RevokeGrant",
     "Strength",
     "ToolCall",
     "ToolCallFinished",

@@ -1,10 +1,16 @@
-"""All SQL of policy. Statements are built once: building one costs more than running it."""
+"""All SQL of policy: verdicts here, `limits` and `grants` beside it.
+
+Statements are built once: building one costs more than running it.
+"""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
+from services.policy.history import COUNTERS
 from services.policy.rules import Verdict
 from services.policy.tables import VerdictRow
 from shared.database import table_of
@@ -15,6 +21,20 @@ VERDICTS = table_of(VerdictRow)
 
 _ADD = pg.insert(VERDICTS).on_conflict_do_nothing(index_elements=["call_id"]).returning(VERDICTS.c.verdict_id)
 _DIGEST = sa.select(VERDICTS.c.digest).where(VERDICTS.c.call_id == sa.bindparam("call_id"))
+_CHANGE = (
+    sa.update(VERDICTS)
+    .where(VERDICTS.c.verdict_id == sa.bindparam("changing"))
+    .values({name: sa.bindparam(name) for name in ("effect", "rule", "reason", "model_reason")})
+)
+
+
+def _earlier_calls(shared: str, window: timedelta) -> sa.ScalarSelect[int]:
+    since = sa.bindparam("now", type_=sa.TIMESTAMP(timezone=True)) - sa.literal(window, sa.Interval)
+    same = [VERDICTS.c[name] == sa.bindparam(name) for name in ("tenant", "tool", shared)]
+    return sa.select(sa.func.count()).where(*same, VERDICTS.c.judged_at > since).scalar_subquery()
+
+
+_HISTORY = sa.select(*(_earlier_calls(*each) for each in COUNTERS.values()))
 
 
 async def add_verdict(work: Work, verdict_id: str, call: ToolCall, verdict: Verdict) -> bool:
@@ -24,17 +44,34 @@ async def add_verdict(work: Work, verdict_id: str, call: ToolCall, verdict: Verd
         "call_id": call.call_id,
         "tenant": call.tenant,
         "conversation_id": call.conversation_id,
+        "requester": call.requester,
         "tool": call.tool,
         "digest": call.digest,
         "schema_digest": call.schema_digest,
-        "effect": verdict.effect,
-        "rule": verdict.rule,
-        "reason": verdict.reason,
-        "model_reason": verdict.model_reason,
         "rulebook_digest": verdict.rulebook_digest,
         "judged_at": work.now,
+        **_answer(verdict),
     }
     return (await work.connection.execute(_ADD, values)).first() is not None
+
+
+async def change_verdict(work: Work, verdict_id: str, verdict: Verdict) -> None:
+    """Change a verdict that this transaction has stored: a limit had no room, or a grant covers the call."""
+    await work.connection.execute(_CHANGE, {"changing": verdict_id, **_answer(verdict)})
+
+
+async def load_history(work: Work, call: ToolCall) -> dict[str, int]:
+    """Return how many calls of this tool were judged lately, for conditions; `call` itself is not among them.
+
+    What is judged at the same moment elsewhere is not seen: limits are exact, these counters are not.
+    """
+    values = {name: getattr(call, name) for name in ("tenant", "conversation_id", "requester", "tool")}
+    row = (await work.connection.execute(_HISTORY, {**values, "now": work.now})).one()
+    return dict(zip(COUNTERS, row, strict=True))
+
+
+def _answer(verdict: Verdict) -> dict[str, str]:
+    return {name: getattr(verdict, name) for name in ("effect", "rule", "reason", "model_reason")}
 
 
 async def load_digest(work: Work, call_id: str) -> str:

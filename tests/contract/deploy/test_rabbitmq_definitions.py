@@ -32,7 +32,7 @@ POOLS = ("default", "payments")
 MAY_PUBLISH = {
     "gateway": {
         "conversations": r"^(feed\..+)$",
-        "decisions": "^(decide|dead-letter)$",
+        "decisions": "^(decide|grant-revoke|dead-letter)$",
         "messages": "^(.+)$",
     },
     "agent": {
@@ -58,7 +58,7 @@ PRIVATE = {"gateway.live.replica-7", "gateway.answers.replica-7"}
 MAY_CONSUME = {
     "gateway": {"gateway.feed", *PRIVATE},
     "agent": {"agent.messages", "agent.tool-results"},
-    "policy": {"policy.tool-calls", "policy.grants"},
+    "policy": {"policy.tool-calls", "policy.grants", "policy.tool-results"},
     "approval": {"approval.decisions", "approval.requests", "approval.withdrawals"},
     "notifier": {"notifier.approvals"},
     "executor": {"executor.default", "executor.payments"},
