@@ -1,7 +1,8 @@
 """Replaying past proposals against another rulebook: what would have been different, how often, and for example.
 
-Pure: the past is handed in call by call, in any order. Limits and grants are not replayed, because both depend on
-what happened in between: a rule with limits counts as one with room.
+Pure: the past is handed in page by page. Limits and grants depend on what happened in between, so they are not
+replayed: a call that a grant let through is left out, and a rule with limits may have had room or not, whichever fits
+what happened.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from shared.messages.approvals import ApprovalRule
 
 #: Examples kept of each kind of change.
 EXAMPLES_MAX = 3
+#: How the rule of a verdict begins that a grant took the place of.
+GRANTED = "grant:"
 #: What a call gets whose arguments do not fit the other rulebook's tool: the agent answers it itself.
 INVALID = "invalid"
 
@@ -68,6 +71,7 @@ class Simulation(BaseModel):
     calls: int = Field(description="Past proposals that were replayed.")
     changed: int
     renamed: int = Field(description="Calls with the same outcome by a rule of another name; they do not count.")
+    granted: int = Field(description="Calls that a grant let through; they are not compared.")
     complete: bool = Field(description="False: there were more calls than are replayed at once; the newest were.")
     changes: list[Change] = Field(description="The most frequent first.")
 
@@ -85,6 +89,7 @@ class Replay:
     rulebook: Rulebook
     calls: int = 0
     renamed: int = 0
+    granted: int = 0
     _groups: dict[tuple[str, str, str, str, bool], _Group] = field(default_factory=dict)
 
     def add(self, past: Sequence[Past]) -> None:
@@ -109,34 +114,46 @@ class Replay:
             calls=self.calls,
             changed=sum(change.count for change in changes),
             renamed=self.renamed,
+            granted=self.granted,
             complete=complete,
             changes=sorted(changes, key=lambda change: -change.count),
         )
 
     def _add(self, past: Past) -> None:
         self.calls += 1
-        effect, verdict = _judged_now(past.call, self.rulebook)
-        other_approval = effect == past.effect and verdict.approval != past.approval
-        if effect == past.effect and not other_approval:
+        if past.rule.startswith(GRANTED):
+            self.granted += 1
+            return
+        effect, verdict = self._judged_now(past)
+        if _same(past, effect, verdict):
             self.renamed += verdict.rule != past.rule
             return
-        key = (past.effect.value, past.rule, effect, verdict.rule, other_approval)
+        key = (past.effect.value, past.rule, effect, verdict.rule, effect == past.effect)
         group = self._groups.setdefault(key, _Group())
         group.count += 1
         if len(group.examples) < EXAMPLES_MAX:
             group.examples.append(_example(past, verdict))
 
+    def _judged_now(self, past: Past) -> tuple[str, Verdict]:
+        """Return the effect and verdict that the call would get from an agent that offers the tool as it is now."""
+        call, spec = past.call, self.rulebook.tools.get(past.call.tool)
+        if spec is None:
+            verdict = judge(call, self.rulebook)
+            return verdict.effect.value, verdict
+        now = replace(call, schema_digest=spec.schema_digest)
+        first = verdict = judge(now, self.rulebook)
+        if spec.schema_digest != call.schema_digest and argument_problems(spec, call.arguments):
+            return INVALID, first
+        exhausted: set[str] = set()
+        while verdict.demands and not _same(past, verdict.effect, verdict):
+            exhausted.add(verdict.rule)
+            verdict = judge(now, self.rulebook, exhausted)
+        chosen = verdict if _same(past, verdict.effect, verdict) else first
+        return chosen.effect.value, chosen
 
-def _judged_now(call: CallFacts, rulebook: Rulebook) -> tuple[str, Verdict]:
-    """Return the effect and verdict that `call` would get from an agent that offers the tool as it is now."""
-    spec = rulebook.tools.get(call.tool)
-    if spec is None:
-        verdict = judge(call, rulebook)
-        return verdict.effect.value, verdict
-    verdict = judge(replace(call, schema_digest=spec.schema_digest), rulebook)
-    if spec.schema_digest != call.schema_digest and argument_problems(spec, call.arguments):
-        return INVALID, verdict
-    return verdict.effect.value, verdict
+
+def _same(past: Past, effect: str, verdict: Verdict) -> bool:
+    return effect == past.effect and verdict.approval == past.approval
 
 
 def _example(past: Past, verdict: Verdict) -> Example:

@@ -1,4 +1,4 @@
-"""Messages about rulebooks: a question to policy, and its answer to the gateway that asked. Neither changes anything."""
+"""Messages about rulebooks: a question to policy, and its answer to the gateway. They change nothing."""
 
 from __future__ import annotations
 

@@ -156,9 +156,9 @@ def _show_simulation(report: dict[str, Any]) -> None:
     if not report["complete"]:
         out.print("there were more; these are the newest")
     for change in report["changes"]:
-        before, after = change["before"], change["after"]
+        before, after = (f"{change[when]['effect']} ({change[when]['rule']})" for when in ("before", "after"))
         more = ", decided by others" if change["other_approval"] else ""
-        line = f"{change['count']} of them: {before['effect']} ({before['rule']}) → {after['effect']} ({after['rule']}){more}"
+        line = f"{change['count']} of them: {before} → {after}{more}"
         out.print(line, markup=False)
         for example in change["examples"]:
             out.print(f"    {example['call_id']}  {example['summary'] or example['tool']}", markup=False)
