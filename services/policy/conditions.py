@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -20,7 +20,7 @@ from services.policy.history import COUNTERS
 from services.policy.rules import CallFacts
 from shared.catalog import ToolSpec
 from shared.errors import PlacetError
-from shared.tool_schema import argument_names
+from shared.tool_schema import argument_names, closed
 
 _STRING, _DYN = cel.Type.STRING, cel.Type.DYN
 _VARIABLES = {
@@ -55,6 +55,8 @@ _ARGUMENT_USE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+#: One more step into an argument; a method's name is none.
+_FURTHER = re.compile(r"\s*\.\s*(?P<field>[A-Za-z_]\w*+)(?!\s*\()")
 _HAS_ARGUMENT = re.compile(r"\bhas\s*\(\s*arguments\s*\.\s*\w+\s*\)")
 
 
@@ -145,17 +147,43 @@ def _offset(text: str, line: int, column: int) -> int:
 
 
 def _unknown_arguments(text: str, specs: Sequence[ToolSpec]) -> list[tuple[int, str]]:
-    """Return the uses of arguments that none of the tools has; empty where a tool admits any name."""
-    names = [argument_names(spec.parameters) for spec in specs]
-    if not names or None in names:
-        return []
-    known = frozenset().union(*(name for name in names if name is not None))
-    tools = ", ".join(spec.name for spec in specs)
-    return [
-        (match.start(group), f"no argument {match[group]!r} in {tools}")
-        for match in _ARGUMENT_USE.finditer(text)
-        if (group := "field" if match["field"] else "index") and match[group] and match[group] not in known
-    ]
+    """Return the uses of arguments that none of the tools has, with where in `text` they begin to be wrong."""
+    found: list[tuple[int, str]] = []
+    for match in _ARGUMENT_USE.finditer(text):
+        steps = list(_steps_of(text, match))
+        known = [_known_steps([step for _, step in steps], spec.parameters) for spec in specs]
+        reach = max(known, default=len(steps))
+        if reach < len(steps):
+            path = ".".join(step for _, step in steps[: reach + 1])
+            found.append((steps[reach][0], f"no argument {path!r} in {', '.join(spec.name for spec in specs)}"))
+    return found
+
+
+def _steps_of(text: str, match: re.Match[str]) -> Iterator[tuple[int, str]]:
+    """Yield the names that a use of an argument goes through, each with its offset; none for a text or a comment."""
+    group = "field" if match["field"] else "index"
+    if not match[group]:
+        return
+    yield match.start(group), match[group]
+    further = _FURTHER.match(text, match.end())
+    while further:
+        yield further.start("field"), further["field"]
+        further = _FURTHER.match(text, further.end())
+
+
+def _known_steps(steps: Sequence[str], parameters: Any) -> int:
+    """Return how many of `steps` a schema describes; all of them from where on it admits any name."""
+    schema = parameters
+    for count, step in enumerate(steps):
+        if not isinstance(schema, dict) or (count and "properties" not in schema):
+            return len(steps)
+        names = argument_names(closed(schema))
+        if names is None:
+            return len(steps)
+        if step not in names:
+            return count
+        schema = schema["properties"][step]
+    return len(steps)
 
 
 def _activation(call: CallFacts, spec: ToolSpec) -> dict[str, Any]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from services.policy import grants, judging, records, store
+from services.policy.active import ActiveRulebook
+from services.policy.kept import kept_text
 from services.policy.limits import DID_NOT_RUN
 from services.policy.outcomes import Judged, outcome
 from services.policy.rules import CallFacts, Rulebook, judge
 from services.policy.store import grants as grant_store
 from services.policy.store import limits as limit_store
 from shared.canonical import NotStrictJson
-from shared.directory import Directory
 from shared.errors import SecurityAlert
 from shared.grant import verify_asked
 from shared.ids import new_id
@@ -24,12 +24,16 @@ from shared.work import Work
 
 @dataclass(frozen=True)
 class Deps:
-    """What judging needs: the rulebook, policy's own key for permits, everybody's public keys, and who is who."""
+    """What judging needs: the active rulebook, policy's own key for permits, and everybody's public keys."""
 
-    rulebook: Rulebook
+    active: ActiveRulebook
     signer: Signer
     verifier: Verifier
-    directory: Callable[[], Directory] = Directory
+
+    @property
+    def rulebook(self) -> Rulebook:
+        """The rulebook of this moment: ask once per message, it may be another one after a pause."""
+        return self.active.rulebook
 
 
 async def judge_call(proposed: ToolCallProposed, work: Work, deps: Deps) -> None:
@@ -44,10 +48,10 @@ async def judge_call(proposed: ToolCallProposed, work: Work, deps: Deps) -> None
     if rulebook.uses_history:
         facts = replace(facts, history=await store.load_history(work, call))
     first = judge(facts, rulebook)
-    if not await store.add_verdict(work, verdict_id, call, first):
+    if not await store.add_verdict(work, verdict_id, call, first, kept_text(call, facts)):
         _check_same(call, await store.load_digest(work, call.call_id))
         return
-    verdict = await judging.settle(work, facts, first, rulebook, deps.directory())
+    verdict = await judging.settle(work, facts, first, rulebook, rulebook.directory)
     if verdict is not first:
         await store.change_verdict(work, verdict_id, verdict)
     judged = Judged(call, facts, verdict, verdict_id, rulebook.permit_expires_after_seconds)
@@ -57,12 +61,12 @@ async def judge_call(proposed: ToolCallProposed, work: Work, deps: Deps) -> None
 async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
     """Keep what a person wants allowed from now on, if the rulebook of today still lets them; else say why not."""
     verify_asked(deps.verifier, asked)
-    now, call_id = await work.clock(), asked.call.call_id
-    if reason := grants.refusal(asked, deps.rulebook, deps.directory(), now):
+    now, call_id, rulebook = await work.clock(), asked.call.call_id, deps.rulebook
+    if reason := grants.refusal(asked, rulebook, rulebook.directory, now):
         detail: dict[str, object] = {"approval_id": asked.approval_id, "reason": reason}
         work.record(records.of_grant(asked.tenant, asked.grant_id, "refused", asked.owner, call_id, detail))
         return
-    entry = grants.entry_of(asked.call, deps.rulebook.tools[asked.call.tool])
+    entry = grants.entry_of(asked.call, rulebook.tools[asked.call.tool])
     if await grant_store.add_grant(work, asked, entry, now):
         detail = {"approval_id": asked.approval_id, "rule": asked.rule, "uses_left": asked.uses}
         work.record(records.of_grant(asked.tenant, asked.grant_id, "given", asked.owner, call_id, detail))

@@ -16,6 +16,23 @@ from shared.database import check_states
 _TIME = sa.TIMESTAMP(timezone=True)
 
 
+class ActivationRow(SQLModel, table=True):
+    """One change of the rulebook that policy judges by. Written once, never changed."""
+
+    __tablename__ = "activations"
+    __table_args__ = (sa.Index("ix_activations_newest", sa.text("activated_at DESC")), {"schema": "policy"})
+
+    activation_id: str = Field(primary_key=True)
+    digest: str = Field(index=True)
+    #: `file` for a changed file, or the administrator.
+    activated_by: str
+    activated_at: datetime = Field(sa_type=_TIME)
+    #: The whole text, so that what a verdict's digest names can be read as long as the verdict.
+    source: str
+    #: Against the one before, as unified text.
+    diff: str
+
+
 class VerdictRow(SQLModel, table=True):
     """What policy answered to one call, and by which rule of which rulebook. Written once, never changed."""
 
@@ -26,6 +43,8 @@ class VerdictRow(SQLModel, table=True):
         # For the counters of `history`: what a conversation or a requester asked of a tool lately.
         sa.Index("ix_verdicts_conversation", "tenant", "conversation_id", "tool", "judged_at"),
         sa.Index("ix_verdicts_requester", "tenant", "requester", "tool", "judged_at"),
+        # For replaying the past.
+        sa.Index("ix_verdicts_newest", "tenant", sa.text("judged_at DESC"), sa.text("verdict_id DESC")),
         {"schema": "policy"},
     )
 
@@ -46,6 +65,10 @@ class VerdictRow(SQLModel, table=True):
     model_reason: str
     rulebook_digest: str
     judged_at: datetime = Field(sa_type=_TIME)
+    #: What the rules looked at, see `kept`; none in rows that are older than this column.
+    facts: str | None = None
+    #: Who was asked, JSON text of an ApprovalRule; none where nobody was.
+    approval: str | None = None
 
 
 class CounterRow(SQLModel, table=True):

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 VIEWS = {
+    "activations": """
+        SELECT activation_id, digest, activated_by, activated_at, diff
+        FROM policy.activations
+    """,
     "verdicts": """
         SELECT verdict_id, call_id, tenant, effect, rule, reason, rulebook_digest, judged_at
         FROM policy.verdicts

@@ -26,6 +26,7 @@ from shared.messages.conversations import (
 from shared.messages.dead_letters import ResolveDeadLetter
 from shared.messages.grants import GrantAsked, RevokeGrant
 from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
+from shared.messages.rulebook import RulebookTried, TryRulebook
 from shared.messages.tool_calls import (
     CallsWithdrawn,
     ToolCall,
@@ -56,6 +57,8 @@ MESSAGES: dict[str, type[Message]] = {
         GrantAsked,
         RevokeGrant,
         ResolveDeadLetter,
+        TryRulebook,
+        RulebookTried,
     )
 }
 
@@ -85,11 +88,13 @@ __all__ = [
     "ResolveDeadLetter",
     "ResultKind",
     "RevokeGrant",
+    "RulebookTried",
     "Strength",
     "ToolCall",
     "ToolCallFinished",
     "ToolCallPermitted",
     "ToolCallProposed",
     "ToolCallRefused",
+    "TryRulebook",
     "event_from",
 ]

@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "0005_pre_limits"
-down_revision = "0001_pre_foundation"
+down_revision = "0003_pre_rulebook"
 
 
 def upgrade() -> None:

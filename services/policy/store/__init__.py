@@ -1,4 +1,4 @@
-"""All SQL of policy: verdicts here, `limits` and `grants` beside it.
+"""All SQL of policy: verdicts here, `limits`, `grants` and `rulebooks` beside it.
 
 Statements are built once: building one costs more than running it.
 """
@@ -24,7 +24,7 @@ _DIGEST = sa.select(VERDICTS.c.digest).where(VERDICTS.c.call_id == sa.bindparam(
 _CHANGE = (
     sa.update(VERDICTS)
     .where(VERDICTS.c.verdict_id == sa.bindparam("changing"))
-    .values({name: sa.bindparam(name) for name in ("effect", "rule", "reason", "model_reason")})
+    .values({name: sa.bindparam(name) for name in ("effect", "rule", "reason", "model_reason", "approval")})
 )
 
 
@@ -37,8 +37,11 @@ def _earlier_calls(shared: str, window: timedelta) -> sa.ScalarSelect[int]:
 _HISTORY = sa.select(*(_earlier_calls(*each) for each in COUNTERS.values()))
 
 
-async def add_verdict(work: Work, verdict_id: str, call: ToolCall, verdict: Verdict) -> bool:
-    """Store a verdict; False where the call has one already. A second proposal waits for the first one's commit."""
+async def add_verdict(work: Work, verdict_id: str, call: ToolCall, verdict: Verdict, facts: str) -> bool:
+    """Store a verdict; False where the call has one already. A second proposal waits for the first one's commit.
+
+    `facts` is the text that `kept` makes of the call.
+    """
     values = {
         "verdict_id": verdict_id,
         "call_id": call.call_id,
@@ -50,6 +53,7 @@ async def add_verdict(work: Work, verdict_id: str, call: ToolCall, verdict: Verd
         "schema_digest": call.schema_digest,
         "rulebook_digest": verdict.rulebook_digest,
         "judged_at": work.now,
+        "facts": facts,
         **_answer(verdict),
     }
     return (await work.connection.execute(_ADD, values)).first() is not None
@@ -70,8 +74,11 @@ async def load_history(work: Work, call: ToolCall) -> dict[str, int]:
     return dict(zip(COUNTERS, row, strict=True))
 
 
-def _answer(verdict: Verdict) -> dict[str, str]:
-    return {name: getattr(verdict, name) for name in ("effect", "rule", "reason", "model_reason")}
+def _answer(verdict: Verdict) -> dict[str, str | None]:
+    given: dict[str, str | None] = {
+        name: getattr(verdict, name) for name in ("effect", "rule", "reason", "model_reason")
+    }
+    return given | {"approval": verdict.approval.model_dump_json() if verdict.approval else None}
 
 
 async def load_digest(work: Work, call_id: str) -> str:
