@@ -51,8 +51,8 @@ READ = {
     " permit_id text, permit_issuer text, lease_until timestamptz, started_at timestamptz, finished_at timestamptz,"
     " result_kind text, error text",
     "grants": "grant_id text, tenant text, approval_id text, owner text, rule text, tool text, scope text,"
-    " subject text, arguments text, bounds jsonb, uses int, uses_left int, given_at timestamptz, expires_at timestamptz,"
-    " revoked_at timestamptz, revoked_by text, state text",
+    " subject text, arguments text, bounds jsonb, uses int, uses_left int, given_at timestamptz,"
+    " expires_at timestamptz, revoked_at timestamptz, revoked_by text, state text",
     "history": "tenant text, machine text, subject_id text, call_id text, event text, from_state text, to_state text,"
     " actor text, message_id text, at timestamptz, detail jsonb",
     "dead_letters": "dead_letter_id text, tenant text, queue text, service text, reason text, message_id text,"
