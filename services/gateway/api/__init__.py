@@ -15,6 +15,7 @@ from services.gateway.api import (
     events,
     health,
     keys,
+    rulebook,
     tool_calls,
 )
 from services.gateway.api.errors import Problem, answer_with_problems
@@ -28,6 +29,7 @@ _ROUTERS = (
     approvals.router,
     tool_calls.router,
     dead_letters.router,
+    rulebook.router,
     keys.router,
     health.router,
     asyncapi.router,

@@ -1,7 +1,7 @@
 """What the gateway reads of other services: the views of schema `read`, and never their tables.
 
-Every statement is bound to one tenant; a row of another tenant is not found. Rows come back as read-only mappings
-with the views' column names.
+Every statement is bound to one tenant, but for the house's rulebooks; a row of another tenant is not found. Rows come
+back as read-only mappings with the views' column names.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ _EXECUTIONS = _view(
     " finished_at result_kind error",
 )
 _HISTORY = _view("history", "tenant machine subject_id call_id event from_state to_state actor message_id at detail")
+_ACTIVATIONS = _view("activations", "activation_id digest activated_by activated_at diff")
 _LETTERS = _view(
     "dead_letters",
     "dead_letter_id tenant queue service reason message_id message_type body state received_at resolved_at resolved_by",
@@ -147,6 +148,12 @@ async def load_history(connection: AsyncConnection, tenant: str, call_id: str, l
     c = _HISTORY.c
     statement = _of_tenant(_HISTORY, tenant).where(c.call_id == call_id).order_by(c.at).limit(limit)
     return await _all(connection, statement)
+
+
+async def list_activations(connection: AsyncConnection, *, after: Cursor | None, limit: int) -> Sequence[Row]:
+    """Return which rulebook was active since when, newest first; it is the whole house's and no tenant's."""
+    c = _ACTIVATIONS.c
+    return await _page(connection, sa.select(_ACTIVATIONS), c.activated_at, c.activation_id, after, limit)
 
 
 async def list_dead_letters(
