@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 
 from services.policy.limits import Limit, Per
-from services.policy.rules import Effect
-from shared.catalog import ToolSpec, placed_error
+from services.policy.rules import Effect, Rule, Ruling
+from shared.catalog import Catalog, Category, ToolSpec, placed_error
 from shared.yaml_source import Steps, YamlSource
 
 #: Longest window, in seconds: a year.
@@ -21,14 +21,14 @@ _SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 
 
 def _seconds(value: int | str) -> int:
-    """Return a span in seconds; raise ValueError for none."""
+    """Return a span in seconds; raise the error of a pydantic validator for none."""
     if isinstance(value, str):
         match = _SPAN.fullmatch(value)
         if match is None:
-            raise ValueError("should be a number of seconds, or a text like 90s, 15m, 12h or 30d")
+            raise placed_error([((), "'within' should be a number of seconds, or a text like 90s, 15m, 12h or 30d")])
         value = int(match[1]) * _UNITS[match[2]]
     if not 1 <= value <= WITHIN_SECONDS_MAX:
-        raise ValueError(f"should be between 1 and {WITHIN_SECONDS_MAX} seconds")
+        raise placed_error([((), f"'within' should be between 1 and {WITHIN_SECONDS_MAX} seconds")])
     return value
 
 
@@ -84,6 +84,22 @@ def checked_limits(
             for problem in _problems(entry.sum.argument, specs):
                 source.report((*steps, index, "sum", "argument"), problem)
     return tuple(entry.limit() for entry in entries)
+
+
+def check_limits_bite(
+    source: YamlSource, rules: Sequence[Rule], catalog: Catalog, defaults: Mapping[Category, Ruling]
+) -> None:
+    """Report limits of `rules`, all there are in the file, that change nothing: what has no room is allowed anyway."""
+    for index, rule in enumerate(rules):
+        below = frozenset[str]().union(*(other.tools for other in rules[index + 1 :]))
+        freed = [
+            name
+            for name in catalog
+            if name in rule.tools - below and defaults[catalog[name].category].effect is Effect.ALLOW
+        ]
+        if rule.limits and rule.ruling.effect is Effect.ALLOW and freed:
+            problem = f"limits without effect: no rule below is for {', '.join(freed)}, whose category is allowed"
+            source.report(("rules", index, "limits"), problem)
 
 
 def _problems(argument: str, specs: Iterable[ToolSpec]) -> Iterable[str]:

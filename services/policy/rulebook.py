@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from services.policy.conditions import CelCondition, ConditionInvalid, compile_condition
-from services.policy.limits_entry import checked_limits
+from services.policy.limits_entry import check_limits_bite, checked_limits
 from services.policy.rulebook_checks import Scope, check_approval, check_name, check_reachable, check_requesters
 from services.policy.rulebook_entries import ApprovalEntry, FileEntry, RuleEntry
 from services.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
@@ -42,12 +42,15 @@ def rulebook_from(source: YamlSource, directory: Directory | None = None) -> Rul
     for steps, entry in _other_approvals(head):
         check_approval(source, steps, entry, Scope(people, tuple(catalog.values()), channels=head.channels))
     source.check()
-    defaults = {category: entry.ruling(f"Default for {category}.") for category, entry in head.defaults.items()}
+    own = {category: entry.ruling(f"Default for {category}.") for category, entry in head.defaults.items()}
+    defaults = {**DEFAULTS, **own}
+    check_limits_bite(source, rules, catalog, defaults)
+    source.check()
     return Rulebook(
         digest=source.digest,
         tools=catalog,
         rules=tuple(rules),
-        defaults={**DEFAULTS, **defaults},
+        defaults=defaults,
         fallback=head.fallback.rule() if head.fallback else OPERATORS,
         directory=people,
         permit_expires_after_seconds=head.permit_expires_after_seconds,

@@ -1,12 +1,17 @@
 """SQL of limits: room is taken and given back in rows, and summed under the lock of their counter.
 
 Two statements, because PostgreSQL fixes what a statement sees before it waits for a lock: the first one locks, the
-second one sees everything that was committed by whoever held the lock before. Counters are locked in one order.
+second one sees everything that was committed by whoever held the lock before.
+
+Nobody deadlocks: one call locks its counters in the order of the rules and of their ids, and an envelope's later calls
+never wait for a counter while its earlier ones hold others. They fail instead, and the envelope's events are handled
+one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
@@ -34,6 +39,12 @@ def _lock_statement() -> pg.Insert:
 
 
 _LOCK = _lock_statement()
+_LOCK_FREE = (
+    sa.select(COUNTERS.c.counter_id)
+    .where(COUNTERS.c.counter_id == sa.any_(sa.bindparam("counter_ids", type_=pg.ARRAY(pg.TEXT))))
+    .order_by(COUNTERS.c.counter_id)
+    .with_for_update(nowait=True)
+)
 #: Takes what is asked of every limit, or nothing at all. The counters must be locked.
 _TAKE = sa.text(
     """
@@ -74,14 +85,28 @@ _GIVE_BACK = (
 )
 
 
+#: Counters that a transaction in progress has locked: counter -> the call it first locked it for.
+_held: WeakKeyDictionary[Work, dict[str, str]] = WeakKeyDictionary()
+
+
+async def _lock(work: Work, call_id: str, demands: Sequence[Demand]) -> None:
+    held = _held.setdefault(work, {})
+    counters = {each.counter_id: each for each in demands if each.counter_id not in held}
+    if counters and any(holder != call_id for holder in held.values()):
+        await work.connection.execute(_LOCK_FREE, {"counter_ids": list(counters)})
+    if counters:
+        columns = {name: [getattr(each, name) for each in counters.values()] for name in _NAMES}
+        await work.connection.execute(_LOCK, columns)
+    held |= dict.fromkeys(counters, call_id)
+
+
 async def take(work: Work, call_id: str, demands: Sequence[Demand]) -> bool:
     """Reserve what a call asks of every limit of a rule; False, and nothing is reserved, where one has no room.
 
-    The counters stay locked until the transaction ends, so that nobody else finds the same room.
+    The counters stay locked until the transaction ends, so that nobody else finds the same room. Raises what psycopg
+    raises for a lock that is not free where calls of the same envelope hold counters already.
     """
-    counters = {demand.counter_id: demand for demand in demands}
-    columns = {name: [getattr(each, name) for each in counters.values()] for name in _NAMES}
-    await work.connection.execute(_LOCK, columns)
+    await _lock(work, call_id, demands)
     values = {
         "counter_ids": [demand.counter_id for demand in demands],
         "amounts": [demand.amount for demand in demands],
