@@ -239,9 +239,7 @@ async def test_simulation_goes_no_further_back_than_asked(replica: Replica, sett
     assert 1 == report["calls"]
 
 
-@pytest.mark.parametrize(
-    ("more", "replayed", "complete"), [(PAGE, PAGE + 1, True), (REPLAYED_MAX, REPLAYED_MAX, False)]
-)
+@pytest.mark.parametrize(("more", "found"), [(PAGE, (PAGE + 1, True)), (REPLAYED_MAX, (REPLAYED_MAX, False))])
 async def test_simulation_reads_page_by_page_and_says_where_it_stops(
     replica: Replica, settings: PolicySettings, more: int, found: tuple[int, bool]
 ) -> None:
