@@ -88,7 +88,7 @@ class CelCondition:
         """Return the condition's value for `call`; raise where it has none."""
         value = self.expression.eval(data=_activation(call, spec)).value()
         if value is not True and value is not False:
-            raise ConditionFailed(_NOISE.sub("", str(value)))
+            raise ConditionFailed(plain(str(value)))
         return value
 
 
@@ -97,7 +97,7 @@ def compile_condition(text: str, specs: Sequence[ToolSpec]) -> CelCondition:
 
     `has(arguments.x)` asks whether an optional argument was given.
     """
-    if problems := _unknown_arguments(text, specs):
+    if problems := unknown_arguments(text, specs):
         raise ConditionInvalid(problems)
     expression = _compile(_environment(), text)
     checked = _compile(_typed_environment(specs[0]), _without_has(text)) if len(specs) == 1 else expression
@@ -137,8 +137,13 @@ def _compile(environment: cel.Env, text: str) -> cel.Expression:
         return environment.compile(text)
     except RuntimeError as error:
         found = _ERROR.findall(str(error))
-        problems = [(_offset(text, int(line), int(column)), _NOISE.sub("", said)) for line, column, said in found]
-        raise ConditionInvalid(problems or [(0, _NOISE.sub("", str(error)))]) from error
+        problems = [(_offset(text, int(line), int(column)), plain(said)) for line, column, said in found]
+        raise ConditionInvalid(problems or [(0, plain(str(error)))]) from error
+
+
+def plain(said: str) -> str:
+    """Return a message of CEL without what only its makers understand."""
+    return _NOISE.sub("", said)
 
 
 def _offset(text: str, line: int, column: int) -> int:
@@ -146,7 +151,7 @@ def _offset(text: str, line: int, column: int) -> int:
     return sum(len(part) + 1 for part in before) + column - 1
 
 
-def _unknown_arguments(text: str, specs: Sequence[ToolSpec]) -> list[tuple[int, str]]:
+def unknown_arguments(text: str, specs: Sequence[ToolSpec]) -> list[tuple[int, str]]:
     """Return the uses of arguments that none of the tools has, with where in `text` they begin to be wrong."""
     found: list[tuple[int, str]] = []
     for match in _ARGUMENT_USE.finditer(text):

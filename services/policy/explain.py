@@ -29,6 +29,9 @@ class CallEntry(BaseModel):
     requester: Annotated[str, Field(max_length=200, description="Who asked: `visitor:…` or `person:…`.")] = "visitor:x"
     labels: Annotated[dict[str, str], Field(description="Labels of the conversation.")] = Field(default_factory=dict)
     conversation_id: Annotated[str, Field(min_length=1, max_length=64)] = "conversation"
+    history: Annotated[dict[str, int], Field(description="Counters of earlier calls, for conditions.")] = Field(
+        default_factory=dict
+    )
 
     def facts(self, rulebook: Rulebook) -> CallFacts:
         """Return the facts of this call by an agent that has the rulebook's own catalogue."""

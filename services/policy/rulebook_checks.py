@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from services.policy.conditions import plain, unknown_arguments
 from services.policy.rulebook_entries import ApprovalEntry
 from services.policy.rules import GROUP, RESERVED_NAMES, Rule
 from shared.catalog import ToolSpec
 from shared.directory import Directory
+from shared.person_condition import PersonConditionInvalid, compile_person_condition
 from shared.tool_schema import argument_names
 from shared.yaml_source import Steps, YamlSource
 
@@ -80,6 +82,20 @@ def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope
         *_unknown_bounds(entry, scope.tools),
     ):
         source.report((*steps, *below), problem)
+    for offset, problem in _condition_problems(entry.condition, scope.tools):
+        source.report((*steps, "condition"), problem, inside=offset)
+
+
+def _condition_problems(text: str, tools: Sequence[ToolSpec]) -> list[tuple[int, str]]:
+    """Return what is wrong with a condition on who may decide, each with its offset; none where there is none."""
+    if not text:
+        return []
+    try:
+        compile_person_condition(text)
+    except PersonConditionInvalid as error:
+        return [(offset, plain(problem)) for offset, problem in error.problems]
+    # Arguments are those of the call here; blanks keep every offset where it is.
+    return unknown_arguments(text.replace("call.arguments", "     arguments"), tools)
 
 
 def _mentions(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:

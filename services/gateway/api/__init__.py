@@ -16,6 +16,7 @@ from services.gateway.api import (
     grants,
     health,
     keys,
+    rulebook,
     tool_calls,
 )
 from services.gateway.api.errors import Problem, answer_with_problems
@@ -30,6 +31,7 @@ _ROUTERS = (
     tool_calls.router,
     grants.router,
     dead_letters.router,
+    rulebook.router,
     keys.router,
     health.router,
     asyncapi.router,

@@ -1,7 +1,7 @@
 """What the gateway reads of other services: the views of schema `read`, and never their tables.
 
-Every statement is bound to one tenant; a row of another tenant is not found. Rows come back as read-only mappings
-with the views' column names.
+Every statement is bound to one tenant, but for the house's rulebooks; a row of another tenant is not found. Rows come
+back as read-only mappings with the views' column names.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ _GRANTS = _view(
     " revoked_at revoked_by state",
 )
 _HISTORY = _view("history", "tenant machine subject_id call_id event from_state to_state actor message_id at detail")
+_ACTIVATIONS = _view("activations", "activation_id digest activated_by activated_at diff")
 _LETTERS = _view(
     "dead_letters",
     "dead_letter_id tenant queue service reason message_id message_type body state received_at resolved_at resolved_by",
@@ -174,6 +175,12 @@ async def list_grants(
 async def load_grant(connection: AsyncConnection, tenant: str, grant_id: str) -> Row | None:
     """Return one grant."""
     return await _one(connection, _of_tenant(_GRANTS, tenant).where(_GRANTS.c.grant_id == grant_id))
+
+
+async def list_activations(connection: AsyncConnection, *, after: Cursor | None, limit: int) -> Sequence[Row]:
+    """Return which rulebook was active since when, newest first; it is the whole house's and no tenant's."""
+    c = _ACTIVATIONS.c
+    return await _page(connection, sa.select(_ACTIVATIONS), c.activated_at, c.activation_id, after, limit)
 
 
 async def list_dead_letters(
