@@ -140,6 +140,18 @@ def test_call_held_by_an_error_has_no_terms(rulebook: Rulebook) -> None:
     assert [None, None, terms] == [grants.usable_terms(verdict) for verdict in verdicts]
 
 
+def test_fallback_that_lets_people_grant_changes_nothing() -> None:
+    """A rule that errs is held for the fallback, and no grant of that rule lets the call through there."""
+    text = LIMITED + "fallback: {approvers: [operators], grants: {scope: tenant}}\n"
+    rulebook = rulebook_from(parse_yaml("rulebook.yaml", text.encode()))
+    held = judge(CallFacts.of(a_proposal(rulebook, "pay", arguments={"amount": -1}).call), rulebook)
+    assert ("small", GrantTerms(scope="tenant"), None) == (
+        held.rule,
+        held.approval and held.approval.grants,
+        grants.usable_terms(held),
+    )
+
+
 def test_allowed_verdict_names_the_grant_and_asks_nobody(rulebook: Rulebook) -> None:
     """The rule's name stays in the reason."""
     held = judge(CallFacts.of(a_proposal(rulebook, "ship").call), rulebook)
