@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -97,3 +101,21 @@ async def test_grants_are_paged_and_filtered_by_state(house: House) -> None:
         first = (await ada.get("/v1/grants?state=active&limit=3")).json()
         rest = (await ada.get(f"/v1/grants?state=active&limit=3&cursor={first['next']}")).json()
     assert (grants[::-1], None) == ([each["id"] for each in first["items"] + rest["items"]], rest["next"])
+
+
+async def test_the_command_line_lists_and_revokes(house: House) -> None:
+    """`placet grants list` shows what is active, `revoke` says that the wish is on its way, or in one line why not."""
+    grant_id = a_grant(house)
+    environment = os.environ | {"PLACET_URL": house.gateways[0].url, "PLACET_KEY": house.key("decide")}
+
+    async def placet(*arguments: str) -> tuple[int | None, str, str]:
+        command = [sys.executable, "-m", "services.placet", "grants", *arguments]
+        process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE, stderr=PIPE)
+        out, err = await process.communicate()
+        return process.returncode, out.decode(), err.decode()
+
+    code, listed, _ = await placet("list", "--json")
+    assert (0, [grant_id]) == (code, [each["id"] for each in json.loads(listed)["items"]])
+    assert (0, f"revocation of {grant_id} is on its way\n", "") == await placet("revoke", grant_id)
+    assert RevokeGrant(tenant="acme", grant_id=grant_id, by="person:ada") == await house.granted.get()
+    assert (1, "", "placet: 404 There is no such grant.\n") == await placet("revoke", "nothing")

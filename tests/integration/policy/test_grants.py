@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from services.policy.rules import Rulebook
 from shared.messages import ApprovalRequested, GrantAsked, ToolCallPermitted, ToolCallProposed
@@ -245,6 +246,27 @@ async def test_many_calls_at_once_use_a_grant_exactly_as_often_as_it_may(
             for ended in (permitted_calls, held_calls)
         ]
         assert (3, 7, [0]) == (len(permitted), len(held), await uses_left(limited_replicas[0]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "given_at = given_at - interval '2 hours', expires_at = clock_timestamp()",
+        "revoked_at = clock_timestamp(), revoked_by = 'person:ada'",
+        "uses_left = 0",
+    ],
+)
+async def test_a_grant_that_ends_while_a_call_waits_for_it_covers_nothing(
+    limited_replicas: Replicas, limited: Rulebook, approver: Signer, change: str
+) -> None:
+    """The call found the grant in time and waits for its lock; what counts is what the grant is when it has it."""
+    await limited_replicas[0].send(an_asked_grant(limited, approver))
+    async with limited_replicas[1].units.database.transaction() as connection:
+        await connection.execute(sa.text(_CHANGE + change))
+        waiting = asyncio.ensure_future(limited_replicas[0].send(a_shipment(limited)))
+        await limited_replicas[1].until_waiting(1)
+    assert [HELD] == kinds(await waiting)
+    assert [] == await limited_replicas[0].rows("SELECT call_id FROM policy.grant_uses")
 
 
 async def test_a_revocation_and_a_use_at_once_have_one_truth(
