@@ -234,7 +234,7 @@ async def test_many_calls_at_once_use_a_grant_exactly_as_often_as_it_may(
     limited_replicas: Replicas, limited: Rulebook, approver: Signer
 ) -> None:
     """Ten calls race through two replicas for three uses."""
-    for _ in range(max(1, ROUNDS // 10)):
+    for _ in range(max(1, ROUNDS // 20)):
         await limited_replicas[0].execute("DELETE FROM policy.grant_uses")
         await limited_replicas[0].execute("DELETE FROM policy.grants")
         await limited_replicas[0].send(an_asked_grant(limited, approver))
