@@ -19,9 +19,10 @@ from shared.errors import PlacetError
 if TYPE_CHECKING:
     from services.policy.rules import CallFacts
 
-#: How a call can end without having run: what it had reserved comes back. `unknown` and `failed` may have had an
-#: effect, and what is `staged` still may; they stay counted, like any end that is not listed here.
-DID_NOT_RUN = frozenset({"refused", "denied", "expired", "cancelled", "superseded", "invalid"})
+#: Kinds of ToolCallRefused, which says that a call never ran, that give back what it had reserved. Any other stays
+#: counted: what is `staged` may still have an effect, and `unknown` may have had one. A tool that ran and `failed` is
+#: told of by ToolCallFinished, which gives nothing back.
+DID_NOT_RUN = frozenset({"refused", "denied", "answered", "expired", "cancelled", "superseded", "invalid", "failed"})
 
 
 class AmountUnclear(PlacetError):

@@ -8,9 +8,17 @@ from typing import Any
 from services.policy.rules import Rulebook
 from shared.grant import signed
 from shared.ids import new_id
-from shared.messages import GrantAsked, Message, RevokeGrant, ToolCall, ToolCallProposed, ToolCallRefused
+from shared.messages import (
+    GrantAsked,
+    Message,
+    RevokeGrant,
+    ToolCall,
+    ToolCallFinished,
+    ToolCallProposed,
+    ToolCallRefused,
+)
 from shared.signing import Signer
-from tests.builders import a_call
+from tests.builders import NOON, a_call
 
 #: `small` lets 500 a day per tenant and 20 calls an hour per conversation through; what is more is held.
 LIMITED = """\
@@ -70,6 +78,15 @@ def a_refusal(call: ToolCall, kind: str = "denied") -> ToolCallRefused:
     """Return the news that a call will never run."""
     fields = {"conversation_id": call.conversation_id, "tool": call.tool, "reason": "It did not run."}
     return ToolCallRefused.model_validate({"tenant": call.tenant, "call_id": call.call_id, "kind": kind, **fields})
+
+
+def a_failure(call: ToolCall) -> ToolCallFinished:
+    """Return the news that a call ran and its tool said no."""
+    fields = {"conversation_id": call.conversation_id, "tool": call.tool, "error": "No.", "attempt": 1}
+    times = {"started_at": NOON, "finished_at": NOON}
+    return ToolCallFinished.model_validate(
+        {"tenant": call.tenant, "call_id": call.call_id, "kind": "failed", **fields, **times}
+    )
 
 
 def a_grant_request(call: ToolCall, signer: Signer | None = None, **changes: Any) -> GrantAsked:

@@ -118,7 +118,7 @@ async def test_a_grant_is_used_up(limited_replica: Replica, limited: Rulebook, a
     assert ([PERMITTED] * 3 + [HELD], [0]) == (sent, await uses_left(limited_replica))
 
 
-@pytest.mark.parametrize(("kind", "left"), [("expired", 3), ("refused", 3), ("unknown", 2), ("failed", 2)])
+@pytest.mark.parametrize(("kind", "left"), [("expired", 3), ("refused", 3), ("unknown", 2), ("staged", 2)])
 async def test_a_use_comes_back_when_the_call_did_not_run(
     limited_replica: Replica, limited: Rulebook, approver: Signer, kind: str, left: int
 ) -> None:

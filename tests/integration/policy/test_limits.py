@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from services.policy.rules import Rulebook
-from shared.messages import ApprovalRequested, ToolCallPermitted, ToolCallProposed
+from shared.messages import ApprovalRequested, ToolCallFinished, ToolCallPermitted, ToolCallProposed
+from shared.topology import ROUTES, queue
 from tests.support.house import Replica
-from tests.support.policy_builders import a_proposal, a_refusal, kinds
+from tests.support.policy_builders import a_failure, a_proposal, a_refusal, kinds
 
 ROUNDS = int(os.environ.get("PLACET_TEST_RACE_ROUNDS", "200"))
 Replicas = tuple[Replica, Replica]
@@ -103,8 +104,8 @@ async def test_an_amount_that_cannot_be_counted_holds_the_call(
 @pytest.mark.parametrize(
     ("kind", "left"),
     [
-        *[(kind, 0) for kind in ("refused", "denied", "expired", "cancelled", "superseded", "invalid")],
-        *[(kind, 500) for kind in ("failed", "unknown", "staged", "succeeded")],
+        *[(kind, 0) for kind in ("refused", "denied", "expired", "cancelled", "superseded", "invalid", "failed")],
+        *[(kind, 500) for kind in ("unknown", "staged", "succeeded")],
     ],
 )
 async def test_what_a_call_that_did_not_run_had_reserved_comes_back(
@@ -117,6 +118,17 @@ async def test_what_a_call_that_did_not_run_had_reserved_comes_back(
         await limited_replica.send(a_refusal(proposed.call, kind))
     assert Decimal(left) == await used(limited_replica)
     assert [PERMITTED if left == 0 else HELD] == kinds(await limited_replica.send(a_payment(limited, 500)))
+
+
+async def test_a_call_that_ran_stays_counted(limited_replica: Replica, limited: Rulebook) -> None:
+    """Policy does not even listen to the end of what ran: it may have had an effect, also where it failed."""
+    wanted = [each.key for each in queue("policy.tool-results").bindings]
+    assert ["tool-call.refused"] == wanted
+    assert {"tool-call.finished"} == {ROUTES[ToolCallFinished].key(None)}
+    proposed = a_payment(limited, 500)
+    await limited_replica.send(proposed)
+    await limited_replica.send(a_failure(proposed.call))
+    assert Decimal(500) == await used(limited_replica)
 
 
 async def test_another_tenants_refusal_gives_nothing_back(limited_replica: Replica, limited: Rulebook) -> None:
