@@ -158,8 +158,9 @@ def usable_terms(verdict: Verdict) -> GrantTerms | None:
 
     What is held by an error has no terms: nobody has ever looked at such a call.
     """
-    held = verdict.effect is Effect.REQUIRE_APPROVAL and verdict.approval is not None
-    return verdict.approval.grants if held and verdict.approval else None
+    if verdict.by_error or verdict.effect is not Effect.REQUIRE_APPROVAL or verdict.approval is None:
+        return None
+    return verdict.approval.grants
 
 
 def covering(grants: Sequence[Grant], call: CallFacts, terms: GrantTerms, directory: Directory) -> list[Grant]:

@@ -191,6 +191,8 @@ class Verdict:
     approval: ApprovalRule | None = None
     #: The tool; None where the rulebook does not know it.
     spec: ToolSpec | None = None
+    #: True: the rule could not be evaluated, so people decide what nobody may have decided before.
+    by_error: bool = False
     #: What the call must get of the rule's limits; where there is no room, the call is judged without the rule.
     demands: tuple[Demand, ...] = ()
 
@@ -213,7 +215,8 @@ def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) 
             matches = rule.matches(call, spec, rulebook.directory)
             wanted = demands(rule.name, rule.limits, call) if matches else ()
         except Exception as error:  # noqa: BLE001  # fail closed: whatever went wrong, people decide
-            return _verdict(rule.name, _held_by_error(rule.name, error, rulebook.fallback), rulebook, spec)
+            ruling = _held_by_error(rule.name, error, rulebook.fallback)
+            return replace(_verdict(rule.name, ruling, rulebook, spec), by_error=True)
         if matches:
             return replace(_verdict(rule.name, rule.ruling, rulebook, spec), demands=wanted)
     return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)

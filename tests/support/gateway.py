@@ -59,6 +59,9 @@ READ = {
     "executions": "call_id text, tenant text, conversation_id text, pool text, state text, fence int, worker text,"
     " permit_id text, permit_issuer text, lease_until timestamptz, started_at timestamptz, finished_at timestamptz,"
     " result_kind text, error text",
+    "grants": "grant_id text, tenant text, approval_id text, owner text, rule text, tool text, scope text,"
+    " subject text, arguments text, bounds jsonb, uses int, uses_left int, given_at timestamptz,"
+    " expires_at timestamptz, revoked_at timestamptz, revoked_by text, state text",
     "history": "tenant text, machine text, subject_id text, call_id text, event text, from_state text, to_state text,"
     " actor text, message_id text, at timestamptz, detail jsonb",
     "dead_letters": "dead_letter_id text, tenant text, queue text, service text, reason text, message_id text,"
@@ -198,6 +201,8 @@ class House:
     gateways: list[GatewayService]
     #: Everything that reached the queue of audit.
     audited: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+    #: Everything that reached policy's queue of grants.
+    granted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
 
     def key(self, *scopes: str, tenant: str = "acme", person: str = "ada") -> str:
         """Return a new API key."""
@@ -225,6 +230,11 @@ class House:
         for event in read_envelope(delivery.body)[0]:
             self.audited.put_nowait(event.message)
 
+    async def take_granted(self, delivery: Delivery) -> None:
+        """Note what reached policy about grants."""
+        for event in read_envelope(delivery.body)[0]:
+            self.granted.put_nowait(event.message)
+
 
 @asynccontextmanager
 async def open_house(url: str, folder: Path, *, gateways: int = 1, **settings: Any) -> AsyncIterator[House]:
@@ -237,6 +247,7 @@ async def open_house(url: str, folder: Path, *, gateways: int = 1, **settings: A
     bus.subscribe(queue("approval.decisions"), house.approvers)
     bus.subscribe(queue("policy.trials"), house.policy)
     bus.subscribe(queue("audit.commands"), house.take_audited)
+    bus.subscribe(queue("policy.grants"), house.take_granted)
     async with AsyncExitStack() as stack:
         for _ in range(gateways):
             service = build(made, runtime_on(made, "gateway", bus))

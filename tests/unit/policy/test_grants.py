@@ -37,10 +37,16 @@ def rulebook() -> Rulebook:
 
 def a_grant(**changes: Any) -> Grant:
     """Return a grant to ship up to 100 to bob, given at noon for an hour."""
-    fields: dict[str, Any] = {"owner": "person:ada", "scope": "agent", "bounds": ["amount"], "given_at": NOON}
-    arguments = {"amount": 100, "to": "bob"}
-    expires_at = NOON + timedelta(hours=1)
-    return Grant(**({"grant_id": "g", "arguments": arguments, "expires_at": expires_at} | fields | changes))
+    fields: dict[str, Any] = {
+        "grant_id": "g",
+        "owner": "person:ada",
+        "scope": "agent",
+        "bounds": ["amount"],
+        "arguments": {"amount": 100, "to": "bob"},
+        "given_at": NOON,
+        "expires_at": NOON + timedelta(hours=1),
+    }
+    return Grant(**(fields | changes))
 
 
 @pytest.mark.parametrize(
@@ -132,6 +138,18 @@ def test_call_held_by_an_error_has_no_terms(rulebook: Rulebook) -> None:
     ]
     terms = GrantTerms(scope="agent", bounds=["amount"], uses=3, expires_after_seconds=3600)
     assert [None, None, terms] == [grants.usable_terms(verdict) for verdict in verdicts]
+
+
+def test_fallback_that_lets_people_grant_changes_nothing() -> None:
+    """A rule that errs is held for the fallback, and no grant of that rule lets the call through there."""
+    text = LIMITED + "fallback: {approvers: [operators], grants: {scope: tenant}}\n"
+    rulebook = rulebook_from(parse_yaml("rulebook.yaml", text.encode()))
+    held = judge(CallFacts.of(a_proposal(rulebook, "pay", arguments={"amount": -1}).call), rulebook)
+    assert ("small", GrantTerms(scope="tenant"), None) == (
+        held.rule,
+        held.approval and held.approval.grants,
+        grants.usable_terms(held),
+    )
 
 
 def test_allowed_verdict_names_the_grant_and_asks_nobody(rulebook: Rulebook) -> None:
