@@ -24,7 +24,9 @@ from shared.messages.conversations import (
     MessagePosted,
 )
 from shared.messages.dead_letters import AbandonCall, ResolveDeadLetter
+from shared.messages.grants import GrantAsked, RevokeGrant
 from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
+from shared.messages.rulebook import RulebookTried, TryRulebook
 from shared.messages.tool_calls import (
     CallsWithdrawn,
     ShownCall,
@@ -53,8 +55,12 @@ MESSAGES: dict[str, type[Message]] = {
         ApprovalClosed,
         DecideApproval,
         DecisionAnswered,
+        GrantAsked,
+        RevokeGrant,
         ResolveDeadLetter,
         AbandonCall,
+        TryRulebook,
+        RulebookTried,
     )
 }
 
@@ -77,12 +83,15 @@ __all__ = [
     "Escalation",
     "Event",
     "FeedAdvanced",
+    "GrantAsked",
     "GrantTerms",
     "Message",
     "MessagePosted",
     "Panel",
     "ResolveDeadLetter",
     "ResultKind",
+    "RevokeGrant",
+    "RulebookTried",
     "ShownCall",
     "Strength",
     "ToolCall",
@@ -90,5 +99,6 @@ __all__ = [
     "ToolCallPermitted",
     "ToolCallProposed",
     "ToolCallRefused",
+    "TryRulebook",
     "event_from",
 ]

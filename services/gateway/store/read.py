@@ -1,7 +1,7 @@
 """What the gateway reads of other services: the views of schema `read`, and never their tables.
 
-Every statement is bound to one tenant; a row of another tenant is not found. Rows come back as read-only mappings
-with the views' column names.
+Every statement is bound to one tenant, but for the house's rulebooks; a row of another tenant is not found. Rows come
+back as read-only mappings with the views' column names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from shared.sql import Connection
 
 Row = Mapping[str, Any]
 
-_JSON = frozenset({"approvers", "result", "final_answer", "detail"})
+_JSON = frozenset({"approvers", "bounds", "result", "final_answer", "detail"})
 
 
 def _view(name: str, columns: str) -> sa.TableClause:
@@ -46,7 +46,13 @@ _EXECUTIONS = _view(
     "call_id tenant conversation_id pool state fence worker permit_id permit_issuer lease_until started_at"
     " finished_at result_kind error",
 )
+_GRANTS = _view(
+    "grants",
+    "grant_id tenant approval_id owner rule tool scope subject arguments bounds uses uses_left given_at expires_at"
+    " revoked_at revoked_by state",
+)
 _HISTORY = _view("history", "tenant machine subject_id call_id event from_state to_state actor message_id at detail")
+_ACTIVATIONS = _view("activations", "activation_id digest activated_by activated_at diff")
 _LETTERS = _view(
     "dead_letters",
     "dead_letter_id tenant queue service reason message_id message_type body state received_at resolved_at resolved_by",
@@ -147,6 +153,34 @@ async def load_history(connection: Connection, tenant: str, call_id: str, limit:
     c = _HISTORY.c
     statement = _of_tenant(_HISTORY, tenant).where(c.call_id == call_id).order_by(c.at).limit(limit)
     return await _all(connection, statement)
+
+
+async def list_grants(
+    connection: Connection,
+    tenant: str,
+    *,
+    owner: str | None = None,
+    state: str | None = None,
+    after: Cursor | None = None,
+    limit: int,
+) -> Sequence[Row]:
+    """Return grants of one owner or of everybody, newest first, from after a cursor on."""
+    c = _GRANTS.c
+    statement = _of_tenant(_GRANTS, tenant)
+    for column, wanted in ((c.owner, owner), (c.state, state)):
+        statement = statement if wanted is None else statement.where(column == wanted)
+    return await _page(connection, statement, c.given_at, c.grant_id, after, limit)
+
+
+async def load_grant(connection: Connection, tenant: str, grant_id: str) -> Row | None:
+    """Return one grant."""
+    return await _one(connection, _of_tenant(_GRANTS, tenant).where(_GRANTS.c.grant_id == grant_id))
+
+
+async def list_activations(connection: Connection, *, after: Cursor | None, limit: int) -> Sequence[Row]:
+    """Return which rulebook was active since when, newest first; it is the whole house's and no tenant's."""
+    c = _ACTIVATIONS.c
+    return await _page(connection, sa.select(_ACTIVATIONS), c.activated_at, c.activation_id, after, limit)
 
 
 async def list_dead_letters(
