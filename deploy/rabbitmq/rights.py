@@ -26,6 +26,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.ApprovalClosed: ("approval",),
     m.DecideApproval: ("gateway",),
     m.DecisionAnswered: ("approval",),
+    m.GrantAsked: ("approval",),
     m.ResolveDeadLetter: ("gateway",),
     m.ToolCallPermitted: ("policy", "approval"),
     m.ToolCallFinished: ("executor",),

@@ -24,6 +24,7 @@ from shared.messages.conversations import (
     MessagePosted,
 )
 from shared.messages.dead_letters import ResolveDeadLetter
+from shared.messages.grants import GrantAsked
 from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from shared.messages.tool_calls import (
     CallsWithdrawn,
@@ -52,6 +53,7 @@ MESSAGES: dict[str, type[Message]] = {
         ApprovalClosed,
         DecideApproval,
         DecisionAnswered,
+        GrantAsked,
         ResolveDeadLetter,
     )
 }
@@ -74,6 +76,7 @@ __all__ = [
     "Escalation",
     "Event",
     "FeedAdvanced",
+    "GrantAsked",
     "GrantTerms",
     "Message",
     "MessagePosted",

@@ -46,7 +46,7 @@ MAY_PUBLISH = {
     },
     "approval": {
         "approvals": r"^(approval\.opened|approval\.progressed|approval\.closed)$",
-        "decisions": r"^(answered\..+)$",
+        "decisions": r"^(answered\..+|grant-asked)$",
         "executions": "^((default|payments))$",
         "tool-results": r"^(tool-call\.refused)$",
     },
@@ -58,7 +58,7 @@ PRIVATE = {"gateway.live.replica-7", "gateway.answers.replica-7"}
 MAY_CONSUME = {
     "gateway": {"gateway.feed", *PRIVATE},
     "agent": {"agent.messages", "agent.tool-results"},
-    "policy": {"policy.tool-calls"},
+    "policy": {"policy.tool-calls", "policy.grants"},
     "approval": {"approval.decisions", "approval.requests", "approval.withdrawals"},
     "notifier": {"notifier.approvals"},
     "executor": {"executor.default", "executor.payments"},
