@@ -6,7 +6,7 @@ from functools import partial
 
 from services.approval import handlers, worker
 from services.approval.settings import ApprovalSettings
-from shared.messages import ApprovalRequested, CallsWithdrawn, DecideApproval
+from shared.messages import ApprovalRequested, CallsWithdrawn, DecideApproval, EditJudged
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.signing import load_signer, load_verifier
 from shared.topology import queue
@@ -16,16 +16,22 @@ def build(settings: ApprovalSettings, runtime: Runtime) -> Service:
     """Return approval, ready to run; raise OSError where its keys are missing."""
     deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys))
     decide = partial(handlers.decide_approval, deps=deps)
+    settle = partial(handlers.settle_edit, deps=deps)
     expire = partial(worker.expire_overdue, runtime.units, settings.approval_expire_batch)
+    take_steps = partial(worker.take_steps, runtime.units, settings.approval_step_batch)
     return Service(
         name="approval",
         runtime=runtime,
         subscriptions=(
             Subscription(queue("approval.requests"), {ApprovalRequested: handlers.open_approval}),
             Subscription(queue("approval.decisions"), {DecideApproval: decide}),
+            Subscription(queue("approval.edits"), {EditJudged: settle}),
             Subscription(queue("approval.withdrawals"), {CallsWithdrawn: handlers.withdraw_calls}),
         ),
-        duties=(Duty("expire-overdue", settings.approval_expire_every_seconds, expire),),
+        duties=(
+            Duty("expire-overdue", settings.approval_expire_every_seconds, expire),
+            Duty("take-steps", settings.approval_step_every_seconds, take_steps),
+        ),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
     )
