@@ -48,7 +48,9 @@ async def take_message(posted: MessagePosted, work: Work, deps: Deps) -> None:
 
 async def take_finished(finished: ToolCallFinished, work: Work, deps: Deps) -> None:
     """Give the call its result, and ask the model again when it was the last one missing: it ran, or may have run."""
-    await _take_result(finished, work, deps, Result(finished.kind, data=finished.data, error=finished.error))
+    edited = rules.edit_text(finished)
+    result = Result(finished.kind, data=finished.data, error=finished.error, edited=edited)
+    await _take_result(finished, work, deps, result)
 
 
 async def take_refused(refused: ToolCallRefused, work: Work, deps: Deps) -> None:

@@ -5,12 +5,20 @@ from __future__ import annotations
 VIEWS = {
     "approvals": """
         SELECT approval_id, tenant, conversation_id, call_id, turn_id, tool, arguments, digest, schema_digest, revision,
-               state, summary, rule, rulebook_digest, reason, approval_rule -> 'approvers' AS approvers, requester,
-               agent, language, created_at, expires_at, decided_by, decision_reason, closed_at
+               arguments_revision, edited, state, summary, rule, rulebook_digest, reason, approval_rule,
+               approval_rule -> 'approvers' AS approvers, requester, agent, language, created_at, expires_at,
+               decided_by, decision_reason, closed_at, steps_done, next_step_at, claimed_by, claimed_until,
+               delegations, paused_at, cancel_asked_by, cancel_asked_at
         FROM approval.approvals
     """,
     "decisions": """
-        SELECT decision_id, tenant, approval_id, person, verb, reason, digest, revision, proof, outcome, decided_at
+        SELECT decision_id, tenant, approval_id, person, verb, reason, digest, revision, proof, details, outcome,
+               arguments_revision, counted_revision, decided_at
         FROM approval.decisions
+    """,
+    "edits": """
+        SELECT edit_id, tenant, approval_id, person, reason, state, base_revision, before, before_digest, arguments,
+               digest, differences, detail AS refusal, rulebook_digest, asked_at, judged_at
+        FROM approval.edits
     """,
 }

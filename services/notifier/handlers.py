@@ -23,7 +23,7 @@ async def announce(opened: ApprovalOpened, work: Work) -> None:
 
 async def redraw(progressed: ApprovalProgressed, work: Work) -> None:
     """Make the cards due again: the approval moved on."""
-    if not await _revise(work, progressed, {"note": progressed.note}):
+    if not await _revise(work, progressed, rules.progress(progressed)):
         raise _too_early(progressed)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.policy import store
+from services.policy import edits, store
 from services.policy.outcomes import Judged, outcome
 from services.policy.rules import CallFacts, Rulebook, judge
 from shared.canonical import NotStrictJson
 from shared.errors import SecurityAlert
 from shared.ids import new_id
-from shared.messages import ToolCall, ToolCallProposed
+from shared.messages import EditProposed, ToolCall, ToolCallProposed
 from shared.permit import check_digest
 from shared.signing import Signer
 from shared.work import Work
@@ -38,6 +38,11 @@ async def judge_call(proposed: ToolCallProposed, work: Work, deps: Deps) -> None
         work.emit(outcome(judged, deps.signer, work.now))
     else:
         _check_same(judged.call, await store.load_digest(work, judged.call.call_id))
+
+
+async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
+    """Say whether people may approve a held call with other arguments."""
+    work.emit(edits.judged(proposed, deps.rulebook))
 
 
 def _facts_of(proposed: ToolCallProposed) -> CallFacts:

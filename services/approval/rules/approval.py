@@ -23,12 +23,17 @@ RefusedKind = Literal["denied", "answered", "expired", "cancelled", "superseded"
 class Voter:
     """Somebody as the gateway proved them."""
 
-    #: Stable identity: `person:ada`, or a visitor's id. One identity counts once, whatever channel it came through.
+    #: `person:ada`, or a visitor's id as the chat frontend chose it.
     person: str
     roles: tuple[str, ...]
     proof: Proof
     #: Set for a conversation token.
     conversation_id: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """Who counts once, whatever channel they came through. A visitor's id never stands for a named person."""
+        return f"visitor:{self.person}" if self.proof == "conversation_token" else self.person
 
     @classmethod
     def of(cls, claims: DecisionClaims) -> Voter:

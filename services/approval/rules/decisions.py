@@ -194,7 +194,7 @@ def _delegate(asked: Asked) -> Answer:
     approval, to = asked.approval, asked.claims.to
     if to == asked.claims.person or not people.may_be_delegate(approval, to, asked.directory):
         return asked.invalid("This person cannot decide in your place.")
-    kept = tuple(each for each in approval.delegations if each.by.person != asked.claims.person)
+    kept = tuple(each for each in approval.delegations if each.by.identity != asked.voter.identity)
     after = replace(approval, delegations=(*kept, Delegation(asked.voter, to)), revision=approval.revision + 1)
     return asked.accepted(f"{to} may decide in your place.", after, "delegated")
 

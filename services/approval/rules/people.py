@@ -62,7 +62,7 @@ def all_panels(approval: Approval, voter: Voter, directory: Directory, voted: Co
     if not approval.delegations or _barred(approval, voter, directory):
         return own
     for delegation in approval.delegations:
-        if delegation.to == voter.person and delegation.by.person not in voted:
+        if delegation.to == voter.identity and delegation.by.identity not in voted:
             own |= own_panels(approval, delegation.by, directory)
     return own
 
@@ -124,7 +124,7 @@ def _in_place(approval: Approval, voter: Voter) -> bool:
 
 
 def _active(voter: Voter, directory: Directory) -> bool:
-    person = directory.person(voter.person)
+    person = directory.person(voter.identity)
     return person is None or directory.is_active(person.id)
 
 
@@ -141,7 +141,7 @@ def _condition_holds(approval: Approval, voter: Voter, directory: Directory) -> 
     if not text:
         return True
     try:
-        return compile_person_condition(text).holds(facts_of(voter.person, directory), approval.call)
+        return compile_person_condition(text).holds(facts_of(voter.identity, directory), approval.call)
     except PlacetError:
         return False
 
@@ -160,6 +160,6 @@ def _is(approver: str, approval: Approval, voter: Voter, directory: Directory) -
         return "operators" in voter.roles
     kind, _, name = approver.partition(":")
     if kind == "group":
-        person = directory.person(voter.person)
+        person = directory.person(voter.identity)
         return person is not None and person.id in directory.members(name)
     return approver == voter.person

@@ -95,7 +95,10 @@ def _clock_statement() -> sa.Select[Any]:
 
 
 def _votes_statement() -> sa.Select[Any]:
-    """Choose of each person the last counted decision about the arguments of this number."""
+    """Choose of each person the last counted decision about the arguments of this number.
+
+    A visitor may be called like a person, so their proof tells the two apart.
+    """
     c = DECISIONS.c
     return (
         sa.select(c.person, c.verb, c.roles, c.proof, c.conversation_id)
@@ -104,8 +107,8 @@ def _votes_statement() -> sa.Select[Any]:
             c.tenant == sa.bindparam("tenant"),
             c.arguments_revision == sa.bindparam("number"),
         )
-        .ext(pg.distinct_on(c.person))
-        .order_by(c.person, c.counted_revision.desc(), c.decided_at.desc())
+        .ext(pg.distinct_on(c.person, c.conversation_id))
+        .order_by(c.person, c.conversation_id, c.counted_revision.desc(), c.decided_at.desc())
     )
 
 
