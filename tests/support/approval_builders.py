@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from services.approval.rules import Approval
+from services.approval.rules import Approval, Edit, edits
 from services.approval.states import State
+from shared.directory import Directory, Person
 from shared.ids import new_id
 from shared.messages import (
     ApprovalOpened,
@@ -14,6 +15,7 @@ from shared.messages import (
     CallsWithdrawn,
     DecideApproval,
     DecisionClaims,
+    EditJudged,
     ToolCall,
 )
 from shared.signing import Purpose, Signer
@@ -113,3 +115,51 @@ def a_withdrawal(*calls: ToolCall, **changes: Any) -> CallsWithdrawn:
         "reason": "Not run: the user wrote again.",
     }
     return CallsWithdrawn(**(fields | changes))
+
+
+def a_directory(*inactive: str, **changes: Any) -> Directory:
+    """Return ada and bob of finance, carl the lead, and dora in no group; those named are not active any more."""
+    people = {name: Person(name, name.title(), active=name not in inactive) for name in ("ada", "bob", "carl", "dora")}
+    fields: dict[str, Any] = {
+        "digest": "d" * 64,
+        "people": people,
+        "groups": {"finance": frozenset({"ada", "bob"}), "leads": frozenset({"carl"})},
+        "owners": {"default": frozenset({"carl"})},
+    }
+    return Directory(**(fields | changes))
+
+
+def claims_of(approval: Approval | ApprovalOpened, name: str, verb: str, **changes: Any) -> DecisionClaims:
+    """Return what a named person decides, known by an API key of theirs that makes them no operator."""
+    return some_claims(approval, person=f"person:{name}", roles=[], verb=verb, **changes)
+
+
+def an_edit(approval: Approval, claims: DecisionClaims) -> Edit:
+    """Return the edit that a decision asked for, as it is stored until policy has judged it."""
+    call, problem = edits.revised(approval, claims)
+    assert call is not None, problem
+    return Edit(
+        edit_id=claims.decision_id,
+        approval_id=approval.approval_id,
+        person=claims.person,
+        state="asked",
+        base_revision=approval.arguments_revision,
+        arguments=call.arguments,
+        digest=call.digest,
+        signed="-",
+        answer_to="gateway-1",
+    )
+
+
+def an_edit_judged(edit: Edit, **changes: Any) -> EditJudged:
+    """Return policy's word that an edit is fine."""
+    fields: dict[str, Any] = {
+        "tenant": "acme",
+        "edit_id": edit.edit_id,
+        "approval_id": edit.approval_id,
+        "digest": edit.digest,
+        "accepted": True,
+        "summary": "Create another payment link?",
+        "rulebook_digest": RULEBOOK_DIGEST,
+    }
+    return EditJudged(**(fields | changes))

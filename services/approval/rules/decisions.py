@@ -140,7 +140,7 @@ def cast(asked: Asked, vote: Vote, approval: Approval) -> Answer:
         tally = votes.tally(approval, [*asked.votes, vote], asked.directory)
         event = tally.event
         if event is None:
-            counted = replace(approval, revision=approval.revision + 1)
+            counted = replace(approval, revision=asked.approval.revision + 1)
             return asked.accepted(f"Your vote counts. So far: {tally.words}.", counted, "voted")
     detail = f"You {'approved' if event is Event.APPROVE else 'denied'} it."
     return Answer("accepted", detail, _closed(asked, approval, event), event=event)

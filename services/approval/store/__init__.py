@@ -87,7 +87,7 @@ async def keep_decision(
     if after is None or after is before:
         await connection.execute(statements.KEEP, values)
         return
-    only_closed = before is not None and after.revision == before.revision
+    only_closed = before is not None and after.closed_at is not None and after.revision == before.revision
     columns = statements.CLOSING_COLUMNS if only_closed else statements.CHANGING_COLUMNS
     statement = statements.CLOSE_AND_KEEP if only_closed else statements.CHANGE_AND_KEEP
     row = approval_values(after)
