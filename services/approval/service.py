@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from services.approval import handlers, worker
 from services.approval.settings import ApprovalSettings
+from shared.directory import Directory
 from shared.messages import ApprovalRequested, CallsWithdrawn, DecideApproval, EditJudged
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.signing import load_signer, load_verifier
 from shared.topology import queue
 
 
-def build(settings: ApprovalSettings, runtime: Runtime) -> Service:
-    """Return approval, ready to run; raise OSError where its keys are missing."""
-    deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys))
+def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], Directory] = Directory) -> Service:
+    """Return approval, ready to run; raise OSError where its keys are missing. `directory` says who is who now."""
+    deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys), directory)
     decide = partial(handlers.decide_approval, deps=deps)
     settle = partial(handlers.settle_edit, deps=deps)
     expire = partial(worker.expire_overdue, runtime.units, settings.approval_expire_batch)

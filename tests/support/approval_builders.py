@@ -16,6 +16,7 @@ from shared.messages import (
     DecideApproval,
     DecisionClaims,
     EditJudged,
+    EditProposed,
     ToolCall,
 )
 from shared.signing import Purpose, Signer
@@ -151,13 +152,24 @@ def an_edit(approval: Approval, claims: DecisionClaims) -> Edit:
     )
 
 
-def an_edit_judged(edit: Edit, **changes: Any) -> EditJudged:
-    """Return policy's word that an edit is fine."""
+class Register:
+    """Who is who, for every replica at once; a test changes it as an administrator would change the file."""
+
+    def __init__(self) -> None:
+        self.directory = a_directory()
+
+    def __call__(self) -> Directory:
+        """Return the directory as it is now."""
+        return self.directory
+
+
+def an_edit_judged(edit: Edit | EditProposed, **changes: Any) -> EditJudged:
+    """Return policy's word that an edit stays within the rulebook."""
     fields: dict[str, Any] = {
         "tenant": "acme",
         "edit_id": edit.edit_id,
         "approval_id": edit.approval_id,
-        "digest": edit.digest,
+        "digest": edit.digest if isinstance(edit, Edit) else edit.call.digest,
         "accepted": True,
         "summary": "Create another payment link?",
         "rulebook_digest": RULEBOOK_DIGEST,

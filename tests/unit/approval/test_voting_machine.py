@@ -125,6 +125,12 @@ class Voting(RuleBasedStateMachine):
         answer = rules.decide(self.approval, claims, self.now, self.directory, self.others(claims))
         self.take(answer, claims, name, verb)
 
+    @rule(verbs=st.lists(st.sampled_from(["approve", "deny"]), min_size=2, max_size=2))
+    def vote_together(self, verbs: list[str]) -> None:
+        """All of finance vote, one after the other: what only chance would bring together otherwise."""
+        for name, verb in zip(sorted(FINANCE), verbs, strict=True):
+            self.vote(name, verb)
+
     @rule(name=names)
     def edit(self, name: str) -> None:
         """Somebody changes the amount, and policy has nothing against it."""
