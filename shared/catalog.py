@@ -64,6 +64,7 @@ def _by_language(value: Any) -> Any:
     return {"en": value} if isinstance(value, str) else value
 
 
+_FUNCTION = r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$"
 Language = Annotated[str, Field(pattern=r"^[a-z]{2}$")]
 Template = Annotated[str, Field(min_length=1, max_length=300)]
 
@@ -82,8 +83,15 @@ class ToolSpec(BaseModel):
     function: Annotated[
         str | None,
         Field(
-            pattern=r"^[A-Za-z_][A-Za-z0-9_.]*:[A-Za-z_][A-Za-z0-9_]*$",
+            pattern=_FUNCTION,
             description="`module:function` that an executor calls; None for a tool that runs elsewhere.",
+        ),
+    ] = None
+    verify: Annotated[
+        str | None,
+        Field(
+            pattern=_FUNCTION,
+            description="`module:function` that finds out whether a call of unknown outcome ran; None: nobody can.",
         ),
     ] = None
     pool: Annotated[Pool, Field(description="Executor pool whose workers run it.")] = "default"

@@ -80,7 +80,10 @@ ROUTES: dict[type[Message], Route] = {
     m.DecideApproval: Route("decisions", lambda _: "decide"),
     m.DecisionAnswered: Route("decisions", lambda x: f"answered.{x.answer_to}", mandatory=False),
     m.GrantAsked: Route("decisions", lambda _: "grant-asked"),
+    m.RevokeGrant: Route("decisions", lambda _: "grant-revoke"),
     m.ResolveDeadLetter: Route("decisions", lambda _: "dead-letter"),
+    m.TryRulebook: Route("decisions", lambda _: "try-rulebook"),
+    m.RulebookTried: Route("decisions", lambda x: f"tried.{x.answer_to}", mandatory=False),
     m.ToolCallPermitted: Route("executions", lambda x: x.pool, batch=1),
     m.ToolCallFinished: Route("tool-results", lambda _: "tool-call.finished"),
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
@@ -106,13 +109,25 @@ def answers_key(instance: str) -> str:
     return f"answered.{instance}"
 
 
+def trials_key(instance: str) -> str:
+    """Return the routing key of RulebookTried for one gateway instance."""
+    return f"tried.{instance}"
+
+
 QUEUES = (
     QueueSpec("agent.messages", "agent", (Destination("messages", "#"),)),
     QueueSpec("agent.tool-results", "agent", (Destination("tool-results", "#"),)),
     QueueSpec("policy.tool-calls", "policy", (Destination("tool-calls", "tool-call.proposed"),)),
     QueueSpec("policy.edits", "policy", (Destination("approvals", "edit.proposed"),)),
     QueueSpec("approval.edits", "approval", (Destination("approvals", "edit.judged"),)),
-    QueueSpec("policy.grants", "policy", (Destination("decisions", "grant-asked"),)),
+    QueueSpec(
+        "policy.grants",
+        "policy",
+        (Destination("decisions", "grant-asked"), Destination("decisions", "grant-revoke")),
+    ),
+    # Only what says that a call did not run: what ran stays counted, so its end is no news here.
+    QueueSpec("policy.tool-results", "policy", (Destination("tool-results", "tool-call.refused"),)),
+    QueueSpec("policy.trials", "policy", (Destination("decisions", "try-rulebook"),)),
     QueueSpec("approval.withdrawals", "approval", (Destination("tool-calls", "tool-call.withdrawn"),)),
     QueueSpec("approval.requests", "approval", (Destination("approvals", "approval.requested"),)),
     QueueSpec("approval.decisions", "approval", (Destination("decisions", "decide"),)),

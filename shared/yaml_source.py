@@ -10,7 +10,7 @@ import hashlib
 import re
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -55,6 +55,10 @@ class Problem:
     def __str__(self) -> str:
         """Return `FILE:LINE:COLUMN: problem`."""
         return f"{self.file}:{self.line}:{self.column}: {self.problem}"
+
+    def as_json(self) -> dict[str, str | int]:
+        """Return {file, line, column, problem}."""
+        return asdict(self)
 
 
 class RulebookInvalid(PlacetError):
@@ -145,6 +149,10 @@ class YamlSource:
                         self.report((*steps, *below), text)
                 case _:
                     self.report(steps, _plain(item["msg"], steps), at_key="[key]" in item["loc"])
+
+    def line_of(self, steps: Steps) -> int:
+        """Return the line, from 1, where the value of `steps` begins."""
+        return self.values[steps].start_mark.line + 1
 
     def check(self) -> None:
         """Raise RulebookInvalid if any problem was noted."""

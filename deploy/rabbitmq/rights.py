@@ -29,7 +29,10 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.DecideApproval: ("gateway",),
     m.DecisionAnswered: ("approval",),
     m.GrantAsked: ("approval",),
+    m.RevokeGrant: ("gateway",),
     m.ResolveDeadLetter: ("gateway",),
+    m.TryRulebook: ("gateway",),
+    m.RulebookTried: ("policy",),
     m.ToolCallPermitted: ("policy", "approval"),
     m.ToolCallFinished: ("executor",),
     m.ToolCallRefused: ("policy", "approval", "executor"),
@@ -42,7 +45,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
 PRIVATE_QUEUES: Mapping[str, str] = {"gateway": r"gateway\.(live|answers)\.[A-Za-z0-9_-]+"}
 #: What such a queue may be bound to: exchange -> pattern of the binding's key.
 BOUND_BY: Mapping[str, Mapping[str, str]] = {
-    "gateway": {"decisions": r"^answered\.", "conversations": r"^(delta|feed)\."}
+    "gateway": {"decisions": r"^(answered|tried)\.", "conversations": r"^(delta|feed)\."}
 }
 #: Who may write to the default exchange, whose key is any queue's name: audit, to send a dead letter back.
 REPLAYERS = ("audit",)

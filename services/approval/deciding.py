@@ -12,6 +12,7 @@ from typing import Any
 from services.approval import closing, notices, store
 from services.approval.rules import Answer, Approval, Decision, Edit, edits, grants
 from services.approval.states import Event, State
+from shared.grant import signed
 from shared.ids import derived_id
 from shared.messages import DecideApproval, DecisionClaims, ToolCall
 from shared.signing import Signer
@@ -103,15 +104,15 @@ async def _follow(work: Work, made: Made, before: Approval, after: Approval, sig
         more = _more(before, after, claims) if accepted else {}
         closing.record(work, after, claims.verb, actor=claims.person, before=after.state, outcome=outcome, **more)
     if answer.event is Event.APPROVE:
-        _ask_grant(work, after, claims)
+        _ask_grant(work, after, claims, signer)
     if claims.verb == "cancel" and after.state is State.APPROVED:
         await store.ask_cancel(work.connection, after, claims.person)
 
 
-def _ask_grant(work: Work, approval: Approval, claims: DecisionClaims) -> None:
+def _ask_grant(work: Work, approval: Approval, claims: DecisionClaims, signer: Signer) -> None:
     grant = grants.asked(derived_id("grant", claims.decision_id), approval, claims)
     if grant is not None:
-        closing.tell(work, approval, grant)
+        closing.tell(work, approval, signed(grant, signer))
 
 
 def _more(before: Approval, after: Approval, claims: DecisionClaims) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from services.approval import closing, deciding, notices, rules, store
 from services.approval.claims import read_claims
@@ -30,7 +30,7 @@ class Deps:
 
     signer: Signer
     verifier: Verifier
-    directory: Callable[[], Directory] = field(default=Directory)
+    directory: Callable[[], Directory]
 
 
 async def open_approval(requested: ApprovalRequested, work: Work) -> None:

@@ -11,6 +11,7 @@ from services.gateway.decisions import Decisions
 from services.gateway.drafts import Drafts
 from services.gateway.live import Hub
 from services.gateway.settings import GatewaySettings
+from services.gateway.trials import Trials
 from shared.service import Runtime
 
 
@@ -23,6 +24,7 @@ class Deps:
     authenticator: Authenticator
     posts: Posts
     decisions: Decisions
+    trials: Trials
     hub: Hub
     drafts: Drafts
     #: Whether consumers run and database and broker answer.

@@ -20,6 +20,7 @@ from services.gateway.feed import SOURCES, items_of, storable
 from services.gateway.live import Advanced, Hub, Topic, Transient
 from services.gateway.store.conversations import Opening
 from services.gateway.store.feed import StoredItem, append
+from services.gateway.trials import Trials
 from shared.bus import Delivery
 from shared.consumer import EVENTS, Consumer, read_envelope
 from shared.gathering import Gathering
@@ -31,6 +32,7 @@ from shared.messages import (
     FeedAdvanced,
     Message,
     MessagePosted,
+    RulebookTried,
 )
 from shared.outbox import Outbox
 from shared.service import Runtime
@@ -137,12 +139,17 @@ async def pass_on(delivery: Delivery, hub: Hub, drafts: Drafts) -> None:
                 log.debug("live.passed_over", type=event.message.type_name)
 
 
-async def take_answer(delivery: Delivery, decisions: Decisions) -> None:
+async def take_answer(delivery: Delivery, decisions: Decisions, trials: Trials) -> None:
     """Wake who waits for an answer."""
     events, _ = read_envelope(delivery.body)
     for event in events:
-        if isinstance(event.message, DecisionAnswered):
-            decisions.answered(event.message)
+        match event.message:
+            case DecisionAnswered() as message:
+                decisions.answered(message)
+            case RulebookTried() as message:
+                trials.answered(message)
+            case _:
+                log.debug("answer.passed_over", type=event.message.type_name)
 
 
 def _pass_items(hub: Hub, message: FeedAdvanced) -> None:

@@ -21,12 +21,13 @@ from services.gateway.drafts import Drafts
 from services.gateway.live import Hub
 from services.gateway.settings import GatewaySettings
 from services.gateway.sign_in import Sessions
+from services.gateway.trials import Trials
 from services.gateway.web import add_pages
 from shared.health import serving
 from shared.ids import new_id
 from shared.service import Runtime, Service
 from shared.signing import load_signer, load_verifier
-from shared.topology import Destination, answers_key, queue
+from shared.topology import Destination, answers_key, queue, trials_key
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class GatewayService(Service):
     app: FastAPI = field(kw_only=True)
     hub: Hub = field(kw_only=True)
     decisions: Decisions = field(kw_only=True)
+    trials: Trials = field(kw_only=True)
     _servers: list[uvicorn.Server] = field(default_factory=list)
     _listening: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -65,6 +67,7 @@ class GatewayService(Service):
                     server.should_exit = True
                     self.hub.close()
                     self.decisions.close()
+                    self.trials.close()
 
 
 def build(settings: GatewaySettings, runtime: Runtime) -> GatewayService:
@@ -75,6 +78,7 @@ def build(settings: GatewaySettings, runtime: Runtime) -> GatewayService:
     sessions = Sessions(signer, verifier, settings.gateway_session_seconds)
     hub, drafts = Hub(settings.gateway_backlog_max), Drafts()
     decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds)
+    trials = Trials(runtime.units, instance, settings.gateway_trial_seconds)
     services: list[GatewayService] = []
 
     async def ready() -> bool:
@@ -82,17 +86,17 @@ def build(settings: GatewaySettings, runtime: Runtime) -> GatewayService:
 
     authenticator = Authenticator(runtime.database, sessions, settings.gateway_public_url)
     posts = Posts(runtime.units)
-    app = create_app(Deps(settings, runtime, authenticator, posts, decisions, hub, drafts, ready))
+    app = create_app(Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, ready))
     add_pages(app)
     live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
-    answers = (Destination("decisions", answers_key(instance)),)
+    answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
     service = GatewayService(
         name="gateway",
         runtime=runtime,
         raw_subscriptions=((queue("gateway.feed"), handlers.FeedConsumer(runtime)),),
         listeners=(
             (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub, drafts=drafts)),
-            (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions)),
+            (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions, trials=trials)),
         ),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
@@ -100,6 +104,7 @@ def build(settings: GatewaySettings, runtime: Runtime) -> GatewayService:
         app=app,
         hub=hub,
         decisions=decisions,
+        trials=trials,
     )
     services.append(service)
     return service

@@ -25,6 +25,9 @@ class GatewaySettings(Settings):
     gateway_answer_seconds: float = Field(
         default=5.0, gt=0, le=30, description="How long a decision waits for its answer before it says 202."
     )
+    gateway_trial_seconds: float = Field(
+        default=30.0, gt=0, le=300, description="How long a rulebook may be tried before it says 504."
+    )
     gateway_heartbeat_seconds: float = Field(
         default=15.0, gt=0, description="Pause between two signs of life on an event stream that has nothing to say."
     )

@@ -1,13 +1,15 @@
-"""Checking a rulebook file without using it: what `placet rulebook check FILE` prints."""
+"""Checking a rulebook without using it: what `placet rulebook check FILE` prints."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.policy.rulebook import declared, rulebook_from
+from shared.directory import Directory
 from shared.yaml_source import Problem, RulebookInvalid, YamlSource, read_yaml
 
 
@@ -30,13 +32,18 @@ class CheckReport(BaseModel):
 
 def check(path: Path | str) -> CheckReport:
     """Return what is wrong with the rulebook at `path`, and how much is in it. Never raises for a bad file."""
+    return check_source(lambda: read_yaml(path), str(path))
+
+
+def check_source(read: Callable[[], YamlSource], name: str, directory: Directory | None = None) -> CheckReport:
+    """Return the same of what `read` reads and people know as `name`; with `directory` no other file is opened."""
     try:
-        source = read_yaml(path)
+        source = read()
     except RulebookInvalid as error:
-        return CheckReport(file=str(path), valid=False, problems=error.problems)
+        return CheckReport(file=name, valid=False, problems=error.problems)
     return CheckReport(
-        file=str(path),
-        valid=not (problems := _problems(source)),
+        file=name,
+        valid=not (problems := _problems(source, directory)),
         digest=source.digest,
         tools=len(declared(source, "tools")),
         rules=len(declared(source, "rules")),
@@ -44,9 +51,9 @@ def check(path: Path | str) -> CheckReport:
     )
 
 
-def _problems(source: YamlSource) -> list[Problem]:
+def _problems(source: YamlSource, directory: Directory | None) -> list[Problem]:
     try:
-        rulebook_from(source)
+        rulebook_from(source, directory)
     except RulebookInvalid as error:
         return error.problems
     return []

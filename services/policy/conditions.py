@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,10 +16,11 @@ from typing import Any
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
 
+from services.policy.history import COUNTERS
 from services.policy.rules import CallFacts
 from shared.catalog import ToolSpec
 from shared.errors import PlacetError
-from shared.tool_schema import argument_names
+from shared.tool_schema import argument_names, closed
 
 _STRING, _DYN = cel.Type.STRING, cel.Type.DYN
 _VARIABLES = {
@@ -31,6 +32,7 @@ _VARIABLES = {
     "requester": _STRING,
     "conversation.id": _STRING,
     "conversation.labels": cel.Type.Map(_STRING, _STRING),
+    **{f"history.{name}": cel.Type.INT for name in COUNTERS},
 }
 #: JSON Schema types that CEL can check. A number may be compared with 300 and 299.5, so it stays dynamic.
 _CEL_TYPES = {
@@ -53,6 +55,8 @@ _ARGUMENT_USE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+#: One more step into an argument; a method's name is none.
+_FURTHER = re.compile(r"\s*\.\s*(?P<field>[A-Za-z_]\w*+)(?!\s*\()")
 _HAS_ARGUMENT = re.compile(r"\bhas\s*\(\s*arguments\s*\.\s*\w+\s*\)")
 
 
@@ -75,11 +79,16 @@ class CelCondition:
     text: str
     expression: cel.Expression
 
+    @property
+    def uses_history(self) -> bool:
+        """Tell whether it may ask for a counter of earlier calls."""
+        return "history" in self.text
+
     def holds(self, call: CallFacts, spec: ToolSpec) -> bool:
         """Return the condition's value for `call`; raise where it has none."""
         value = self.expression.eval(data=_activation(call, spec)).value()
         if value is not True and value is not False:
-            raise ConditionFailed(_NOISE.sub("", str(value)))
+            raise ConditionFailed(plain(str(value)))
         return value
 
 
@@ -88,7 +97,7 @@ def compile_condition(text: str, specs: Sequence[ToolSpec]) -> CelCondition:
 
     `has(arguments.x)` asks whether an optional argument was given.
     """
-    if problems := _unknown_arguments(text, specs):
+    if problems := unknown_arguments(text, specs):
         raise ConditionInvalid(problems)
     expression = _compile(_environment(), text)
     checked = _compile(_typed_environment(specs[0]), _without_has(text)) if len(specs) == 1 else expression
@@ -128,8 +137,13 @@ def _compile(environment: cel.Env, text: str) -> cel.Expression:
         return environment.compile(text)
     except RuntimeError as error:
         found = _ERROR.findall(str(error))
-        problems = [(_offset(text, int(line), int(column)), _NOISE.sub("", said)) for line, column, said in found]
-        raise ConditionInvalid(problems or [(0, _NOISE.sub("", str(error)))]) from error
+        problems = [(_offset(text, int(line), int(column)), plain(said)) for line, column, said in found]
+        raise ConditionInvalid(problems or [(0, plain(str(error)))]) from error
+
+
+def plain(said: str) -> str:
+    """Return a message of CEL without what only its makers understand."""
+    return _NOISE.sub("", said)
 
 
 def _offset(text: str, line: int, column: int) -> int:
@@ -137,18 +151,44 @@ def _offset(text: str, line: int, column: int) -> int:
     return sum(len(part) + 1 for part in before) + column - 1
 
 
-def _unknown_arguments(text: str, specs: Sequence[ToolSpec]) -> list[tuple[int, str]]:
-    """Return the uses of arguments that none of the tools has; empty where a tool admits any name."""
-    names = [argument_names(spec.parameters) for spec in specs]
-    if not names or None in names:
-        return []
-    known = frozenset().union(*(name for name in names if name is not None))
-    tools = ", ".join(spec.name for spec in specs)
-    return [
-        (match.start(group), f"no argument {match[group]!r} in {tools}")
-        for match in _ARGUMENT_USE.finditer(text)
-        if (group := "field" if match["field"] else "index") and match[group] and match[group] not in known
-    ]
+def unknown_arguments(text: str, specs: Sequence[ToolSpec]) -> list[tuple[int, str]]:
+    """Return the uses of arguments that none of the tools has, with where in `text` they begin to be wrong."""
+    found: list[tuple[int, str]] = []
+    for match in _ARGUMENT_USE.finditer(text):
+        steps = list(_steps_of(text, match))
+        known = [_known_steps([step for _, step in steps], spec.parameters) for spec in specs]
+        reach = max(known, default=len(steps))
+        if reach < len(steps):
+            path = ".".join(step for _, step in steps[: reach + 1])
+            found.append((steps[reach][0], f"no argument {path!r} in {', '.join(spec.name for spec in specs)}"))
+    return found
+
+
+def _steps_of(text: str, match: re.Match[str]) -> Iterator[tuple[int, str]]:
+    """Yield the names that a use of an argument goes through, each with its offset; none for a text or a comment."""
+    group = "field" if match["field"] else "index"
+    if not match[group]:
+        return
+    yield match.start(group), match[group]
+    further = _FURTHER.match(text, match.end())
+    while further:
+        yield further.start("field"), further["field"]
+        further = _FURTHER.match(text, further.end())
+
+
+def _known_steps(steps: Sequence[str], parameters: Any) -> int:
+    """Return how many of `steps` a schema describes; all of them from where on it admits any name."""
+    schema = parameters
+    for count, step in enumerate(steps):
+        if not isinstance(schema, dict) or (count and "properties" not in schema):
+            return len(steps)
+        names = argument_names(closed(schema))
+        if names is None:
+            return len(steps)
+        if step not in names:
+            return count
+        schema = schema["properties"][step]
+    return len(steps)
 
 
 def _activation(call: CallFacts, spec: ToolSpec) -> dict[str, Any]:
@@ -161,6 +201,7 @@ def _activation(call: CallFacts, spec: ToolSpec) -> dict[str, Any]:
         "requester": call.requester,
         "conversation.id": call.conversation_id,
         "conversation.labels": dict(call.labels),
+        **{f"history.{name}": number for name, number in call.history.items()},
     }
 
 

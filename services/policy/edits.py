@@ -6,6 +6,10 @@ is now must hold it by the same rule or let it run without asking anybody.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 from services.policy.rules import CallFacts, Effect, Rulebook, Verdict, judge
 from shared.canonical import NotStrictJson
 from shared.catalog import render_summary, validate_arguments
@@ -13,12 +17,15 @@ from shared.messages import EditJudged, EditProposed
 from shared.permit import check_digest
 
 
-def judged(proposed: EditProposed, rulebook: Rulebook) -> EditJudged:
-    """Return policy's answer to an edit; raise SecurityAlert where the digest is not the one of exactly this call."""
+def judged(proposed: EditProposed, rulebook: Rulebook, history: Mapping[str, Any]) -> EditJudged:
+    """Return policy's answer to an edit; raise SecurityAlert where the digest is not the one of exactly this call.
+
+    `history` is what conditions may ask about earlier calls; empty where no rule does.
+    """
     call = proposed.call
     check_digest(call, proposed.tenant)
     try:
-        facts = CallFacts.of(call)
+        facts = replace(CallFacts.of(call), history=history)
     except NotStrictJson as error:
         return _answer(proposed, rulebook, problem=f"The arguments are not strict JSON: {error}.")
     verdict = judge(facts, rulebook)

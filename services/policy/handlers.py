@@ -1,27 +1,39 @@
-"""What policy does with a proposed call: check that it is what it says, judge it, keep the verdict, answer."""
+"""What policy does with each message: judge a proposed call, keep or revoke a grant, give back what was not used."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from services.policy import edits, store
+from services.policy import edits, grants, judging, records, store
+from services.policy.active import ActiveRulebook
+from services.policy.kept import kept_text
+from services.policy.limits import DID_NOT_RUN
 from services.policy.outcomes import Judged, outcome
 from services.policy.rules import CallFacts, Rulebook, judge
+from services.policy.store import grants as grant_store
+from services.policy.store import limits as limit_store
 from shared.canonical import NotStrictJson
 from shared.errors import SecurityAlert
+from shared.grant import verify_asked
 from shared.ids import new_id
-from shared.messages import EditProposed, ToolCall, ToolCallProposed
+from shared.messages import EditProposed, GrantAsked, RevokeGrant, ToolCall, ToolCallProposed, ToolCallRefused
 from shared.permit import check_digest
-from shared.signing import Signer
+from shared.signing import Signer, Verifier
 from shared.work import Work
 
 
 @dataclass(frozen=True)
 class Deps:
-    """What judging needs: the rulebook, and policy's own key for permits."""
+    """What judging needs: the active rulebook, policy's own key for permits, and everybody's public keys."""
 
-    rulebook: Rulebook
+    active: ActiveRulebook
     signer: Signer
+    verifier: Verifier
+
+    @property
+    def rulebook(self) -> Rulebook:
+        """The rulebook of this moment: ask once per message, it may be another one after a pause."""
+        return self.active.rulebook
 
 
 async def judge_call(proposed: ToolCallProposed, work: Work, deps: Deps) -> None:
@@ -29,20 +41,62 @@ async def judge_call(proposed: ToolCallProposed, work: Work, deps: Deps) -> None
 
     A call that has a verdict gets no second answer. The first one was committed together with the verdict, so it is
     on its way already; and a permit signed anew would live longer than the one that people can see in the history.
+    The verdict is stored before limits and grants are asked, so that a second proposal takes nothing of them.
     """
+    call, rulebook, verdict_id = proposed.call, deps.rulebook, new_id()
     facts = _facts_of(proposed)
-    judged = Judged(
-        proposed.call, facts, judge(facts, deps.rulebook), new_id(), deps.rulebook.permit_expires_after_seconds
-    )
-    if await store.add_verdict(work, judged.verdict_id, judged.call, judged.verdict):
-        work.emit(outcome(judged, deps.signer, work.now))
-    else:
-        _check_same(judged.call, await store.load_digest(work, judged.call.call_id))
+    if rulebook.uses_history:
+        facts = replace(facts, history=await store.load_history(work, call))
+    first = judge(facts, rulebook)
+    if not await store.add_verdict(work, verdict_id, call, first, kept_text(call, facts)):
+        _check_same(call, await store.load_digest(work, call.call_id))
+        return
+    verdict = await judging.settle(work, facts, first, rulebook, rulebook.directory)
+    if verdict is not first:
+        await store.change_verdict(work, verdict_id, verdict)
+    judged = Judged(call, facts, verdict, verdict_id, rulebook.permit_expires_after_seconds)
+    work.emit(outcome(judged, deps.signer, work.now))
+
+
+async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
+    """Keep what a person wants allowed from now on, if the rulebook of today still lets them; else say why not."""
+    verify_asked(deps.verifier, asked)
+    now, call_id, rulebook = await work.clock(), asked.call.call_id, deps.rulebook
+    if reason := grants.refusal(asked, rulebook, rulebook.directory, now):
+        detail: dict[str, object] = {"approval_id": asked.approval_id, "reason": reason}
+        work.record(records.of_grant(asked.tenant, asked.grant_id, "refused", asked.owner, call_id, detail))
+        return
+    entry = grants.entry_of(asked.call, rulebook.tools[asked.call.tool])
+    if await grant_store.add_grant(work, asked, entry, now):
+        detail = {"approval_id": asked.approval_id, "rule": asked.rule, "uses_left": asked.uses}
+        work.record(records.of_grant(asked.tenant, asked.grant_id, "given", asked.owner, call_id, detail))
+
+
+async def revoke_grant(message: RevokeGrant, work: Work) -> None:
+    """Let a grant cover nothing any more. What it let through before runs."""
+    tenant, grant_id, by = message.tenant, message.grant_id, message.by
+    uses_left = await grant_store.revoke_grant(work, tenant, grant_id, by)
+    if uses_left is not None:
+        work.record(records.of_grant(tenant, grant_id, "revoked", by, None, {"uses_left": uses_left}))
+
+
+async def give_back(refused: ToolCallRefused, work: Work) -> None:
+    """Free what a call had taken of limits and grants, because it did not run."""
+    if refused.kind not in DID_NOT_RUN:
+        return
+    tenant, call_id = refused.tenant, refused.call_id
+    await limit_store.give_back(work, tenant, call_id, refused.kind)
+    returned = await grant_store.return_use(work, tenant, call_id)
+    if returned is not None:
+        detail = {"kind": refused.kind, "uses_left": returned.uses_left}
+        work.record(records.of_grant(tenant, returned.grant_id, "returned", "policy", call_id, detail))
 
 
 async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     """Say whether people may approve a held call with other arguments."""
-    work.emit(edits.judged(proposed, deps.rulebook))
+    rulebook = deps.rulebook
+    history = await store.load_history(work, proposed.call) if rulebook.uses_history else {}
+    work.emit(edits.judged(proposed, rulebook, history))
 
 
 def _facts_of(proposed: ToolCallProposed) -> CallFacts:

@@ -6,86 +6,23 @@ is found out by an accident. A file with one problem is not used at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, ValidationError, model_validator
+from pydantic import ValidationError
 
 from services.policy.conditions import CelCondition, ConditionInvalid, compile_condition
-from services.policy.rules import DEFAULTS, RESERVED_NAMES, Effect, Rule, Rulebook, Ruling
-from shared.catalog import Catalog, Category, catalog_from, placed_error
-from shared.messages.approvals import ApprovalRule
+from services.policy.limits_entry import check_limits_bite, checked_limits
+from services.policy.rulebook_checks import Scope, check_approval, check_name, check_reachable, check_requesters
+from services.policy.rulebook_entries import ApprovalEntry, FileEntry, RuleEntry
+from services.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
+from shared.catalog import Catalog, catalog_from
+from shared.directory import Directory
+from shared.directory_file import directory_from
 from shared.yaml_source import Steps, YamlSource, read_yaml
-
-Text = Annotated[str, Field(min_length=1, max_length=500)]
-Glob = Annotated[str, Field(min_length=1, max_length=128)]
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-class _Entry(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class ApprovalEntry(ApprovalRule):
-    """`approval:` in the file, with the message's fields and no others."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class RulingEntry(_Entry):
-    """What the file says about an effect: one of `defaults`, and the second half of each rule."""
-
-    effect: Effect
-    reason: Annotated[Text | None, Field(description="For people.")] = None
-    model_reason: Annotated[Text | None, Field(description="For the model.")] = None
-    approval: ApprovalEntry | None = None
-
-    @model_validator(mode="after")
-    def _check_approval(self) -> RulingEntry:
-        held = self.effect is Effect.REQUIRE_APPROVAL
-        if held and self.approval is None:
-            raise placed_error([(("effect",), "effect 'require_approval' needs key 'approval': who decides")])
-        if not held and self.approval is not None:
-            raise placed_error([(("approval",), f"effect '{self.effect}' asks nobody, so it takes no 'approval'")])
-        return self
-
-    def ruling(self, reason: str) -> Ruling:
-        """Return the checked value; `reason` stands in where the file gives none."""
-        approval = ApprovalRule(**self.approval.model_dump()) if self.approval else None
-        return Ruling(self.effect, self.reason or reason, self.model_reason, approval)
-
-
-class MatchEntry(_Entry):
-    """Which calls a rule is for. What is left out matches everything."""
-
-    tool: Annotated[list[Glob], BeforeValidator(_as_list), Field(min_length=1)] = Field(default_factory=lambda: ["*"])
-    agent: Glob = "*"
-    tenant: Glob = "*"
-
-
-class RuleEntry(RulingEntry):
-    """One of `rules`."""
-
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
-    reason: Text
-    match: MatchEntry = Field(default_factory=MatchEntry)
-    when: Annotated[str | None, Field(min_length=1, max_length=4000, description="A CEL condition.")] = None
-
-
-class FileEntry(_Entry):
-    """The top of the file. `tools` is read by the catalogue, `rules` one by one."""
-
-    version: Literal[1] = 1
-    permit_expires_after_seconds: Annotated[int, Strict(), Field(ge=1, le=86_400)] = 900
-    defaults: dict[Category, RulingEntry] = Field(default_factory=dict)
-    tools: Any = None
-    rules: list[Any] = Field(default_factory=list)
 
 
 def load_rulebook(path: Path | str) -> Rulebook:
@@ -93,19 +30,31 @@ def load_rulebook(path: Path | str) -> Rulebook:
     return rulebook_from(read_yaml(path))
 
 
-def rulebook_from(source: YamlSource) -> Rulebook:
-    """Return the rulebook in `source`; raise RulebookInvalid with every problem found in it."""
+def rulebook_from(source: YamlSource, directory: Directory | None = None) -> Rulebook:
+    """Return the rulebook in `source`; raise RulebookInvalid with every problem found in it.
+
+    With `directory` that one counts, and no file is opened that the text names: for a text that somebody sent.
+    """
+    people = directory if directory is not None and "directory" in source.data else directory_from(source)
     catalog = catalog_from(source)
     head = _head(source)
-    rules = _rules(source, catalog)
+    rules = _rules(source, catalog, Scope(people, tuple(catalog.values()), channels=head.channels))
+    for steps, entry in _other_approvals(head):
+        check_approval(source, steps, entry, Scope(people, tuple(catalog.values()), channels=head.channels))
     source.check()
-    defaults = {category: entry.ruling(f"Default for {category}.") for category, entry in head.defaults.items()}
+    own = {category: entry.ruling(f"Default for {category}.") for category, entry in head.defaults.items()}
+    defaults = {**DEFAULTS, **own}
+    check_limits_bite(source, rules, catalog, defaults)
+    source.check()
     return Rulebook(
         digest=source.digest,
         tools=catalog,
         rules=tuple(rules),
-        defaults={**DEFAULTS, **defaults},
+        defaults=defaults,
+        fallback=head.fallback.rule() if head.fallback else OPERATORS,
+        directory=people,
         permit_expires_after_seconds=head.permit_expires_after_seconds,
+        uses_history=any(isinstance(rule.condition, CelCondition) and rule.condition.uses_history for rule in rules),
     )
 
 
@@ -123,9 +72,18 @@ def _head(source: YamlSource) -> FileEntry:
         return FileEntry()
 
 
-def _rules(source: YamlSource, catalog: Catalog) -> list[Rule]:
+def _other_approvals(head: FileEntry) -> Iterator[tuple[Steps, ApprovalEntry]]:
+    """Yield the approvals that stand outside of rules."""
+    if head.fallback is not None:
+        yield ("fallback",), head.fallback
+    for category, entry in head.defaults.items():
+        if entry.approval is not None:
+            yield ("defaults", category.value, "approval"), entry.approval
+
+
+def _rules(source: YamlSource, catalog: Catalog, scope: Scope) -> list[Rule]:
     rules: list[Rule] = []
-    unconditional: list[Rule] = []
+    deciding: list[tuple[Rule, str | None]] = []
     for index, body in enumerate(declared(source, "rules")):
         steps: Steps = ("rules", index)
         try:
@@ -134,10 +92,13 @@ def _rules(source: YamlSource, catalog: Catalog) -> list[Rule]:
             source.report_validation(error, steps)
             continue
         rule = _rule(source, steps, entry, catalog)
-        _check_name(source, steps, rule, rules)
-        _check_reachable(source, steps, rule, unconditional)
+        check_name(source, steps, rule, rules)
+        check_requesters(source, (*steps, "match", "requester"), rule.requesters, scope.directory)
+        check_reachable(source, steps, rule, entry.when, deciding)
+        if entry.approval is not None:
+            check_approval(source, (*steps, "approval"), entry.approval, scope.of(rule))
         rules.append(rule)
-        unconditional += [rule] if entry.when is None else []
+        deciding += [] if entry.limits else [(rule, entry.when)]
     return rules
 
 
@@ -149,7 +110,12 @@ def _rule(source: YamlSource, steps: Steps, entry: RuleEntry, catalog: Catalog) 
         tools=tools,
         agent=entry.match.agent,
         tenant=entry.match.tenant,
+        labels=entry.match.labels,
+        requesters=tuple(entry.match.requester),
         condition=_condition(source, (*steps, "when"), entry.when, tools, catalog) if entry.when else None,
+        limits=checked_limits(
+            source, (*steps, "limits"), entry.limits, entry.effect, [catalog[name] for name in catalog if name in tools]
+        ),
     )
 
 
@@ -180,22 +146,3 @@ def _condition(
         for offset, problem in error.problems:
             source.report(steps, problem, inside=offset)
         return None
-
-
-def _check_name(source: YamlSource, steps: Steps, rule: Rule, above: list[Rule]) -> None:
-    if rule.name in RESERVED_NAMES:
-        source.report((*steps, "name"), f"the name {rule.name!r} is reserved")
-    if any(rule.name == other.name for other in above):
-        source.report((*steps, "name"), f"duplicate rule name {rule.name!r}")
-
-
-def _check_reachable(source: YamlSource, steps: Steps, rule: Rule, unconditional: list[Rule]) -> None:
-    """Report a rule whose calls are all decided by rules above it that have no condition."""
-    catching = [other for other in unconditional if _catches_all(other, rule)]
-    if rule.tools and rule.tools <= frozenset[str]().union(*(other.tools for other in catching)):
-        names = ", ".join(repr(other.name) for other in catching if other.tools & rule.tools)
-        source.report((*steps, "name"), f"never reached: {names} above decides every call this rule matches")
-
-
-def _catches_all(other: Rule, rule: Rule) -> bool:
-    return other.agent in {"*", rule.agent} and other.tenant in {"*", rule.tenant}

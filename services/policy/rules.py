@@ -6,15 +6,17 @@ Whatever goes wrong here holds the call for people: an error must never be the r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Any, Protocol, Self
 
+from services.policy.limits import Demand, Limit, demands
 from shared.canonical import parse_arguments
 from shared.card_text import visible
 from shared.catalog import Catalog, Category, ToolSpec
+from shared.directory import Directory
 from shared.messages.approvals import ApprovalRule
 from shared.messages.tool_calls import ToolCall
 
@@ -23,6 +25,8 @@ RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed"})
 #: Longest error text shown with a held call, in characters.
 _ERROR_MAX = 300
 _DID_NOT_RUN = "The call did not run: "
+#: What the name of a group follows, among requesters and approvers.
+GROUP = "group:"
 
 
 class Effect(StrEnum):
@@ -50,6 +54,8 @@ class CallFacts:
     #: Digest of the tool in the catalogue that the agent used.
     schema_digest: str
     arguments: Mapping[str, Any]
+    #: Counters of earlier calls for conditions; empty unless the rulebook uses them.
+    history: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, call: ToolCall) -> Self:
@@ -99,15 +105,39 @@ class Rule:
     agent: str = "*"
     tenant: str = "*"
     condition: Condition | None = None
+    #: Labels that the conversation must have, with a glob for the value of each.
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: Globs for the requester's id, or `group:<name>`; one is enough.
+    requesters: tuple[str, ...] = ("*",)
+    #: The rule decides only while each of them has room for the call.
+    limits: tuple[Limit, ...] = ()
 
-    def matches(self, call: CallFacts, spec: ToolSpec) -> bool:
+    def matches(self, call: CallFacts, spec: ToolSpec, directory: Directory) -> bool:
         """Tell whether this rule decides the call; raise whatever its condition raises."""
-        return (
-            call.tool in self.tools
-            and fnmatchcase(call.agent, self.agent)
-            and fnmatchcase(call.tenant, self.tenant)
-            and (self.condition is None or self.condition.holds(call, spec))
-        )
+        return not self.mismatch(call, spec, directory)
+
+    def mismatch(self, call: CallFacts, spec: ToolSpec, directory: Directory) -> str:
+        """Return why this rule does not decide the call, for people; empty where it does."""
+        if call.tool not in self.tools:
+            return "it is for other tools"
+        for what, name, glob in (("agent", call.agent, self.agent), ("tenant", call.tenant, self.tenant)):
+            if not fnmatchcase(name, glob):
+                return f"the {what} is not {glob!r}"
+        for name, glob in self.labels.items():
+            if name not in call.labels or not fnmatchcase(call.labels[name], glob):
+                return f"the label {name!r} is not {glob!r}"
+        if not any(_is_requester(call.requester, each, directory) for each in self.requesters):
+            return f"the requester is not {' or '.join(map(repr, self.requesters))}"
+        if self.condition is not None and not self.condition.holds(call, spec):
+            return "its condition is false"
+        return ""
+
+
+def _is_requester(requester: str, wanted: str, directory: Directory) -> bool:
+    if wanted.startswith(GROUP):
+        kind, _, name = requester.partition(":")
+        return kind == "person" and name in directory.members(wanted.removeprefix(GROUP))
+    return fnmatchcase(requester, wanted)
 
 
 #: Who decides where nobody was named: a default of the house, or a rule that could not be evaluated.
@@ -136,8 +166,13 @@ class Rulebook:
     tools: Catalog
     rules: tuple[Rule, ...] = ()
     defaults: Mapping[Category, Ruling] = field(default_factory=lambda: DEFAULTS)
+    #: Who decides where a rule could not be evaluated.
+    fallback: ApprovalRule = OPERATORS
+    directory: Directory = field(default_factory=Directory)
     #: How long a permit for an allowed or approved call may wait for its executor.
     permit_expires_after_seconds: int = 900
+    #: True: conditions ask for counters of earlier calls, so facts must have them.
+    uses_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +191,17 @@ class Verdict:
     approval: ApprovalRule | None = None
     #: The tool; None where the rulebook does not know it.
     spec: ToolSpec | None = None
+    #: True: the rule could not be evaluated, so people decide what nobody may have decided before.
+    by_error: bool = False
+    #: What the call must get of the rule's limits; where there is no room, the call is judged without the rule.
+    demands: tuple[Demand, ...] = ()
 
 
-def judge(call: CallFacts, rulebook: Rulebook) -> Verdict:
-    """Return the verdict on `call`. Never raises for what a call contains: an error holds the call."""
+def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) -> Verdict:
+    """Return the verdict on `call`. Never raises for what a call contains: an error holds the call.
+
+    The rules named in `exhausted` decide nothing: their limits have no room for this call.
+    """
     spec = rulebook.tools.get(call.tool)
     if spec is None:
         return _denied("unknown-tool", f"there is no tool named {call.tool!r}", rulebook)
@@ -167,12 +209,16 @@ def judge(call: CallFacts, rulebook: Rulebook) -> Verdict:
         text = f"tool {call.tool!r} is not the one the agent was offered, it has changed since"
         return _denied("schema-changed", text, rulebook, spec)
     for rule in rulebook.rules:
+        if rule.name in exhausted:
+            continue
         try:
-            matches = rule.matches(call, spec)
+            matches = rule.matches(call, spec, rulebook.directory)
+            wanted = demands(rule.name, rule.limits, call) if matches else ()
         except Exception as error:  # noqa: BLE001  # fail closed: whatever went wrong, people decide
-            return _verdict(rule.name, _held_by_error(rule.name, error), rulebook, spec)
+            ruling = _held_by_error(rule.name, error, rulebook.fallback)
+            return replace(_verdict(rule.name, ruling, rulebook, spec), by_error=True)
         if matches:
-            return _verdict(rule.name, rule.ruling, rulebook, spec)
+            return replace(_verdict(rule.name, rule.ruling, rulebook, spec), demands=wanted)
     return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)
 
 
@@ -198,9 +244,15 @@ def _model_reason(ruling: Ruling) -> str:
             return ruling.model_reason or ""
 
 
-def _held_by_error(rule: str, error: Exception) -> Ruling:
-    text = visible(str(error) or type(error).__name__)[:_ERROR_MAX]
-    return Ruling(Effect.REQUIRE_APPROVAL, f"Rule {rule!r} could not be evaluated: {text}", approval=OPERATORS)
+def _held_by_error(rule: str, error: Exception, fallback: ApprovalRule) -> Ruling:
+    return Ruling(
+        Effect.REQUIRE_APPROVAL, f"Rule {rule!r} could not be evaluated: {error_text(error)}", approval=fallback
+    )
+
+
+def error_text(error: Exception) -> str:
+    """Return what went wrong as people may see it: one short text with nothing hidden in it."""
+    return visible(str(error) or type(error).__name__)[:_ERROR_MAX]
 
 
 def _denied(rule: str, text: str, rulebook: Rulebook, spec: ToolSpec | None = None) -> Verdict:

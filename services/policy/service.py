@@ -5,26 +5,34 @@ from __future__ import annotations
 from functools import partial
 
 from services.policy import handlers
-from services.policy.rulebook import load_rulebook
+from services.policy.active import LOOK_EVERY_SECONDS, ActiveRulebook
 from services.policy.settings import PolicySettings
-from shared.messages import EditProposed, ToolCallProposed
-from shared.service import Runtime, Service, Subscription
-from shared.signing import load_signer
+from services.policy.trials import try_rulebook
+from shared.messages import EditProposed, GrantAsked, RevokeGrant, ToolCallProposed, ToolCallRefused, TryRulebook
+from shared.service import Duty, Runtime, Service, Subscription
+from shared.signing import load_signer, load_verifier
 from shared.topology import queue
 
 
 def build(settings: PolicySettings, runtime: Runtime) -> Service:
     """Return policy, ready to run; raise RulebookInvalid for a bad rulebook and OSError where its key is missing."""
-    deps = handlers.Deps(load_rulebook(settings.rulebook), load_signer(settings.keys, "policy"))
+    active = ActiveRulebook(settings.rulebook, runtime.units)
+    deps = handlers.Deps(active, load_signer(settings.keys, "policy"), load_verifier(settings.keys))
     judge_call = partial(handlers.judge_call, deps=deps)
     judge_edit = partial(handlers.judge_edit, deps=deps)
+    give_grant = partial(handlers.give_grant, deps=deps)
     return Service(
         name="policy",
         runtime=runtime,
         subscriptions=(
             Subscription(queue("policy.tool-calls"), {ToolCallProposed: judge_call}),
             Subscription(queue("policy.edits"), {EditProposed: judge_edit}),
+            Subscription(queue("policy.grants"), {GrantAsked: give_grant, RevokeGrant: handlers.revoke_grant}),
+            Subscription(queue("policy.tool-results"), {ToolCallRefused: handlers.give_back}),
+            # A queue of its own: a simulation takes its time, and verdicts do not wait for it.
+            Subscription(queue("policy.trials"), {TryRulebook: partial(try_rulebook, active=active)}),
         ),
+        duties=(Duty("rulebook", LOOK_EVERY_SECONDS, active.look),),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
     )

@@ -3,12 +3,34 @@
 from __future__ import annotations
 
 from datetime import datetime
+from decimal import Decimal
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
+from services.policy.limits import Per
 from services.policy.rules import Effect
 from shared.database import check_states
+
+_TIME = sa.TIMESTAMP(timezone=True)
+
+
+class ActivationRow(SQLModel, table=True):
+    """One change of the rulebook that policy judges by. Written once, never changed."""
+
+    __tablename__ = "activations"
+    __table_args__ = (sa.Index("ix_activations_newest", sa.text("activated_at DESC")), {"schema": "policy"})
+
+    activation_id: str = Field(primary_key=True)
+    digest: str = Field(index=True)
+    #: `file` for a changed file, or the administrator.
+    activated_by: str
+    activated_at: datetime = Field(sa_type=_TIME)
+    #: The whole text, so that what a verdict's digest names can be read as long as the verdict.
+    source: str
+    #: Against the one before, as unified text.
+    diff: str
 
 
 class VerdictRow(SQLModel, table=True):
@@ -18,6 +40,11 @@ class VerdictRow(SQLModel, table=True):
     __table_args__ = (
         check_states("effect", Effect),
         sa.UniqueConstraint("call_id"),
+        # For the counters of `history`: what a conversation or a requester asked of a tool lately.
+        sa.Index("ix_verdicts_conversation", "tenant", "conversation_id", "tool", "judged_at"),
+        sa.Index("ix_verdicts_requester", "tenant", "requester", "tool", "judged_at"),
+        # For replaying the past.
+        sa.Index("ix_verdicts_newest", "tenant", sa.text("judged_at DESC"), sa.text("verdict_id DESC")),
         {"schema": "policy"},
     )
 
@@ -25,6 +52,7 @@ class VerdictRow(SQLModel, table=True):
     call_id: str
     tenant: str
     conversation_id: str
+    requester: str
     tool: str
     #: Digest of the call that was judged; another digest under the same call id is an attack.
     digest: str
@@ -36,4 +64,119 @@ class VerdictRow(SQLModel, table=True):
     #: Why, for the model; empty where the call may still run.
     model_reason: str
     rulebook_digest: str
-    judged_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+    judged_at: datetime = Field(sa_type=_TIME)
+    #: What the rules looked at, see `kept`; none in rows that are older than this column.
+    facts: str | None = None
+    #: Who was asked, JSON text of an ApprovalRule; none where nobody was.
+    approval: str | None = None
+
+
+class CounterRow(SQLModel, table=True):
+    """What several calls are counted on together. The row is the lock: who asks it for room holds it to the commit."""
+
+    __tablename__ = "counters"
+    __table_args__ = (check_states("per", Per), {"schema": "policy"})
+
+    #: Digest of tenant, rule, measure, per and subject.
+    counter_id: str = Field(primary_key=True)
+    tenant: str
+    rule: str
+    #: `count`, or `sum:` and the path of an argument.
+    measure: str
+    per: str
+    subject: str
+    touched_at: datetime = Field(sa_type=_TIME)
+
+
+class ReservationRow(SQLModel, table=True):
+    """What one call took of a counter, and when it gave that back because it did not run."""
+
+    __tablename__ = "reservations"
+    __table_args__ = (
+        sa.CheckConstraint("amount >= 0", name="amount_not_negative"),
+        sa.CheckConstraint("(released_at IS NULL) = (released_as IS NULL)", name="released_with_kind"),
+        sa.ForeignKeyConstraint(["counter_id"], ["policy.counters.counter_id"]),
+        sa.Index(
+            "ix_reservations_window",
+            "counter_id",
+            "reserved_at",
+            postgresql_include=["amount"],
+            postgresql_where=sa.text("released_at IS NULL"),
+        ),
+        sa.Index("ix_reservations_call", "call_id"),
+        {"schema": "policy"},
+    )
+
+    counter_id: str = Field(primary_key=True)
+    call_id: str = Field(primary_key=True)
+    tenant: str
+    amount: Decimal = Field(sa_type=sa.Numeric)
+    #: By the database clock, read after the counter was locked.
+    reserved_at: datetime = Field(sa_type=_TIME)
+    released_at: datetime | None = Field(default=None, sa_type=_TIME)
+    #: How the call ended.
+    released_as: str | None = None
+
+
+class GrantRow(SQLModel, table=True):
+    """One remembered choice: who allowed which calls, how many of them, and until when."""
+
+    __tablename__ = "grants"
+    __table_args__ = (
+        sa.CheckConstraint("scope IN ('conversation', 'agent', 'tenant')", name="scope_known"),
+        sa.CheckConstraint("uses_left BETWEEN 0 AND uses", name="uses_left_in_range"),
+        sa.CheckConstraint("(revoked_at IS NULL) = (revoked_by IS NULL)", name="revoked_by_somebody"),
+        sa.CheckConstraint("expires_at > given_at", name="expires_later"),
+        sa.UniqueConstraint("approval_id"),
+        sa.Index(
+            "ix_grants_usable",
+            *("tenant", "tool", "scope", "subject"),
+            postgresql_where=sa.text("uses_left > 0 AND revoked_at IS NULL"),
+        ),
+        sa.Index("ix_grants_newest", "tenant", sa.text("given_at DESC"), sa.text("grant_id DESC")),
+        {"schema": "policy"},
+    )
+
+    grant_id: str = Field(primary_key=True)
+    tenant: str
+    #: The approval that it was given with; one gives one grant at most.
+    approval_id: str
+    owner: str
+    rule: str
+    tool: str
+    schema_digest: str
+    #: Digest of the tool's whole entry in the rulebook.
+    tool_digest: str
+    scope: str
+    #: The conversation, agent or tenant whose calls it covers.
+    subject: str
+    #: Arguments of the approved call, canonical JSON text.
+    arguments: str
+    #: The same as people may see them.
+    shown_arguments: str
+    #: Arguments whose approved value is the most, or the only one.
+    bounds: list[str] = Field(sa_type=pg.JSONB)
+    rulebook_digest: str
+    uses: int
+    uses_left: int
+    given_at: datetime = Field(sa_type=_TIME)
+    expires_at: datetime = Field(sa_type=_TIME)
+    revoked_at: datetime | None = Field(default=None, sa_type=_TIME)
+    revoked_by: str | None = None
+
+
+class GrantUseRow(SQLModel, table=True):
+    """One call that a grant let through, and when the use came back because the call did not run."""
+
+    __tablename__ = "grant_uses"
+    __table_args__ = (
+        sa.ForeignKeyConstraint(["grant_id"], ["policy.grants.grant_id"]),
+        sa.Index("ix_grant_uses_grant", "grant_id"),
+        {"schema": "policy"},
+    )
+
+    call_id: str = Field(primary_key=True)
+    grant_id: str
+    tenant: str
+    used_at: datetime = Field(sa_type=_TIME)
+    returned_at: datetime | None = Field(default=None, sa_type=_TIME)

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 VIEWS = {
+    "activations": """
+        SELECT activation_id, digest, activated_by, activated_at, diff
+        FROM policy.activations
+    """,
     "verdicts": """
         SELECT verdict_id, call_id, tenant, effect, rule, reason, rulebook_digest, judged_at
         FROM policy.verdicts
+    """,
+    # The approved call's arguments as people may see them; the real ones stay with policy.
+    "grants": """
+        SELECT grant_id, tenant, approval_id, owner, rule, tool, scope, subject, shown_arguments AS arguments, bounds,
+               uses, uses_left, given_at, expires_at, revoked_at, revoked_by,
+               CASE WHEN revoked_at IS NOT NULL THEN 'revoked'
+                    WHEN expires_at <= clock_timestamp() THEN 'expired'
+                    WHEN uses_left = 0 THEN 'used_up'
+                    ELSE 'active' END AS state
+        FROM policy.grants
     """,
 }

@@ -27,8 +27,9 @@ from shared.messages.conversations import (
     MessagePosted,
 )
 from shared.messages.dead_letters import ResolveDeadLetter
-from shared.messages.grants import GrantAsked
+from shared.messages.grants import GrantAsked, RevokeGrant
 from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
+from shared.messages.rulebook import RulebookTried, TryRulebook
 from shared.messages.tool_calls import (
     CallsWithdrawn,
     Edited,
@@ -60,7 +61,10 @@ MESSAGES: dict[str, type[Message]] = {
         EditProposed,
         EditJudged,
         GrantAsked,
+        RevokeGrant,
         ResolveDeadLetter,
+        TryRulebook,
+        RulebookTried,
     )
 }
 
@@ -93,11 +97,14 @@ __all__ = [
     "Panel",
     "ResolveDeadLetter",
     "ResultKind",
+    "RevokeGrant",
+    "RulebookTried",
     "Strength",
     "ToolCall",
     "ToolCallFinished",
     "ToolCallPermitted",
     "ToolCallProposed",
     "ToolCallRefused",
+    "TryRulebook",
     "event_from",
 ]

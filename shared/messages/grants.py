@@ -29,3 +29,13 @@ class GrantAsked(Message):
     expires_at: AwareDatetime
     rule: str = Field(description="Name of the rule that held the call.")
     rulebook_digest: Digest
+    signature: str = Field(default="", description="Approval's signature over all of this; policy trusts nothing else.")
+
+
+class RevokeGrant(Message):
+    """Somebody takes a grant back. Sent by the gateway to policy. Unsigned: it can only make things stricter."""
+
+    type_name: ClassVar[str] = "placet.grant.revoke.v1"
+
+    grant_id: Identifier
+    by: str = Field(description="Stable id of the person who revokes.")

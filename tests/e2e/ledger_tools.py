@@ -70,6 +70,12 @@ def fail_on_purpose(context: ToolContext) -> None:
     raise ToolError("the disk is full")
 
 
+def refund(amount: float, context: ToolContext) -> dict[str, float]:
+    """Give money back."""
+    _write(context, "begin", "refund", amount=amount)
+    return {"amount": amount}
+
+
 def write_file(path: str, context: ToolContext) -> None:
     """Write a file; policy stages such calls, so this must never run."""
     _write(context, "begin", "write_file", path=path)

@@ -35,6 +35,7 @@ TOOLS = {
     "set_flag": _tool("set_flag", "unsafe_api", {"name": _TEXT}, idempotent=True),
     "read_status": _tool("read_status", "safe_read", {"service": _TEXT}),
     "fail_on_purpose": _tool("fail_on_purpose", "safe_compute", {}),
+    "refund": _tool("refund", "unsafe_api", {"amount": {"type": "number"}}),
     "write_file": _tool("write_file", "unsafe_write", {"path": _TEXT}),
 }
 
@@ -55,6 +56,20 @@ RULES = [
         "effect": "require_approval",
         "reason": "Must be decided at once.",
         "approval": {"approvers": ["operators"], "expires_after_seconds": 1},
+    },
+    {
+        "name": "small-refunds",
+        "match": {"tool": "refund"},
+        "effect": "allow",
+        "reason": "Up to 500 a day nobody is asked.",
+        "limits": [{"sum": {"argument": "amount", "at_most": 500}, "per": "conversation", "within": "1d"}],
+    },
+    {
+        "name": "refunds",
+        "match": {"tool": "refund"},
+        "effect": "require_approval",
+        "reason": "It costs money.",
+        "approval": {"approvers": ["operators"]},
     },
 ]
 
@@ -113,6 +128,10 @@ _DEPLOYING = (
     _after("read_status", "The shop is green."),
     _when("set the flag", _call("set_flag", name="flag")),
     _after("set_flag", "The flag is set."),
+    _when("refund 200", _call("refund", amount=200)),
+    _when("refund 100", _call("refund", amount=100)),
+    _after("refund", "It is refunded.", contain="succeeded"),
+    _after("refund", "It is not refunded."),
     _when("write a file", _call("write_file", path="readme")),
     _after("write_file", "It was not written."),
 )

@@ -76,6 +76,26 @@ async def test_categories_decide_where_no_rule_does(
     assert stage.begun("write_file", visitor.conversation) == []
 
 
+async def test_a_limit_lets_calls_through_until_it_has_no_room(
+    frontend: Caller, operator: Caller, stage: Stage
+) -> None:
+    """Up to 500 a day nobody is asked; what goes beyond is held, and what was held and denied uses nothing up."""
+    visitor = await a_visitor(frontend)
+    answers = []
+    for _ in range(2):
+        await visitor.say("refund 200")
+        answers.append(await visitor.see_answer())
+    await visitor.say("refund 200")
+    card = await visitor.see_card()
+    await operator.decide(card, "deny")
+    answers.append(await visitor.see_answer())
+    await visitor.say("refund 100")
+    answers.append(await visitor.see_answer())
+    refunded = "It is refunded."
+    assert answers == [refunded, refunded, "It is not refunded.", refunded]
+    assert [line["amount"] for line in stage.begun("refund", visitor.conversation)] == [200, 200, 100]
+
+
 async def test_a_turn_has_at_most_ten_steps(frontend: Caller, stage: Stage) -> None:
     """D2: a model that never stops calling tools is asked for words at the tenth step, and the turn ends."""
     visitor = await a_visitor(frontend)

@@ -17,7 +17,7 @@ import pytest
 from tests.e2e.conftest import Stage
 from tests.e2e.scenes import rulebook
 from tests.support.people import Caller, Visitor, a_visitor, is_card, is_result, is_turn_end
-from tests.support.system import ROOT, free_port
+from tests.support.system import ROOT, SHOP_RULEBOOK, free_port, until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -81,6 +81,14 @@ def embedded(tmp_path: Path) -> Iterator[Embedded]:
         made.stop()
     if made.running is not None and made.running.stdout is not None:
         made.running.stdout.close()
+
+
+def placet(embedded: Embedded, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line against it, as its administrator."""
+    url = f"http://127.0.0.1:{embedded.port}"
+    environment = os.environ | {"PLACET_URL": url, "PLACET_DATA": str(embedded.data)}
+    command = [sys.executable, "-m", "services.placet", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
 async def test_the_main_job_survives_a_kill(embedded: Embedded) -> None:
@@ -155,24 +163,41 @@ def test_a_second_start_on_the_same_folder_is_refused_in_one_line(embedded: Embe
     assert "another process" in second.stderr
 
 
+async def test_a_changed_rulebook_takes_over_and_may_be_tried_before(embedded: Embedded, tmp_path: Path) -> None:
+    """What a new rulebook would have changed is told beforehand; put in place, it decides without a restart."""
+    rules = tmp_path / "rulebook.yaml"
+    rules.write_text(SHOP_RULEBOOK.read_text())
+    embedded.arguments = ("--rulebook", str(rules))
+    embedded.start()
+    visitor, admin = await a_visitor(embedded.caller()), embedded.caller()
+    await visitor.say("create a payment link over 299 TRY")
+    await visitor.see_card()
+    stricter = tmp_path / "stricter.yaml"
+    stricter.write_text(rules.read_text().replace("arguments.amount > 10000", "arguments.amount > 100"))
+    told = placet(embedded, "rulebook", "simulate", str(stricter), "--since", "1h", "--json")
+    (change,) = json.loads(told.stdout)["changes"]
+    assert ("require_approval", "deny", 1) == (change["before"]["effect"], change["after"]["effect"], change["count"])
+    stricter.replace(rules)
+
+    async def took_over() -> bool:
+        return len((await admin.get("/v1/rulebook/activations"))["items"]) == 2
+
+    await until(took_over, "the changed rulebook takes over")
+    other = await a_visitor(embedded.caller())
+    await other.say("create a payment link over 299 TRY")
+    refused = (await other.see(is_result("create_pay_link")))["data"]
+    assert ("error", "refused") == (refused["status"], refused["kind"])
+
+
 async def test_the_command_line_lists_and_decides(embedded: Embedded) -> None:
     """`placet approvals` shows what waits and approves it; a second decision is one line with who decided."""
     embedded.start()
     visitor: Visitor = await a_visitor(embedded.caller())
     await visitor.say("create a payment link over 299 TRY")
     card = await visitor.see_card()
-
-    def placet(*arguments: str) -> subprocess.CompletedProcess[str]:
-        url = f"http://127.0.0.1:{embedded.port}"
-        environment = os.environ | {"PLACET_URL": url, "PLACET_DATA": str(embedded.data)}
-        command = [sys.executable, "-m", "services.placet", *arguments]
-        return subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
-        )
-
-    listed = json.loads(placet("approvals", "list", "--json").stdout)["items"]
+    listed = json.loads(placet(embedded, "approvals", "list", "--json").stdout)["items"]
     assert [item["id"] for item in listed] == [card["approval_id"]]
-    assert placet("approvals", "approve", card["approval_id"]).returncode == 0
-    second = placet("approvals", "deny", card["approval_id"])
+    assert placet(embedded, "approvals", "approve", card["approval_id"]).returncode == 0
+    second = placet(embedded, "approvals", "deny", card["approval_id"])
     assert (second.returncode, "decided_by" in second.stderr) == (1, True)
     assert await visitor.see_answer()

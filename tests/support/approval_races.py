@@ -62,7 +62,7 @@ async def in_any_order(turn: int, first: Action, second: Action) -> tuple[Any, A
 
 async def some_cards(replica: Replica, number: int, **rule: Any) -> list[ApprovalOpened]:
     """Open that many approvals, under the builders' rule unless another is given."""
-    changes = {"approval": an_approval_rule(**rule)} if rule else {}
+    changes: dict[str, Any] = {"approval": an_approval_rule(**rule)} if rule else {}
     for start in range(0, number, 50):
         await replica.send(*[a_request(**changes) for _ in range(min(50, number - start))])
     return replica.all_sent(ApprovalOpened)

@@ -29,7 +29,15 @@ from shared.bus import Delivery
 from shared.consumer import read_envelope
 from shared.database import async_url, metadata, service_tables, table_of
 from shared.in_process import InProcessBus
-from shared.messages import DecideApproval, DecisionAnswered, DecisionClaims, Message, ToolCall
+from shared.messages import (
+    DecideApproval,
+    DecisionAnswered,
+    DecisionClaims,
+    Message,
+    RulebookTried,
+    ToolCall,
+    TryRulebook,
+)
 from shared.service import runtime_on
 from shared.signing import Purpose, create_keys, load_verifier
 from shared.topology import destination_of, queue
@@ -58,9 +66,13 @@ READ = {
     " ended_at timestamptz, reason text, final_answer jsonb",
     "verdicts": "verdict_id text, call_id text, tenant text, effect text, rule text, reason text,"
     " rulebook_digest text, judged_at timestamptz",
+    "activations": "activation_id text, digest text, activated_by text, activated_at timestamptz, diff text",
     "executions": "call_id text, tenant text, conversation_id text, pool text, state text, fence int, worker text,"
     " permit_id text, permit_issuer text, lease_until timestamptz, started_at timestamptz, finished_at timestamptz,"
     " result_kind text, error text, digest text, permit_expires_at timestamptz",
+    "grants": "grant_id text, tenant text, approval_id text, owner text, rule text, tool text, scope text,"
+    " subject text, arguments text, bounds jsonb, uses int, uses_left int, given_at timestamptz,"
+    " expires_at timestamptz, revoked_at timestamptz, revoked_by text, state text",
     "history": "tenant text, machine text, subject_id text, call_id text, event text, from_state text, to_state text,"
     " actor text, message_id text, at timestamptz, detail jsonb",
     "dead_letters": "dead_letter_id text, tenant text, queue text, service text, reason text, message_id text,"
@@ -167,15 +179,41 @@ class Approvers:
 
 
 @dataclass
+class Policy:
+    """Plays policy where rulebooks are tried: answers with what it was asked; a `silent` one never answers."""
+
+    bus: InProcessBus
+    silent: bool = False
+    #: What it finds wrong with everything.
+    problems: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[TryRulebook] = field(default_factory=list)
+
+    async def __call__(self, delivery: Delivery) -> None:
+        """Take questions and answer them."""
+        for event in read_envelope(delivery.body)[0]:
+            asked = event.message
+            assert isinstance(asked, TryRulebook)
+            self.asked.append(asked)
+            if not self.silent:
+                place = asked.model_dump(include={"tenant", "trial_id", "answer_to"})
+                answer = RulebookTried(**place, report={"kind": asked.kind}, problems=self.problems)
+                body = an_envelope(an_event(answer))
+                await self.bus.publish(destination_of(answer), body, message_id="answer", mandatory=False)
+
+
+@dataclass
 class House:
     """Running gateways, and what a test does around them."""
 
     url: str
     bus: InProcessBus
     approvers: Approvers
+    policy: Policy
     gateways: list[GatewayService]
     #: Everything that reached the queue of audit.
     audited: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+    #: Everything that reached policy's queue of grants.
+    granted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
 
     def key(self, *scopes: str, tenant: str = "acme", person: str = "ada") -> str:
         """Return a new API key."""
@@ -203,6 +241,11 @@ class House:
         for event in read_envelope(delivery.body)[0]:
             self.audited.put_nowait(event.message)
 
+    async def take_granted(self, delivery: Delivery) -> None:
+        """Note what reached policy about grants."""
+        for event in read_envelope(delivery.body)[0]:
+            self.granted.put_nowait(event.message)
+
 
 @asynccontextmanager
 async def open_house(url: str, folder: Path, *, gateways: int = 1, **settings: Any) -> AsyncIterator[House]:
@@ -211,9 +254,11 @@ async def open_house(url: str, folder: Path, *, gateways: int = 1, **settings: A
     create_keys(keys)
     bus = InProcessBus()
     made = GatewaySettings(database_url=SecretStr(url), keys=keys, gateway_port=0, **settings)
-    house = House(url, bus, Approvers(url, keys, bus), [])
+    house = House(url, bus, Approvers(url, keys, bus), Policy(bus), [])
     bus.subscribe(queue("approval.decisions"), house.approvers)
+    bus.subscribe(queue("policy.trials"), house.policy)
     bus.subscribe(queue("audit.commands"), house.take_audited)
+    bus.subscribe(queue("policy.grants"), house.take_granted)
     async with AsyncExitStack() as stack:
         for _ in range(gateways):
             service = build(made, runtime_on(made, "gateway", bus))

@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "0004_pre_decisions"
-down_revision = "0001_pre_foundation"
+down_revision = "0005_pre_limits"
 
 _VERBS_BEFORE = "verb IN ('approve', 'deny')"
 _VERBS = (

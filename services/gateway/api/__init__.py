@@ -13,8 +13,10 @@ from services.gateway.api import (
     conversations,
     dead_letters,
     events,
+    grants,
     health,
     keys,
+    rulebook,
     tool_calls,
 )
 from services.gateway.api.errors import Problem, answer_with_problems
@@ -27,7 +29,9 @@ _ROUTERS = (
     events.router,
     approvals.router,
     tool_calls.router,
+    grants.router,
     dead_letters.router,
+    rulebook.router,
     keys.router,
     health.router,
     asyncapi.router,

@@ -1,7 +1,7 @@
 """What the gateway reads of other services: the views of schema `read`, and never their tables.
 
-Every statement is bound to one tenant; a row of another tenant is not found. Rows come back as read-only mappings
-with the views' column names.
+Every statement is bound to one tenant, but for the house's rulebooks; a row of another tenant is not found. Rows come
+back as read-only mappings with the views' column names.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Row = Mapping[str, Any]
 _JSON = frozenset(
     {
         "approvers",
+        "bounds",
         "result",
         "final_answer",
         "detail",
@@ -70,7 +71,13 @@ _EDITS = _view(
     " refusal rulebook_digest asked_at judged_at",
 )
 _DELIVERIES = _view("deliveries", "delivery_id tenant approval_id channel state revision sent_revision updated_at")
+_GRANTS = _view(
+    "grants",
+    "grant_id tenant approval_id owner rule tool scope subject arguments bounds uses uses_left given_at expires_at"
+    " revoked_at revoked_by state",
+)
 _HISTORY = _view("history", "tenant machine subject_id call_id event from_state to_state actor message_id at detail")
+_ACTIVATIONS = _view("activations", "activation_id digest activated_by activated_at diff")
 _LETTERS = _view(
     "dead_letters",
     "dead_letter_id tenant queue service reason message_id message_type body state received_at resolved_at resolved_by",
@@ -193,6 +200,34 @@ async def load_history(connection: AsyncConnection, tenant: str, call_id: str, l
     c = _HISTORY.c
     statement = _of_tenant(_HISTORY, tenant).where(c.call_id == call_id).order_by(c.at).limit(limit)
     return await _all(connection, statement)
+
+
+async def list_grants(
+    connection: AsyncConnection,
+    tenant: str,
+    *,
+    owner: str | None = None,
+    state: str | None = None,
+    after: Cursor | None = None,
+    limit: int,
+) -> Sequence[Row]:
+    """Return grants of one owner or of everybody, newest first, from after a cursor on."""
+    c = _GRANTS.c
+    statement = _of_tenant(_GRANTS, tenant)
+    for column, wanted in ((c.owner, owner), (c.state, state)):
+        statement = statement if wanted is None else statement.where(column == wanted)
+    return await _page(connection, statement, c.given_at, c.grant_id, after, limit)
+
+
+async def load_grant(connection: AsyncConnection, tenant: str, grant_id: str) -> Row | None:
+    """Return one grant."""
+    return await _one(connection, _of_tenant(_GRANTS, tenant).where(_GRANTS.c.grant_id == grant_id))
+
+
+async def list_activations(connection: AsyncConnection, *, after: Cursor | None, limit: int) -> Sequence[Row]:
+    """Return which rulebook was active since when, newest first; it is the whole house's and no tenant's."""
+    c = _ACTIVATIONS.c
+    return await _page(connection, sa.select(_ACTIVATIONS), c.activated_at, c.activation_id, after, limit)
 
 
 async def list_dead_letters(

@@ -1,21 +1,36 @@
-"""`placet rulebook`: checking rules before they decide anything."""
+"""`placet rulebook`: checking and trying rules before they decide anything."""
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from services.placet.cli.output import Json, out, show_json
+from services.placet.cli.client import call as ask
+from services.placet.cli.output import Json, fail, out, progress, show_json
 
-app = typer.Typer(no_args_is_help=True, help="Check rulebooks.")
+if TYPE_CHECKING:
+    from services.policy.explain import Explanation
+    from services.policy.rules import Rulebook
+
+app = typer.Typer(no_args_is_help=True, help="Check and try rulebooks.")
+
+#: Longest wait for the answer of a simulation, in seconds; it replays many calls.
+SIMULATION_SECONDS = 60.0
+_SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+RulebookFile = Annotated[
+    Path | None, typer.Option("--rulebook", help="The rulebook; by default the one at PLACET_RULEBOOK.")
+]
 
 
 @app.callback()
 def rulebook() -> None:
-    """Check rulebooks."""
+    """Check and try rulebooks."""
 
 
 @app.command()
@@ -32,3 +47,118 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="The ruleboo
         out.print(f"{file}: {report.tools} tools, {report.rules} rules, no problems", markup=False)
     if report.problems:
         raise typer.Exit(1)
+
+
+@app.command()
+def explain(
+    file: Annotated[Path, typer.Argument(metavar="CALL.json", help='The call: {"tool", "arguments", …}.')],
+    rules: RulebookFile = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Tell which rule decides a call, why none above it did, and who may approve."""
+    from pydantic import ValidationError
+
+    from services.policy.explain import CallEntry
+    from services.policy.explain import explain as explain_call
+    from shared.canonical import NotStrictJson, parse_strictly
+
+    try:
+        entry = CallEntry.model_validate(parse_strictly(file.read_bytes()))
+    except OSError as error:
+        fail(f"{file}: {error.strerror}", code=2)
+    except (NotStrictJson, UnicodeDecodeError) as error:
+        fail(f"{file}: not JSON: {error}", code=2)
+    except ValidationError as error:
+        first = error.errors()[0]
+        fail(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}", code=2)
+    explanation = explain_call(entry, _load(rules))
+    show_json(explanation.model_dump(mode="json")) if json else _show_explanation(explanation)
+
+
+@app.command("test")
+def try_cases(
+    file: Annotated[Path, typer.Argument(metavar="CASES.yaml", help="Calls with the verdicts they should get.")],
+    rules: RulebookFile = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Try the cases of a file; it ends with 1 where one of them fails."""
+    from services.policy.cases import cases_from, run_cases
+    from shared.yaml_source import RulebookInvalid, read_yaml
+
+    try:
+        named, cases = cases_from(read_yaml(file))
+    except RulebookInvalid as error:
+        sys.stderr.write(f"{error}\n")
+        raise typer.Exit(2) from None
+    results = run_cases(cases, _load(rules or (file.parent / named if named else None)))
+    failed = [result for result in results if not result.passed]
+    if json:
+        show_json({"passed": len(results) - len(failed), "cases": [result.model_dump() for result in results]})
+    else:
+        for result in failed:
+            lines = "".join(f"  {difference}\n" for difference in result.differences)
+            sys.stderr.write(f"{file}:{result.line}: {result.name}\n{lines}")
+        out.print(f"{file}: {len(results) - len(failed)} of {len(results)} cases pass", markup=False)
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def simulate(
+    file: Annotated[Path, typer.Argument(metavar="NEW.yaml", help="The rulebook to try.")],
+    since: Annotated[str, typer.Option(help="How far to go back: 30d, 12h, 90m.")] = "30d",
+    *,
+    json: Json = False,
+) -> None:
+    """Replay past proposals of your tenant against another rulebook, and tell what would have been different."""
+    match = _SPAN.fullmatch(since)
+    if match is None:
+        fail("--since is a number with s, m, h or d behind it, such as 30d", code=2)
+    try:
+        text = file.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        fail(f"{file}: {error}", code=2)
+    body = {"rulebook": text, "since_seconds": int(match[1]) * _UNITS[match[2]]}
+    with progress("replaying", quiet=json):
+        report = ask("POST", "/v1/rulebook/simulate", json=body, timeout=SIMULATION_SECONDS)
+    show_json(report) if json else _show_simulation(report)
+
+
+def _load(path: Path | None) -> Rulebook:
+    from services.policy.rulebook import load_rulebook
+    from shared.settings import Settings
+    from shared.yaml_source import RulebookInvalid
+
+    try:
+        return load_rulebook(path or Settings().rulebook)
+    except RulebookInvalid as error:
+        sys.stderr.write(f"{error}\n")
+        raise typer.Exit(2) from None
+
+
+def _show_explanation(explanation: Explanation) -> None:
+    lines = [f"{explanation.effect} by {explanation.rule}: {explanation.reason}"]
+    lines += [f"the model hears: {explanation.model_reason}"] if explanation.model_reason else []
+    lines += [f"note: {note}" for note in explanation.notes]
+    width = max((len(tried.rule) for tried in explanation.tried), default=0)
+    for tried in explanation.tried:
+        lines.append(f"  {tried.rule:<{width}}  {tried.outcome.replace('_', ' ')}  {tried.why}".rstrip())
+    for deciders in explanation.deciders:
+        who = ", ".join(deciders.people) or "nobody"
+        lines.append(f"may approve: {deciders.approvals} of {', '.join(deciders.approvers)} (now {who})")
+    out.print("\n".join(lines), markup=False)
+
+
+def _show_simulation(report: dict[str, Any]) -> None:
+    out.print(f"{report['calls']} calls replayed, {report['changed']} would be decided otherwise")
+    if not report["complete"]:
+        out.print("there were more; these are the newest")
+    for change in report["changes"]:
+        before, after = (f"{change[when]['effect']} ({change[when]['rule']})" for when in ("before", "after"))
+        more = ", decided by others" if change["other_approval"] else ""
+        line = f"{change['count']} of them: {before} → {after}{more}"
+        out.print(line, markup=False)
+        for example in change["examples"]:
+            out.print(f"    {example['call_id']}  {example['summary'] or example['tool']}", markup=False)

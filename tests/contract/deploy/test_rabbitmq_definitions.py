@@ -32,7 +32,7 @@ POOLS = ("default", "payments")
 MAY_PUBLISH = {
     "gateway": {
         "conversations": r"^(feed\..+)$",
-        "decisions": "^(decide|dead-letter)$",
+        "decisions": "^(decide|grant-revoke|dead-letter|try-rulebook)$",
         "messages": "^(.+)$",
     },
     "agent": {
@@ -41,6 +41,7 @@ MAY_PUBLISH = {
     },
     "policy": {
         "approvals": r"^(approval\.requested|edit\.judged)$",
+        "decisions": r"^(tried\..+)$",
         "executions": "^((default|payments))$",
         "tool-results": r"^(tool-call\.refused)$",
     },
@@ -58,7 +59,7 @@ PRIVATE = {"gateway.live.replica-7", "gateway.answers.replica-7"}
 MAY_CONSUME = {
     "gateway": {"gateway.feed", *PRIVATE},
     "agent": {"agent.messages", "agent.tool-results"},
-    "policy": {"policy.tool-calls", "policy.edits", "policy.grants"},
+    "policy": {"policy.tool-calls", "policy.edits", "policy.grants", "policy.tool-results", "policy.trials"},
     "approval": {"approval.decisions", "approval.edits", "approval.requests", "approval.withdrawals"},
     "notifier": {"notifier.approvals"},
     "executor": {"executor.default", "executor.payments"},
@@ -139,9 +140,9 @@ def test_only_the_gateway_binds() -> None:
     rights = all_rights(POOLS)
     binders = {name: right.read for name, each in rights.items() for right in each.topics.values() if right.read}
     assert ["gateway"] == list(binders)
-    keys = {"decide", "dead-letter", "answered.replica-7", "delta.#", "feed.#", "event.#", "#"}
+    keys = {"decide", "dead-letter", "answered.replica-7", "tried.replica-7", "delta.#", "feed.#", "event.#", "#"}
     topics = rights["gateway"].topics
-    assert {"answered.replica-7"} == matching(topics["decisions"].read, keys)
+    assert {"answered.replica-7", "tried.replica-7"} == matching(topics["decisions"].read, keys)
     assert {"delta.#", "feed.#"} == matching(topics["conversations"].read, keys)
 
 

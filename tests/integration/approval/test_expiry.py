@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from services.approval import worker
 from services.approval.store import statements
+from services.approval.store.values import APPROVALS
 from shared.messages import ApprovalClosed, ApprovalOpened, ToolCallRefused
 from tests.builders import an_event
 from tests.support.approval_builders import a_request
@@ -143,10 +144,8 @@ async def test_the_duty_looks_only_at_what_is_due(replica: Replica) -> None:
 async def test_a_page_of_a_list_is_a_stretch_of_an_index(replica: Replica, filters: dict[str, str], index: str) -> None:
     """However many approvals there are, a page is read in its order and nothing is sorted."""
     await fill(replica, over=True)
-    c = statements.APPROVALS.c
-    page = sa.select(statements.APPROVALS).where(
-        c.tenant == "acme", *[c[name] == value for name, value in filters.items()]
-    )
+    c = APPROVALS.c
+    page = sa.select(APPROVALS).where(c.tenant == "acme", *[c[name] == value for name, value in filters.items()])
     page = page.where(sa.tuple_(c.created_at, c.approval_id) < sa.tuple_(sa.func.now(), sa.literal("copy-9")))
     plan = await plan_of(replica, page.order_by(c.created_at.desc(), c.approval_id.desc()).limit(51))
     assert (index in plan, "Sort" in plan, "Seq Scan" in plan) == (True, False, False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from services.policy.rulebook import load_rulebook
 from services.policy.rules import Rulebook
 from services.policy.service import build
 from services.policy.settings import PolicySettings
-from shared.signing import Verifier, create_keys, load_verifier
+from shared.signing import Signer, Verifier, create_keys, load_signer, load_verifier
 from tests.support.house import Replica, a_replica, create_tables
+from tests.support.policy_builders import LIMITED
 from tests.support.postgres import Databases
 
 _create = create_tables("policy")
@@ -90,15 +91,55 @@ def policy_url(databases: Databases) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture
-async def replicas(policy_url: str, settings: PolicySettings) -> AsyncIterator[tuple[Replica, Replica]]:
-    """Two processes of policy on one empty database."""
+@asynccontextmanager
+async def two_replicas(url: str, settings: PolicySettings) -> AsyncIterator[tuple[Replica, Replica]]:
+    """Run two processes of policy on one database that they find empty."""
     async with AsyncExitStack() as stack:
         replicas = [
-            await stack.enter_async_context(a_replica("policy", policy_url, partial(build, settings))) for _ in range(2)
+            await stack.enter_async_context(a_replica("policy", url, partial(build, settings))) for _ in range(2)
         ]
         await replicas[0].empty_tables()
         yield replicas[0], replicas[1]
+
+
+@pytest.fixture
+async def replicas(policy_url: str, settings: PolicySettings) -> AsyncIterator[tuple[Replica, Replica]]:
+    """Two processes of policy on one empty database."""
+    async with two_replicas(policy_url, settings) as replicas:
+        yield replicas
+
+
+@pytest.fixture(scope="session")
+def limited_settings(settings: PolicySettings) -> PolicySettings:
+    """Settings that name the rulebook with limits and grants."""
+    path = settings.keys / "limited.yaml"
+    path.write_text(LIMITED)
+    return settings.model_copy(update={"rulebook": path})
+
+
+@pytest.fixture
+def limited(limited_settings: PolicySettings) -> Rulebook:
+    """The rulebook with limits and grants."""
+    return load_rulebook(limited_settings.rulebook)
+
+
+@pytest.fixture
+async def limited_replicas(policy_url: str, limited_settings: PolicySettings) -> AsyncIterator[tuple[Replica, Replica]]:
+    """Two processes of policy that judge with limits and grants."""
+    async with two_replicas(policy_url, limited_settings) as replicas:
+        yield replicas
+
+
+@pytest.fixture
+def limited_replica(limited_replicas: tuple[Replica, Replica]) -> Replica:
+    """One of them."""
+    return limited_replicas[0]
+
+
+@pytest.fixture
+def approver(settings: PolicySettings) -> Signer:
+    """Approval's key, which asks for grants."""
+    return load_signer(settings.keys, "approval")
 
 
 @pytest.fixture

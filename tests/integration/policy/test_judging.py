@@ -18,16 +18,9 @@ from shared.messages import ApprovalRequested, Message, ToolCall, ToolCallPermit
 from shared.permit import verify_permit
 from shared.signing import Verifier
 from shared.yaml_source import RulebookInvalid
-from tests.builders import a_call, an_event
+from tests.builders import an_event
 from tests.support.house import Replica
-
-
-def a_proposal(rulebook: Rulebook, tool: str, **changes: Any) -> ToolCallProposed:
-    """Return the agent's proposal of a call to a tool as the rulebook has it."""
-    spec = rulebook.tools.get(tool)
-    fields = {"tool": tool, "schema_digest": spec.schema_digest if spec else "a" * 64, "arguments": {"amount": 299}}
-    call = a_call(**(fields | changes))
-    return ToolCallProposed(tenant=call.tenant, call=call)
+from tests.support.policy_builders import a_proposal
 
 
 def changed(proposed: ToolCallProposed, **changes: Any) -> ToolCallProposed:

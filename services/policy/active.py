@@ -1,0 +1,96 @@
+"""The rulebook that policy judges by: the file as it was when it was last right, and a row for each change of it.
+
+A new version of the file is checked as a whole; a good one takes over without a restart, a bad one changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import structlog
+from prometheus_client import Counter, Info
+
+from services.policy.rulebook import rulebook_from
+from services.policy.rules import Rulebook
+from services.policy.store import rulebooks
+from shared.directory_file import DirectoryFile
+from shared.work import UnitOfWork
+from shared.yaml_source import RulebookInvalid, YamlSource, parse_yaml, read_yaml
+
+log = structlog.get_logger(__name__)
+
+#: Pause between two looks at the file, in seconds.
+LOOK_EVERY_SECONDS = 1.0
+#: Who a change of the file is put down to; the file does not say who wrote it.
+BY_FILE = "file"
+
+ACTIVATIONS = Counter("placet_rulebook_activations_total", "New versions of the rulebook that took over.")
+REJECTIONS = Counter("placet_rulebook_rejections_total", "New versions of the rulebook with a mistake in them.")
+INFO = Info("placet_rulebook", "The rulebook that policy judges by.")
+
+
+class ActiveRulebook:
+    """One process's rulebook, with the directory as it is now."""
+
+    def __init__(self, path: Path, units: UnitOfWork) -> None:
+        """Read the file; raise RulebookInvalid where it is not right."""
+        self._path = path
+        self._units = units
+        self._people = DirectoryFile(path)
+        self._source = read_yaml(path)
+        self._rulebook = rulebook_from(self._source)
+        self._recorded = False
+        #: Digests of the version that was refused last, and of the directory that it was checked with.
+        self._refused = ("", "")
+        INFO.info({"digest": self._rulebook.digest})
+
+    @property
+    def rulebook(self) -> Rulebook:
+        """The rulebook to judge by now."""
+        people = self._people.current()
+        if people is not self._rulebook.directory:
+            self._rulebook = replace(self._rulebook, directory=people)
+        return self._rulebook
+
+    async def look(self) -> int:
+        """Take over a new version of the file, or refuse it; a duty. Return 0: there is never more to do at once."""
+        if not self._recorded:
+            await self._record(self._source)
+            self._recorded = True
+        found = await asyncio.to_thread(self._new_version, self._people.current().digest)
+        if found is not None:
+            await self._take_over(*found)
+        return 0
+
+    def _new_version(self, people: str) -> tuple[YamlSource, Rulebook] | None:
+        """Return the file where it is right, and neither the active version nor the one that was refused last."""
+        try:
+            content = self._path.read_bytes()
+        except OSError as error:
+            log.warning("rulebook.unreadable", file=str(self._path), error=error.strerror)
+            return None
+        version = (sha256(content).hexdigest(), people)
+        if version[0] == self._source.digest or version == self._refused:
+            return None
+        try:
+            source = parse_yaml(str(self._path), content)
+            return source, rulebook_from(source)
+        except RulebookInvalid as error:
+            self._refused = version
+            REJECTIONS.inc()
+            log.warning("rulebook.rejected", file=str(self._path), problem=str(error.problems[0]))
+            return None
+
+    async def _take_over(self, source: YamlSource, rulebook: Rulebook) -> None:
+        await self._record(source)
+        self._source, self._rulebook = source, rulebook
+        ACTIVATIONS.inc()
+        INFO.info({"digest": rulebook.digest})
+        log.info("rulebook.activated", file=str(self._path), digest=rulebook.digest)
+
+    async def _record(self, source: YamlSource) -> None:
+        async with self._units.begin() as work:
+            await rulebooks.add_activation(work, digest=source.digest, source=source.text, by=BY_FILE)

@@ -1,0 +1,140 @@
+"""Explaining a verdict without giving one: which rule decides a call, why none above it did, and who may approve.
+
+Pure, like the judging itself: the same rulebook and call always have the same explanation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from services.policy.rules import GROUP, CallFacts, Effect, Rulebook, error_text, judge
+from shared.catalog import ToolSpec, validate_arguments
+from shared.messages.approvals import ApprovalRule
+
+_PERSON = "person:"
+
+
+class CallEntry(BaseModel):
+    """A call to try, as a person writes it down: only the tool is needed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    tool: Annotated[str, Field(min_length=1, max_length=64)]
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    agent: Annotated[str, Field(min_length=1, max_length=64)] = "default"
+    tenant: Annotated[str, Field(min_length=1, max_length=63)] = "default"
+    requester: Annotated[str, Field(max_length=200, description="Who asked: `visitor:…` or `person:…`.")] = "visitor:x"
+    labels: Annotated[dict[str, str], Field(description="Labels of the conversation.")] = Field(default_factory=dict)
+    conversation_id: Annotated[str, Field(min_length=1, max_length=64)] = "conversation"
+    history: Annotated[dict[str, int], Field(description="Counters of earlier calls, for conditions.")] = Field(
+        default_factory=dict
+    )
+
+    def facts(self, rulebook: Rulebook) -> CallFacts:
+        """Return the facts of this call by an agent that has the rulebook's own catalogue."""
+        spec = rulebook.tools.get(self.tool)
+        return CallFacts(
+            call_id="call",
+            schema_digest=spec.schema_digest if spec else "",
+            **self.model_dump(),
+        )
+
+
+class Tried(BaseModel):
+    """What became of one rule."""
+
+    rule: str
+    outcome: Literal["passed_over", "decided", "failed"]
+    why: str = Field(default="", description="Why it was passed over, or how it failed.")
+
+
+class Deciders(BaseModel):
+    """One way to say yes: so many of these."""
+
+    approvals: int
+    approvers: list[str] = Field(description="As the rulebook names them.")
+    people: list[str] = Field(description="Who that is by the directory now; operators are whoever has such a key.")
+
+
+class Explanation(BaseModel):
+    """Why a call gets its verdict."""
+
+    effect: Effect
+    rule: str
+    reason: str
+    model_reason: str
+    notes: list[str] = Field(description="What else to know, a sentence each.")
+    tried: list[Tried] = Field(description="The rules in their order, up to the one that decided.")
+    deciders: list[Deciders] = Field(description="Each is enough; empty where nobody is asked.")
+    approval: dict[str, Any] | None = Field(description="The whole rule of the approval, with its defaults.")
+
+
+def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
+    """Return why `entry` gets its verdict. Never raises for what a call contains."""
+    call = entry.facts(rulebook)
+    verdict = judge(call, rulebook)
+    spec, approval = verdict.spec, verdict.approval
+    notes = list(_argument_notes(spec, entry.arguments)) if spec else []
+    if verdict.demands:
+        notes.append("The rule decides only while its limits have room; without, the rules below it are asked.")
+    return Explanation(
+        effect=verdict.effect,
+        rule=verdict.rule,
+        reason=verdict.reason,
+        model_reason=verdict.model_reason,
+        notes=notes,
+        tried=list(_tried(call, spec, rulebook)) if spec else [],
+        deciders=list(_deciders(approval, call, rulebook)) if approval else [],
+        approval=approval.model_dump(mode="json") if approval else None,
+    )
+
+
+def argument_problems(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
+    """Return how arguments do not fit their tool; such a call is answered by the agent and never judged."""
+    return [f"{error.pointer or '/'} {error.detail}" for error in validate_arguments(spec, dict(arguments))]
+
+
+def _argument_notes(spec: ToolSpec, arguments: Mapping[str, Any]) -> Iterator[str]:
+    for problem in argument_problems(spec, arguments):
+        yield f"The agent would answer such a call itself, as invalid: {problem}"
+
+
+def _tried(call: CallFacts, spec: ToolSpec, rulebook: Rulebook) -> Iterator[Tried]:
+    for rule in rulebook.rules:
+        try:
+            why = rule.mismatch(call, spec, rulebook.directory)
+        except Exception as error:  # noqa: BLE001  # the same errors that hold a call are what is explained here
+            yield Tried(rule=rule.name, outcome="failed", why=error_text(error))
+            return
+        if not why:
+            yield Tried(rule=rule.name, outcome="decided")
+            return
+        yield Tried(rule=rule.name, outcome="passed_over", why=why)
+
+
+def _deciders(approval: ApprovalRule, call: CallFacts, rulebook: Rulebook) -> Iterator[Deciders]:
+    panels = [(approval.approvals, approval.approvers)]
+    panels += [(panel.approvals, panel.approvers) for panel in approval.alternatives]
+    for approvals, approvers in panels:
+        people = sorted(_people(approvers, approval, call, rulebook))
+        yield Deciders(approvals=approvals, approvers=list(approvers), people=people)
+
+
+def _people(approvers: Sequence[str], approval: ApprovalRule, call: CallFacts, rulebook: Rulebook) -> set[str]:
+    directory = rulebook.directory
+    found: set[str] = set()
+    for approver in approvers:
+        if approver == "requester":
+            found.add(call.requester)
+        elif approver.startswith(GROUP):
+            found |= {f"{_PERSON}{name}" for name in directory.members(approver.removeprefix(GROUP))}
+        elif approver == "operators" or directory.is_active(approver.removeprefix(_PERSON)):
+            found.add(approver)
+    if "requester" in approval.exclude:
+        found.discard(call.requester)
+    if "agent_owner" in approval.exclude:
+        found -= {f"{_PERSON}{name}" for name in directory.owners.get(call.agent, frozenset())}
+    return found

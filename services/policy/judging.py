@@ -1,0 +1,43 @@
+"""The verdict that stands: what the rules say, as far as their limits have room, unless a grant covers the call.
+
+Rules are pure, so they say what a call asks of their limits, and here it is taken under lock, in the transaction that
+stores the verdict. A rule without room is left out and the call is judged again: evaluation goes on below it.
+"""
+
+from __future__ import annotations
+
+from services.policy import grants, records
+from services.policy.rules import CallFacts, Rulebook, Verdict, judge
+from services.policy.store import grants as grant_store
+from services.policy.store import limits as limit_store
+from shared.directory import Directory
+from shared.work import Work
+
+
+async def settle(work: Work, call: CallFacts, first: Verdict, rulebook: Rulebook, directory: Directory) -> Verdict:
+    """Return the verdict on a call that stands; `first` is what the rules say. What it takes is taken."""
+    verdict = await _within_limits(work, call, first, rulebook)
+    return await _by_grant(work, call, verdict, directory)
+
+
+async def _within_limits(work: Work, call: CallFacts, verdict: Verdict, rulebook: Rulebook) -> Verdict:
+    exhausted: frozenset[str] = frozenset()
+    while verdict.demands and not await limit_store.take(work, call.call_id, verdict.demands):
+        work.record(records.exhausted(call, verdict))
+        exhausted |= {verdict.rule}
+        verdict = judge(call, rulebook, exhausted)
+    return verdict
+
+
+async def _by_grant(work: Work, call: CallFacts, verdict: Verdict, directory: Directory) -> Verdict:
+    terms, spec = grants.usable_terms(verdict), verdict.spec
+    if terms is None or spec is None:
+        return verdict
+    found = await grant_store.find_grants(work, verdict.rule, call, spec, grants.entry_digest(spec))
+    for grant in grants.covering(found, call, terms, directory):
+        uses_left = await grant_store.use_grant(work, grant.grant_id, call.call_id)
+        if uses_left is not None:
+            detail = {"rule": verdict.rule, "uses_left": uses_left}
+            work.record(records.of_grant(call.tenant, grant.grant_id, "used", grant.owner, call.call_id, detail))
+            return grants.allowed_by(grant, verdict)
+    return verdict

@@ -1,0 +1,167 @@
+"""SQL of grants. A use is one decrement; expiry is judged by a clock that is read after the row is locked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from services.policy.grants import SCOPES, Entry, Grant, subject_of
+from services.policy.rules import CallFacts
+from services.policy.tables import GrantRow, GrantUseRow
+from shared.canonical import parse_arguments
+from shared.catalog import ToolSpec
+from shared.database import table_of
+from shared.messages import GrantAsked
+from shared.work import Work
+
+GRANTS = table_of(GrantRow)
+USES = table_of(GrantUseRow)
+#: Most grants looked at for one call. A call that only a later one covers is held.
+CONSIDERED_MAX = 100
+
+
+_ADD = pg.insert(GRANTS).on_conflict_do_nothing().returning(GRANTS.c.grant_id)
+
+
+def _find_statement() -> sa.Select[Any]:
+    """Find grants for a call that are not used up, revoked or over, the one that ends first in front."""
+    c = GRANTS.c
+    names = ("tenant", "tool", "schema_digest", "tool_digest", "rule")
+    subjects = sa.or_(*(sa.and_(c.scope == scope, c.subject == sa.bindparam(f"{scope}_subject")) for scope in SCOPES))
+    columns = ("grant_id", "owner", "scope", "bounds", "arguments", "given_at", "expires_at")
+    return (
+        sa.select(*(c[name] for name in columns))
+        .where(*(c[name] == sa.bindparam(name) for name in names), subjects)
+        .where(c.uses_left > 0, c.revoked_at.is_(None), c.expires_at > sa.func.clock_timestamp())
+        .order_by(c.expires_at, c.grant_id)
+        .limit(CONSIDERED_MAX)
+    )
+
+
+def _use_statement() -> sa.Executable:
+    """Take one use of a locked grant that still is one, and keep for which call: no use without its row."""
+    used = (
+        sa.update(GRANTS)
+        .where(
+            GRANTS.c.grant_id == sa.bindparam("using"),
+            GRANTS.c.uses_left > 0,
+            GRANTS.c.revoked_at.is_(None),
+            GRANTS.c.expires_at > sa.func.clock_timestamp(),
+        )
+        .values(uses_left=GRANTS.c.uses_left - 1)
+        .returning(GRANTS.c.grant_id, GRANTS.c.tenant, GRANTS.c.uses_left)
+        .cte("used")
+    )
+    given = sa.bindparam("call_id", type_=sa.Text)
+    chosen = sa.select(given, used.c.grant_id, used.c.tenant, sa.func.clock_timestamp())
+    kept = sa.insert(USES).from_select(["call_id", "grant_id", "tenant", "used_at"], chosen)
+    return kept.returning(sa.select(used.c.uses_left).scalar_subquery().label("uses_left"))
+
+
+def _return_statement() -> sa.Executable:
+    """Give a use back, once."""
+    back = (
+        sa.update(USES)
+        .where(
+            USES.c.call_id == sa.bindparam("ended"),
+            USES.c.tenant == sa.bindparam("of_tenant"),
+            USES.c.returned_at.is_(None),
+        )
+        .values(returned_at=sa.func.clock_timestamp())
+        .returning(USES.c.grant_id)
+        .cte("back")
+    )
+    return (
+        sa.update(GRANTS)
+        .where(GRANTS.c.grant_id == back.c.grant_id)
+        .values(uses_left=GRANTS.c.uses_left + 1)
+        .returning(GRANTS.c.grant_id, GRANTS.c.uses_left)
+    )
+
+
+_FIND = _find_statement()
+_LOCK = sa.select(GRANTS.c.grant_id).where(GRANTS.c.grant_id == sa.bindparam("using")).with_for_update()
+_USE = _use_statement()
+_RETURN = _return_statement()
+_REVOKE = (
+    sa.update(GRANTS)
+    .where(
+        GRANTS.c.grant_id == sa.bindparam("revoking"),
+        GRANTS.c.tenant == sa.bindparam("of_tenant"),
+        GRANTS.c.revoked_at.is_(None),
+    )
+    .values(revoked_at=sa.func.clock_timestamp(), revoked_by=sa.bindparam("by"))
+    .returning(GRANTS.c.uses_left)
+)
+
+
+async def add_grant(work: Work, asked: GrantAsked, entry: Entry, given_at: datetime) -> bool:
+    """Store a grant; False where it, or another one of the same approval, is there already."""
+    call = asked.call
+    values = {
+        **asked.model_dump(include={"grant_id", "tenant", "approval_id", "owner", "rule", "scope", "bounds", "uses"}),
+        "tool": call.tool,
+        "schema_digest": call.schema_digest,
+        "tool_digest": entry.tool_digest,
+        "subject": subject_of(asked.scope, tenant=asked.tenant, agent=call.agent, conversation_id=call.conversation_id),
+        "arguments": call.arguments,
+        "shown_arguments": entry.shown_arguments,
+        "rulebook_digest": asked.rulebook_digest,
+        "uses_left": asked.uses,
+        "given_at": given_at,
+        "expires_at": asked.expires_at,
+    }
+    return (await work.connection.execute(_ADD, values)).first() is not None
+
+
+async def find_grants(work: Work, rule: str, call: CallFacts, spec: ToolSpec, tool_digest: str) -> list[Grant]:
+    """Return the grants that may cover a call held by `rule`."""
+    subjects = {
+        f"{scope}_subject": subject_of(
+            scope, tenant=call.tenant, agent=call.agent, conversation_id=call.conversation_id
+        )
+        for scope in SCOPES
+    }
+    values = {
+        "tenant": call.tenant,
+        "tool": call.tool,
+        "schema_digest": spec.schema_digest,
+        "tool_digest": tool_digest,
+        "rule": rule,
+        **subjects,
+    }
+    found = (await work.connection.execute(_FIND, values)).mappings()
+    return [Grant(**{**row, "arguments": parse_arguments(row["arguments"])}) for row in found]
+
+
+async def use_grant(work: Work, grant_id: str, call_id: str) -> int | None:
+    """Use a grant for one call; return the uses left, or None where it has none any more, was revoked or is over."""
+    await work.connection.execute(_LOCK, {"using": grant_id})
+    used = (await work.connection.execute(_USE, {"using": grant_id, "call_id": call_id})).scalar_one_or_none()
+    return None if used is None else int(used)
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A use that came back."""
+
+    grant_id: str
+    uses_left: int
+
+
+async def return_use(work: Work, tenant: str, call_id: str) -> Returned | None:
+    """Give back the use that a call took and did not need; None where it took none, or gave it back before."""
+    values = {"ended": call_id, "of_tenant": tenant}
+    row = (await work.connection.execute(_RETURN, values)).one_or_none()
+    return Returned(*row) if row else None
+
+
+async def revoke_grant(work: Work, tenant: str, grant_id: str, by: str) -> int | None:
+    """Revoke a grant; return the uses it had left, or None where there is none to revoke."""
+    values = {"revoking": grant_id, "of_tenant": tenant, "by": by}
+    left = (await work.connection.execute(_REVOKE, values)).scalar_one_or_none()
+    return None if left is None else int(left)

@@ -1,0 +1,124 @@
+"""SQL of limits: room is taken and given back in rows, and summed under the lock of their counter.
+
+Two statements, because PostgreSQL fixes what a statement sees before it waits for a lock: the first one locks, the
+second one sees everything that was committed by whoever held the lock before.
+
+Nobody deadlocks: one call locks its counters in the order of the rules and of their ids, and an envelope's later calls
+never wait for a counter while its earlier ones hold others. They fail instead, and the envelope's events are handled
+one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from weakref import WeakKeyDictionary
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from services.policy.limits import Demand
+from services.policy.tables import CounterRow, ReservationRow
+from shared.database import table_of
+from shared.work import Work
+
+COUNTERS = table_of(CounterRow)
+RESERVATIONS = table_of(ReservationRow)
+
+_NAMES = ("counter_id", "tenant", "rule", "measure", "per", "subject")
+
+
+def _lock_statement() -> pg.Insert:
+    """Make the counters that are missing and lock all of them, in the order of their ids."""
+    arrays = [sa.bindparam(name, type_=pg.ARRAY(pg.TEXT)) for name in _NAMES]
+    given = sa.func.unnest(*arrays).table_valued(*_NAMES, name="given").render_derived()
+    chosen = sa.select(*(given.c[name] for name in _NAMES), sa.func.clock_timestamp()).order_by(given.c.counter_id)
+    statement = pg.insert(COUNTERS).from_select([*_NAMES, "touched_at"], chosen)
+    return statement.on_conflict_do_update(
+        index_elements=["counter_id"], set_={"touched_at": statement.excluded.touched_at}
+    )
+
+
+_LOCK = _lock_statement()
+_LOCK_FREE = (
+    sa.select(COUNTERS.c.counter_id)
+    .where(COUNTERS.c.counter_id == sa.any_(sa.bindparam("counter_ids", type_=pg.ARRAY(pg.TEXT))))
+    .order_by(COUNTERS.c.counter_id)
+    .with_for_update(nowait=True)
+)
+#: Takes what is asked of every limit, or nothing at all. The counters must be locked.
+_TAKE = sa.text(
+    """
+    WITH moment AS MATERIALIZED (SELECT clock_timestamp() AS now),
+    demand AS (
+        SELECT * FROM unnest(:counter_ids, :amounts, :most, :windows) AS d (counter_id, amount, at_most, seconds)
+    ),
+    taken AS (
+        SELECT d.amount, d.at_most, coalesce(sum(r.amount), 0) AS used
+        FROM demand d CROSS JOIN moment m LEFT JOIN policy.reservations r
+            ON r.counter_id = d.counter_id AND r.released_at IS NULL
+            AND r.reserved_at > m.now - make_interval(secs => d.seconds)
+        GROUP BY d.counter_id, d.amount, d.at_most, d.seconds
+    )
+    INSERT INTO policy.reservations (counter_id, call_id, tenant, amount, reserved_at)
+    SELECT DISTINCT d.counter_id, :call_id, :tenant, d.amount, m.now
+    FROM demand d CROSS JOIN moment m
+    WHERE NOT EXISTS (SELECT FROM taken WHERE used + amount > at_most)
+    RETURNING counter_id
+    """
+).bindparams(
+    sa.bindparam("counter_ids", type_=pg.ARRAY(pg.TEXT)),
+    sa.bindparam("amounts", type_=pg.ARRAY(sa.Numeric)),
+    sa.bindparam("most", type_=pg.ARRAY(sa.Numeric)),
+    sa.bindparam("windows", type_=pg.ARRAY(sa.Integer)),
+    sa.bindparam("call_id", type_=sa.Text),
+    sa.bindparam("tenant", type_=sa.Text),
+)
+_GIVE_BACK = (
+    sa.update(RESERVATIONS)
+    .where(
+        RESERVATIONS.c.call_id == sa.bindparam("ended"),
+        RESERVATIONS.c.tenant == sa.bindparam("owner"),
+        RESERVATIONS.c.released_at.is_(None),
+    )
+    .values(released_at=sa.func.clock_timestamp(), released_as=sa.bindparam("kind"))
+    .returning(RESERVATIONS.c.counter_id)
+)
+
+
+#: Counters that a transaction in progress has locked: counter -> the call it first locked it for.
+_held: WeakKeyDictionary[Work, dict[str, str]] = WeakKeyDictionary()
+
+
+async def _lock(work: Work, call_id: str, demands: Sequence[Demand]) -> None:
+    held = _held.setdefault(work, {})
+    counters = {each.counter_id: each for each in demands if each.counter_id not in held}
+    if counters and any(holder != call_id for holder in held.values()):
+        await work.connection.execute(_LOCK_FREE, {"counter_ids": list(counters)})
+    if counters:
+        columns = {name: [getattr(each, name) for each in counters.values()] for name in _NAMES}
+        await work.connection.execute(_LOCK, columns)
+    held |= dict.fromkeys(counters, call_id)
+
+
+async def take(work: Work, call_id: str, demands: Sequence[Demand]) -> bool:
+    """Reserve what a call asks of every limit of a rule; False, and nothing is reserved, where one has no room.
+
+    The counters stay locked until the transaction ends, so that nobody else finds the same room. Raises what psycopg
+    raises for a lock that is not free where calls of the same envelope hold counters already.
+    """
+    await _lock(work, call_id, demands)
+    values = {
+        "counter_ids": [demand.counter_id for demand in demands],
+        "amounts": [demand.amount for demand in demands],
+        "most": [demand.at_most for demand in demands],
+        "windows": [demand.within_seconds for demand in demands],
+        "call_id": call_id,
+        "tenant": demands[0].tenant,
+    }
+    return (await work.connection.execute(_TAKE, values)).first() is not None
+
+
+async def give_back(work: Work, tenant: str, call_id: str, kind: str) -> int:
+    """Free what a call that did not run had reserved; return how many reservations that were."""
+    values = {"ended": call_id, "owner": tenant, "kind": kind}
+    return len((await work.connection.execute(_GIVE_BACK, values)).all())

@@ -1,0 +1,103 @@
+"""Trying a rulebook for somebody who asks: checked, explained, tested or replayed, and never used.
+
+What takes the processor long runs in a thread or page by page, so that calls are judged meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from services.policy.active import ActiveRulebook
+from services.policy.cases import cases_from, run_cases
+from services.policy.check import check_source
+from services.policy.explain import CallEntry, explain
+from services.policy.rulebook import rulebook_from
+from services.policy.rules import Rulebook
+from services.policy.simulate import Replay
+from services.policy.store import rulebooks
+from shared.messages import RulebookTried, TryRulebook
+from shared.work import Work
+from shared.yaml_source import Problem, RulebookInvalid, YamlSource, parse_yaml
+
+#: Past proposals that one simulation replays at most.
+REPLAYED_MAX = 20_000
+#: How a text that was sent is called in problems.
+RULEBOOK, CASES, CALL = "rulebook", "cases", "call"
+
+
+async def try_rulebook(asked: TryRulebook, work: Work, active: ActiveRulebook) -> None:
+    """Answer with the report of a trial, or with what is wrong in what was sent."""
+    report: dict[str, Any] = {}
+    problems: list[Problem] = []
+    try:
+        report = await _report(asked, work, active.rulebook)
+    except RulebookInvalid as error:
+        problems = error.problems
+    work.emit(
+        RulebookTried(
+            tenant=asked.tenant,
+            trial_id=asked.trial_id,
+            answer_to=asked.answer_to,
+            report=report,
+            problems=[problem.as_json() for problem in problems],
+        )
+    )
+
+
+async def _report(asked: TryRulebook, work: Work, active: Rulebook) -> dict[str, Any]:
+    match asked.kind:
+        case "check":
+            return await asyncio.to_thread(_check, asked.rulebook, active)
+        case "explain":
+            return await asyncio.to_thread(_explain, asked, active)
+        case "test":
+            return await asyncio.to_thread(_test, asked, active)
+        case "simulate":
+            rulebook = await asyncio.to_thread(_rulebook, asked.rulebook, active)
+            return await _simulate(asked, work, rulebook)
+
+
+def _check(text: str, active: Rulebook) -> dict[str, Any]:
+    return check_source(lambda: _source(RULEBOOK, text), RULEBOOK, active.directory).as_json()
+
+
+def _explain(asked: TryRulebook, active: Rulebook) -> dict[str, Any]:
+    try:
+        entry = CallEntry.model_validate(asked.call)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+        raise RulebookInvalid([Problem(CALL, 1, 1, problem) for problem in problems]) from error
+    return explain(entry, _rulebook(asked.rulebook, active)).model_dump(mode="json")
+
+
+def _test(asked: TryRulebook, active: Rulebook) -> dict[str, Any]:
+    _, cases = cases_from(_source(CASES, asked.cases))
+    results = run_cases(cases, _rulebook(asked.rulebook, active))
+    return {
+        "passed": sum(result.passed for result in results),
+        "failed": sum(not result.passed for result in results),
+        "cases": [result.model_dump() for result in results],
+    }
+
+
+async def _simulate(asked: TryRulebook, work: Work, rulebook: Rulebook) -> dict[str, Any]:
+    replay, complete = Replay(rulebook), True
+    async for page in rulebooks.past_proposals(work, asked.tenant, timedelta(seconds=asked.since_seconds)):
+        if replay.calls + len(page) > REPLAYED_MAX:
+            complete = False
+            break
+        await asyncio.to_thread(replay.add, page)
+    return replay.report(complete=complete).model_dump(mode="json")
+
+
+def _rulebook(text: str, active: Rulebook) -> Rulebook:
+    """Return the rulebook that was sent, or the active one. A file that the text names is never opened."""
+    return rulebook_from(_source(RULEBOOK, text), active.directory) if text else active
+
+
+def _source(name: str, text: str) -> YamlSource:
+    return parse_yaml(name, text.encode())

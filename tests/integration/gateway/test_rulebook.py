@@ -1,0 +1,117 @@
+"""Trying rulebooks over HTTP: who may, what policy is asked, and what the answers look like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.gateway.trials import TRIALS_MAX
+from shared.messages.rulebook import TRIAL_TEXT_MAX
+from tests.support.gateway import House, a_conversation, insert, open_house, prepare
+from tests.support.postgres import Migrate
+
+BODIES: dict[str, dict[str, Any]] = {
+    "check": {"rulebook": "tools: {}"},
+    "explain": {"call": {"tool": "pay"}},
+    "test": {"cases": "cases: []", "rulebook": "tools: {}"},
+    "simulate": {"rulebook": "tools: {}", "since_seconds": 60},
+}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+async def test_policy_is_asked_and_its_report_is_the_answer(house: House, kind: str) -> None:
+    """What was sent reaches policy with the administrator's tenant, and the report comes back as it is."""
+    async with house.client(house.key("admin")) as client:
+        answer = await client.post(f"/v1/rulebook/{kind}", json=BODIES[kind])
+    (asked,) = house.policy.asked
+    assert (200, {"kind": kind}) == (answer.status_code, answer.json())
+    expected = {**BODIES[kind], "tenant": "acme", "kind": kind}
+    assert expected == asked.model_dump(include=set(expected))
+
+
+@pytest.mark.parametrize("kind", BODIES)
+async def test_only_administrators_try_rulebooks(house: House, kind: str) -> None:
+    """Who decides or chats learns nothing about rules; nobody learns that there is anything."""
+    async with house.client(house.key("chat", "decide")) as client:
+        foreign = await client.post(f"/v1/rulebook/{kind}", json=BODIES[kind])
+        _, token = await a_conversation(client)
+    async with house.client(token) as client:
+        visitor = await client.post(f"/v1/rulebook/{kind}", json=BODIES[kind])
+    async with house.client() as client:
+        nobody = await client.post(f"/v1/rulebook/{kind}", json=BODIES[kind])
+    assert ([403, 403, 401], []) == (
+        [each.status_code for each in (foreign, visitor, nobody)],
+        house.policy.asked,
+    )
+
+
+async def test_what_cannot_be_used_is_told_by_line_and_column(house: House) -> None:
+    """Policy's problems are members of the problem document."""
+    problem = {"file": "rulebook", "line": 3, "column": 7, "problem": "unknown tool 'pey'"}
+    house.policy.problems = [problem]
+    async with house.client(house.key("admin")) as client:
+        answer = await client.post("/v1/rulebook/simulate", json=BODIES["simulate"])
+    told = answer.json()
+    assert (400, "urn:placet:problem:rulebook-invalid", [problem]) == (
+        answer.status_code,
+        told["type"],
+        told["problems"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        ("check", {}, 400),
+        ("check", {"rulebook": ""}, 400),
+        ("check", {"rulebook": "x" * (TRIAL_TEXT_MAX + 1)}, 413),
+        ("check", {"rulebook": "x", "file": "/etc/passwd"}, 400),
+        ("explain", {"call": "pay"}, 400),
+        ("simulate", {"rulebook": "x", "since_seconds": 0}, 400),
+    ],
+)
+async def test_a_body_that_is_wrong_never_reaches_policy(
+    house: House, kind: str, body: dict[str, Any], status: int
+) -> None:
+    """Sizes and fields are checked at the door."""
+    async with house.client(house.key("admin")) as client:
+        answer = await client.post(f"/v1/rulebook/{kind}", json=body)
+    assert (status, []) == (answer.status_code, house.policy.asked)
+
+
+async def test_a_policy_that_does_not_answer_is_504(fresh_database: Callable[[Migrate], str], tmp_path: Path) -> None:
+    """A trial changes nothing, so there is nothing to look for afterwards."""
+    async with open_house(fresh_database(prepare), tmp_path, gateway_trial_seconds=0.05) as house:
+        house.policy.silent = True
+        async with house.client(house.key("admin")) as client:
+            answer = await client.post("/v1/rulebook/check", json=BODIES["check"])
+    assert (504, "urn:placet:problem:unanswered") == (answer.status_code, answer.json()["type"])
+
+
+async def test_trials_at_once_are_bounded(house: House) -> None:
+    """Each may keep policy busy for seconds, so one more than that is asked to come again."""
+    trials = house.gateways[0].trials
+    trials._waiting.update({str(number): None for number in range(TRIALS_MAX)})  # type: ignore[misc]
+    async with house.client(house.key("admin")) as client:
+        answer = await client.post("/v1/rulebook/check", json=BODIES["check"])
+    trials._waiting.clear()
+    assert 429 == answer.status_code
+
+
+async def test_activations_are_listed_newest_first(house: House) -> None:
+    """When, by whom, which digest, and what changed."""
+    now = datetime(2026, 11, 22, tzinfo=UTC)
+    for number in range(3):
+        row = {"activation_id": f"a{number}", "digest": str(number) * 64, "activated_by": "file", "diff": f"+{number}"}
+        insert(house.url, "activations", **row, activated_at=now + timedelta(hours=number))
+    async with house.client(house.key("admin")) as client:
+        first = (await client.get("/v1/rulebook/activations?limit=2")).json()
+        rest = (await client.get("/v1/rulebook/activations", params={"cursor": first["next"]})).json()
+    async with house.client(house.key("decide")) as client:
+        refused = await client.get("/v1/rulebook/activations")
+    shown = [(row["id"], row["diff"]) for page in (first, rest) for row in page["items"]]
+    assert ([("a2", "+2"), ("a1", "+1"), ("a0", "+0")], 403) == (shown, refused.status_code)

@@ -1,0 +1,273 @@
+"""Grants on real PostgreSQL: who may have one, what it lets through, how often, and what ends it.
+
+`PLACET_TEST_RACE_ROUNDS` makes the races longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+import pytest
+
+from services.policy.rules import Rulebook
+from shared.messages import ApprovalRequested, GrantAsked, ToolCallPermitted, ToolCallProposed
+from shared.permit import verify_permit
+from shared.signing import Signer, Verifier
+from tests.support.house import Replica
+from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, a_revocation, kinds
+
+ROUNDS = int(os.environ.get("PLACET_TEST_RACE_ROUNDS", "200"))
+Replicas = tuple[Replica, Replica]
+_CHANGE = "UPDATE policy.grants SET "
+PERMITTED, HELD = "ToolCallPermitted", "ApprovalRequested"
+
+
+def a_shipment(rulebook: Rulebook, amount: float = 100, to: str = "bob", **changes: Any) -> ToolCallProposed:
+    """Return the proposal to ship something."""
+    return a_proposal(rulebook, "ship", arguments={"amount": amount, "to": to}, **changes)
+
+
+def an_asked_grant(rulebook: Rulebook, signer: Signer, **changes: Any) -> GrantAsked:
+    """Return what approval asks after somebody approved to ship 100 to bob."""
+    return a_grant_request(a_shipment(rulebook).call, signer, **changes)
+
+
+async def events(replica: Replica) -> list[tuple[str, str, str | None]]:
+    """Return event, actor and reason of everything that happened to grants."""
+    rows = await replica.rows("SELECT event, actor, detail FROM policy.history WHERE machine = 'grant' ORDER BY id")
+    return [(row["event"], row["actor"], row["detail"].get("reason")) for row in rows]
+
+
+async def uses_left(replica: Replica) -> list[int]:
+    """Return what all grants have left."""
+    return [row["uses_left"] for row in await replica.rows("SELECT uses_left FROM policy.grants ORDER BY grant_id")]
+
+
+def permitted_calls(replica: Replica) -> list[str]:
+    """Return the ids of calls that this replica permitted."""
+    return [each.call.call_id for each in replica.all_sent(ToolCallPermitted)]
+
+
+def held_calls(replica: Replica) -> list[str]:
+    """Return the ids of calls that this replica held."""
+    return [each.call.call_id for each in replica.all_sent(ApprovalRequested)]
+
+
+async def test_a_granted_call_is_permitted_and_names_the_grant(
+    limited_replica: Replica, limited: Rulebook, approver: Signer, verifier: Verifier
+) -> None:
+    """Policy signs the permit; verdict and history say which grant let the call through, and whose it is."""
+    asked = an_asked_grant(limited, approver)
+    await limited_replica.send(asked)
+    proposed = a_shipment(limited, 40, conversation_id="conversation-2")
+    permitted = (await limited_replica.send(proposed))[0]
+    assert isinstance(permitted, ToolCallPermitted)
+    permit = verify_permit(verifier, permitted.permit, proposed.call, pool="default")
+    row = (await limited_replica.rows("SELECT * FROM policy.verdicts"))[0]
+    assert ("policy", row["verdict_id"], f"grant:{asked.grant_id}") == (permit.iss, permit.reference, row["rule"])
+    assert ("allow", True, True) == (row["effect"], "person:ada" in row["reason"], "'shipping'" in row["reason"])
+    told = await limited_replica.rows(
+        "SELECT subject_id, actor, detail FROM policy.history WHERE call_id = :call_id", call_id=proposed.call.call_id
+    )
+    detail = {"rule": "shipping", "uses_left": 2}
+    assert [{"subject_id": asked.grant_id, "actor": "person:ada", "detail": detail}] == told
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"amount": 100.01},
+        {"amount": -1},
+        {"to": "eve"},
+        {"tenant": "rival"},
+        {"agent": "other"},
+    ],
+    ids=lambda changes: next(iter(changes)) + str(next(iter(changes.values()))),
+)
+async def test_a_call_beyond_the_grant_is_held(
+    limited_replica: Replica, limited: Rulebook, approver: Signer, changes: dict[str, Any]
+) -> None:
+    """More than was approved, below zero, another argument, tenant or agent: people are asked, and no use is lost."""
+    await limited_replica.send(an_asked_grant(limited, approver))
+    assert [HELD] == kinds(await limited_replica.send(a_shipment(limited, **changes)))
+    assert [3] == await uses_left(limited_replica)
+
+
+@pytest.mark.parametrize(
+    ("scope", "here", "elsewhere"), [("conversation", PERMITTED, HELD), ("agent", PERMITTED, PERMITTED)]
+)
+async def test_a_grant_holds_within_its_scope(
+    limited_replica: Replica, limited: Rulebook, approver: Signer, scope: str, here: str, elsewhere: str
+) -> None:
+    """For one conversation, or for all conversations of the agent."""
+    await limited_replica.send(an_asked_grant(limited, approver, scope=scope))
+    sent = await limited_replica.send(a_shipment(limited))
+    sent += await limited_replica.send(a_shipment(limited, conversation_id="conversation-2"))
+    assert [here, elsewhere] == kinds(sent)
+
+
+async def test_a_grant_is_used_up(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:
+    """Three uses are three calls."""
+    await limited_replica.send(an_asked_grant(limited, approver))
+    sent = kinds(await limited_replica.send(*[a_shipment(limited) for _ in range(4)]))
+    assert ([PERMITTED] * 3 + [HELD], [0]) == (sent, await uses_left(limited_replica))
+
+
+@pytest.mark.parametrize(("kind", "left"), [("expired", 3), ("refused", 3), ("unknown", 2), ("failed", 2)])
+async def test_a_use_comes_back_when_the_call_did_not_run(
+    limited_replica: Replica, limited: Rulebook, approver: Signer, kind: str, left: int
+) -> None:
+    """Once, and only for ends that leave no effect behind."""
+    await limited_replica.send(an_asked_grant(limited, approver))
+    proposed = a_shipment(limited)
+    await limited_replica.send(proposed)
+    for _ in range(2):
+        await limited_replica.send(a_refusal(proposed.call, kind))
+    assert [left] == await uses_left(limited_replica)
+
+
+async def test_a_revoked_grant_covers_nothing(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:
+    """Revoking is final, also against the same request sent again; the history names who did it."""
+    asked = an_asked_grant(limited, approver)
+    await limited_replica.send(asked)
+    await limited_replica.send(a_revocation(asked.grant_id, tenant="rival"))
+    assert [PERMITTED] == kinds(await limited_replica.send(a_shipment(limited)))
+    for _ in range(2):
+        await limited_replica.send(a_revocation(asked.grant_id, by="person:grace"))
+    await limited_replica.send(asked)
+    assert [HELD] == kinds(await limited_replica.send(a_shipment(limited)))
+    assert [
+        ("given", "person:ada", None),
+        ("used", "person:ada", None),
+        ("revoked", "person:grace", None),
+    ] == await events(limited_replica)
+
+
+async def test_an_expired_grant_covers_nothing(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:
+    """The database's clock says when it is over."""
+    await limited_replica.send(an_asked_grant(limited, approver))
+    await limited_replica.execute(
+        "UPDATE policy.grants SET given_at = given_at - interval '2 hours', expires_at = clock_timestamp()"
+    )
+    assert [HELD] == kinds(await limited_replica.send(a_shipment(limited)))
+
+
+@pytest.mark.parametrize("change", [f"{name} = repeat('0', 64)" for name in ("schema_digest", "tool_digest", "rule")])
+async def test_a_grant_for_another_tool_or_rule_covers_nothing(
+    limited_replica: Replica, limited: Rulebook, approver: Signer, change: str
+) -> None:
+    """A changed schema, a changed entry of the tool or another rule: nobody has allowed that."""
+    await limited_replica.send(an_asked_grant(limited, approver))
+    await limited_replica.execute(_CHANGE + change)
+    assert [HELD] == kinds(await limited_replica.send(a_shipment(limited)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"scope": "tenant"}, "the scope 'tenant' is wider than the rule's 'agent'"),
+        ({"bounds": ["amount", "to"]}, "the rule does not let to vary"),
+        ({"uses": 4}, "4 uses are more than the rule's 3"),
+        ({"expires_at": datetime.now(UTC) + timedelta(hours=3)}, "it would not end within the rule's 3600 seconds"),
+        ({"expires_at": datetime.now(UTC) - timedelta(hours=3)}, "it would not end within the rule's 3600 seconds"),
+        ({"rule": "payments"}, "the rule 'payments' lets nobody grant anything"),
+        ({"rule": "vanished"}, "the rule 'vanished' lets nobody grant anything"),
+        ({"owner": "visitor:1"}, "somebody without a key can allow things in their own conversation only"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_more_than_the_rule_lets_people_grant_is_refused(
+    limited_replica: Replica, limited: Rulebook, approver: Signer, changes: dict[str, Any], reason: str
+) -> None:
+    """Policy checks anew what approval asked; the history says why there is no grant."""
+    await limited_replica.send(an_asked_grant(limited, approver, **changes))
+    expected = [("refused", changes.get("owner", "person:ada"), reason)]
+    assert (expected, []) == (await events(limited_replica), await uses_left(limited_replica))
+
+
+async def test_a_changed_tool_cannot_be_granted(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:
+    """The approved call was one of another schema."""
+    call = a_shipment(limited, schema_digest="c" * 64).call
+    await limited_replica.send(a_grant_request(call, approver))
+    assert [("refused", "person:ada", "the tool 'ship' is gone or has changed")] == await events(limited_replica)
+
+
+@pytest.mark.parametrize("change", ["unsigned", "uses", "owner", "call", "foreign"])
+async def test_a_forged_request_is_an_attack(
+    limited_replica: Replica, limited: Rulebook, approver: Signer, change: str
+) -> None:
+    """Unsigned, or changed after it was signed: a dead letter and an alert."""
+    asked = an_asked_grant(limited, approver)
+    forged: dict[str, dict[str, Any]] = {
+        "unsigned": {"signature": ""},
+        "uses": {"uses": 2},
+        "owner": {"owner": "person:eve"},
+        "call": {"call": a_shipment(limited, 99).call},
+        "foreign": {"tenant": "rival"},
+    }
+    assert [] == await limited_replica.send(asked.model_copy(update=forged[change]))
+    assert [True] == [reason.startswith("security:") for reason in limited_replica.dead]
+    assert ([], []) == (await events(limited_replica), await uses_left(limited_replica))
+
+
+async def test_one_approval_gives_one_grant(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:
+    """A second request of the same approval, under another id, gives nothing."""
+    first, second = (an_asked_grant(limited, approver, approval_id="approval-1") for _ in range(2))
+    await limited_replica.send(first)
+    await limited_replica.send(second)
+    assert [3] == await uses_left(limited_replica)
+
+
+async def test_what_is_redacted_never_shows(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:
+    """The stored arguments that people may see are masked like on the card."""
+    await limited_replica.send(an_asked_grant(limited, approver))
+    rows = await limited_replica.rows("SELECT shown_arguments FROM policy.grants")
+    assert [{"shown_arguments": '{"amount":100,"to":"•••"}'}] == rows
+
+
+async def test_many_calls_at_once_use_a_grant_exactly_as_often_as_it_may(
+    limited_replicas: Replicas, limited: Rulebook, approver: Signer
+) -> None:
+    """Ten calls race through two replicas for three uses."""
+    for _ in range(max(1, ROUNDS // 10)):
+        await limited_replicas[0].execute("DELETE FROM policy.grant_uses")
+        await limited_replicas[0].execute("DELETE FROM policy.grants")
+        await limited_replicas[0].send(an_asked_grant(limited, approver))
+        proposals = [a_shipment(limited) for _ in range(10)]
+        await asyncio.gather(*(limited_replicas[turn % 2].send(each) for turn, each in enumerate(proposals)))
+        wanted = {proposed.call.call_id for proposed in proposals}
+        permitted, held = [
+            [each for replica in limited_replicas for each in ended(replica) if each in wanted]
+            for ended in (permitted_calls, held_calls)
+        ]
+        assert (3, 7, [0]) == (len(permitted), len(held), await uses_left(limited_replicas[0]))
+
+
+async def test_a_revocation_and_a_use_at_once_have_one_truth(
+    limited_replicas: Replicas, limited: Rulebook, approver: Signer
+) -> None:
+    """A call is let through only by a grant that was not revoked: uses and permits agree, whoever is first."""
+    for turn in range(ROUNDS):
+        asked = an_asked_grant(limited, approver)
+        proposed = a_shipment(limited)
+        await limited_replicas[0].send(asked)
+        actions = [
+            partial(limited_replicas[0].send, proposed),
+            partial(limited_replicas[1].send, a_revocation(asked.grant_id)),
+        ]
+        if turn % 10 < 2:
+            for action in actions[:: 1 - 2 * (turn % 2)]:
+                await action()
+        else:
+            await asyncio.gather(*(action() for action in actions))
+        rows = await limited_replicas[0].rows(
+            "SELECT uses_left, revoked_at > used_at AS in_time FROM policy.grants LEFT JOIN policy.grant_uses"
+            " USING (grant_id) WHERE grant_id = :grant_id",
+            grant_id=asked.grant_id,
+        )
+        permitted = proposed.call.call_id in permitted_calls(limited_replicas[0])
+        assert [{"uses_left": 2, "in_time": True} if permitted else {"uses_left": 3, "in_time": None}] == rows

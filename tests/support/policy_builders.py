@@ -1,0 +1,101 @@
+"""A rulebook with limits and grants, and the messages that ask for them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from services.policy.rules import Rulebook
+from shared.grant import signed
+from shared.ids import new_id
+from shared.messages import GrantAsked, Message, RevokeGrant, ToolCall, ToolCallProposed, ToolCallRefused
+from shared.signing import Signer
+from tests.builders import a_call
+
+#: `small` lets 500 a day per tenant and 20 calls an hour per conversation through; what is more is held.
+LIMITED = """\
+tools:
+  pay:
+    description: Pay somebody.
+    category: unsafe_api
+    pool: payments
+    redact: [/to]
+    parameters: {type: object, properties: {amount: {type: number}, to: {type: string}}}
+  look:
+    description: Look something up.
+    category: safe_read
+    parameters: {type: object, properties: {text: {type: string}}}
+  ship:
+    description: Ship something.
+    redact: [/to]
+    category: unsafe_api
+    parameters: {type: object, properties: {amount: {type: number}, to: {type: string}}}
+rules:
+  - name: small
+    match: {tool: pay}
+    effect: allow
+    reason: Small.
+    limits:
+      - {sum: {argument: amount, at_most: 500}, per: tenant, within: 1d}
+      - {count: 20, per: conversation, within: 3600}
+  - name: payments
+    match: {tool: pay}
+    effect: require_approval
+    reason: It costs money.
+    approval: {approvers: [operators]}
+  - name: looked-enough
+    match: {tool: look}
+    when: history.calls_today >= 3
+    effect: deny
+    reason: Three times a day is enough.
+  - name: shipping
+    match: {tool: ship}
+    effect: require_approval
+    reason: It leaves the house.
+    approval:
+      approvers: [requester, operators]
+      grants: {scope: agent, bounds: [amount], uses: 3, expires_after_seconds: 3600}
+"""
+
+
+def a_proposal(rulebook: Rulebook, tool: str, **changes: Any) -> ToolCallProposed:
+    """Return the agent's proposal of a call to a tool as the rulebook has it."""
+    spec = rulebook.tools.get(tool)
+    fields = {"tool": tool, "schema_digest": spec.schema_digest if spec else "a" * 64, "arguments": {"amount": 299}}
+    call = a_call(**(fields | changes))
+    return ToolCallProposed(tenant=call.tenant, call=call)
+
+
+def a_refusal(call: ToolCall, kind: str = "denied") -> ToolCallRefused:
+    """Return the news that a call will never run."""
+    fields = {"conversation_id": call.conversation_id, "tool": call.tool, "reason": "It did not run."}
+    return ToolCallRefused.model_validate({"tenant": call.tenant, "call_id": call.call_id, "kind": kind, **fields})
+
+
+def a_grant_request(call: ToolCall, signer: Signer | None = None, **changes: Any) -> GrantAsked:
+    """Return what approval sends when a person wants such calls allowed from now on, signed by `signer`."""
+    fields: dict[str, Any] = {
+        "tenant": call.tenant,
+        "grant_id": new_id(),
+        "approval_id": new_id(),
+        "owner": "person:ada",
+        "call": call,
+        "scope": "agent",
+        "bounds": ["amount"],
+        "uses": 3,
+        "expires_at": datetime.now(UTC) + timedelta(minutes=30),
+        "rule": "shipping",
+        "rulebook_digest": "b" * 64,
+    }
+    asked = GrantAsked(**(fields | changes))
+    return signed(asked, signer) if signer else asked
+
+
+def a_revocation(grant_id: str, tenant: str = "acme", by: str = "person:ada") -> RevokeGrant:
+    """Return somebody's wish to take a grant back."""
+    return RevokeGrant(tenant=tenant, grant_id=grant_id, by=by)
+
+
+def kinds(messages: list[Message]) -> list[str]:
+    """Return the names of messages' types."""
+    return [type(message).__name__ for message in messages]

@@ -1,0 +1,134 @@
+"""`placet rulebook`: what its commands print, and the codes that they end with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from services.placet.cli.rulebook import app
+
+SHOP = Path(__file__).parents[3] / "deploy" / "rulebook.yaml"
+HELD = {"tool": "create_pay_link", "arguments": {"amount": 299, "currency": "TRY"}}
+CASE = """\
+cases:
+  - name: links wait
+    call: {tool: create_pay_link, arguments: {amount: 299, currency: TRY}}
+    expect: {effect: EFFECT}
+"""
+
+
+def placet_rulebook(*arguments: object) -> Result:
+    """Run the command."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Path:
+    """A file with a call that is held."""
+    path = tmp_path / "call.json"
+    path.write_text(json.dumps(HELD))
+    return path
+
+
+def a_file_of_cases(folder: Path, effect: str, head: str = "") -> Path:
+    """Return a file with one case that expects this effect."""
+    path = folder / "cases.yaml"
+    path.write_text(head + CASE.replace("EFFECT", effect))
+    return path
+
+
+def test_good_rulebook_is_counted() -> None:
+    """One line, and code 0."""
+    result = placet_rulebook("check", SHOP)
+    assert (0, f"{SHOP}: 5 tools, 4 rules, no problems\n") == (result.exit_code, result.stdout)
+
+
+def test_bad_rulebook_is_told_line_by_line(tmp_path: Path) -> None:
+    """Problems go to standard error, as FILE:LINE:COLUMN."""
+    path = tmp_path / "bad.yaml"
+    path.write_text("tools: {}\nruls: []\n")
+    result = placet_rulebook("check", path)
+    assert (1, True) == (result.exit_code, f"{path}:2:1: unknown key 'ruls'\n" in result.stderr)
+
+
+def test_explanation_names_the_rules_and_the_people(call: Path) -> None:
+    """Each rule that was tried is a line, and so is each way to say yes."""
+    result = placet_rulebook("explain", call, "--rulebook", SHOP)
+    told = [
+        "require_approval by payment-links: A payment link asks the customer for money.",
+        "  large-payment-links  passed over  its condition is false",
+        "  payment-links        decided",
+        "may approve: 1 of requester, operators (now operators, visitor:x)",
+    ]
+    assert (0, told) == (result.exit_code, result.stdout.splitlines())
+
+
+def test_explanation_as_json_has_the_whole_approval(call: Path) -> None:
+    """For programs there is everything, defaults included."""
+    told = json.loads(placet_rulebook("explain", call, "--rulebook", SHOP, "--json").stdout)
+    assert ("payment-links", 3600, "never") == (
+        told["rule"],
+        told["approval"]["expires_after_seconds"],
+        told["approval"]["reason_required"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("{", "not JSON"),
+        ("[]", "valid dictionary"),
+        ('{"arguments": {}}', "tool: Field required"),
+        ('{"tool": "a", "tool": "b"}', "not JSON"),
+    ],
+)
+def test_call_that_is_none_is_one_line_and_code_2(tmp_path: Path, text: str, line: str) -> None:
+    """Nothing is guessed about a call."""
+    path = tmp_path / "call.json"
+    path.write_text(text)
+    result = placet_rulebook("explain", path, "--rulebook", SHOP)
+    assert (2, 1, True) == (result.exit_code, result.stderr.count("\n"), line in result.stderr)
+
+
+def test_cases_that_pass_end_with_0(tmp_path: Path) -> None:
+    """How many there were is the last line."""
+    cases = a_file_of_cases(tmp_path, "require_approval")
+    result = placet_rulebook("test", cases, "--rulebook", SHOP)
+    assert (0, f"{cases}: 1 of 1 cases pass\n") == (result.exit_code, result.stdout)
+
+
+def test_case_that_fails_ends_with_1_and_says_what_differs(tmp_path: Path) -> None:
+    """File and line first, so that an editor can jump there."""
+    cases = a_file_of_cases(tmp_path, "allow")
+    result = placet_rulebook("test", cases, "--rulebook", SHOP)
+    told = f"{cases}:2: links wait\n  effect: expected allow, found require_approval\n"
+    assert (1, told, f"{cases}: 0 of 1 cases pass\n") == (result.exit_code, result.stderr, result.stdout)
+
+
+def test_cases_name_their_rulebook_beside_themselves(tmp_path: Path) -> None:
+    """A file of cases needs no option."""
+    (tmp_path / "shop.yaml").write_text(SHOP.read_text())
+    result = placet_rulebook("test", a_file_of_cases(tmp_path, "require_approval", "rulebook: shop.yaml\n"))
+    assert (0, "") == (result.exit_code, result.stderr)
+
+
+def test_bad_rulebook_or_cases_end_with_2(tmp_path: Path) -> None:
+    """A test that could not be run is no test that failed."""
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("cases: 5\n")
+    cases = a_file_of_cases(tmp_path, "allow")
+    codes = [placet_rulebook("test", bad).exit_code, placet_rulebook("test", cases, "--rulebook", bad).exit_code]
+    assert [2, 2] == codes
+
+
+@pytest.mark.parametrize("since", ["30", "0d", "-5d", "1w"])
+def test_simulation_wants_a_span(since: str) -> None:
+    """A number without its unit is asked for again, before anything is sent."""
+    result = placet_rulebook("simulate", SHOP, "--since", since)
+    assert (2, "placet: --since is a number with s, m, h or d behind it, such as 30d\n") == (
+        result.exit_code,
+        result.stderr,
+    )

@@ -1,0 +1,171 @@
+"""Grants: never wider than what was approved once, and only as wide as the rule lets people give them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from services.policy import grants
+from services.policy.grants import Grant, within
+from services.policy.rulebook import rulebook_from
+from services.policy.rules import CallFacts, Effect, Rulebook, judge
+from shared.directory import Directory, Person
+from shared.messages import GrantTerms
+from shared.yaml_source import parse_yaml
+from tests.builders import NOON
+from tests.support.policy_builders import LIMITED, a_grant_request, a_proposal
+
+TERMS = GrantTerms(scope="agent", bounds=["amount"], uses=3, expires_after_seconds=3600)
+GONE = Directory(people={"ada": Person("ada", active=False)})
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from([0.5, 2.0]) | st.text(max_size=2),
+    lambda below: st.lists(below, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), below, max_size=2),
+    max_leaves=4,
+)
+some_arguments = st.dictionaries(st.sampled_from(["amount", "to", "order"]), json_values)
+
+
+@pytest.fixture
+def rulebook() -> Rulebook:
+    """The rulebook with limits and grants."""
+    return rulebook_from(parse_yaml("rulebook.yaml", LIMITED.encode()))
+
+
+def a_grant(**changes: Any) -> Grant:
+    """Return a grant to ship up to 100 to bob, given at noon for an hour."""
+    fields: dict[str, Any] = {
+        "grant_id": "g",
+        "owner": "person:ada",
+        "scope": "agent",
+        "bounds": ["amount"],
+        "arguments": {"amount": 100, "to": "bob"},
+        "given_at": NOON,
+        "expires_at": NOON + timedelta(hours=1),
+    }
+    return Grant(**(fields | changes))
+
+
+@pytest.mark.parametrize(
+    ("approved", "asked", "covered"),
+    [
+        ({"amount": 100, "to": "bob"}, {"to": "bob", "amount": 100.0}, True),
+        ({"amount": 100}, {"amount": 0}, True),
+        ({"amount": 100}, {"amount": 100.5}, False),
+        ({"amount": 100}, {"amount": -1}, False),
+        ({"amount": -5}, {"amount": -5}, True),
+        ({"amount": -5}, {"amount": -6}, False),
+        ({"amount": 100}, {"amount": "50"}, False),
+        ({"amount": 100}, {"amount": True}, False),
+        ({"amount": 100}, {}, False),
+        ({"amount": 100}, {"amount": 50, "to": "eve"}, False),
+        ({"amount": "all"}, {"amount": "all"}, True),
+        ({"amount": "all"}, {"amount": "some"}, False),
+        ({}, {"amount": 1}, False),
+        ({}, {}, True),
+    ],
+)
+def test_bound_is_the_most_for_numbers_and_the_only_value_for_the_rest(
+    approved: dict[str, Any],
+    asked: dict[str, Any],
+    covered: bool,  # noqa: FBT001
+) -> None:
+    """Numbers may be smaller, down to zero; everything else must be equal."""
+    assert covered == within(approved, asked, ["amount"])
+
+
+def test_bound_may_lie_inside_an_argument() -> None:
+    """`order.total` may be smaller; its neighbours must be equal."""
+    approved = {"order": {"total": 10, "item": "a"}}
+    asked = [{"order": {"total": 9, "item": item}} for item in ("a", "b")]
+    assert [True, False] == [within(approved, each, ["order.total"]) for each in asked]
+
+
+@given(some_arguments)
+def test_approved_call_is_always_covered(arguments: dict[str, Any]) -> None:
+    """The same call again is what was allowed."""
+    assert within(arguments, arguments, ["amount", "order.a"])
+
+
+@given(some_arguments, some_arguments)
+def test_without_bounds_only_the_same_arguments_are_covered(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """No bound, no room."""
+    assume(one.keys() != other.keys())
+    assert not within(one, other, [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "fits"),
+    [
+        ({}, True),
+        ({"scope": "conversation"}, True),
+        ({"scope": "tenant"}, False),
+        ({"bounds": []}, True),
+        ({"bounds": ["amount", "to"]}, False),
+        ({"expires_at": NOON + timedelta(hours=2)}, False),
+    ],
+)
+def test_grant_loses_what_the_rule_no_longer_lets_people_give(
+    changes: dict[str, Any],
+    fits: bool,  # noqa: FBT001
+) -> None:
+    """An author who narrows the terms narrows what was given before too."""
+    assert fits == a_grant(**changes).fits(TERMS)
+
+
+def test_grant_of_somebody_who_left_covers_nothing(rulebook: Rulebook) -> None:
+    """A person who is disabled takes their grants with them; whom the directory does not list stays."""
+    call = CallFacts.of(a_proposal(rulebook, "ship", arguments={"amount": 1, "to": "bob"}).call)
+    covering = [grants.covering([a_grant()], call, TERMS, directory) for directory in (Directory(), GONE)]
+    assert [[a_grant()], []] == covering
+
+
+def test_grant_cannot_be_given_by_somebody_who_left(rulebook: Rulebook) -> None:
+    """Policy looks again, after approval did."""
+    asked = a_grant_request(a_proposal(rulebook, "ship").call, expires_at=NOON + timedelta(minutes=1))
+    said = [grants.refusal(asked, rulebook, directory, NOON) for directory in (Directory(), GONE)]
+    assert ["", "person:ada is not active any more"] == said
+
+
+def test_call_held_by_an_error_has_no_terms(rulebook: Rulebook) -> None:
+    """A grant never takes the place of people where a rule could not be evaluated, nor of a rule that denies."""
+    verdicts = [
+        judge(CallFacts.of(a_proposal(rulebook, tool, arguments=arguments).call), rulebook)
+        for tool, arguments in (("pay", {"amount": -1}), ("look", {}), ("ship", {}))
+    ]
+    terms = GrantTerms(scope="agent", bounds=["amount"], uses=3, expires_after_seconds=3600)
+    assert [None, None, terms] == [grants.usable_terms(verdict) for verdict in verdicts]
+
+
+def test_fallback_that_lets_people_grant_changes_nothing() -> None:
+    """A rule that errs is held for the fallback, and no grant of that rule lets the call through there."""
+    text = LIMITED + "fallback: {approvers: [operators], grants: {scope: tenant}}\n"
+    rulebook = rulebook_from(parse_yaml("rulebook.yaml", text.encode()))
+    held = judge(CallFacts.of(a_proposal(rulebook, "pay", arguments={"amount": -1}).call), rulebook)
+    assert ("small", GrantTerms(scope="tenant"), None) == (
+        held.rule,
+        held.approval and held.approval.grants,
+        grants.usable_terms(held),
+    )
+
+
+def test_allowed_verdict_names_the_grant_and_asks_nobody(rulebook: Rulebook) -> None:
+    """The rule's name stays in the reason."""
+    held = judge(CallFacts.of(a_proposal(rulebook, "ship").call), rulebook)
+    allowed = grants.allowed_by(a_grant(), held)
+    assert (Effect.ALLOW, "grant:g", None, True) == (
+        allowed.effect,
+        allowed.rule,
+        allowed.approval,
+        "'shipping'" in allowed.reason,
+    )
+
+
+def test_entry_digest_changes_with_anything_in_the_tools_entry(rulebook: Rulebook) -> None:
+    """Another pool is another tool as far as grants are concerned; the same entry is the same."""
+    spec = rulebook.tools["ship"]
+    same, other = spec.model_copy(), spec.model_copy(update={"pool": "elsewhere"})
+    assert (True, False) == tuple(grants.entry_digest(spec) == grants.entry_digest(each) for each in (same, other))

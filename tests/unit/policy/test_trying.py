@@ -1,0 +1,352 @@
+"""Explaining, testing and replaying: what people learn about a rulebook without using it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from services.policy.cases import CaseResult, cases_from, run_cases
+from services.policy.explain import CallEntry, Deciders, Tried, explain
+from services.policy.kept import facts_from, kept_text
+from services.policy.rulebook import rulebook_from
+from services.policy.rules import CallFacts, Effect, Rulebook, judge
+from services.policy.simulate import EXAMPLES_MAX, Example, Outcome, Past, Replay
+from shared.messages.approvals import ApprovalRule
+from shared.yaml_source import RulebookInvalid, parse_yaml
+from tests.builders import a_call
+
+NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+TOOLS = """
+people: {ada: {}, bob: {}, eve: {active: false}}
+groups: {finance: [ada, bob, eve]}
+owners: {shop: [bob]}
+tools:
+  pay:
+    description: Pay somebody.
+    category: unsafe_api
+    redact: [/to]
+    summary: Pay {amount} to {to}?
+    parameters: {type: object, properties: {amount: {type: number}, to: {type: string}}, required: [amount]}
+  look: {description: Look something up., category: safe_read, parameters: {type: object}}
+"""
+RULES = """
+rules:
+  - name: other-agent
+    match: {agent: "bot-*", tool: pay}
+    effect: deny
+    reason: Bots pay nothing.
+  - name: vip
+    match: {tool: pay, labels: {vip: "yes"}}
+    effect: allow
+    reason: They may.
+  - name: small
+    match: {tool: pay, requester: ["visitor:*", "group:finance"]}
+    when: arguments.amount < 100
+    effect: allow
+    reason: Small.
+  - name: payments
+    match: {tool: pay}
+    effect: require_approval
+    reason: It costs money.
+    approval:
+      approvers: [requester, "group:finance"]
+      approvals: 2
+      alternatives: [{approvers: [operators]}]
+  - name: never-asked
+    effect: deny
+    reason: Everything else.
+"""
+
+
+def a_rulebook(rules: str = RULES, tools: str = TOOLS) -> Rulebook:
+    """Return the rulebook of these tools and rules."""
+    return rulebook_from(parse_yaml("rulebook.yaml", (tools + rules).encode()))
+
+
+def an_entry(**fields: Any) -> CallEntry:
+    """Return a call to try: 300 by a visitor."""
+    return CallEntry.model_validate({"tool": "pay", "arguments": {"amount": 300}} | fields)
+
+
+def test_each_rule_says_why_it_did_not_decide() -> None:
+    """The rules above the one that decides, in their order, each with the first thing that did not fit."""
+    tried = explain(an_entry(), a_rulebook()).tried
+
+    assert [
+        Tried(rule="other-agent", outcome="passed_over", why="the agent is not 'bot-*'"),
+        Tried(rule="vip", outcome="passed_over", why="the label 'vip' is not 'yes'"),
+        Tried(rule="small", outcome="passed_over", why="its condition is false"),
+        Tried(rule="payments", outcome="decided"),
+    ] == tried
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule"),
+    [
+        ({"agent": "bot-7"}, "other-agent"),
+        ({"labels": {"vip": "yes"}}, "vip"),
+        ({"labels": {"vip": "no"}}, "payments"),
+        ({"arguments": {"amount": 5}}, "small"),
+        ({"arguments": {"amount": 5}, "requester": "person:ada"}, "small"),
+        ({"arguments": {"amount": 5}, "requester": "person:eve"}, "payments"),
+        ({"arguments": {"amount": 5}, "requester": "person:joe"}, "payments"),
+        ({"tool": "look", "arguments": {}}, "never-asked"),
+        ({"tool": "lok"}, "unknown-tool"),
+    ],
+)
+def test_labels_and_requesters_decide_like_everything_else(fields: dict[str, Any], rule: str) -> None:
+    """A label that is absent matches nothing; who is not active is in no group."""
+    assert rule == explain(an_entry(**fields), a_rulebook()).rule
+
+
+def test_counters_of_earlier_calls_may_be_tried() -> None:
+    """A call to try says what had been counted."""
+    rules = RULES.replace("arguments.amount < 100", "history.calls_today < 3")
+    found = [explain(an_entry(history={"calls_today": count}), a_rulebook(rules)).rule for count in (2, 3)]
+
+    assert ["small", "payments"] == found
+
+
+def test_condition_that_fails_is_explained_as_what_holds_the_call() -> None:
+    """The rule is the last one tried, and the fallback decides."""
+    rulebook = a_rulebook('fallback: {approvers: ["group:finance"], approvals: 2}\n' + RULES)
+    explanation = explain(an_entry(arguments={}), rulebook)
+
+    assert Tried(rule="small", outcome="failed", why='Key not found in map : "amount"') == explanation.tried[-1]
+    assert (Effect.REQUIRE_APPROVAL, "small", 2) == (
+        explanation.effect,
+        explanation.rule,
+        explanation.deciders[0].approvals,
+    )
+    assert ["The agent would answer such a call itself, as invalid: / 'amount' is a required property"] == (
+        explanation.notes
+    )
+
+
+def test_who_may_approve_is_told_by_name() -> None:
+    """Every way to say yes, with the people that it means now; who is not active is nobody."""
+    assert [
+        Deciders(
+            approvals=2, approvers=["requester", "group:finance"], people=["person:ada", "person:bob", "visitor:x"]
+        ),
+        Deciders(approvals=1, approvers=["operators"], people=["operators"]),
+    ] == explain(an_entry(), a_rulebook()).deciders
+
+
+def test_four_eyes_take_requester_and_owner_away() -> None:
+    """Whatever groups they are in."""
+    rules = """
+rules:
+  - name: payments
+    match: {tool: pay}
+    effect: require_approval
+    reason: It costs money.
+    approval: {approvers: ["group:finance", operators], exclude: [requester, agent_owner]}
+"""
+    people = [
+        explain(an_entry(**fields), a_rulebook(rules)).deciders[0].people
+        for fields in ({}, {"agent": "shop"}, {"requester": "person:ada"})
+    ]
+
+    assert [
+        ["operators", "person:ada", "person:bob"],
+        ["operators", "person:ada"],
+        ["operators", "person:bob"],
+    ] == people
+
+
+def test_rule_with_limits_says_so() -> None:
+    """What the limits have room for, only the database knows."""
+    rules = RULES.replace("reason: They may.", "reason: They may.\n    limits: [{count: 2, per: tenant, within: 1d}]")
+    notes = explain(an_entry(labels={"vip": "yes"}), a_rulebook(rules)).notes
+
+    assert ["The rule decides only while its limits have room; without, the rules below it are asked."] == notes
+
+
+CASES = """\
+rulebook: shop.yaml
+cases:
+  - name: small ones run
+    call: {tool: pay, arguments: {amount: 5}}
+    expect: {effect: allow, rule: small}
+  - name: large ones wait
+    call: {tool: pay, arguments: {amount: 500}}
+    expect:
+      {effect: require_approval, approvers: [operators, requester, "group:finance"], approvals: 2}
+"""
+
+
+def results_of(cases: str) -> list[CaseResult]:
+    """Return what becomes of these cases with the rulebook of this page."""
+    return run_cases(cases_from(parse_yaml("cases.yaml", cases.encode()))[1], a_rulebook())
+
+
+def test_cases_that_hold_pass_and_know_their_place() -> None:
+    """Each has its name and its line, so that an editor can jump to it."""
+    named, _ = cases_from(parse_yaml("cases.yaml", CASES.encode()))
+
+    assert ("shop.yaml", [("small ones run", 3, True), ("large ones wait", 6, True)]) == (
+        named,
+        [(result.name, result.line, result.passed) for result in results_of(CASES)],
+    )
+
+
+def test_case_that_fails_tells_everything_that_differs() -> None:
+    """Expected and found, a line for each."""
+    cases = """
+cases:
+  - name: wrong
+    call: {tool: pay, arguments: {amount: 500}}
+    expect: {effect: allow, rule: small, approvers: [operators], approvals: 1}
+"""
+    assert [
+        "effect: expected allow, found require_approval",
+        "rule: expected small, found payments",
+        "approvers: expected ['operators'], found ['group:finance', 'operators', 'requester']",
+        "approvals: expected 1, found 2",
+    ] == results_of(cases)[0].differences
+
+
+def test_case_whose_arguments_no_agent_would_propose_fails() -> None:
+    """A test of something that cannot happen proves nothing."""
+    cases = "cases: [{name: odd, call: {tool: pay, arguments: {sum: 5, amount: 5}}, expect: {effect: allow}}]"
+    (result,) = results_of(cases)
+
+    assert (False, 1) == (result.passed, len(result.differences))
+    assert "'sum' was unexpected" in result.differences[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("cases: []", "f:1:8: 'cases' should have at least 1 item after validation, not 0"),
+        ("cases: [{name: a, call: {}, expect: {effect: allow}}]", "f:1:19: key 'tool' is missing"),
+        ("cases: [{name: a, call: {tool: pay, args: {}}, expect: {effect: allow}}]", "f:1:37: unknown key 'args'"),
+        (
+            "cases: [{name: a, call: {tool: pay}, expect: {effect: ok}}]",
+            "f:1:55: 'effect' should be 'allow', 'require_approval', 'stage' or 'deny'",
+        ),
+    ],
+)
+def test_mistake_in_a_file_of_cases_is_told_with_its_place(text: str, problem: str) -> None:
+    """Like one in a rulebook."""
+    with pytest.raises(RulebookInvalid) as caught:
+        cases_from(parse_yaml("f", text.encode()))
+
+    assert problem == str(caught.value)
+
+
+def a_past(rulebook: Rulebook, **fields: Any) -> Past:
+    """Return a call as `rulebook` judged it then."""
+    call = an_entry(**fields).facts(rulebook)
+    verdict = judge(call, rulebook)
+    return Past(call, verdict.effect, verdict.rule, verdict.approval, NOON)
+
+
+def replayed(rulebook: Rulebook, *past: Past) -> Replay:
+    """Return a replay of these calls."""
+    replay = Replay(rulebook)
+    replay.add(past)
+    return replay
+
+
+def test_same_rulebook_changes_nothing() -> None:
+    """The past replayed against itself is the past."""
+    rulebook = a_rulebook()
+    past = [a_past(rulebook, arguments={"amount": amount}) for amount in (5, 50, 500)]
+    report = replayed(rulebook, *past).report()
+
+    assert (3, 0, 0, []) == (report.calls, report.changed, report.renamed, report.changes)
+
+
+def test_calls_that_would_be_decided_otherwise_are_counted_with_examples() -> None:
+    """Grouped by what was and what would be, with a few calls as people may see them."""
+    before, after = a_rulebook(), a_rulebook(RULES.replace("< 100", "< 10"))
+    past = [a_past(before, arguments={"amount": 50, "to": "secret"}) for _ in range(EXAMPLES_MAX + 2)]
+    past += [a_past(before, arguments={"amount": amount}) for amount in (5, 500)]
+    report = replayed(after, *past).report()
+    (change,) = report.changes
+
+    assert (7, 5, after.digest) == (report.calls, report.changed, report.rulebook_digest)
+    assert (Outcome(effect="allow", rule="small"), Outcome(effect="require_approval", rule="payments"), 5) == (
+        change.before,
+        change.after,
+        change.count,
+    )
+    example = Example(call_id="call", judged_at=NOON, tool="pay", summary="Pay 50 to •••?")
+    assert [example] * EXAMPLES_MAX == change.examples
+
+
+def test_same_effect_by_other_people_is_a_change() -> None:
+    """Who decides is what a rule is about."""
+    before, after = a_rulebook(), a_rulebook(RULES.replace("approvals: 2", "approvals: 1"))
+    (change,) = replayed(after, a_past(before)).report().changes
+
+    assert (True, "require_approval", "require_approval") == (
+        change.other_approval,
+        change.before.effect,
+        change.after.effect,
+    )
+
+
+def test_same_outcome_by_a_rule_of_another_name_is_no_change() -> None:
+    """It is told apart, so that a rename does not look like a revolution."""
+    before, after = a_rulebook(), a_rulebook(RULES.replace("name: payments", "name: money"))
+    report = replayed(after, a_past(before)).report()
+
+    assert (0, 1) == (report.changed, report.renamed)
+
+
+def test_changed_tool_is_judged_as_the_agent_would_offer_it_then() -> None:
+    """Only arguments that do not fit any more are a change, not the new schema itself."""
+    before = a_rulebook()
+    after = a_rulebook(tools=TOOLS.replace("required: [amount]", "required: [amount, to]"))
+    past = [a_past(before, arguments={"amount": 5, "to": "x"}), a_past(before, arguments={"amount": 5})]
+    report = replayed(after, *past).report()
+
+    assert [("invalid", 1)] == [(change.after.effect, change.count) for change in report.changes]
+
+
+def test_tool_that_is_gone_is_refused() -> None:
+    """The call would be answered that there is no such tool."""
+    after = a_rulebook("", TOOLS.replace("  pay:", "  buy:"))
+    (change,) = replayed(after, a_past(a_rulebook())).report().changes
+
+    assert (Outcome(effect="deny", rule="unknown-tool"), "") == (change.after, change.examples[0].summary)
+
+
+def test_calls_of_grants_are_left_out() -> None:
+    """Which grants there were then is not part of a rulebook."""
+    rulebook = a_rulebook()
+    call = an_entry().facts(rulebook)
+    report = replayed(rulebook, Past(call, Effect.ALLOW, "grant:1", None, NOON)).report()
+
+    assert (1, 1, 0) == (report.calls, report.granted, report.changed)
+
+
+def test_limits_had_room_or_not_whichever_fits() -> None:
+    """A call that a limit had no room for then is no change of the same rulebook."""
+    rules = RULES.replace("reason: Small.", "reason: Small.\n    limits: [{count: 2, per: tenant, within: 1d}]")
+    rulebook = a_rulebook(rules)
+    call = an_entry(arguments={"amount": 5}).facts(rulebook)
+    verdicts = [judge(call, rulebook), judge(call, rulebook, {"small"})]
+    past = [Past(call, verdict.effect, verdict.rule, verdict.approval, NOON) for verdict in verdicts]
+
+    assert (["small", "payments"], 0) == ([each.rule for each in past], replayed(rulebook, *past).report().changed)
+
+
+def test_what_is_kept_of_a_call_gives_its_facts_again() -> None:
+    """Also what PostgreSQL's JSON would not take."""
+    call = a_call(labels={"odd": "\x00"}, arguments={"note": "\x00 é", "amount": 300})
+    facts = CallFacts.of(call)
+
+    assert facts == facts_from(kept_text(call, facts))
+
+
+def test_fallback_is_the_operators_where_the_file_names_nobody() -> None:
+    """An error is never decided by nobody."""
+    verdict = judge(an_entry(arguments={}).facts(a_rulebook()), a_rulebook())
+
+    assert ApprovalRule(approvers=["operators"]) == verdict.approval

@@ -1,0 +1,186 @@
+"""The directory of people: what a file may say, how its mistakes are told, and how a change is taken over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared.directory import Directory, Person, SlackUser
+from shared.directory_file import LOOK_EVERY_SECONDS, RELOAD_FAILURES, DirectoryFile, directory_from
+from shared.yaml_source import RulebookInvalid, parse_yaml
+
+PEOPLE = """\
+people:
+  ada:
+    name: Ada Lovelace
+    emails: [Ada@Example.org]
+    slack: [{team: T1, user: U1}]
+    attributes: {department: finance}
+  bob: {active: false}
+groups:
+  finance: [ada, bob]
+owners:
+  shop: [bob]
+"""
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def pass_by(self) -> None:
+        """Let as much time pass as makes a directory look again."""
+        self.now += LOOK_EVERY_SECONDS
+
+
+def written(path: Path, text: str) -> None:
+    """Put a new version in the place of a file, as editors and orchestrators do."""
+    new = path.with_suffix(".new")
+    new.write_text(text)
+    new.replace(path)
+
+
+def problems_of(text: str) -> list[str]:
+    """Return what is wrong with the directory in a rulebook called `f`."""
+    source = parse_yaml("f", text.encode())
+    directory_from(source)
+    return [str(problem) for problem in sorted(source.problems)]
+
+
+def test_people_groups_and_owners_are_read_as_they_stand() -> None:
+    """Each field arrives in the value; addresses are compared in lower case."""
+    source = parse_yaml("f", PEOPLE.encode())
+    ada = Person("ada", "Ada Lovelace", ("ada@example.org",), (SlackUser("T1", "U1"),), {"department": "finance"})
+    groups = {"finance": frozenset({"ada", "bob"})}
+    owners = {"shop": frozenset({"bob"})}
+    expected = Directory(source.digest, {"ada": ada, "bob": Person("bob", active=False)}, groups, owners)
+
+    assert expected == directory_from(source)
+
+
+def test_rulebook_without_people_has_an_empty_directory() -> None:
+    """People are then known by their keys alone, and that is no problem."""
+    assert ([], {}) == (problems_of("tools: {}"), directory_from(parse_yaml("f", b"tools: {}")).people)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("people: {ada: {nmae: A}}", "f:1:16: unknown key 'nmae'"),
+        ("people: {ada: }", "f:1:14: 'ada' should be a mapping"),
+        ("people: {ada: {active: 'no'}}", "f:1:24: 'active' should be a valid boolean"),
+        ("people: {ada: {}}\ngroups: {lead: [eve]}", "f:2:17: unknown person 'eve'"),
+        ("people: {ada: {}}\nowners: {shop: [eve]}", "f:2:17: unknown person 'eve'"),
+        (
+            "people:\n  ada: {emails: [a@b.c]}\n  bob: {emails: [A@B.C]}",
+            "f:3:18: 'ada' has this already: it must tell one person",
+        ),
+        (
+            "people:\n  ada: {slack: [{team: T1, user: U1}]}\n  bob: {slack: [{team: T1, user: U1}]}",
+            "f:3:17: 'ada' has this already: it must tell one person",
+        ),
+        ("groups: {Lead: [ada]}", "f:1:10: 'Lead' should match pattern '^[a-z0-9][a-z0-9-]{0,63}$'"),
+        ("directory: [a]", "f:1:12: 'directory' should be the name of a file"),
+    ],
+)
+def test_each_mistake_is_told_with_its_place(text: str, problem: str) -> None:
+    """One line, one place."""
+    assert [problem] == problems_of(text)
+
+
+def test_mistake_in_a_file_of_its_own_is_told_with_that_files_name(tmp_path: Path) -> None:
+    """Who reads the problem knows which of the two files to open; nothing else may stand there."""
+    people = tmp_path / "people.yaml"
+    people.write_text("groups: {lead: ada}\nrules: []\n")
+    source = parse_yaml(str(tmp_path / "rulebook.yaml"), b"directory: people.yaml\npeople: {}\n")
+
+    directory_from(source)
+
+    assert [
+        f"{people}:1:16: 'lead' should be a valid list",
+        f"{people}:2:1: unknown key 'rules'",
+        f"{source.file}:2:1: 'people' stands in the file that 'directory' names",
+    ] == [str(problem) for problem in sorted(source.problems)]
+
+
+def test_changed_file_is_used_without_a_restart(tmp_path: Path) -> None:
+    """The next look after a second finds the new version, of the named file too."""
+    rulebook, people, clock = tmp_path / "rulebook.yaml", tmp_path / "people.yaml", Clock()
+    rulebook.write_text("directory: people.yaml\n")
+    people.write_text("groups: {lead: [ada]}\n")
+    watched = DirectoryFile(rulebook, clock)
+    written(people, "groups: {lead: [ada, bob]}\n")
+
+    before = set(watched.current().members("lead"))
+    clock.pass_by()
+
+    assert ({"ada"}, {"ada", "bob"}) == (before, set(watched.current().members("lead")))
+
+
+def test_file_is_looked_at_at_most_once_a_second(tmp_path: Path) -> None:
+    """Between two looks the same value is returned, whatever happened to the file."""
+    rulebook, clock = tmp_path / "rulebook.yaml", Clock()
+    rulebook.write_text("groups: {lead: [ada]}\n")
+    watched = DirectoryFile(rulebook, clock)
+    rulebook.unlink()
+    clock.now += LOOK_EVERY_SECONDS / 2
+
+    assert watched.current() is watched.current()
+
+
+@pytest.mark.parametrize("bad", ["groups: {lead: ada}\n", "{", "directory: nowhere.yaml\n"])
+def test_bad_new_file_keeps_the_old_one_and_is_counted_once(tmp_path: Path, bad: str) -> None:
+    """A mistake takes nobody their rights, and the mended file is used."""
+    rulebook, clock = tmp_path / "rulebook.yaml", Clock()
+    rulebook.write_text("groups: {lead: [ada]}\n")
+    watched, failures = DirectoryFile(rulebook, clock), RELOAD_FAILURES._value.get()
+    written(rulebook, bad)
+    members = []
+    for _ in range(2):
+        clock.pass_by()
+        members.append(set(watched.current().members("lead")))
+    counted = RELOAD_FAILURES._value.get() - failures
+    written(rulebook, "groups: {lead: [eve]}\n")
+    clock.pass_by()
+
+    assert ([{"ada"}, {"ada"}], 1, {"eve"}) == (members, counted, set(watched.current().members("lead")))
+
+
+def test_vanished_file_keeps_the_old_directory(tmp_path: Path) -> None:
+    """Somebody who replaces the file clumsily takes nobody their rights."""
+    rulebook, clock = tmp_path / "rulebook.yaml", Clock()
+    rulebook.write_text("groups: {lead: [ada]}\n")
+    watched = DirectoryFile(rulebook, clock)
+    rulebook.unlink()
+    clock.pass_by()
+
+    assert {"ada"} == set(watched.current().members("lead"))
+
+
+def test_named_file_that_was_missing_and_comes_is_used(tmp_path: Path) -> None:
+    """A rulebook that begins to name a file is read again when that file is there."""
+    rulebook, clock = tmp_path / "rulebook.yaml", Clock()
+    rulebook.write_text("groups: {lead: [ada]}\n")
+    watched = DirectoryFile(rulebook, clock)
+    written(rulebook, "directory: people.yaml\n")
+    clock.pass_by()
+    before = set(watched.current().members("lead"))
+    written(tmp_path / "people.yaml", "groups: {lead: [eve]}\n")
+    clock.pass_by()
+
+    assert ({"ada"}, {"eve"}) == (before, set(watched.current().members("lead")))
+
+
+def test_bad_file_at_the_start_is_an_error(tmp_path: Path) -> None:
+    """Nothing runs with a directory that nobody could read."""
+    rulebook = tmp_path / "rulebook.yaml"
+    rulebook.write_text("groups: {lead: ada}\n")
+
+    with pytest.raises(RulebookInvalid, match="'lead' should be a valid list"):
+        DirectoryFile(rulebook)
