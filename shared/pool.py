@@ -1,7 +1,7 @@
 """A service's connections to PostgreSQL: the one used last is used next, and one loss empties the pool.
 
 Few connections that stay warm cost PostgreSQL least, a refused connection must be told at once and not after a wait,
-and after a restart of the server no second caller may be given a dead connection (see ADR 0009).
+and after a restart of the server no second caller may be given a dead connection (see ADR 0012).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SQLAlchemy writes the SQL, psycopg runs it: each statement is compiled once and then sent with nothing in between.
 
 SQLAlchemy's own engine costs as much again per statement as sending it does, and it is sent twenty times per call (see
-ADR 0009). What comes back is SQLAlchemy's result, so a store reads the same either way.
+ADR 0012). What comes back is SQLAlchemy's result, so a store reads the same either way.
 """
 
 from __future__ import annotations

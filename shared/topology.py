@@ -75,6 +75,8 @@ ROUTES: dict[type[Message], Route] = {
     m.ApprovalOpened: Route("approvals", lambda _: "approval.opened"),
     m.ApprovalProgressed: Route("approvals", lambda _: "approval.progressed"),
     m.ApprovalClosed: Route("approvals", lambda _: "approval.closed"),
+    m.EditProposed: Route("approvals", lambda _: "edit.proposed"),
+    m.EditJudged: Route("approvals", lambda _: "edit.judged"),
     m.DecideApproval: Route("decisions", lambda _: "decide"),
     m.DecisionAnswered: Route("decisions", lambda x: f"answered.{x.answer_to}", mandatory=False),
     m.GrantAsked: Route("decisions", lambda _: "grant-asked"),
@@ -131,6 +133,8 @@ QUEUES = (
         "policy",
         (Destination("tool-calls", "tool-call.proposed"), _abandonments("policy.tool-calls")),
     ),
+    QueueSpec("policy.edits", "policy", (Destination("approvals", "edit.proposed"),)),
+    QueueSpec("approval.edits", "approval", (Destination("approvals", "edit.judged"),)),
     QueueSpec(
         "policy.grants",
         "policy",

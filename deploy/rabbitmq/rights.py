@@ -24,6 +24,8 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.ApprovalOpened: ("approval",),
     m.ApprovalProgressed: ("approval",),
     m.ApprovalClosed: ("approval",),
+    m.EditProposed: ("approval",),
+    m.EditJudged: ("policy",),
     m.DecideApproval: ("gateway",),
     m.DecisionAnswered: ("approval",),
     m.GrantAsked: ("approval",),

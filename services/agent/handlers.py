@@ -152,7 +152,8 @@ def _first_claim(arrival: Posted) -> Claim:
 
 def _ran(arrival: Arrival[ToolCallFinished]) -> Answer:
     finished = arrival.message
-    result = Result(finished.kind, data=finished.data, error=finished.error)
+    edited = rules.edit_text(finished)
+    result = Result(finished.kind, data=finished.data, error=finished.error, edited=edited)
     return Answer(finished.call_id, finished.tenant, finished.conversation_id, result, arrival.cause)
 
 

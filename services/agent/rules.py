@@ -6,6 +6,7 @@ bothers no person.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ from services.agent.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
 from shared.catalog import Catalog, Category, ToolSpec, shown_text, validate_arguments
 from shared.ids import derived_id
-from shared.messages import ResultKind
+from shared.messages import ResultKind, ToolCallFinished
 
 #: Calls of one step that are looked at; what a model proposes beyond them is answered `invalid`.
 CALLS_PER_STEP_MAX = 64
@@ -95,12 +96,26 @@ class Result:
     error: str = ""
     reason: str = ""
     decided_by: str = ""
+    #: For the model: that people changed the arguments, to what and why.
+    edited: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return what is stored beside the kind; what is empty is left out."""
-        texts = {"error": self.error, "reason": self.reason, "decided_by": self.decided_by}
+        texts = {"error": self.error, "reason": self.reason, "decided_by": self.decided_by, "edited": self.edited}
         found = {name: text for name, text in texts.items() if text}
         return found if self.data is None else {"data": self.data, **found}
+
+
+def edit_text(finished: ToolCallFinished) -> str:
+    """Return what the model is told of the arguments that people changed; empty where nobody did."""
+    edited = finished.edited
+    if edited is None:
+        return ""
+    because = f" They said: {json.dumps(edited.reason, ensure_ascii=False)}." if edited.reason else ""
+    return (
+        f"The arguments were changed by {edited.person} before the call ran,"
+        f" from {edited.proposed} to {finished.executed}.{because}"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ OUTPUT_BYTES_MAX = 65_536
 INVALID_ARGUMENTS_MAX = 2_000
 
 #: Parts of a result that the model is shown.
-_SHOWN = ("data", "error", "reason")
+_SHOWN = ("data", "error", "reason", "edited")
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _NAME_MAX = 64
 #: Keys of a raw assistant message that are written here anew.
@@ -80,7 +80,7 @@ def transcript(instructions: str, history: History) -> list[dict[str, Any]]:
 
 
 def result_text(kind: str, result: Mapping[str, Any]) -> str:
-    """Return the JSON text of a tool message: {result, data?, error?, reason?}, untrusted parts cut to size."""
+    """Return a tool message's JSON text: {result, data?, error?, reason?, edited?}, untrusted parts cut to size."""
     content = {"result": kind} | {name: result[name] for name in _SHOWN if name in result}
     text = json.dumps(content, ensure_ascii=False)
     # A character has at most four bytes: what is short enough by its length needs no second look.

@@ -1,9 +1,12 @@
 """Approval: a held call waits here until people, the clock or the agent end its waiting.
 
-Owns: approvals (`states`, `rules`), the decisions people sent, and what it heard first about each call. Consumes:
-ApprovalRequested, DecideApproval, CallsWithdrawn, AbandonCall. Emits: ApprovalOpened, then exactly one of
-ToolCallPermitted and ToolCallRefused together with ApprovalClosed; DecisionAnswered for each decision. Promises: one
-approval per call; what is decided never changes; a decision counts only for the digest and revision its maker saw,
-from a person whom the rule names, before the deadline by the database clock, read after the row is locked; each
-decision id is handled once.
+Owns: approvals (`states`, `rules`), the decisions people sent, their edits, and what it heard first about each call.
+Consumes: ApprovalRequested, DecideApproval, EditJudged, CallsWithdrawn, AbandonCall. Emits: ApprovalOpened,
+ApprovalProgressed for each change of the card, then exactly one of ToolCallPermitted and ToolCallRefused together with
+ApprovalClosed; DecisionAnswered for each decision; EditProposed and GrantAsked for policy.
+Promises: one approval per call; what is decided never changes; a decision counts only for the digest its maker saw,
+from a person whom the rule names and the directory knows as active, before the deadline by the database clock, read
+after the row is locked; a person counts once over all channels; all counted votes are judged anew in the transaction
+that issues the permit; an edit voids the votes before it; each decision id is handled once; each reminder and
+escalation is sent once.
 """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from services.approval import notices
 from services.approval.rules import Approval
@@ -17,23 +18,38 @@ from shared.signing import Signer
 from shared.work import Cause, Change, Work
 
 
-def close(work: Work, approval: Approval, event: Event, *, actor: str, signer: Signer | None = None) -> None:
+def close(
+    work: Work, approval: Approval, event: Event, *, actor: str, signer: Signer | None = None, **more: Any
+) -> None:
     """Record that a pending approval was closed by `event`, and tell everybody; only an approved one needs a signer."""
-    record(work, approval, event, actor=actor, before=State.PENDING)
+    record(work, approval, event, actor=actor, before=State.PENDING, **more)
+    tell(work, approval, _end_of_call(approval, signer), notices.closed(approval))
+
+
+def tell(work: Work, approval: Approval, *messages: Message) -> None:
+    """Send messages in the thread of the call, whoever changed its approval."""
     with _thread_of(work, approval):
-        work.emit(_end_of_call(approval, signer), notices.closed(approval))
+        work.emit(*messages)
 
 
 def record(
-    work: Work, approval: Approval, event: str, *, actor: str, before: State | None, outcome: str | None = None
+    work: Work,
+    approval: Approval,
+    event: str,
+    *,
+    actor: str,
+    before: State | None,
+    outcome: str | None = None,
+    **more: Any,
 ) -> None:
     """Hand over a history row; where `before` is the state now, nothing moved and `outcome` says why."""
-    detail = {
+    detail: dict[str, Any] = {
         "outcome": outcome,
         "revision": approval.revision,
         "digest": approval.call.digest,
         "result_kind": approval.result_kind,
         "reason": approval.decision_reason,
+        **more,
     }
     work.record(
         Change(

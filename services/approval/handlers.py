@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from services.approval import closing, notices, rules, store
+from services.approval import closing, deciding, notices, rules, store
 from services.approval.claims import read_claims
-from services.approval.rules import Answer, Approval, Decision, Withdrawal
+from services.approval.rules import Approval, Vote, Withdrawal
 from services.approval.states import Event
+from shared.directory import Directory
 from shared.errors import Poison
 from shared.ids import new_id
 from shared.messages import (
@@ -18,6 +19,7 @@ from shared.messages import (
     DecideApproval,
     DecisionAnswered,
     DecisionClaims,
+    EditJudged,
 )
 from shared.signing import Signer, Verifier
 from shared.work import Work
@@ -25,10 +27,11 @@ from shared.work import Work
 
 @dataclass(frozen=True)
 class Deps:
-    """What decisions need: approval's own key for permits, everybody's public keys for signatures."""
+    """What decisions need: approval's own key for permits, everybody's public keys, and who is who now."""
 
     signer: Signer
     verifier: Verifier
+    directory: Callable[[], Directory]
 
 
 async def open_approval(requested: ApprovalRequested, work: Work) -> None:
@@ -62,12 +65,23 @@ async def decide_approval(message: DecideApproval, work: Work, deps: Deps) -> No
     if earlier is not None:
         work.emit(_again(message, claims, earlier))
         return
-    answer = rules.decide(approval, claims, now)
-    after = rules.after(approval, answer, claims, now)
-    decision = Decision(claims, message.decision, notices.answered(message, after, answer), now)
-    await store.keep_decision(work.connection, decision, closed=after if answer.event else None)
-    work.emit(decision.answered)
-    _follow(work, after, answer, claims, deps.signer)
+    # Read after the lock, once for everything that this transaction judges: the vote, the count and the permit.
+    directory = deps.directory()
+    others = await _other_votes(work, approval, claims, directory)
+    answer = rules.decide(approval, claims, now, directory, others)
+    made = deciding.Made(message, claims, approval, answer, now)
+    if answer.proposal is None:
+        await deciding.finish(work, made, deps.signer)
+    else:
+        await deciding.propose(work, made, answer.proposal)
+
+
+async def _other_votes(
+    work: Work, approval: Approval | None, claims: DecisionClaims, directory: Directory
+) -> Sequence[Vote]:
+    if approval is None or not rules.needs_votes(approval, claims, directory):
+        return ()
+    return await store.load_votes(work.connection, approval)
 
 
 def _again(message: DecideApproval, claims: DecisionClaims, earlier: store.Earlier) -> DecisionAnswered:
@@ -76,15 +90,23 @@ def _again(message: DecideApproval, claims: DecisionClaims, earlier: store.Earli
     return DecisionAnswered.model_validate(earlier.answer | {"answer_to": message.answer_to})
 
 
-def _follow(work: Work, after: Approval | None, answer: Answer, claims: DecisionClaims, signer: Signer) -> None:
-    """Record what the decision did, and close what it closed: the deciding vote or the deadline it came after."""
-    if after is None:
+async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
+    """Make the edit that policy has judged, or say why not: everything about its maker is asked again."""
+    approval = await store.lock_approval(work.connection, judged.tenant, judged.approval_id)
+    edit = await store.load_edit(work.connection, judged.tenant, judged.edit_id)
+    if approval is None or edit is None or edit.approval_id != approval.approval_id:
+        raise Poison(f"edit {judged.edit_id} was never asked")
+    if edit.state != "asked":
         return
-    counted = answer.outcome == "accepted"
-    if answer.event is not None:
-        closing.close(work, after, answer.event, actor=claims.person if counted else "clock", signer=signer)
-    if not counted:
-        closing.record(work, after, claims.verb, actor=claims.person, before=after.state, outcome=answer.outcome)
+    message = deciding.asked_by(edit, judged.tenant)
+    claims = read_claims(message, deps.verifier)
+    now = await work.clock()
+    answer = rules.judge_edit(approval, edit, claims, judged, now, deps.directory())
+    refusal = "" if answer.outcome == "accepted" else answer.detail
+    await store.end_edit(
+        work.connection, edit, judged.tenant, detail=refusal, rulebook_digest=judged.rulebook_digest, now=now
+    )
+    await deciding.finish(work, deciding.Made(message, claims, approval, answer, now), deps.signer)
 
 
 async def withdraw_calls(message: CallsWithdrawn, work: Work) -> None:

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from services.approval.rules import Answer, Approval, RefusedKind
+from services.approval.rules.timers import Step
 from shared.messages import (
     AbandonCall,
     ApprovalClosed,
     ApprovalOpened,
+    ApprovalProgressed,
     DecideApproval,
     DecisionAnswered,
+    DecisionClaims,
+    EditProposed,
+    ToolCall,
     ToolCallRefused,
 )
-from shared.messages.approvals import ClosedState
+from shared.messages.approvals import ClosedState, ProgressKind
 
 _WHY: dict[RefusedKind, str] = {
     "denied": "a person denied it",
+    "answered": "a person answered instead",
     "expired": "nobody decided on it in time",
     "cancelled": "it was cancelled",
     "superseded": "something newer took its place",
 }
 #: What the model is told of a call that an operator gave up.
 ABANDONED = "The call did not run: people could not be asked, and an operator gave it up."
+#: What people are told of each change that somebody made. A voter's verb is not told before the decision.
+_NOTES: dict[ProgressKind, str] = {
+    "voted": "{person} voted.",
+    "edited": "{person} changed the arguments; earlier votes are void.",
+    "delegated": "{person} lets {to} decide in their place.",
+    "claimed": "{person} is on it.",
+    "released": "{person} is not on it any more.",
+    "extended": "{person} gave it more time.",
+    "paused": "{person} stopped its clock.",
+    "resumed": "{person} let its clock go on.",
+}
 
 
 def opened(approval: Approval) -> ApprovalOpened:
@@ -37,6 +54,52 @@ def opened(approval: Approval) -> ApprovalOpened:
         reason=approval.reason,
         approval=approval.approval_rule,
         expires_at=approval.expires_at,
+    )
+
+
+def progressed(approval: Approval, kind: ProgressKind, claims: DecisionClaims) -> ApprovalProgressed:
+    """Return the news that somebody changed a pending approval."""
+    edited = kind == "edited"
+    return _progress(
+        approval,
+        kind=kind,
+        note=_NOTES[kind].format(person=claims.person, to=claims.to),
+        person=claims.person,
+        call=approval.call if edited else None,
+        summary=approval.summary if edited else "",
+    )
+
+
+def stepped(approval: Approval, step: Step) -> ApprovalProgressed:
+    """Return the news that the clock reminds people, or asks others too."""
+    escalation = step.escalation
+    if escalation is None:
+        return _progress(approval, kind="reminded", note="It still waits for a decision.")
+    return _progress(
+        approval,
+        kind="escalated",
+        note=f"Nobody decided yet, so {', '.join(escalation.approvers)} may decide too.",
+        approvers=list(escalation.approvers),
+        channels=list(escalation.channels),
+    )
+
+
+def edit_proposed(approval: Approval, edit_id: str, call: ToolCall) -> EditProposed:
+    """Return the question whether the rulebook lets a call be approved with other arguments."""
+    return EditProposed(
+        tenant=call.tenant, edit_id=edit_id, approval_id=approval.approval_id, rule=approval.rule, call=call
+    )
+
+
+def _progress(approval: Approval, **what: Any) -> ApprovalProgressed:
+    return ApprovalProgressed(
+        tenant=approval.call.tenant,
+        approval_id=approval.approval_id,
+        revision=approval.revision,
+        conversation_id=approval.call.conversation_id,
+        call_id=approval.call.call_id,
+        expires_at=approval.expires_at,
+        **what,
     )
 
 
@@ -88,13 +151,15 @@ def _reason(approval: Approval, kind: RefusedKind) -> str:
     words = approval.decision_reason
     if kind == "denied" and words:
         return f'The call did not run: a person denied it and said: "{words}".'
+    if kind == "answered":
+        return f"The call did not run: a person answered instead: {words}"
     # Who withdraws a call is the agent, and it says to the model in its own words why.
     return words or f"The call did not run: {_WHY[kind]}."
 
 
-def answered(asked: DecideApproval, approval: Approval | None, answer: Answer) -> DecisionAnswered:
+def answered(asked: DecideApproval, answer: Answer) -> DecisionAnswered:
     """Return the answer to the gateway that asked; a stranger to the approval learns nothing about it."""
-    told = approval if answer.outcome not in {"not_found", "not_allowed"} else None
+    told = answer.after if answer.outcome not in {"not_found", "not_allowed"} else None
     return DecisionAnswered(
         tenant=asked.tenant,
         approval_id=asked.approval_id,

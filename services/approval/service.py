@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from services.approval import handlers, worker
 from services.approval.settings import ApprovalSettings
 from shared.consumer import Handler
-from shared.messages import AbandonCall, ApprovalRequested, CallsWithdrawn, DecideApproval, Message
+from shared.directory import Directory
+from shared.messages import AbandonCall, ApprovalRequested, CallsWithdrawn, DecideApproval, EditJudged, Message
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.signing import load_signer, load_verifier
 from shared.topology import queue
 
 
-def build(settings: ApprovalSettings, runtime: Runtime) -> Service:
-    """Return approval, ready to run; raise OSError where its keys are missing."""
-    deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys))
+def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], Directory] = Directory) -> Service:
+    """Return approval, ready to run; raise OSError where its keys are missing. `directory` says who is who now."""
+    deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys), directory)
     decide = partial(handlers.decide_approval, deps=deps)
+    settle = partial(handlers.settle_edit, deps=deps)
     expire = partial(worker.expire_overdue, runtime.units, settings.approval_expire_batch)
+    take_steps = partial(worker.take_steps, runtime.units, settings.approval_step_batch)
     requests: dict[type[Message], Handler] = {
         ApprovalRequested: handlers.open_approval,
         AbandonCall: handlers.abandon_call,
@@ -28,9 +32,13 @@ def build(settings: ApprovalSettings, runtime: Runtime) -> Service:
         subscriptions=(
             Subscription(queue("approval.requests"), requests),
             Subscription(queue("approval.decisions"), {DecideApproval: decide}),
+            Subscription(queue("approval.edits"), {EditJudged: settle}),
             Subscription(queue("approval.withdrawals"), {CallsWithdrawn: handlers.withdraw_calls}),
         ),
-        duties=(Duty("expire-overdue", settings.approval_expire_every_seconds, expire),),
+        duties=(
+            Duty("expire-overdue", settings.approval_expire_every_seconds, expire),
+            Duty("take-steps", settings.approval_step_every_seconds, take_steps),
+        ),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
     )

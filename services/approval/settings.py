@@ -16,3 +16,12 @@ class ApprovalSettings(Settings):
     approval_expire_batch: int = Field(
         default=200, ge=1, le=5_000, description="Approvals that one round closes; the next follows at once if full."
     )
+    approval_step_every_seconds: float = Field(
+        default=1.0, gt=0, description="Pause between two looks for reminders and escalations that are due."
+    )
+    approval_step_batch: int = Field(
+        default=200,
+        ge=1,
+        le=5_000,
+        description="Reminders and escalations of one round; the next follows at once.",
+    )

@@ -14,9 +14,10 @@ from shared.transitions import Machine
 class State(StrEnum):
     """Where an approval can be, and who moves it on."""
 
-    PENDING = "pending"  # a person decides, the expiry duty closes it when it is overdue, or the agent withdraws it
+    PENDING = "pending"  # people decide, the expiry duty ends it when it is overdue, the agent or a person withdraws it
     APPROVED = "approved"  # final: a permit was emitted in the same transaction
-    DENIED = "denied"  # final: a person said no
+    DENIED = "denied"  # final: people said no
+    ANSWERED = "answered"  # final: a person answered the model instead; nothing ran
     EXPIRED = "expired"  # final: nobody decided in time
     WITHDRAWN = "withdrawn"  # final: the conversation did not want the call any more
 
@@ -26,11 +27,12 @@ class Event(StrEnum):
 
     APPROVE = "approve"
     DENY = "deny"
+    RESPOND = "respond"
     TIME_OUT = "time_out"
     WITHDRAW = "withdraw"
 
 
-FINAL = frozenset({State.APPROVED, State.DENIED, State.EXPIRED, State.WITHDRAWN})
+FINAL = frozenset({State.APPROVED, State.DENIED, State.ANSWERED, State.EXPIRED, State.WITHDRAWN})
 
 MACHINE = Machine(
     name="approval",
@@ -38,6 +40,7 @@ MACHINE = Machine(
     transitions={
         (State.PENDING, Event.APPROVE): State.APPROVED,
         (State.PENDING, Event.DENY): State.DENIED,
+        (State.PENDING, Event.RESPOND): State.ANSWERED,
         (State.PENDING, Event.TIME_OUT): State.EXPIRED,
         (State.PENDING, Event.WITHDRAW): State.WITHDRAWN,
     },

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
+from services.approval.rules.edits import EditState
 from services.approval.states import MACHINE, State
 from shared.database import check_states
+from shared.messages.approvals import Outcome, Verb
 
 _TIME = sa.TIMESTAMP(timezone=True)
+#: A JSON value or NULL, never JSON's own null.
+_JSON = pg.JSONB(none_as_null=True)
 #: The order of every list of approvals: each page of it is a stretch of one index.
 _NEWEST_FIRST = (sa.text("created_at DESC"), sa.text("approval_id DESC"))
 
@@ -45,20 +49,31 @@ class ApprovalRow(SQLModel, table=True):
     __table_args__ = (
         check_states("state", State),
         sa.CheckConstraint("(state <> 'pending') = (closed_at IS NOT NULL)", name="closed_iff_final"),
-        sa.CheckConstraint("(state IN ('approved', 'denied')) = (decided_by IS NOT NULL)", name="decided_by_a_person"),
+        sa.CheckConstraint(
+            "(state IN ('approved', 'denied', 'answered')) = (decided_by IS NOT NULL)", name="decided_by_a_person"
+        ),
         sa.CheckConstraint("(state IN ('pending', 'approved')) = (result_kind IS NULL)", name="refused_with_kind"),
         sa.CheckConstraint(
-            "(state, result_kind) IN (('denied', 'denied'), ('expired', 'expired'), ('withdrawn', 'cancelled'),"
-            " ('withdrawn', 'superseded')) OR result_kind IS NULL",
+            "(state, result_kind) IN (('denied', 'denied'), ('answered', 'answered'), ('expired', 'expired'),"
+            " ('withdrawn', 'cancelled'), ('withdrawn', 'superseded')) OR result_kind IS NULL",
             name="kind_fits_state",
         ),
-        sa.CheckConstraint("state NOT IN ('approved', 'denied') OR closed_at < expires_at", name="decided_in_time"),
-        sa.CheckConstraint("revision >= 1", name="revision_positive"),
+        sa.CheckConstraint(
+            "state NOT IN ('approved', 'denied', 'answered') OR closed_at < expires_at", name="decided_in_time"
+        ),
+        sa.CheckConstraint("revision >= arguments_revision AND arguments_revision >= 1", name="revision_positive"),
+        sa.CheckConstraint("(edited IS NOT NULL) = (arguments_revision > 1)", name="edited_with_original"),
+        sa.CheckConstraint("(claimed_by IS NULL) = (claimed_until IS NULL)", name="claimed_for_a_time"),
         sa.UniqueConstraint("call_id"),
         sa.Index("ix_approvals_inbox", "tenant", "state", *_NEWEST_FIRST),
         sa.Index("ix_approvals_all", "tenant", *_NEWEST_FIRST),
         sa.Index("ix_approvals_conversation", "tenant", "conversation_id", *_NEWEST_FIRST),
         sa.Index("ix_approvals_due", "expires_at", postgresql_where=sa.text("state = 'pending'")),
+        sa.Index(
+            "ix_approvals_steps",
+            "next_step_at",
+            postgresql_where=sa.text("state = 'pending' AND next_step_at IS NOT NULL"),
+        ),
         {"schema": "approval"},
     )
 
@@ -74,10 +89,13 @@ class ApprovalRow(SQLModel, table=True):
     labels: dict[str, str] = Field(sa_type=pg.JSONB)
     tool: str
     schema_digest: str
+    #: The arguments as they would run now, or did; an edit replaces them.
     arguments: str
     #: What people may see of them; policy rendered it.
     shown_arguments: str
     digest: str
+    #: Edited: who changed them last, why, and the arguments as proposed; NULL where nobody did.
+    edited: dict[str, Any] | None = Field(default=None, sa_type=_JSON)
     pool: str
     permit_expires_after_seconds: int
     summary: str
@@ -87,7 +105,9 @@ class ApprovalRow(SQLModel, table=True):
     #: ApprovalRule as policy pinned it to this call: a later rulebook does not change who may decide.
     approval_rule: dict[str, Any] = Field(sa_type=pg.JSONB)
     state: str = Field(default=MACHINE.initial)
+    #: Number of the card; `arguments_revision` is the number of its arguments, and an edit makes the next one.
     revision: int = 1
+    arguments_revision: int = Field(default=1, sa_column_kwargs={"server_default": "1"})
     created_at: datetime = Field(sa_type=_TIME)
     expires_at: datetime = Field(sa_type=_TIME)
     decided_by: str | None = None
@@ -95,19 +115,41 @@ class ApprovalRow(SQLModel, table=True):
     #: How the call ended if it may not run; NULL while it waits and when it was approved.
     result_kind: str | None = None
     closed_at: datetime | None = Field(default=None, sa_type=_TIME)
+    #: Reminders and escalations done, and when the next is due.
+    steps_done: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    next_step_at: datetime | None = Field(default=None, sa_type=_TIME)
+    claimed_by: str | None = None
+    claimed_until: datetime | None = Field(default=None, sa_type=_TIME)
+    #: Who lets whom decide in their place: a list of {by, to}.
+    delegations: list[dict[str, Any]] = Field(sa_type=pg.JSONB, sa_column_kwargs={"server_default": sa.text("'[]'")})
+    #: Set while its clock stands still.
+    paused_at: datetime | None = Field(default=None, sa_type=_TIME)
+    #: Set where a person wanted the call cancelled after it was approved: it may have run.
+    cancel_asked_by: str | None = None
+    cancel_asked_at: datetime | None = Field(default=None, sa_type=_TIME)
     #: The thread that the call belongs to; what an expiry or a decision emits goes on in it.
     correlation_id: str
     traceparent: str
 
 
+def _one_of(column: str, values: Any) -> str:
+    return f"{column} IN ({', '.join(repr(value) for value in get_args(values))})"
+
+
 class DecisionRow(SQLModel, table=True):
-    """One decision that a person sent, counted or not, with the answer it got. Never changed."""
+    """One decision that a person sent, counted or not, with the answer it got. Never changed.
+
+    Votes are the counted rows: of each person the last one about the arguments as they are.
+    """
 
     __tablename__ = "decisions"
     __table_args__ = (
-        sa.CheckConstraint("verb IN ('approve', 'deny')", name="verb_known"),
+        sa.CheckConstraint(_one_of("verb", Verb), name="verb_known"),
+        sa.CheckConstraint(_one_of("outcome", Outcome), name="outcome_known"),
         sa.CheckConstraint(
-            "outcome IN ('accepted', 'already_decided', 'stale', 'not_allowed', 'not_found')", name="outcome_known"
+            "(counted_revision IS NULL) = (arguments_revision IS NULL) AND (counted_revision IS NULL"
+            " OR (outcome = 'accepted' AND verb IN ('approve', 'deny', 'abstain', 'edit')))",
+            name="counted_votes",
         ),
         sa.Index("ix_decisions_approval", "approval_id", "decided_at"),
         {"schema": "approval"},
@@ -123,11 +165,53 @@ class DecisionRow(SQLModel, table=True):
     #: Digest and revision of the card that the person saw.
     digest: str
     revision: int | None = None
-    #: How the gateway knew the person.
+    #: How the gateway knew the person, and what it proved.
     proof: str
+    roles: list[str] = Field(sa_type=pg.JSONB, sa_column_kwargs={"server_default": sa.text("'[]'")})
+    conversation_id: str | None = None
+    #: What some verbs carry: arguments, response, to, seconds, grant.
+    details: dict[str, Any] = Field(sa_type=pg.JSONB, sa_column_kwargs={"server_default": sa.text("'{}'")})
     #: The signed decision itself, JWS compact form: evidence that anybody with the public key can check.
     signed: str
     outcome: str
     #: DecisionAnswered without its address: the same decision id gets it again.
     answer: dict[str, Any] = Field(sa_type=pg.JSONB)
+    #: For a vote that counts: number of the arguments it is about, and of the card that it made.
+    arguments_revision: int | None = None
+    counted_revision: int | None = None
     decided_at: datetime = Field(sa_type=_TIME)
+
+
+class EditRow(SQLModel, table=True):
+    """One wish to change the arguments of a held call: asked of policy, then accepted or refused, once."""
+
+    __tablename__ = "edits"
+    __table_args__ = (
+        sa.CheckConstraint(_one_of("state", EditState), name="state_known"),
+        sa.CheckConstraint("(state = 'asked') = (judged_at IS NULL)", name="judged_iff_over"),
+        sa.Index("ix_edits_approval", "approval_id", "asked_at"),
+        {"schema": "approval"},
+    )
+
+    tenant: str = Field(primary_key=True)
+    #: The editor's decision.
+    edit_id: str = Field(primary_key=True)
+    approval_id: str
+    person: str
+    reason: str
+    state: str
+    #: Number of the arguments that it changes, and these as they were.
+    base_revision: int
+    before: str
+    before_digest: str
+    arguments: str
+    digest: str
+    #: Where the two differ: a list of {at, before?, after?}.
+    differences: list[dict[str, Any]] = Field(sa_type=pg.JSONB)
+    signed: str
+    answer_to: str
+    #: Why it was refused; empty where it was accepted.
+    detail: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    rulebook_digest: str | None = None
+    asked_at: datetime = Field(sa_type=_TIME)
+    judged_at: datetime | None = Field(default=None, sa_type=_TIME)

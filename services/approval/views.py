@@ -5,13 +5,23 @@ from __future__ import annotations
 VIEWS = {
     "approvals": """
         SELECT approval_id, tenant, conversation_id, call_id, turn_id, tool, shown_arguments AS arguments, digest,
-               schema_digest, revision, state, summary, rule, rulebook_digest, reason,
-               approval_rule -> 'approvers' AS approvers, requester, agent, language, created_at, expires_at,
-               decided_by, decision_reason, closed_at
+               schema_digest, revision, arguments_revision, edited, state, summary, rule, rulebook_digest, reason,
+               approval_rule, approval_rule -> 'approvers' AS approvers, requester, agent, language, created_at,
+               expires_at, decided_by, decision_reason, closed_at, steps_done, next_step_at, claimed_by, claimed_until,
+               delegations, paused_at, cancel_asked_by, cancel_asked_at
         FROM approval.approvals
     """,
     "decisions": """
-        SELECT decision_id, tenant, approval_id, person, verb, reason, digest, revision, proof, outcome, decided_at
+        SELECT decision_id, tenant, approval_id, person, verb, reason, digest, revision, proof,
+               details - 'arguments' AS details, outcome, arguments_revision, counted_revision, decided_at
         FROM approval.decisions
+    """,
+    # An edit that policy refused may hold what nobody may see.
+    "edits": """
+        SELECT edit_id, tenant, approval_id, person, reason, state, base_revision, before, before_digest,
+               CASE WHEN state = 'accepted' THEN arguments END AS arguments, digest,
+               CASE WHEN state = 'accepted' THEN differences END AS differences, detail AS refusal, rulebook_digest,
+               asked_at, judged_at
+        FROM approval.edits
     """,
 }

@@ -1,10 +1,14 @@
-"""The expiry duty: closes what nobody decided in time. Any number of replicas may do it; each approval ends once."""
+"""The duties of the clock: close what nobody decided in time; remind and escalate while there is time.
+
+Any number of replicas may do them: each approval ends once, and each step is done once.
+"""
 
 from __future__ import annotations
 
 import structlog
 
-from services.approval import closing, store
+from services.approval import closing, notices, store
+from services.approval.rules import timers
 from services.approval.states import Event
 from shared.work import UnitOfWork
 
@@ -20,3 +24,16 @@ async def expire_overdue(units: UnitOfWork, most: int) -> int:
     if expired:
         log.info("approval.expired", approvals=len(expired))
     return len(expired)
+
+
+async def take_steps(units: UnitOfWork, most: int) -> int:
+    """Do the next step of up to `most` approvals that have one due; return how many there were."""
+    async with units.begin() as work:
+        taken = [timers.take_step(approval) for approval in await store.lock_due(work.connection, most)]
+        await store.save_steps(work.connection, [approval for approval, _ in taken])
+        for approval, step in taken:
+            closing.record(work, approval, step.kind, actor="clock", before=approval.state)
+            closing.tell(work, approval, notices.stepped(approval, step))
+    if taken:
+        log.info("approval.stepped", approvals=len(taken))
+    return len(taken)

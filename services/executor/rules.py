@@ -154,6 +154,8 @@ def finished(
         data=outcome.data,
         error=outcome.error,
         ui_blocks=list(outcome.ui_blocks),
+        edited=call.edited,
+        executed=call.arguments if call.edited else "",
         attempt=fence,
         started_at=started_at,
         finished_at=finished_at,

@@ -17,15 +17,16 @@ from prometheus_client import Counter
 from services.gateway.auth import Caller
 from services.gateway.keys import Scope
 from services.gateway.store import reading
-from services.gateway.store.read import Row, load_approval, load_approvals
+from services.gateway.store.read import Row, load_approval, load_approvals, load_execution
 from services.gateway.together import Together
 from shared.errors import Refused
 from shared.ids import new_id
-from shared.messages import DecideApproval, DecisionAnswered, DecisionClaims
+from shared.messages import DecideApproval, DecisionAnswered, DecisionClaims, GrantWish
+from shared.messages.approvals import Verb
 from shared.signing import Purpose, Signer
 from shared.work import UnitOfWork
 
-#: What an approval is after a decision that counted.
+#: What an approval is after a decision that closed it at once.
 _STATES = {"approve": "approved", "deny": "denied"}
 
 DECISIONS = Counter("placet_gateway_decisions_total", "Decisions sent, by what became of them.", ["outcome"])
@@ -35,10 +36,21 @@ DECISIONS = Counter("placet_gateway_decisions_total", "Decisions sent, by what b
 class Ask:
     """What a person wants done with an approval, and what they saw."""
 
-    verb: Literal["approve", "deny"]
+    verb: Verb
     digest: str
     reason: str = ""
     revision: int | None = None
+    #: For `edit`: canonical JSON text.
+    arguments: str = ""
+    #: For `respond`.
+    response: str = ""
+    response_kind: Literal["result", "instruction"] = "instruction"
+    #: For `delegate`: `person:<id>`.
+    to: str = ""
+    #: For `claim` and `extend`.
+    seconds: int | None = None
+    #: For `approve`: "allow this from now on".
+    grant: GrantWish | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +91,8 @@ class Decisions:
     async def decide(self, caller: Caller, approval_id: str, ask: Ask) -> Row | None:
         """Have a decision made; return the approval as it is then, or None where the answer takes its time.
 
-        Raises Refused: 403 (scope, or not among the approvers), 404, 409 (already decided, or a stale card).
+        Raises Refused: 400 (what the rule lets nobody do), 403 (scope, not among the approvers, or not known surely
+        enough), 404, 409 (already decided, or a stale card).
         """
         caller.need(Scope.DECIDE)
         decision_id = new_id()
@@ -90,8 +103,16 @@ class Decisions:
         if answer is None:
             return None
         if answer.outcome != "accepted":
-            raise _refusal(answer)
+            raise _refusal(answer, **await self._run_of(approval, ask, answer))
         return decided(approval, claims, answer) or await self.find(caller, approval_id)
+
+    async def _run_of(self, approval: Row, ask: Ask, answer: DecisionAnswered) -> dict[str, Any]:
+        """Return how far a call is that somebody wanted cancelled too late; nothing for any other decision."""
+        if ask.verb != "cancel" or answer.state != "approved":
+            return {}
+        async with reading(self.units.database) as connection:
+            execution = await load_execution(connection, approval["tenant"], approval["call_id"])
+        return {"execution": execution["state"] if execution else None}
 
     async def find(self, caller: Caller, approval_id: str) -> Row:
         """Return an approval that exists for this caller; raise Refused (404) otherwise."""
@@ -165,7 +186,7 @@ def decided(approval: Row, claims: DecisionClaims, answer: DecisionAnswered) -> 
     An approval closes once and changes no more, so a row read before and the answer say together all there is.
     """
     told = (answer.state, answer.revision, answer.digest, answer.decided_by)
-    if told != (_STATES[claims.verb], approval["revision"], approval["digest"], claims.person):
+    if told != (_STATES.get(claims.verb), approval["revision"], approval["digest"], claims.person):
         return None
     closed = {"state": answer.state, "decided_by": claims.person, "decision_reason": claims.reason}
     return {**approval, **closed, "closed_at": answer.decided_at} if answer.decided_at else None
@@ -181,6 +202,12 @@ def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
         digest=ask.digest,
         revision=ask.revision,
         reason=ask.reason,
+        arguments=ask.arguments,
+        response=ask.response,
+        response_kind=ask.response_kind,
+        to=ask.to,
+        seconds=ask.seconds,
+        grant=ask.grant,
         person=caller.person,
         roles=caller.roles_for(approval["requester"]),
         conversation_id=caller.conversation_id,
@@ -188,8 +215,8 @@ def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
     )
 
 
-def _refusal(answer: DecisionAnswered) -> Refused:
-    now = _facts(answer)
+def _refusal(answer: DecisionAnswered, **more: Any) -> Refused:
+    now = {**_facts(answer), **more}
     match answer.outcome:
         case "already_decided":
             return Refused("This approval is already over.", status=409, kind="already-decided", **now)
@@ -198,6 +225,11 @@ def _refusal(answer: DecisionAnswered) -> Refused:
         case "not_allowed":
             detail = answer.detail or "You are not among this approval's approvers."
             return Refused(detail, status=403, kind="not-an-approver", state=answer.state)
+        case "too_weak":
+            title = "You are not known surely enough to decide this."
+            return Refused(title, status=403, kind="identity-too-weak", **now)
+        case "invalid":
+            return Refused("This cannot be done with this approval.", status=400, kind="invalid-decision", **now)
         case _:
             return _no_approval()
 

@@ -134,8 +134,14 @@ def _opened(message: m.ApprovalOpened, event_id: str) -> list[Item]:
 
 
 def _progressed(message: m.ApprovalProgressed, event_id: str) -> list[Item]:
-    fields = {"approval_id", "call_id", "revision", "note"}
-    return [_item(message, "approval", {**message.model_dump(include=fields), "state": "pending"}, event_id)]
+    fields = {"approval_id", "call_id", "revision", "kind", "note", "person", "expires_at"}
+    card = {**message.model_dump(mode="json", include=fields), "state": "pending"}
+    if message.call is not None:
+        edited = {"digest": message.call.digest, "summary": message.summary}
+        card |= edited | {"arguments": arguments_value(message.call.shown_arguments)}
+    if message.approvers:
+        card["asked_too"] = message.approvers
+    return [_item(message, "approval", card, event_id)]
 
 
 def _closed(message: m.ApprovalClosed, event_id: str) -> list[Item]:

@@ -31,7 +31,7 @@ async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work) -> N
 
 async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work) -> None:
     """Make the cards due again: approvals moved on."""
-    for progressed in await _revise(work, arrivals, lambda news: {"note": news.note}):
+    for progressed in await _revise(work, arrivals, rules.progress):
         raise _too_early(progressed)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shared.ids import derived_id
-from shared.messages import ApprovalClosed, ApprovalOpened
+from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed
 
 #: Seconds before the n-th further try of a card.
 RETRY_SECONDS = (1, 5, 30, 120, 600)
+#: Digits of the digest on a card: enough to tell two calls apart.
+DIGEST_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,18 @@ def card_of(opened: ApprovalOpened) -> Card:
         conversation_id=opened.call.conversation_id,
         tool=opened.call.tool,
         summary=opened.summary,
-        digest_prefix=opened.call.digest[:12],
+        digest_prefix=opened.call.digest[:DIGEST_SHOWN],
         reason=opened.reason,
         state="pending",
     )
+
+
+def progress(progressed: ApprovalProgressed) -> dict[str, str]:
+    """Return what changes on a card while its approval waits."""
+    changes = {"note": progressed.note}
+    if progressed.call is not None:
+        changes |= {"summary": progressed.summary, "digest_prefix": progressed.call.digest[:DIGEST_SHOWN]}
+    return changes
 
 
 def closing(closed: ApprovalClosed) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from services.policy import grants, judging, records, rules, store
+from services.policy import edits, grants, judging, records, rules, store
 from services.policy.active import ActiveRulebook
 from services.policy.kept import kept_text
 from services.policy.limits import DID_NOT_RUN
@@ -16,7 +16,15 @@ from shared.canonical import NotStrictJson
 from shared.errors import SecurityAlert
 from shared.grant import verify_asked
 from shared.ids import new_id
-from shared.messages import AbandonCall, GrantAsked, RevokeGrant, ToolCall, ToolCallProposed, ToolCallRefused
+from shared.messages import (
+    AbandonCall,
+    EditProposed,
+    GrantAsked,
+    RevokeGrant,
+    ToolCall,
+    ToolCallProposed,
+    ToolCallRefused,
+)
 from shared.permit import check_digest
 from shared.signing import Signer, Verifier
 from shared.work import Work
@@ -90,6 +98,13 @@ async def give_back(refused: ToolCallRefused, work: Work) -> None:
     if returned is not None:
         detail = {"kind": refused.kind, "uses_left": returned.uses_left}
         work.record(records.of_grant(tenant, returned.grant_id, "returned", "policy", call_id, detail))
+
+
+async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
+    """Say whether people may approve a held call with other arguments."""
+    rulebook = deps.rulebook
+    history = await store.load_history(work, proposed.call) if rulebook.uses_history else {}
+    work.emit(edits.judged(proposed, rulebook, history))
 
 
 async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:

@@ -11,6 +11,7 @@ from services.policy.trials import try_rulebook
 from shared.consumer import Handler
 from shared.messages import (
     AbandonCall,
+    EditProposed,
     GrantAsked,
     Message,
     RevokeGrant,
@@ -31,12 +32,14 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
         ToolCallProposed: partial(handlers.judge_call, deps=deps),
         AbandonCall: partial(handlers.abandon_call, deps=deps),
     }
+    judge_edit = partial(handlers.judge_edit, deps=deps)
     give_grant = partial(handlers.give_grant, deps=deps)
     return Service(
         name="policy",
         runtime=runtime,
         subscriptions=(
             Subscription(queue("policy.tool-calls"), of_calls),
+            Subscription(queue("policy.edits"), {EditProposed: judge_edit}),
             Subscription(queue("policy.grants"), {GrantAsked: give_grant, RevokeGrant: handlers.revoke_grant}),
             Subscription(queue("policy.tool-results"), {ToolCallRefused: handlers.give_back}),
             # A queue of its own: a simulation takes its time, and verdicts do not wait for it.

@@ -11,11 +11,45 @@ from shared.messages.tool_calls import Pool, ShownCall, ToolCall
 
 #: Longest reason that a person may give, in characters.
 REASON_MAX = 2_000
+#: Longest answer that a person may give instead of running a call, in characters.
+RESPONSE_MAX = 8_000
 
 Approver = Annotated[str, Field(pattern=r"^(requester|operators|person:.{1,128}|group:[a-z0-9][a-z0-9-]{0,63})$")]
-ClosedState = Literal["approved", "denied", "expired", "withdrawn"]
+ClosedState = Literal["approved", "denied", "answered", "expired", "withdrawn"]
 #: How surely a person was known, weakest first: a mailed link, the chat's own token, Slack's signature, a web login.
 Strength = Literal["link", "chat", "slack", "web"]
+#: How the gateway or a channel knew the person.
+Proof = Literal["api_key", "conversation_token", "web_session", "slack", "link"]
+#: What a person can do with an approval.
+Verb = Literal[
+    "approve",
+    "deny",
+    "abstain",
+    "edit",
+    "respond",
+    "delegate",
+    "claim",
+    "release",
+    "extend",
+    "pause",
+    "resume",
+    "cancel",
+]
+#: What a decision comes to. All but `accepted` change nothing.
+Outcome = Literal["accepted", "already_decided", "stale", "not_allowed", "too_weak", "invalid", "not_found"]
+#: What moved a pending approval on.
+ProgressKind = Literal[
+    "voted",
+    "edited",
+    "delegated",
+    "claimed",
+    "released",
+    "reminded",
+    "escalated",
+    "extended",
+    "paused",
+    "resumed",
+]
 #: A time after the opening of an approval, in seconds.
 Seconds = Annotated[int, Field(ge=1, le=2_592_000)]
 
@@ -108,7 +142,7 @@ class ApprovalOpened(Message):
 
 
 class ApprovalProgressed(Message):
-    """A vote was counted without deciding yet, or the approval changed. Surfaces redraw their card."""
+    """A pending approval changed without being decided. Surfaces redraw their card; a lower revision is older."""
 
     type_name: ClassVar[str] = "placet.approval.progressed.v1"
 
@@ -116,7 +150,14 @@ class ApprovalProgressed(Message):
     revision: int = Field(ge=1)
     conversation_id: Identifier
     call_id: Identifier
-    note: str
+    kind: ProgressKind = "voted"
+    note: str = Field(description="One sentence for people.")
+    person: str = Field(default="", description="Who did it; empty for the clock.")
+    expires_at: AwareDatetime | None = Field(default=None, description="The deadline as it is now.")
+    call: ShownCall | None = Field(default=None, description="Set where it was edited: the call as it would run now.")
+    summary: str = Field(default="", description="Set where it was edited: what will happen now.")
+    approvers: list[Approver] = Field(default_factory=list, description="Set where it escalated: whom to ask too.")
+    channels: list[str] = Field(default_factory=list, description="Set where it escalated: where to ask them.")
 
 
 class ApprovalClosed(Message):
@@ -129,7 +170,7 @@ class ApprovalClosed(Message):
     conversation_id: Identifier
     call_id: Identifier
     state: ClosedState
-    decided_by: str = Field(default="", description="Person who decided; empty for expiry and withdrawal.")
+    decided_by: str = Field(default="", description="Person whose decision ended it; empty for expiry and withdrawal.")
     reason: str = ""
     closed_at: AwareDatetime
 
@@ -145,13 +186,22 @@ class DecideApproval(Message):
     decision: str = Field(description="Signed DecisionClaims, JWS compact form.")
 
 
+class GrantWish(Value):
+    """What a person asks for who says "allow this from now on"; None takes what the rule's terms give at most."""
+
+    scope: Literal["conversation", "agent", "tenant"] = "conversation"
+    bounds: list[str] | None = Field(default=None, max_length=64)
+    uses: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    expires_after_seconds: Seconds | None = None
+
+
 class DecisionClaims(Value):
     """What the gateway signs for a person's decision."""
 
     tenant: str
     approval_id: str
     decision_id: str
-    verb: Literal["approve", "deny"]
+    verb: Verb
     digest: Digest = Field(description="Digest of the card that the person saw.")
     revision: int | None = Field(
         default=None, description="Revision that the person saw; None where the client sent none."
@@ -160,7 +210,15 @@ class DecisionClaims(Value):
     person: str = Field(description="Stable id of the person, for example `visitor:…` or `person:ada`.")
     roles: list[Literal["requester", "operators"]] = Field(description="What the gateway proved about the person here.")
     conversation_id: str | None = Field(default=None, description="Set where the proof is a conversation token.")
-    proof: Literal["api_key", "conversation_token", "web_session"]
+    proof: Proof
+    arguments: str = Field(default="", description="For `edit`: canonical JSON text of the new arguments.")
+    response: Annotated[str, Field(max_length=RESPONSE_MAX)] = Field(
+        default="", description="For `respond`: what the model gets instead of a result of the tool."
+    )
+    response_kind: Literal["result", "instruction"] = "instruction"
+    to: str = Field(default="", description="For `delegate`: the person who may decide too, `person:<id>`.")
+    seconds: Seconds | None = Field(default=None, description="For `claim` and `extend`: how long.")
+    grant: GrantWish | None = Field(default=None, description='For `approve`: "allow this from now on".')
 
 
 class DecisionAnswered(Message):
@@ -171,10 +229,35 @@ class DecisionAnswered(Message):
     approval_id: Identifier
     decision_id: Identifier
     answer_to: Identifier
-    outcome: Literal["accepted", "already_decided", "stale", "not_allowed", "not_found"]
+    outcome: Outcome
     state: str = Field(default="", description="State of the approval now.")
     revision: int = 0
     digest: str = ""
     decided_by: str = ""
     decided_at: AwareDatetime | None = None
     detail: str = ""
+
+
+class EditProposed(Message):
+    """A person wants other arguments. Approval asks policy whether the rulebook lets such a call be approved."""
+
+    type_name: ClassVar[str] = "placet.approval.edit-proposed.v1"
+
+    edit_id: Identifier
+    approval_id: Identifier
+    rule: str = Field(description="Name of the rule that held the call; an edit may not leave it.")
+    call: ToolCall = Field(description="The call as it would be.")
+
+
+class EditJudged(Message):
+    """Policy's answer to EditProposed. Sent to approval."""
+
+    type_name: ClassVar[str] = "placet.approval.edit-judged.v1"
+
+    edit_id: Identifier
+    approval_id: Identifier
+    digest: Digest = Field(description="Digest of the call that was judged.")
+    accepted: bool
+    detail: str = Field(default="", description="Why not, for the person; empty where accepted.")
+    summary: str = Field(default="", description="What would happen now; empty where not accepted.")
+    rulebook_digest: Digest

@@ -26,6 +26,7 @@ ResultKind = Literal[
     "failed",
     "refused",
     "denied",
+    "answered",
     "expired",
     "cancelled",
     "superseded",

@@ -12,6 +12,15 @@ ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
 
 
+class Edited(Value):
+    """What an approver changed about a call before it ran; for the model and the history, never executed."""
+
+    person: str = Field(description="Who changed it last, for example `person:ada`.")
+    reason: str = Field(default="", description="Why, in their words.")
+    proposed: str = Field(description="Canonical JSON text of the arguments as the model proposed them.")
+    proposed_digest: Digest
+
+
 class ShownCall(Value):
     """One call as people may see it: everything but its real arguments, which only those get who judge or run it."""
 
@@ -39,6 +48,9 @@ class ToolCall(ShownCall):
     """One call as the agent proposed it. `digest` binds tool, schema, arguments, tenant and conversation."""
 
     arguments: str = Field(description="Canonical JSON text (RFC 8785) of the arguments: the one byte string.")
+    edited: Edited | None = Field(
+        default=None, description="Set by approval where people changed the arguments; then `arguments` are theirs."
+    )
 
 
 class ToolCallProposed(Message):
@@ -69,7 +81,7 @@ class ToolCallRefused(Message):
     tool: ToolName
     kind: ResultKind
     reason: str = Field(description="One plain sentence for the model: that nothing ran, and why.")
-    decided_by: str = Field(default="", description="The person who denied; empty where no person did.")
+    decided_by: str = Field(default="", description="The person who denied or answered; empty where no person did.")
 
 
 class ToolCallFinished(Message):
@@ -86,6 +98,8 @@ class ToolCallFinished(Message):
     ui_blocks: list[dict[str, Any]] = Field(
         default_factory=list, description="Blocks for the frontend, never for the model."
     )
+    edited: Edited | None = Field(default=None, description="What people changed about the call before it ran.")
+    executed: str = Field(default="", description="The arguments that ran, where they are not the proposed ones.")
     attempt: int = Field(ge=1, description="Fence of the attempt that ended the call.")
     started_at: AwareDatetime
     finished_at: AwareDatetime

@@ -65,6 +65,14 @@ RULES = [
         "approval": {"approvers": ["operators"], "expires_after_seconds": 1},
     },
     {
+        "name": "two-must-agree",
+        "match": {"tool": "deploy"},
+        "when": 'arguments.version.startsWith("reviewed")',
+        "effect": "require_approval",
+        "reason": "Production takes two pairs of eyes.",
+        "approval": {"approvers": ["operators"], "approvals": 2, "exclude": ["requester"], "edits": True},
+    },
+    {
         "name": "small-refunds",
         "match": {"tool": "refund"},
         "effect": "allow",
@@ -126,6 +134,7 @@ _SHOP = (
 _DEPLOYING = (
     _when("deploy on sunday", _call("deploy", service="shop", version="sunday")),
     _when("deploy short-lived", _call("deploy", service="shop", version="short-lived")),
+    _when("deploy reviewed", _call("deploy", service="shop", version="reviewed")),
     _when("deploy slowly", _call("slow_deploy", service="shop")),
     _after("slow_deploy", "Nobody knows whether it ran.", contain="unknown"),
     _after("slow_deploy", "It took a while."),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from services.approval.rules import Approval
+from services.approval.rules import Approval, Edit, edits
 from services.approval.states import State
+from shared.directory import Directory, Person
 from shared.ids import new_id
 from shared.messages import (
     ApprovalOpened,
@@ -14,6 +15,8 @@ from shared.messages import (
     CallsWithdrawn,
     DecideApproval,
     DecisionClaims,
+    EditJudged,
+    EditProposed,
     ShownCall,
     ToolCall,
 )
@@ -69,6 +72,7 @@ def closed_as(state: State, at: datetime = NOON, **changes: Any) -> Approval:
     ends: dict[State, dict[str, Any]] = {
         State.APPROVED: {"decided_by": "person:ada", "decision_reason": ""},
         State.DENIED: {"decided_by": "person:ada", "decision_reason": "too much", "result_kind": "denied"},
+        State.ANSWERED: {"decided_by": "person:ada", "decision_reason": "42", "result_kind": "answered"},
         State.EXPIRED: {"result_kind": "expired"},
         State.WITHDRAWN: {"result_kind": "superseded", "decision_reason": "Not run: the user wrote again."},
     }
@@ -113,3 +117,62 @@ def a_withdrawal(*calls: ShownCall, **changes: Any) -> CallsWithdrawn:
         "reason": "Not run: the user wrote again.",
     }
     return CallsWithdrawn(**(fields | changes))
+
+
+def a_directory(*inactive: str, **changes: Any) -> Directory:
+    """Return ada and bob of finance, carl the lead, and dora in no group; those named are not active any more."""
+    people = {name: Person(name, name.title(), active=name not in inactive) for name in ("ada", "bob", "carl", "dora")}
+    fields: dict[str, Any] = {
+        "digest": "d" * 64,
+        "people": people,
+        "groups": {"finance": frozenset({"ada", "bob"}), "leads": frozenset({"carl"})},
+        "owners": {"default": frozenset({"carl"})},
+    }
+    return Directory(**(fields | changes))
+
+
+def claims_of(approval: Approval | ApprovalOpened, name: str, verb: str, **changes: Any) -> DecisionClaims:
+    """Return what a named person decides, known by an API key of theirs that makes them no operator."""
+    return some_claims(approval, person=f"person:{name}", roles=[], verb=verb, **changes)
+
+
+def an_edit(approval: Approval, claims: DecisionClaims) -> Edit:
+    """Return the edit that a decision asked for, as it is stored until policy has judged it."""
+    call, problem = edits.revised(approval, claims)
+    assert call is not None, problem
+    return Edit(
+        edit_id=claims.decision_id,
+        approval_id=approval.approval_id,
+        person=claims.person,
+        state="asked",
+        base_revision=approval.arguments_revision,
+        arguments=call.arguments,
+        digest=call.digest,
+        signed="-",
+        answer_to="gateway-1",
+    )
+
+
+class Register:
+    """Who is who, for every replica at once; a test changes it as an administrator would change the file."""
+
+    def __init__(self) -> None:
+        self.directory = a_directory()
+
+    def __call__(self) -> Directory:
+        """Return the directory as it is now."""
+        return self.directory
+
+
+def an_edit_judged(edit: Edit | EditProposed, **changes: Any) -> EditJudged:
+    """Return policy's word that an edit stays within the rulebook."""
+    fields: dict[str, Any] = {
+        "tenant": "acme",
+        "edit_id": edit.edit_id,
+        "approval_id": edit.approval_id,
+        "digest": edit.digest if isinstance(edit, Edit) else edit.call.digest,
+        "accepted": True,
+        "summary": "Create another payment link?",
+        "rulebook_digest": RULEBOOK_DIGEST,
+    }
+    return EditJudged(**(fields | changes))

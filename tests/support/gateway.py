@@ -47,7 +47,18 @@ READ = {
     "approvals": "approval_id text, tenant text, conversation_id text, call_id text, turn_id text, tool text,"
     " arguments text, digest text, schema_digest text, revision int, state text, summary text, rule text,"
     " rulebook_digest text, reason text, approvers jsonb, requester text, agent text, language text,"
-    " created_at timestamptz, expires_at timestamptz, decided_by text, decision_reason text, closed_at timestamptz",
+    " created_at timestamptz, expires_at timestamptz, decided_by text, decision_reason text, closed_at timestamptz,"
+    " arguments_revision int default 1, edited jsonb, approval_rule jsonb default '{}', steps_done int default 0,"
+    " next_step_at timestamptz, claimed_by text, claimed_until timestamptz, delegations jsonb default '[]',"
+    " paused_at timestamptz, cancel_asked_by text, cancel_asked_at timestamptz",
+    "decisions": "decision_id text, tenant text, approval_id text, person text, verb text, reason text, digest text,"
+    " revision int, proof text, details jsonb, outcome text, arguments_revision int, counted_revision int,"
+    " decided_at timestamptz",
+    "edits": "edit_id text, tenant text, approval_id text, person text, reason text, state text, base_revision int,"
+    " before text, before_digest text, arguments text, digest text, differences jsonb, rulebook_digest text,"
+    " refusal text, asked_at timestamptz, judged_at timestamptz",
+    "deliveries": "delivery_id text, tenant text, approval_id text, channel text, state text, revision int,"
+    " sent_revision int, updated_at timestamptz",
     "tool_calls": "call_id text, tenant text, conversation_id text, turn_id text, message_id text, step int,"
     " position int, tool text, arguments text, digest text, state text, result_kind text, result jsonb,"
     " proposed_at timestamptz, answered_at timestamptz",
@@ -58,7 +69,7 @@ READ = {
     "activations": "activation_id text, digest text, activated_by text, activated_at timestamptz, diff text",
     "executions": "call_id text, tenant text, conversation_id text, pool text, state text, fence int, worker text,"
     " permit_id text, permit_issuer text, lease_until timestamptz, started_at timestamptz, finished_at timestamptz,"
-    " result_kind text, error text",
+    " result_kind text, error text, digest text, permit_expires_at timestamptz",
     "grants": "grant_id text, tenant text, approval_id text, owner text, rule text, tool text, scope text,"
     " subject text, arguments text, bounds jsonb, uses int, uses_left int, given_at timestamptz,"
     " expires_at timestamptz, revoked_at timestamptz, revoked_by text, state text",

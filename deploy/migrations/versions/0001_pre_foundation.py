@@ -97,7 +97,9 @@ def upgrade() -> None:
         sa.Column("tool", sa.Text(), nullable=False),
         sa.Column("schema_digest", sa.Text(), nullable=False),
         sa.Column("arguments", sa.Text(), nullable=False),
+        sa.Column("shown_arguments", sa.Text(), nullable=False),
         sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("edited", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
         sa.Column("pool", sa.Text(), nullable=False),
         sa.Column("permit_expires_after_seconds", sa.Integer(), nullable=False),
         sa.Column("summary", sa.Text(), nullable=False),
@@ -107,35 +109,56 @@ def upgrade() -> None:
         sa.Column("approval_rule", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("revision", sa.Integer(), nullable=False),
+        sa.Column("arguments_revision", sa.Integer(), server_default="1", nullable=False),
         sa.Column("created_at", sa.TIMESTAMP(timezone=True), nullable=False),
         sa.Column("expires_at", sa.TIMESTAMP(timezone=True), nullable=False),
         sa.Column("decided_by", sa.Text(), nullable=True),
         sa.Column("decision_reason", sa.Text(), nullable=True),
         sa.Column("result_kind", sa.Text(), nullable=True),
         sa.Column("closed_at", sa.TIMESTAMP(timezone=True), nullable=True),
+        sa.Column("steps_done", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("next_step_at", sa.TIMESTAMP(timezone=True), nullable=True),
+        sa.Column("claimed_by", sa.Text(), nullable=True),
+        sa.Column("claimed_until", sa.TIMESTAMP(timezone=True), nullable=True),
+        sa.Column(
+            "delegations", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'"), nullable=False
+        ),
+        sa.Column("paused_at", sa.TIMESTAMP(timezone=True), nullable=True),
+        sa.Column("cancel_asked_by", sa.Text(), nullable=True),
+        sa.Column("cancel_asked_at", sa.TIMESTAMP(timezone=True), nullable=True),
         sa.Column("correlation_id", sa.Text(), nullable=False),
         sa.Column("traceparent", sa.Text(), nullable=False),
         sa.CheckConstraint(
             "(state <> 'pending') = (closed_at IS NOT NULL)", name=op.f("ck_approvals_closed_iff_final")
         ),
         sa.CheckConstraint(
-            "(state IN ('approved', 'denied')) = (decided_by IS NOT NULL)",
+            "(state IN ('approved', 'denied', 'answered')) = (decided_by IS NOT NULL)",
             name=op.f("ck_approvals_decided_by_a_person"),
         ),
         sa.CheckConstraint(
             "(state IN ('pending', 'approved')) = (result_kind IS NULL)", name=op.f("ck_approvals_refused_with_kind")
         ),
         sa.CheckConstraint(
-            "(state, result_kind) IN (('denied', 'denied'), ('expired', 'expired'), ('withdrawn', 'cancelled'), ('withdrawn', 'superseded')) OR result_kind IS NULL",
+            "(state, result_kind) IN (('denied', 'denied'), ('answered', 'answered'), ('expired', 'expired'), ('withdrawn', 'cancelled'), ('withdrawn', 'superseded')) OR result_kind IS NULL",
             name=op.f("ck_approvals_kind_fits_state"),
         ),
         sa.CheckConstraint(
-            "state IN ('pending', 'approved', 'denied', 'expired', 'withdrawn')", name=op.f("ck_approvals_state_known")
+            "state IN ('pending', 'approved', 'denied', 'answered', 'expired', 'withdrawn')",
+            name=op.f("ck_approvals_state_known"),
         ),
         sa.CheckConstraint(
-            "state NOT IN ('approved', 'denied') OR closed_at < expires_at", name=op.f("ck_approvals_decided_in_time")
+            "state NOT IN ('approved', 'denied', 'answered') OR closed_at < expires_at",
+            name=op.f("ck_approvals_decided_in_time"),
         ),
-        sa.CheckConstraint("revision >= 1", name=op.f("ck_approvals_revision_positive")),
+        sa.CheckConstraint(
+            "(claimed_by IS NULL) = (claimed_until IS NULL)", name=op.f("ck_approvals_claimed_for_a_time")
+        ),
+        sa.CheckConstraint(
+            "(edited IS NOT NULL) = (arguments_revision > 1)", name=op.f("ck_approvals_edited_with_original")
+        ),
+        sa.CheckConstraint(
+            "revision >= arguments_revision AND arguments_revision >= 1", name=op.f("ck_approvals_revision_positive")
+        ),
         sa.PrimaryKeyConstraint("approval_id", name=op.f("pk_approvals")),
         sa.UniqueConstraint("call_id", name=op.f("uq_approvals_call_id")),
         schema="approval",
@@ -169,6 +192,14 @@ def upgrade() -> None:
         unique=False,
         schema="approval",
     )
+    op.create_index(
+        "ix_approvals_steps",
+        "approvals",
+        ["next_step_at"],
+        unique=False,
+        schema="approval",
+        postgresql_where=sa.text("state = 'pending' AND next_step_at IS NOT NULL"),
+    )
     op.create_table(
         "calls",
         sa.Column("tenant", sa.Text(), nullable=False),
@@ -194,21 +225,59 @@ def upgrade() -> None:
         sa.Column("digest", sa.Text(), nullable=False),
         sa.Column("revision", sa.Integer(), nullable=True),
         sa.Column("proof", sa.Text(), nullable=False),
+        sa.Column("roles", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'[]'"), nullable=False),
+        sa.Column("conversation_id", sa.Text(), nullable=True),
+        sa.Column("details", postgresql.JSONB(astext_type=sa.Text()), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("signed", sa.Text(), nullable=False),
         sa.Column("outcome", sa.Text(), nullable=False),
         sa.Column("answer", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("arguments_revision", sa.Integer(), nullable=True),
+        sa.Column("counted_revision", sa.Integer(), nullable=True),
         sa.Column("decided_at", sa.TIMESTAMP(timezone=True), nullable=False),
         sa.CheckConstraint(
-            "outcome IN ('accepted', 'already_decided', 'stale', 'not_allowed', 'not_found')",
+            "(counted_revision IS NULL) = (arguments_revision IS NULL) AND (counted_revision IS NULL OR (outcome = 'accepted' AND verb IN ('approve', 'deny', 'abstain', 'edit')))",
+            name=op.f("ck_decisions_counted_votes"),
+        ),
+        sa.CheckConstraint(
+            "outcome IN ('accepted', 'already_decided', 'stale', 'not_allowed', 'too_weak', 'invalid', 'not_found')",
             name=op.f("ck_decisions_outcome_known"),
         ),
-        sa.CheckConstraint("verb IN ('approve', 'deny')", name=op.f("ck_decisions_verb_known")),
+        sa.CheckConstraint(
+            "verb IN ('approve', 'deny', 'abstain', 'edit', 'respond', 'delegate', 'claim', 'release', 'extend', 'pause', 'resume', 'cancel')",
+            name=op.f("ck_decisions_verb_known"),
+        ),
         sa.PrimaryKeyConstraint("tenant", "decision_id", name=op.f("pk_decisions")),
         schema="approval",
     )
     op.create_index(
         "ix_decisions_approval", "decisions", ["approval_id", "decided_at"], unique=False, schema="approval"
     )
+    op.create_table(
+        "edits",
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("edit_id", sa.Text(), nullable=False),
+        sa.Column("approval_id", sa.Text(), nullable=False),
+        sa.Column("person", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("base_revision", sa.Integer(), nullable=False),
+        sa.Column("before", sa.Text(), nullable=False),
+        sa.Column("before_digest", sa.Text(), nullable=False),
+        sa.Column("arguments", sa.Text(), nullable=False),
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("differences", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("signed", sa.Text(), nullable=False),
+        sa.Column("answer_to", sa.Text(), nullable=False),
+        sa.Column("detail", sa.Text(), server_default="", nullable=False),
+        sa.Column("rulebook_digest", sa.Text(), nullable=True),
+        sa.Column("asked_at", sa.TIMESTAMP(timezone=True), nullable=False),
+        sa.Column("judged_at", sa.TIMESTAMP(timezone=True), nullable=True),
+        sa.CheckConstraint("(state = 'asked') = (judged_at IS NULL)", name=op.f("ck_edits_judged_iff_over")),
+        sa.CheckConstraint("state IN ('asked', 'accepted', 'refused')", name=op.f("ck_edits_state_known")),
+        sa.PrimaryKeyConstraint("tenant", "edit_id", name=op.f("pk_edits")),
+        schema="approval",
+    )
+    op.create_index("ix_edits_approval", "edits", ["approval_id", "asked_at"], unique=False, schema="approval")
     op.create_table(
         "history",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
@@ -270,6 +339,7 @@ def upgrade() -> None:
         sa.Column("message_id", sa.Text(), nullable=False),
         sa.Column("message_type", sa.Text(), nullable=False),
         sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("shown_body", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("received_at", sa.TIMESTAMP(timezone=True), nullable=False),
         sa.Column("resolved_at", sa.TIMESTAMP(timezone=True), nullable=True),
@@ -500,17 +570,17 @@ def upgrade() -> None:
         schema="gateway",
     )
     op.create_index(
-        "ix_feed_approval_turn_id",
+        "ix_feed_approval_approval_id",
         "feed",
-        ["tenant", "conversation_id", sa.text("(data ->> 'turn_id')")],
+        ["tenant", "conversation_id", sa.literal_column("(data ->> 'approval_id')")],
         unique=False,
         schema="gateway",
         postgresql_where=sa.text("type = 'approval'"),
     )
     op.create_index(
-        "ix_feed_approval_approval_id",
+        "ix_feed_approval_turn_id",
         "feed",
-        ["tenant", "conversation_id", sa.text("(data ->> 'approval_id')")],
+        ["tenant", "conversation_id", sa.literal_column("(data ->> 'turn_id')")],
         unique=False,
         schema="gateway",
         postgresql_where=sa.text("type = 'approval'"),
@@ -646,6 +716,81 @@ def upgrade() -> None:
     op.create_index(op.f("ix_outbox_created_at"), "outbox", ["created_at"], unique=False, schema="notifier")
     op.create_index(op.f("ix_outbox_due_at"), "outbox", ["due_at"], unique=False, schema="notifier")
     op.create_table(
+        "activations",
+        sa.Column("activation_id", sa.Text(), nullable=False),
+        sa.Column("digest", sa.Text(), nullable=False),
+        sa.Column("activated_by", sa.Text(), nullable=False),
+        sa.Column("activated_at", sa.TIMESTAMP(timezone=True), nullable=False),
+        sa.Column("source", sa.Text(), nullable=False),
+        sa.Column("diff", sa.Text(), nullable=False),
+        sa.PrimaryKeyConstraint("activation_id", name=op.f("pk_activations")),
+        schema="policy",
+    )
+    op.create_index(op.f("ix_activations_digest"), "activations", ["digest"], unique=False, schema="policy")
+    op.create_index(
+        "ix_activations_newest", "activations", [sa.literal_column("activated_at DESC")], unique=False, schema="policy"
+    )
+    op.create_table(
+        "counters",
+        sa.Column("counter_id", sa.Text(), nullable=False),
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("rule", sa.Text(), nullable=False),
+        sa.Column("measure", sa.Text(), nullable=False),
+        sa.Column("per", sa.Text(), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("touched_at", sa.TIMESTAMP(timezone=True), nullable=False),
+        sa.CheckConstraint(
+            "per IN ('conversation', 'requester', 'agent', 'tenant')", name=op.f("ck_counters_per_known")
+        ),
+        sa.PrimaryKeyConstraint("counter_id", name=op.f("pk_counters")),
+        schema="policy",
+    )
+    op.create_table(
+        "grants",
+        sa.Column("grant_id", sa.Text(), nullable=False),
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("approval_id", sa.Text(), nullable=False),
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("rule", sa.Text(), nullable=False),
+        sa.Column("tool", sa.Text(), nullable=False),
+        sa.Column("schema_digest", sa.Text(), nullable=False),
+        sa.Column("tool_digest", sa.Text(), nullable=False),
+        sa.Column("scope", sa.Text(), nullable=False),
+        sa.Column("subject", sa.Text(), nullable=False),
+        sa.Column("arguments", sa.Text(), nullable=False),
+        sa.Column("shown_arguments", sa.Text(), nullable=False),
+        sa.Column("bounds", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("rulebook_digest", sa.Text(), nullable=False),
+        sa.Column("uses", sa.Integer(), nullable=False),
+        sa.Column("uses_left", sa.Integer(), nullable=False),
+        sa.Column("given_at", sa.TIMESTAMP(timezone=True), nullable=False),
+        sa.Column("expires_at", sa.TIMESTAMP(timezone=True), nullable=False),
+        sa.Column("revoked_at", sa.TIMESTAMP(timezone=True), nullable=True),
+        sa.Column("revoked_by", sa.Text(), nullable=True),
+        sa.CheckConstraint("scope IN ('conversation', 'agent', 'tenant')", name=op.f("ck_grants_scope_known")),
+        sa.CheckConstraint("(revoked_at IS NULL) = (revoked_by IS NULL)", name=op.f("ck_grants_revoked_by_somebody")),
+        sa.CheckConstraint("expires_at > given_at", name=op.f("ck_grants_expires_later")),
+        sa.CheckConstraint("uses_left BETWEEN 0 AND uses", name=op.f("ck_grants_uses_left_in_range")),
+        sa.PrimaryKeyConstraint("grant_id", name=op.f("pk_grants")),
+        sa.UniqueConstraint("approval_id", name=op.f("uq_grants_approval_id")),
+        schema="policy",
+    )
+    op.create_index(
+        "ix_grants_newest",
+        "grants",
+        ["tenant", sa.literal_column("given_at DESC"), sa.literal_column("grant_id DESC")],
+        unique=False,
+        schema="policy",
+    )
+    op.create_index(
+        "ix_grants_usable",
+        "grants",
+        ["tenant", "tool", "scope", "subject"],
+        unique=False,
+        schema="policy",
+        postgresql_where=sa.text("uses_left > 0 AND revoked_at IS NULL"),
+    )
+    op.create_table(
         "history",
         sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
         sa.Column("tenant", sa.Text(), nullable=False),
@@ -702,6 +847,7 @@ def upgrade() -> None:
         sa.Column("call_id", sa.Text(), nullable=False),
         sa.Column("tenant", sa.Text(), nullable=False),
         sa.Column("conversation_id", sa.Text(), nullable=False),
+        sa.Column("requester", sa.Text(), nullable=False),
         sa.Column("tool", sa.Text(), nullable=False),
         sa.Column("digest", sa.Text(), nullable=False),
         sa.Column("schema_digest", sa.Text(), nullable=False),
@@ -711,12 +857,31 @@ def upgrade() -> None:
         sa.Column("model_reason", sa.Text(), nullable=False),
         sa.Column("rulebook_digest", sa.Text(), nullable=False),
         sa.Column("judged_at", sa.TIMESTAMP(timezone=True), nullable=False),
+        sa.Column("facts", sa.Text(), nullable=True),
+        sa.Column("approval", sa.Text(), nullable=True),
         sa.CheckConstraint(
             "effect IN ('allow', 'require_approval', 'stage', 'deny')", name=op.f("ck_verdicts_effect_known")
         ),
         sa.PrimaryKeyConstraint("verdict_id", name=op.f("pk_verdicts")),
         sa.UniqueConstraint("call_id", name=op.f("uq_verdicts_call_id")),
         schema="policy",
+    )
+    op.create_index(
+        "ix_verdicts_conversation",
+        "verdicts",
+        ["tenant", "conversation_id", "tool", "judged_at"],
+        unique=False,
+        schema="policy",
+    )
+    op.create_index(
+        "ix_verdicts_newest",
+        "verdicts",
+        ["tenant", sa.literal_column("judged_at DESC"), sa.literal_column("verdict_id DESC")],
+        unique=False,
+        schema="policy",
+    )
+    op.create_index(
+        "ix_verdicts_requester", "verdicts", ["tenant", "requester", "tool", "judged_at"], unique=False, schema="policy"
     )
     op.create_table(
         "carts",
@@ -929,6 +1094,47 @@ def upgrade() -> None:
         postgresql_where=sa.text("ended_at IS NULL"),
     )
     op.create_table(
+        "grant_uses",
+        sa.Column("call_id", sa.Text(), nullable=False),
+        sa.Column("grant_id", sa.Text(), nullable=False),
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("used_at", sa.TIMESTAMP(timezone=True), nullable=False),
+        sa.Column("returned_at", sa.TIMESTAMP(timezone=True), nullable=True),
+        sa.ForeignKeyConstraint(["grant_id"], ["policy.grants.grant_id"], name=op.f("fk_grant_uses_grant_id")),
+        sa.PrimaryKeyConstraint("call_id", name=op.f("pk_grant_uses")),
+        schema="policy",
+    )
+    op.create_index("ix_grant_uses_grant", "grant_uses", ["grant_id"], unique=False, schema="policy")
+    op.create_table(
+        "reservations",
+        sa.Column("counter_id", sa.Text(), nullable=False),
+        sa.Column("call_id", sa.Text(), nullable=False),
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("amount", sa.Numeric(), nullable=False),
+        sa.Column("reserved_at", sa.TIMESTAMP(timezone=True), nullable=False),
+        sa.Column("released_at", sa.TIMESTAMP(timezone=True), nullable=True),
+        sa.Column("released_as", sa.Text(), nullable=True),
+        sa.CheckConstraint(
+            "(released_at IS NULL) = (released_as IS NULL)", name=op.f("ck_reservations_released_with_kind")
+        ),
+        sa.CheckConstraint("amount >= 0", name=op.f("ck_reservations_amount_not_negative")),
+        sa.ForeignKeyConstraint(
+            ["counter_id"], ["policy.counters.counter_id"], name=op.f("fk_reservations_counter_id")
+        ),
+        sa.PrimaryKeyConstraint("counter_id", "call_id", name=op.f("pk_reservations")),
+        schema="policy",
+    )
+    op.create_index("ix_reservations_call", "reservations", ["call_id"], unique=False, schema="policy")
+    op.create_index(
+        "ix_reservations_window",
+        "reservations",
+        ["counter_id", "reserved_at"],
+        unique=False,
+        schema="policy",
+        postgresql_include=["amount"],
+        postgresql_where=sa.text("released_at IS NULL"),
+    )
+    op.create_table(
         "cart_additions",
         sa.Column("tenant", sa.Text(), nullable=False),
         sa.Column("idempotency_key", sa.Text(), nullable=False),
@@ -1016,6 +1222,7 @@ def upgrade() -> None:
         sa.Column("provider_call_id", sa.Text(), nullable=False),
         sa.Column("tool", sa.Text(), nullable=False),
         sa.Column("arguments", sa.Text(), nullable=False),
+        sa.Column("shown_arguments", sa.Text(), nullable=False),
         sa.Column("digest", sa.Text(), nullable=True),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("result_kind", sa.Text(), nullable=True),
@@ -1035,7 +1242,7 @@ def upgrade() -> None:
             name=op.f("ck_tool_calls_digest_unless_invalid"),
         ),
         sa.CheckConstraint(
-            "result_kind IN ('succeeded', 'failed', 'refused', 'denied', 'expired', 'cancelled', 'superseded', 'invalid', 'staged', 'unknown')",
+            "result_kind IN ('succeeded', 'failed', 'refused', 'denied', 'answered', 'expired', 'cancelled', 'superseded', 'invalid', 'staged', 'unknown')",
             name=op.f("ck_tool_calls_result_kind_known"),
         ),
         sa.CheckConstraint("state IN ('open', 'answered')", name=op.f("ck_tool_calls_state_known")),

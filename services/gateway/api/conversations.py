@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from services.gateway.api.approvals import ApprovalOut, approval_out
+from services.gateway.api.approval_forms import ApprovalOut, approval_out
 from services.gateway.api.callers import CallerOf, DepsOf, PathId, Text
 from services.gateway.api.errors import described
 from services.gateway.api.strict import StrictRoute

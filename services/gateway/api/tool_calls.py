@@ -8,7 +8,8 @@ from typing import Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from services.gateway.api.approvals import ApprovalOut, approval_out
+from services.gateway.api.approval_forms import ApprovalOut, approval_out
+from services.gateway.api.call_parts import ChangeOut, ExecutionOut, VerdictOut
 from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.errors import described
 from services.gateway.feed import arguments_value, status_of
@@ -21,47 +22,6 @@ router = APIRouter(prefix="/v1/tool-calls", tags=["tool calls"])
 
 #: Changes that a history shows; a call has a dozen.
 CHANGES_MAX = 1000
-
-
-class VerdictOut(BaseModel):
-    """What policy said."""
-
-    id: str
-    effect: str
-    rule: str | None
-    reason: str | None
-    rulebook_digest: str
-    judged_at: datetime
-
-
-class ExecutionOut(BaseModel):
-    """What the executor did."""
-
-    pool: str
-    state: str
-    fence: int | None = Field(description="Number of the attempt; a result of an older attempt does not count.")
-    worker: str | None
-    permit_id: str | None
-    permit_issuer: str | None
-    lease_until: datetime | None
-    started_at: datetime | None
-    finished_at: datetime | None
-    result_kind: str | None
-    error: str | None
-
-
-class ChangeOut(BaseModel):
-    """One change of a state."""
-
-    at: datetime
-    machine: str
-    subject_id: str
-    event: str
-    from_state: str | None
-    to_state: str
-    actor: str
-    message_id: str | None
-    detail: Any
 
 
 class ToolCallOut(BaseModel):

@@ -19,7 +19,20 @@ from shared.sql import Connection
 
 Row = Mapping[str, Any]
 
-_JSON = frozenset({"approvers", "bounds", "result", "final_answer", "detail"})
+_JSON = frozenset(
+    {
+        "approvers",
+        "bounds",
+        "result",
+        "final_answer",
+        "detail",
+        "edited",
+        "approval_rule",
+        "delegations",
+        "details",
+        "differences",
+    }
+)
 
 
 def _view(name: str, columns: str) -> sa.TableClause:
@@ -31,7 +44,8 @@ _APPROVALS = _view(
     "approvals",
     "approval_id tenant conversation_id call_id turn_id tool arguments digest schema_digest revision state summary"
     " rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
-    " decision_reason closed_at",
+    " decision_reason closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
+    " claimed_until delegations paused_at cancel_asked_by cancel_asked_at",
 )
 _CALLS = _view(
     "tool_calls",
@@ -44,8 +58,19 @@ _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rule
 _EXECUTIONS = _view(
     "executions",
     "call_id tenant conversation_id pool state fence worker permit_id permit_issuer lease_until started_at"
-    " finished_at result_kind error",
+    " finished_at result_kind error digest permit_expires_at",
 )
+_DECISIONS = _view(
+    "decisions",
+    "decision_id tenant approval_id person verb reason digest revision proof details outcome arguments_revision"
+    " counted_revision decided_at",
+)
+_EDITS = _view(
+    "edits",
+    "edit_id tenant approval_id person reason state base_revision before before_digest arguments digest differences"
+    " refusal rulebook_digest asked_at judged_at",
+)
+_DELIVERIES = _view("deliveries", "delivery_id tenant approval_id channel state revision sent_revision updated_at")
 _GRANTS = _view(
     "grants",
     "grant_id tenant approval_id owner rule tool scope subject arguments bounds uses uses_left given_at expires_at"
@@ -143,9 +168,31 @@ async def load_approval_of_call(connection: Connection, tenant: str, call_id: st
     return await _of_call(connection, _APPROVALS, tenant, call_id, _APPROVALS.c.created_at)
 
 
+async def list_decisions(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
+    """Return the decisions that people sent about an approval, counted or not, oldest first."""
+    return await _of_approval(connection, _DECISIONS, tenant, approval_id, _DECISIONS.c.decided_at, limit)
+
+
+async def list_edits(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
+    """Return the edits that people wanted, oldest first."""
+    return await _of_approval(connection, _EDITS, tenant, approval_id, _EDITS.c.asked_at, limit)
+
+
+async def list_deliveries(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
+    """Return where an approval's cards were sent."""
+    return await _of_approval(connection, _DELIVERIES, tenant, approval_id, _DELIVERIES.c.channel, limit)
+
+
 async def load_execution(connection: Connection, tenant: str, call_id: str) -> Row | None:
     """Return the execution of a call."""
     return await _of_call(connection, _EXECUTIONS, tenant, call_id, _EXECUTIONS.c.started_at)
+
+
+async def load_history_of(connection: Connection, tenant: str, subject_id: str, limit: int) -> Sequence[Row]:
+    """Return every change of state of one thing, in the order of time."""
+    c = _HISTORY.c
+    statement = _of_tenant(_HISTORY, tenant).where(c.subject_id == subject_id).order_by(c.at).limit(limit)
+    return await _all(connection, statement)
 
 
 async def load_history(connection: Connection, tenant: str, call_id: str, limit: int) -> Sequence[Row]:
@@ -226,6 +273,18 @@ async def _page(
         statement = statement.where(sa.tuple_(at, row_id) < sa.tuple_(sa.literal(after.at), sa.literal(after.id)))
     ordered = statement.order_by(at.desc(), row_id.desc()).limit(limit)
     return await _all(connection, ordered)
+
+
+async def _of_approval(
+    connection: Connection,
+    view: sa.TableClause,
+    tenant: str,
+    approval_id: str,
+    order: sa.ColumnElement[Any],
+    limit: int,
+) -> Sequence[Row]:
+    statement = _of_tenant(view, tenant).where(view.c.approval_id == approval_id).order_by(order).limit(limit)
+    return await _all(connection, statement)
 
 
 async def _of_call(

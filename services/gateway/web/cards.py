@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse
 
-from services.gateway.api.approvals import ApprovalOut, DecisionIn, approval_out
+from services.gateway.api.approval_forms import ApprovalOut, VoteIn, approval_out
 from services.gateway.api.callers import DepsOf, PathId
 from services.gateway.decisions import Ask
 from services.gateway.keys import Scope
@@ -56,7 +56,7 @@ async def decide(
     deps: DepsOf,
     caller: SignedIn,
     approval_id: PathId,
-    form: Annotated[DecisionIn, Form()],
+    form: Annotated[VoteIn, Form()],
     place: Place = "pane",
 ) -> HTMLResponse:
     """Decide, and show the card as it is then; what went wrong stands on the card."""
@@ -67,7 +67,7 @@ async def decide(
         )
         notice = "" if decided else "Sent. The answer takes its time; this card follows."
     except Refused as refusal:
-        if refusal.status not in {403, 409}:
+        if refusal.status not in {400, 403, 409}:
             raise
         notice = _told(refusal)
     row = await deps.decisions.find(caller, approval_id)
@@ -80,4 +80,6 @@ def _card(approval: ApprovalOut, place: str, notice: str = "", *, may_decide: bo
 
 def _told(refusal: Refused) -> str:
     by = refusal.facts.get("decided_by")
-    return f"{refusal.title} Decided by {by}." if by else refusal.title
+    if by:
+        return f"{refusal.title} Decided by {by}."
+    return str(refusal.facts.get("detail") or refusal.title)

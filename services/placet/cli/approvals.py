@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from services.placet.cli.client import call
-from services.placet.cli.output import Json, out, show_fields, show_json, show_table
+from services.placet.cli.output import Json, fail, out, show_fields, show_json, show_table
+from shared.canonical import NotStrictJson, parse_arguments
 from shared.card_text import visible
 
 app = typer.Typer(no_args_is_help=True, help="List, show and decide approvals.")
@@ -15,11 +16,21 @@ app = typer.Typer(no_args_is_help=True, help="List, show and decide approvals.")
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The approval's id.")]
 Digest = Annotated[str, typer.Option("--digest", help="The digest of the card you saw; another one is refused.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; the model and the history get it.")]
+Seconds = Annotated[int, typer.Option(min=1, help="How long.")]
+
+#: What `show` prints as tables, with their columns, and as parts of their own.
+_TABLES = {
+    "decisions": ("at", "person", "decision", "outcome", "counts", "reason", "digest"),
+    "edits": ("asked_at", "person", "state", "differences", "refusal", "reason"),
+    "cards": ("channel", "state", "revision", "sent_revision", "at"),
+    "history": ("at", "event", "from_state", "to_state", "actor", "detail"),
+}
+_NESTED = ("records", "verdict", "timers", "execution")
 
 
 @app.command("list")
 def list_approvals(
-    state: Annotated[str, typer.Option(help="pending, approved, denied, expired or withdrawn.")] = "pending",
+    state: Annotated[str, typer.Option(help="pending, approved, denied, answered, expired or withdrawn.")] = "pending",
     limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
     cursor: Annotated[str, typer.Option(help="Where the last page ended.")] = "",
     *,
@@ -38,15 +49,39 @@ def list_approvals(
 
 @app.command()
 def show(approval_id: ApprovalId, *, json: Json = False) -> None:
-    """Show one approval with the call it is about."""
-    approval = call("GET", f"/v1/approvals/{approval_id}")
-    show_json(approval) if json else show_fields(approval)
+    """Show one approval with everything that happened to it."""
+    approval: dict[str, Any] = call("GET", f"/v1/approvals/{approval_id}")
+    if json:
+        show_json(approval)
+        return
+    tables = {name: approval.pop(name) for name in _TABLES}
+    nested = {name: approval.pop(name) for name in _NESTED}
+    show_fields(approval)
+    for name, fields in nested.items():
+        if fields:
+            out.print(f"\n[bold]{name}[/bold]")
+            show_fields(fields)
+    for name, rows in tables.items():
+        if rows:
+            out.print(f"\n[bold]{name}[/bold]")
+            show_table(rows, _TABLES[name])
 
 
 @app.command()
-def approve(approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, json: Json = False) -> None:
+def approve(
+    approval_id: ApprovalId,
+    reason: Reason = "",
+    digest: Digest = "",
+    *,
+    from_now_on: Annotated[
+        bool, typer.Option("--allow-from-now-on", help="Allow such calls from now on, as far as the rule lets you.")
+    ] = False,
+    scope: Annotated[str, typer.Option(help="With it: conversation, agent or tenant.")] = "conversation",
+    json: Json = False,
+) -> None:
     """Approve a call. Give --digest to approve only what you saw; else the call is shown as it stands now."""
-    _decide(approval_id, "approve", reason, digest, json=json)
+    more = {"allow_from_now_on": {"scope": scope}} if from_now_on else {}
+    _decide(approval_id, "approve", reason, digest, json=json, **more)
 
 
 @app.command()
@@ -55,13 +90,94 @@ def deny(approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, j
     _decide(approval_id, "deny", reason, digest, json=json)
 
 
-def _decide(approval_id: str, verb: str, reason: str, digest: str, *, json: bool) -> None:
+@app.command()
+def abstain(approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, json: Json = False) -> None:
+    """Vote neither way; an earlier vote of yours counts no more."""
+    _decide(approval_id, "abstain", reason, digest, json=json)
+
+
+@app.command()
+def edit(
+    approval_id: ApprovalId,
+    arguments: Annotated[str, typer.Argument(help="All arguments, as a JSON object.")],
+    reason: Reason = "",
+    digest: Digest = "",
+    *,
+    json: Json = False,
+) -> None:
+    """Change the arguments within the rulebook, and approve the call with them."""
+    try:
+        value = parse_arguments(arguments)
+    except NotStrictJson as error:
+        fail(f"the arguments are not a JSON object: {error}", code=2)
+    _decide(approval_id, "edit", reason, digest, json=json, arguments=value)
+
+
+@app.command()
+def respond(
+    approval_id: ApprovalId,
+    response: Annotated[str, typer.Argument(help="What the model gets instead of a result.")],
+    digest: Digest = "",
+    *,
+    result: Annotated[bool, typer.Option("--result", help="It is a result, not an instruction.")] = False,
+    json: Json = False,
+) -> None:
+    """Answer the model instead of running the call."""
+    kind = "result" if result else "instruction"
+    _decide(approval_id, "respond", "", digest, json=json, response=response, response_kind=kind)
+
+
+@app.command()
+def delegate(
+    approval_id: ApprovalId, to: Annotated[str, typer.Argument(help="person:<id>")], *, json: Json = False
+) -> None:
+    """Let somebody else decide in your place."""
+    _decide(approval_id, "delegate", "", "", json=json, to=to)
+
+
+@app.command()
+def claim(approval_id: ApprovalId, seconds: Seconds = 900, *, json: Json = False) -> None:
+    """Tell the others that you are on it."""
+    _decide(approval_id, "claim", "", "", json=json, seconds=seconds)
+
+
+@app.command()
+def release(approval_id: ApprovalId, *, json: Json = False) -> None:
+    """Tell the others that you are not on it any more."""
+    _decide(approval_id, "release", "", "", json=json)
+
+
+@app.command()
+def extend(approval_id: ApprovalId, seconds: Seconds = 3600, reason: Reason = "", *, json: Json = False) -> None:
+    """Give an approval more time."""
+    _decide(approval_id, "extend", reason, "", json=json, seconds=seconds)
+
+
+@app.command()
+def pause(approval_id: ApprovalId, reason: Reason = "", *, json: Json = False) -> None:
+    """Stop an approval's clock."""
+    _decide(approval_id, "pause", reason, "", json=json)
+
+
+@app.command()
+def resume(approval_id: ApprovalId, *, json: Json = False) -> None:
+    """Let an approval's clock go on."""
+    _decide(approval_id, "resume", "", "", json=json)
+
+
+@app.command()
+def cancel(approval_id: ApprovalId, reason: Reason = "", *, json: Json = False) -> None:
+    """Cancel a call that waits; one that was approved may have run, and the answer says so."""
+    _decide(approval_id, "cancel", reason, "", json=json)
+
+
+def _decide(approval_id: str, verb: str, reason: str, digest: str, *, json: bool, **more: Any) -> None:
     approval = call("GET", f"/v1/approvals/{approval_id}")
     if not json:
         out.print(approval["summary"], markup=False)
         out.print(f"{approval['tool']} {visible(approval['call']['arguments_text'])}", markup=False)
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
-    body |= {"reason": reason} if reason else {}
+    body |= ({"reason": reason} if reason else {}) | more
     answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)
     if json:
         show_json(answer)

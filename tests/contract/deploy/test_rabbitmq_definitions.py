@@ -40,13 +40,13 @@ MAY_PUBLISH = {
         "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn)$",
     },
     "policy": {
-        "approvals": r"^(approval\.requested)$",
+        "approvals": r"^(approval\.requested|edit\.judged)$",
         "decisions": r"^(tried\..+)$",
         "executions": "^((default|payments))$",
         "tool-results": r"^(tool-call\.refused)$",
     },
     "approval": {
-        "approvals": r"^(approval\.opened|approval\.progressed|approval\.closed)$",
+        "approvals": r"^(approval\.opened|approval\.progressed|approval\.closed|edit\.proposed)$",
         "decisions": r"^(answered\..+|grant-asked)$",
         "executions": "^((default|payments))$",
         "tool-results": r"^(tool-call\.refused)$",
@@ -59,8 +59,8 @@ PRIVATE = {"gateway.live.replica-7", "gateway.answers.replica-7"}
 MAY_CONSUME = {
     "gateway": {"gateway.feed", *PRIVATE},
     "agent": {"agent.messages", "agent.tool-results"},
-    "policy": {"policy.tool-calls", "policy.grants", "policy.tool-results", "policy.trials"},
-    "approval": {"approval.decisions", "approval.requests", "approval.withdrawals"},
+    "policy": {"policy.tool-calls", "policy.edits", "policy.grants", "policy.tool-results", "policy.trials"},
+    "approval": {"approval.decisions", "approval.edits", "approval.requests", "approval.withdrawals"},
     "notifier": {"notifier.approvals"},
     "executor": {"executor.default", "executor.payments"},
     "audit": {"audit.commands", "dead-letters"},

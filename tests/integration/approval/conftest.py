@@ -12,6 +12,7 @@ import pytest
 from services.approval.service import build
 from services.approval.settings import ApprovalSettings
 from shared.signing import Signer, Verifier, create_keys, load_signer, load_verifier
+from tests.support.approval_builders import Register
 from tests.support.house import Replica, a_replica, create_tables
 from tests.support.postgres import Databases
 
@@ -46,12 +47,20 @@ def approval_url(databases: Databases) -> Iterator[str]:
 
 
 @pytest.fixture
-async def replicas(approval_url: str, keys: Path) -> AsyncIterator[tuple[Replica, Replica]]:
+def register() -> Register:
+    """The directory of both replicas."""
+    return Register()
+
+
+@pytest.fixture
+async def replicas(approval_url: str, keys: Path, register: Register) -> AsyncIterator[tuple[Replica, Replica]]:
     """Two processes of approval on one empty database."""
     settings = ApprovalSettings(keys=keys)
     async with AsyncExitStack() as stack:
         replicas = [
-            await stack.enter_async_context(a_replica("approval", approval_url, partial(build, settings)))
+            await stack.enter_async_context(
+                a_replica("approval", approval_url, partial(build, settings, directory=register))
+            )
             for _ in range(2)
         ]
         await replicas[0].empty_tables()

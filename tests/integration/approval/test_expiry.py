@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from services.approval import store, worker
+from services.approval import worker
+from services.approval.store import statements
+from services.approval.store.values import APPROVALS
 from shared.database import async_url
 from shared.messages import ApprovalClosed, ApprovalOpened, ToolCallRefused
 from tests.builders import an_event
@@ -128,7 +130,7 @@ def plan_of(replica: Replica, statement: sa.ClauseElement, **values: object) -> 
 async def test_the_duty_looks_only_at_what_is_due(replica: Replica) -> None:
     """However many approvals wait, the index of deadlines answers."""
     await fill(replica, over=False)
-    plan = plan_of(replica, store._EXPIRE, most=200)
+    plan = plan_of(replica, statements.EXPIRE, most=200)
     assert ("ix_approvals_due" in plan, "Seq Scan" in plan) == (True, False)
 
 
@@ -144,8 +146,8 @@ async def test_the_duty_looks_only_at_what_is_due(replica: Replica) -> None:
 async def test_a_page_of_a_list_is_a_stretch_of_an_index(replica: Replica, filters: dict[str, str], index: str) -> None:
     """However many approvals there are, a page is read in its order and nothing is sorted."""
     await fill(replica, over=True)
-    c = store.APPROVALS.c
-    page = sa.select(store.APPROVALS).where(c.tenant == "acme", *[c[name] == value for name, value in filters.items()])
+    c = APPROVALS.c
+    page = sa.select(APPROVALS).where(c.tenant == "acme", *[c[name] == value for name, value in filters.items()])
     page = page.where(sa.tuple_(c.created_at, c.approval_id) < sa.tuple_(sa.func.now(), sa.literal("copy-9")))
     plan = plan_of(replica, page.order_by(c.created_at.desc(), c.approval_id.desc()).limit(51))
     assert (index in plan, "Sort" in plan, "Seq Scan" in plan) == (True, False, False)

@@ -37,6 +37,7 @@ def test_a_card_carries_the_call_and_its_deadline() -> None:
             "The call did not run: a person denied it.",
             "person:ada",
         ),
+        (State.ANSWERED, {}, "answered", "The call did not run: a person answered instead: 42", "person:ada"),
         (State.EXPIRED, {}, "expired", "The call did not run: nobody decided on it in time.", ""),
         (
             State.WITHDRAWN,
@@ -97,7 +98,7 @@ def test_an_answer_carries_the_truth_as_it_is_now() -> None:
     """A late click is told the state, who decided and when."""
     approval = closed_as(State.APPROVED)
     asked = DecideApproval(tenant="acme", approval_id="a", decision_id="d", answer_to="g", decision="-")
-    told = notices.answered(asked, approval, Answer("already_decided", None, "late"))
+    told = notices.answered(asked, Answer("already_decided", "late", approval))
     assert ("approved", 1, approval.call.digest, "person:ada", NOON, "late", "g") == (
         told.state,
         told.revision,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,14 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.approval import notices, rules
-from services.approval.rules import Answer, Approval, Withdrawal
+from services.approval.rules import Answer, Approval, Voter, Withdrawal
+from services.approval.rules.people import may_approve
 from services.approval.states import FINAL, MACHINE, Event, State
+from shared.directory import Directory
 from shared.errors import SecurityAlert
 from shared.messages import DecideApproval, DecisionClaims
 from shared.transitions import ExpectedRace
 from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.approval_builders import LATER, a_request, an_approval, closed_as, some_claims
 
+#: A directory without anybody: people are known by their keys alone.
+NOBODY = Directory()
 SECOND = timedelta(seconds=1)
 OTHER_DIGEST = "f" * 64
 VISITOR = {"person": "visitor-1", "roles": ["requester"], "proof": "conversation_token"}
@@ -46,6 +50,11 @@ def an_unread_decision(claims: DecisionClaims) -> DecideApproval:
     """Return the message around some claims; nobody looks at its signature here."""
     names = ("tenant", "approval_id", "decision_id")
     return DecideApproval(answer_to="gateway-1", decision="-", **{name: getattr(claims, name) for name in names})
+
+
+def decide(approval: Approval | None, claims: DecisionClaims, now: datetime) -> Answer:
+    """Return what a decision comes to where nobody else voted and nobody is listed."""
+    return rules.decide(approval, claims, now, NOBODY)
 
 
 def a_waiting_approval(*approvers: str) -> Approval:
@@ -79,21 +88,21 @@ def test_only_a_named_approver_may_decide(approver: str, who: dict[str, Any], *,
     """A person counts only as what the gateway proved, and a conversation's token only in its conversation."""
     approval = a_waiting_approval(approver)
     claims = some_claims(approval, **who)
-    outcome = rules.decide(approval, claims, NOON).outcome
-    assert (allowed, "accepted" if allowed else "not_allowed") == (rules.may_decide(approval, claims), outcome)
+    found = may_approve(approval, Voter.of(claims), NOBODY), decide(approval, claims, NOON).outcome
+    assert (allowed, "accepted" if allowed else "not_allowed") == found
 
 
 def test_an_unknown_approval_is_not_found() -> None:
     """Without an approval there is nothing to judge."""
-    answer = rules.decide(None, some_claims(an_approval()), NOON)
-    assert Answer("not_found", None, "There is no such approval.") == answer
+    answer = decide(None, some_claims(an_approval()), NOON)
+    assert Answer("not_found", "There is no such approval.", None) == answer
 
 
 @pytest.mark.parametrize(("verb", "event"), [("approve", Event.APPROVE), ("deny", Event.DENY)])
 def test_a_decision_in_time_on_the_right_card_is_accepted(verb: str, event: Event) -> None:
     """One approver is enough, up to the last moment before the deadline."""
     approval = an_approval()
-    answer = rules.decide(approval, some_claims(approval, verb=verb), LATER - timedelta(microseconds=1))
+    answer = decide(approval, some_claims(approval, verb=verb), LATER - timedelta(microseconds=1))
     assert ("accepted", event) == (answer.outcome, answer.event)
 
 
@@ -108,14 +117,14 @@ def test_a_decision_in_time_on_the_right_card_is_accepted(verb: str, event: Even
 def test_a_decision_on_another_card_is_stale_and_says_how(seen: dict[str, Any], says: str) -> None:
     """What the person saw must be what would run."""
     approval = an_approval()
-    answer = rules.decide(approval, some_claims(approval, **seen), NOON)
+    answer = decide(approval, some_claims(approval, **seen), NOON)
     assert ("stale", None, True) == (answer.outcome, answer.event, says in answer.detail)
 
 
 def test_a_decision_without_a_revision_is_bound_by_its_digest() -> None:
     """A client that sends no revision still says what it saw."""
     approval = an_approval(revision=3)
-    assert rules.decide(approval, some_claims(approval, revision=None), NOON).outcome == "accepted"
+    assert decide(approval, some_claims(approval, revision=None), NOON).outcome == "accepted"
 
 
 @pytest.mark.parametrize("verb", ["approve", "deny"])
@@ -124,6 +133,7 @@ def test_a_decision_without_a_revision_is_bound_by_its_digest() -> None:
     [
         (State.APPROVED, "It was approved by person:ada at 2026-11-22 12:00:00 UTC."),
         (State.DENIED, "It was denied by person:ada at 2026-11-22 12:00:00 UTC."),
+        (State.ANSWERED, "It was answered by person:ada at 2026-11-22 12:00:00 UTC."),
         (State.EXPIRED, "It expired at 2026-11-22 12:00:00 UTC: nobody decided in time."),
         (State.WITHDRAWN, "It was withdrawn at 2026-11-22 12:00:00 UTC: the call is superseded."),
     ],
@@ -131,16 +141,16 @@ def test_a_decision_without_a_revision_is_bound_by_its_digest() -> None:
 def test_a_decision_after_the_end_hears_how_it_ended(state: State, says: str, verb: str) -> None:
     """The second click changes nothing, whatever it says, and learns who decided and when."""
     approval = closed_as(state)
-    answer = rules.decide(approval, some_claims(approval, verb=verb), NOON)
-    assert Answer("already_decided", None, says) == answer
+    answer = decide(approval, some_claims(approval, verb=verb), NOON)
+    assert Answer("already_decided", says, approval) == answer
 
 
 def test_a_decision_at_the_deadline_expires_the_approval() -> None:
     """The deadline itself is too late: the decision finds out before the duty does."""
     approval = an_approval()
     claims = some_claims(approval)
-    answer = rules.decide(approval, claims, LATER)
-    after = rules.after(approval, answer, claims, LATER)
+    answer = decide(approval, claims, LATER)
+    after = answer.after
     assert ("already_decided", Event.TIME_OUT) == (answer.outcome, answer.event)
     assert after is not None
     assert (State.EXPIRED, "expired", None, LATER) == (
@@ -155,7 +165,7 @@ def test_a_denial_keeps_the_persons_words() -> None:
     """Who said no, and why, is what the model and the history get."""
     approval = an_approval()
     claims = some_claims(approval, verb="deny", reason="too much")
-    after = rules.after(approval, rules.decide(approval, claims, NOON), claims, NOON)
+    after = decide(approval, claims, NOON).after
     assert after is not None
     assert ("denied", "person:bob", "too much") == (after.result_kind, after.decided_by, after.decision_reason)
 
@@ -235,7 +245,7 @@ def test_any_decision_comes_to_what_a_plain_model_says(
     rule = an_approval_rule(approvers=approvers)
     approval = an_approval(approval_rule=rule) if state is State.PENDING else closed_as(state, approval_rule=rule)
     claims = some_claims(approval, **(who | card))
-    answer = rules.decide(approval, claims, now)
+    answer = decide(approval, claims, now)
     assert expected_outcome(approval, claims, late=now >= LATER) == answer.outcome
     moves = answer.outcome == "accepted" or (answer.outcome == "already_decided" and state is State.PENDING)
     assert moves == (answer.event is not None)
@@ -246,9 +256,9 @@ def test_a_stranger_learns_nothing(who: dict[str, Any], card: dict[str, Any], no
     """To a person without rights every approval looks the same."""
     approval = an_approval() if state is State.PENDING else closed_as(state)
     claims = some_claims(approval, **(who | card))
-    answer = rules.decide(approval, claims, now)
+    answer = decide(approval, claims, now)
     if answer.outcome == "not_allowed":
-        told = notices.answered(an_unread_decision(claims), approval, answer)
+        told = notices.answered(an_unread_decision(claims), answer)
         assert ("", 0, "", "", None) == (told.state, told.revision, told.digest, told.decided_by, told.decided_at)
 
 
@@ -270,7 +280,7 @@ def test_an_approval_ends_at_most_once(steps: list[tuple[str, int]]) -> None:
             approval = rules.withdrawn(approval, Withdrawal("cancelled", ""), now) if waiting else approval
         else:
             claims = some_claims(approval, verb=verb)
-            approval = rules.after(approval, rules.decide(approval, claims, now), claims, now) or approval
+            approval = decide(approval, claims, now).after or approval
         ends += [approval] if approval != before else []
     assert len(ends) <= 1
     assert all(end.state in MACHINE.final and end == approval for end in ends)

@@ -1,0 +1,128 @@
+"""What follows a judged decision, in the same transaction: it is kept, answered, recorded, and told to everybody.
+
+One place for decisions that are judged at once and for edits, which policy judges in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from services.approval import closing, notices, store
+from services.approval.rules import Answer, Approval, Decision, Edit, edits, grants
+from services.approval.states import Event, State
+from shared.grant import signed
+from shared.ids import derived_id
+from shared.messages import DecideApproval, DecisionClaims, ToolCall
+from shared.signing import Signer
+from shared.work import Work
+
+_VOTES = frozenset({"approve", "deny", "abstain", "edit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A decision, the approval that it was about, and what it came to."""
+
+    message: DecideApproval
+    claims: DecisionClaims
+    #: As it was before, locked; None where there is none.
+    approval: Approval | None
+    answer: Answer
+    at: datetime
+
+    @property
+    def counted(self) -> bool:
+        """Whether it is a vote that counts."""
+        return self.answer.outcome == "accepted" and self.claims.verb in _VOTES
+
+
+async def finish(work: Work, made: Made, signer: Signer) -> None:
+    """Keep a decision with what it changed, answer it, and hand over what follows."""
+    answer, after = made.answer, made.answer.after
+    decision = Decision(
+        made.claims,
+        made.message.decision,
+        notices.answered(made.message, answer),
+        made.at,
+        arguments_revision=after.arguments_revision if after and made.counted else None,
+        counted_revision=after.revision if after and made.counted else None,
+    )
+    await store.keep_decision(work.connection, decision, made.approval, after)
+    work.emit(decision.answered)
+    if after is not None and made.approval is not None:
+        await _follow(work, made, made.approval, after, signer)
+
+
+async def propose(work: Work, made: Made, call: ToolCall) -> None:
+    """Ask policy about an edit; its maker hears when policy has answered."""
+    approval, claims = made.approval, made.claims
+    if approval is None:
+        raise ValueError(f"decision {claims.decision_id} edits nothing")
+    edit = Edit(
+        edit_id=claims.decision_id,
+        approval_id=approval.approval_id,
+        person=claims.person,
+        state="asked",
+        base_revision=approval.arguments_revision,
+        arguments=call.arguments,
+        digest=call.digest,
+        signed=made.message.decision,
+        answer_to=made.message.answer_to,
+    )
+    differences = edits.differences(approval.call.arguments, call.arguments)
+    if not await store.add_edit(work.connection, edit, approval, claims, differences, made.at):
+        return
+    closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome="asked")
+    closing.tell(work, approval, notices.edit_proposed(approval, edit.edit_id, call))
+
+
+def asked_by(edit: Edit, tenant: str) -> DecideApproval:
+    """Return the decision that asked for an edit, as it came."""
+    return DecideApproval(
+        tenant=tenant,
+        approval_id=edit.approval_id,
+        decision_id=edit.edit_id,
+        answer_to=edit.answer_to,
+        decision=edit.signed,
+    )
+
+
+async def _follow(work: Work, made: Made, before: Approval, after: Approval, signer: Signer) -> None:
+    """Record what the decision did, tell of it, and close what it closed: the deciding vote or a passed deadline."""
+    answer, claims = made.answer, made.claims
+    accepted = answer.outcome == "accepted"
+    if answer.progress is not None:
+        closing.tell(work, after, notices.progressed(after, answer.progress, claims))
+    if answer.event is not None:
+        actor = claims.person if accepted else "clock"
+        more = _more(before, after, claims) if accepted else {}
+        closing.close(work, after, answer.event, actor=actor, signer=signer, **more)
+    if answer.event is None or not accepted:
+        outcome = "counted" if accepted else answer.outcome
+        more = _more(before, after, claims) if accepted else {}
+        closing.record(work, after, claims.verb, actor=claims.person, before=after.state, outcome=outcome, **more)
+    if answer.event is Event.APPROVE:
+        _ask_grant(work, after, claims, signer)
+    if claims.verb == "cancel" and after.state is State.APPROVED:
+        await store.ask_cancel(work.connection, after, claims.person)
+
+
+def _ask_grant(work: Work, approval: Approval, claims: DecisionClaims, signer: Signer) -> None:
+    grant = grants.asked(derived_id("grant", claims.decision_id), approval, claims)
+    if grant is not None:
+        closing.tell(work, approval, signed(grant, signer))
+
+
+def _more(before: Approval, after: Approval, claims: DecisionClaims) -> dict[str, Any]:
+    """Return what the history says of an accepted decision beside what it says of any change."""
+    more: dict[str, Any] = {"to": claims.to}
+    if after.closed_at is None:
+        more["reason"] = claims.reason
+    if after.arguments_revision != before.arguments_revision:
+        found = edits.differences(before.call.arguments, after.call.arguments)
+        more["differences"] = [each.as_json() for each in found]
+    if after.expires_at != before.expires_at:
+        more["expires_at"] = after.expires_at.isoformat()
+    return more

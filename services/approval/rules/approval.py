@@ -1,0 +1,183 @@
+"""The approval as a value, and how it opens and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from services.approval.rules import timers
+from services.approval.states import MACHINE, Event, State
+from shared.canonical import NotStrictJson, parse_arguments
+from shared.card_text import is_redaction
+from shared.errors import SecurityAlert
+from shared.messages import ApprovalRequested, ApprovalRule, ToolCall
+from shared.messages.approvals import DecisionClaims, Proof
+from shared.permit import check_digest
+from shared.transitions import ExpectedRace
+
+#: How a call ends that an approval does not let run.
+RefusedKind = Literal["denied", "answered", "expired", "cancelled", "superseded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """Somebody as the gateway proved them."""
+
+    #: `person:ada`, or a visitor's id as the chat frontend chose it.
+    person: str
+    roles: tuple[str, ...]
+    proof: Proof
+    #: Set for a conversation token.
+    conversation_id: str | None = None
+
+    @property
+    def identity(self) -> str:
+        """Who counts once, whatever channel they came through. A visitor's id never stands for a named person."""
+        return f"visitor:{self.person}" if self.proof == "conversation_token" else self.person
+
+    @classmethod
+    def of(cls, claims: DecisionClaims) -> Voter:
+        """Return who makes a decision."""
+        return cls(claims.person, tuple(claims.roles), claims.proof, claims.conversation_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """A person lets another one decide in their place. The place stays one: whoever votes first fills it."""
+
+    by: Voter
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """One held call, waiting for people or closed."""
+
+    approval_id: str
+    call: ToolCall
+    pool: str
+    permit_expires_after_seconds: int
+    summary: str
+    rule: str
+    rulebook_digest: str
+    reason: str
+    approval_rule: ApprovalRule
+    state: State
+    #: Number of the card: each change that people can see makes a new one. It binds nobody; the digest does.
+    revision: int
+    created_at: datetime
+    expires_at: datetime
+    #: The thread that the call belongs to.
+    correlation_id: str
+    traceparent: str
+    #: Person whose decision ended it.
+    decided_by: str | None = None
+    #: Their words, or why it was withdrawn.
+    decision_reason: str | None = None
+    result_kind: RefusedKind | None = None
+    closed_at: datetime | None = None
+    #: Number of the arguments: an edit makes the next, and votes for earlier ones are void.
+    arguments_revision: int = 1
+    #: Reminders and escalations that were done, and when the next is due.
+    steps_done: int = 0
+    next_step_at: datetime | None = None
+    #: Who said "I'm on it", and until when that holds.
+    claimed_by: str | None = None
+    claimed_until: datetime | None = None
+    delegations: tuple[Delegation, ...] = ()
+    #: Set while its clock stands still.
+    paused_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """Why the conversation does not want a call any more."""
+
+    kind: Literal["cancelled", "superseded"]
+    reason: str
+
+
+def check_request(requested: ApprovalRequested) -> None:
+    """Raise SecurityAlert unless the digest is the one of exactly this call: people approve what the bytes say.
+
+    What they are shown is the same value with some of it masked, and never anything else.
+    """
+    call = requested.call
+    check_digest(call, requested.tenant)
+    if call.edited is not None:
+        raise SecurityAlert(f"call {call.call_id} claims to be edited before anybody saw it")
+    if call.shown_arguments != call.arguments and not _shows(call):
+        raise SecurityAlert(f"what people would be shown of call {call.call_id} is not what it would run")
+
+
+def _shows(call: ToolCall) -> bool:
+    try:
+        return is_redaction(parse_arguments(call.shown_arguments), parse_arguments(call.arguments))
+    except NotStrictJson:
+        return False
+
+
+def opening(
+    approval_id: str, requested: ApprovalRequested, at: datetime, correlation_id: str, traceparent: str
+) -> Approval:
+    """Return the approval that a request asks for, as it is at `at`."""
+    return Approval(
+        approval_id=approval_id,
+        call=requested.call,
+        pool=requested.pool,
+        permit_expires_after_seconds=requested.permit_expires_after_seconds,
+        summary=requested.summary,
+        rule=requested.rule,
+        rulebook_digest=requested.rulebook_digest,
+        reason=requested.reason,
+        approval_rule=requested.approval,
+        state=MACHINE.initial,
+        revision=1,
+        created_at=at,
+        expires_at=at + timedelta(seconds=requested.approval.expires_after_seconds),
+        correlation_id=correlation_id,
+        traceparent=traceparent,
+        next_step_at=timers.first_step_at(requested.approval, at),
+    )
+
+
+def expired(approval: Approval, now: datetime) -> Approval:
+    """Return the approval as the deadline leaves it."""
+    state = MACHINE.next_state(approval.state, Event.TIME_OUT)
+    return replace(approval, state=state, closed_at=now, result_kind="expired")
+
+
+def withdrawn(approval: Approval, withdrawal: Withdrawal, now: datetime) -> Approval:
+    """Return the approval as its withdrawal leaves it; raise ExpectedRace where it is closed already."""
+    state = MACHINE.next_state(approval.state, Event.WITHDRAW)
+    kind, reason = withdrawal.kind, withdrawal.reason
+    return replace(approval, state=state, closed_at=now, result_kind=kind, decision_reason=reason)
+
+
+def part(approvals: Iterable[Approval], event: Event) -> tuple[list[Approval], list[Approval]]:
+    """Return the approvals that `event` moves on, and those for which it comes too late."""
+    moved: list[Approval] = []
+    late: list[Approval] = []
+    for approval in approvals:
+        try:
+            MACHINE.next_state(approval.state, event)
+            moved.append(approval)
+        except ExpectedRace:
+            late.append(approval)
+    return moved, late
+
+
+def ending(approval: Approval) -> str:
+    """Return one sentence that says how the approval ended; empty while it is pending."""
+    if approval.closed_at is None:
+        return ""
+    at = f"{approval.closed_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    match approval.state:
+        case State.APPROVED | State.DENIED | State.ANSWERED:
+            return f"It was {approval.state} by {approval.decided_by} at {at}."
+        case State.EXPIRED:
+            return f"It expired at {at}: nobody decided in time."
+        case _:
+            return f"It was withdrawn at {at}: the call is {approval.result_kind}."

@@ -1,0 +1,65 @@
+"""'Allow this from now on': what a person may ask for who approves a call, within the terms of the rule's author."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from services.approval.rules import votes
+from services.approval.rules.approval import Approval, Voter
+from services.approval.states import Event
+from shared.directory import Directory
+from shared.messages import DecisionClaims, GrantAsked, GrantTerms, GrantWish
+
+_SCOPES = ("conversation", "agent", "tenant")
+
+
+def problem(approval: Approval, claims: DecisionClaims, directory: Directory) -> str:
+    """Return why a person cannot ask for this grant; empty where they can, and where they ask for none."""
+    wish, terms = claims.grant, approval.approval_rule.grants
+    if wish is None:
+        return ""
+    if terms is None:
+        return "The rule does not let anybody allow such calls from now on."
+    vote = votes.Vote(Voter.of(claims), "approve")
+    if votes.decided_alone(approval, vote, directory) is not Event.APPROVE:
+        return "Only somebody whose approval decides alone can allow such calls from now on."
+    return _beyond(wish, terms)
+
+
+def asked(grant_id: str, approval: Approval, claims: DecisionClaims) -> GrantAsked | None:
+    """Return what policy is asked to remember; None where nothing is. Only an approval that was decided by approving.
+
+    Never by an edit, a denial or an expiry.
+    """
+    wish, terms = claims.grant, approval.approval_rule.grants
+    if wish is None or terms is None or claims.verb != "approve" or approval.closed_at is None:
+        return None
+    return GrantAsked(
+        tenant=approval.call.tenant,
+        grant_id=grant_id,
+        approval_id=approval.approval_id,
+        owner=claims.person,
+        call=approval.call,
+        scope=wish.scope,
+        bounds=terms.bounds if wish.bounds is None else wish.bounds,
+        uses=wish.uses or terms.uses,
+        expires_at=_expires_at(wish, terms, approval.closed_at),
+        rule=approval.rule,
+        rulebook_digest=approval.rulebook_digest,
+    )
+
+
+def _beyond(wish: GrantWish, terms: GrantTerms) -> str:
+    if _SCOPES.index(wish.scope) > _SCOPES.index(terms.scope):
+        return f"The rule lets you allow such calls for this {terms.scope} at most."
+    if unknown := sorted(set(wish.bounds or ()) - set(terms.bounds)):
+        return f"The rule does not let {', '.join(unknown)} vary."
+    if (wish.uses or 0) > terms.uses:
+        return f"The rule lets you allow {terms.uses} calls at most."
+    if (wish.expires_after_seconds or 0) > terms.expires_after_seconds:
+        return f"The rule lets you allow such calls for {terms.expires_after_seconds} seconds at most."
+    return ""
+
+
+def _expires_at(wish: GrantWish, terms: GrantTerms, now: datetime) -> datetime:
+    return now + timedelta(seconds=wish.expires_after_seconds or terms.expires_after_seconds)

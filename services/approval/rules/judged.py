@@ -1,0 +1,40 @@
+"""What becomes of an edit once policy has judged it: everything is asked again, because time has passed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from services.approval.rules import edits
+from services.approval.rules.approval import Approval, Voter
+from services.approval.rules.decisions import Answer, Asked, cast, refused
+from services.approval.rules.edits import Edit
+from services.approval.rules.votes import Vote
+from shared.directory import Directory
+from shared.messages import DecisionClaims, EditJudged
+
+
+def judge_edit(
+    approval: Approval,
+    edit: Edit,
+    claims: DecisionClaims,
+    judged: EditJudged,
+    now: datetime,
+    directory: Directory,
+) -> Answer:
+    """Return what an edit comes to at `now`, read after the row was locked; it counts as its maker's approval."""
+    voter = Voter.of(claims)
+    if refusal := refused(approval, claims, voter, now, directory):
+        return refusal
+    call, problem = edits.revised(approval, claims)
+    if edit.base_revision != approval.arguments_revision:
+        return Answer("stale", "Somebody else changed the arguments meanwhile. Look at it again.", approval)
+    if call is None or call.digest != judged.digest:
+        return Answer("invalid", problem or "Policy judged another call.", approval)
+    if not judged.accepted:
+        return Answer("invalid", judged.detail, approval)
+    none: Sequence[Vote] = ()
+    asked = Asked(approval, claims, voter, now, directory, none)
+    answer = cast(asked, Vote(voter, "approve"), edits.applied(approval, call, judged.summary))
+    return replace(answer, progress="edited", detail=f"The arguments are changed. {answer.detail}")

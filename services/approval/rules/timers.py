@@ -1,0 +1,97 @@
+"""What the clock does to a pending approval: reminders, escalations, and people who move its deadline.
+
+Each step is done once: the number of steps done stands in the row and moves under its lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from shared.messages import ApprovalRule, Escalation
+
+if TYPE_CHECKING:
+    from services.approval.rules.approval import Approval
+
+#: Longest that an approval may wait in all, and longest that a pause may hold it: a forgotten pause expires too.
+WAIT_MAX = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that the clock does while an approval waits."""
+
+    kind: Literal["reminded", "escalated"]
+    after_seconds: int
+    #: Whom to ask too; set exactly for an escalation.
+    escalation: Escalation | None = None
+
+
+def steps(rule: ApprovalRule) -> tuple[Step, ...]:
+    """Return the rule's reminders and escalations in the order of their time; at the same time, escalations first."""
+    found = [Step("escalated", each.after_seconds, each) for each in rule.escalations]
+    found += [Step("reminded", seconds) for seconds in rule.reminders_after_seconds]
+    return tuple(sorted(found, key=lambda step: step.after_seconds))
+
+
+def first_step_at(rule: ApprovalRule, opened_at: datetime) -> datetime | None:
+    """Return when the first step is due; None where the rule has none."""
+    first = first_step_after(rule)
+    return None if first is None else opened_at + first
+
+
+def first_step_after(rule: ApprovalRule) -> timedelta | None:
+    """Return how long after the opening the first step is due; None where the rule has none."""
+    return next((timedelta(seconds=step.after_seconds) for step in steps(rule)), None)
+
+
+def escalations(approval: Approval) -> Iterator[Escalation]:
+    """Yield the escalations that were done."""
+    for step in steps(approval.approval_rule)[: approval.steps_done]:
+        if step.escalation is not None:
+            yield step.escalation
+
+
+def take_step(approval: Approval) -> tuple[Approval, Step]:
+    """Return the approval after its next step, and that step. Those that follow keep their distance to it."""
+    planned = steps(approval.approval_rule)
+    step, following = planned[approval.steps_done], planned[approval.steps_done + 1 : approval.steps_done + 2]
+    due = approval.next_step_at
+    if due is None:
+        raise ValueError(f"approval {approval.approval_id} has no step due")
+    gaps = [timedelta(seconds=each.after_seconds - step.after_seconds) for each in following]
+    at = due + gaps[0] if gaps else None
+    return replace(approval, steps_done=approval.steps_done + 1, next_step_at=at, revision=approval.revision + 1), step
+
+
+def extended(approval: Approval, seconds: int) -> Approval | None:
+    """Return the approval with a later deadline; None where it would wait longer than anything may."""
+    expires_at = approval.expires_at + timedelta(seconds=seconds)
+    paused = WAIT_MAX if approval.paused_at else timedelta()
+    if expires_at - paused > approval.created_at + WAIT_MAX:
+        return None
+    return replace(approval, expires_at=expires_at, revision=approval.revision + 1)
+
+
+def paused(approval: Approval, now: datetime) -> Approval:
+    """Return the approval with its clock stopped: everything due is put off until the longest pause is over."""
+    return replace(_shifted(approval, WAIT_MAX), paused_at=now)
+
+
+def resumed(approval: Approval, now: datetime) -> Approval:
+    """Return a paused approval with its clock going again: as much time is left as there was."""
+    if approval.paused_at is None:
+        raise ValueError(f"approval {approval.approval_id} is not paused")
+    return replace(_shifted(approval, now - approval.paused_at - WAIT_MAX), paused_at=None)
+
+
+def _shifted(approval: Approval, by: timedelta) -> Approval:
+    at = approval.next_step_at
+    return replace(
+        approval,
+        expires_at=approval.expires_at + by,
+        next_step_at=at + by if at else None,
+        revision=approval.revision + 1,
+    )

@@ -1,0 +1,206 @@
+"""All SQL of approval, as functions on a connection.
+
+Whatever judges by time takes two statements: one that locks the row, then one that reads the clock. In a single
+statement PostgreSQL reads the clock before it waits for the lock, and would approve what expired while it waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from services.approval.rules import Approval, Decision, Edit, Vote, Withdrawal, timers
+from services.approval.rules.edits import Difference
+from services.approval.store import statements
+from services.approval.store.values import (
+    Earlier,
+    approval_from,
+    approval_values,
+    decision_values,
+    edit_from,
+    vote_from,
+)
+from shared.errors import PlacetError
+from shared.messages import DecisionClaims, ToolCall
+from shared.sql import Connection
+
+__all__ = ["Earlier", "LostRow"]
+
+
+class LostRow(PlacetError):
+    """A row that this transaction holds locked is not what it was: a bug, never a race."""
+
+
+async def open_approval(connection: Connection, opening: Approval) -> Approval | None:
+    """Store a pending approval, timed by the database clock; None where something was heard of the call before."""
+    rule = opening.approval_rule
+    times = {
+        "waits": timedelta(seconds=rule.expires_after_seconds),
+        "first_step": timers.first_step_after(rule),
+    }
+    row = (await connection.execute(statements.OPEN, approval_values(opening) | times)).first()
+    if row is None:
+        return None
+    return replace(opening, created_at=row.created_at, expires_at=row.expires_at, next_step_at=row.next_step_at)
+
+
+async def load_withdrawal(connection: Connection, call: ToolCall) -> Withdrawal | None:
+    """Return how a call was withdrawn before it was held; None where it was not."""
+    found = await connection.execute(statements.WITHDRAWAL, {"tenant": call.tenant, "call_id": call.call_id})
+    row = found.one()
+    return Withdrawal(row.withdrawn_kind, row.withdrawn_reason) if row.withdrawn_kind else None
+
+
+async def add_closed(connection: Connection, approval: Approval) -> bool:
+    """Store an approval that is over before anybody saw it; tell whether it is the first of its call."""
+    return (await connection.execute(statements.ADD, approval_values(approval))).first() is not None
+
+
+async def lock_approval(connection: Connection, tenant: str, approval_id: str) -> Approval | None:
+    """Return an approval, locked until the transaction ends; None where the tenant has none of this id."""
+    found = await connection.execute(statements.LOCK, {"tenant": tenant, "approval_id": approval_id})
+    row = found.mappings().first()
+    return approval_from(row) if row else None
+
+
+async def read_clock(connection: Connection, claims: DecisionClaims) -> tuple[datetime, Earlier | None]:
+    """Return the database clock now, and what was answered to this decision id before. After the lock, never before."""
+    found = await connection.execute(statements.CLOCK, {"tenant": claims.tenant, "decision_id": claims.decision_id})
+    now, *known = found.one()
+    return now, Earlier(*known) if known[0] is not None else None
+
+
+async def load_votes(connection: Connection, approval: Approval) -> list[Vote]:
+    """Return the votes on a locked approval's arguments as they are: of each person the last one."""
+    values = {"tenant": approval.call.tenant, "approval_id": approval.approval_id}
+    found = await connection.execute(statements.VOTES, values | {"number": approval.arguments_revision})
+    return [vote_from(row) for row in found.mappings()]
+
+
+async def keep_decision(
+    connection: Connection, decision: Decision, before: Approval | None, after: Approval | None
+) -> None:
+    """Store a decision, together with what it changed of the locked approval."""
+    values = decision_values(decision)
+    if after is None or after is before:
+        await connection.execute(statements.KEEP, values)
+        return
+    only_closed = before is not None and after.closed_at is not None and after.revision == before.revision
+    columns = statements.CLOSING_COLUMNS if only_closed else statements.CHANGING_COLUMNS
+    statement = statements.CLOSE_AND_KEEP if only_closed else statements.CHANGE_AND_KEEP
+    row = approval_values(after)
+    values = {f"kept_{name}": value for name, value in values.items()}
+    values |= {f"new_{name}": row[name] for name in columns} | {"changing": after.approval_id}
+    _check_count(len((await connection.execute(statement, values)).all()), [after])
+
+
+async def ask_cancel(connection: Connection, approval: Approval, person: str) -> None:
+    """Note that a person wanted an approved call cancelled; the first such wish stays."""
+    await connection.execute(statements.ASK_CANCEL, {"asked": approval.approval_id, "by": person})
+
+
+async def add_edit(
+    connection: Connection,
+    edit: Edit,
+    approval: Approval,
+    claims: DecisionClaims,
+    differences: Sequence[Difference],
+    now: datetime,
+) -> bool:
+    """Store a wish to change arguments; False where it was stored before."""
+    values = {name: getattr(edit, name) for name in Edit.__slots__} | {
+        "tenant": claims.tenant,
+        "reason": claims.reason,
+        "before": approval.call.arguments,
+        "before_digest": approval.call.digest,
+        "differences": [each.as_json() for each in differences],
+        "asked_at": now,
+    }
+    return (await connection.execute(statements.ADD_EDIT, values)).first() is not None
+
+
+async def load_edit(connection: Connection, tenant: str, edit_id: str) -> Edit | None:
+    """Return an edit; its approval must be locked, which keeps it from changing."""
+    found = await connection.execute(statements.LOAD_EDIT, {"tenant": tenant, "edit_id": edit_id})
+    row = found.mappings().first()
+    return edit_from(row) if row else None
+
+
+async def end_edit(
+    connection: Connection, edit: Edit, tenant: str, *, detail: str, rulebook_digest: str, now: datetime
+) -> None:
+    """Say what became of an edit that was asked; `detail` is why it was refused, empty where it was accepted."""
+    values = {
+        "of_tenant": tenant,
+        "of_edit": edit.edit_id,
+        "new_state": "refused" if detail else "accepted",
+        "new_detail": detail,
+        "new_rulebook_digest": rulebook_digest,
+        "new_judged_at": now,
+    }
+    if (await connection.execute(statements.END_EDIT, values)).first() is None:
+        raise LostRow(f"edit {edit.edit_id} was judged before")
+
+
+async def add_tombstones(
+    connection: Connection, tenant: str, call_ids: Sequence[str], withdrawal: Withdrawal
+) -> set[str]:
+    """Remember the withdrawal of calls nothing was heard of; return which they were.
+
+    Waits for a request that is just being opened, so that the call is either opened here or remembered there.
+    """
+    values = {"withdrawn_kind": withdrawal.kind, "withdrawn_reason": withdrawal.reason}
+    found = await connection.execute(statements.TOMBSTONES, {"tenant": tenant, "call_ids": list(call_ids), **values})
+    return set(found.scalars())
+
+
+async def lock_calls(connection: Connection, tenant: str, call_ids: Sequence[str]) -> list[Approval]:
+    """Return the tenant's approvals of these calls, locked in the order of the calls' ids."""
+    if not call_ids:
+        return []
+    found = await connection.execute(statements.LOCK_CALLS, {"tenant": tenant, "call_ids": list(call_ids)})
+    return [approval_from(row) for row in found.mappings()]
+
+
+async def save_withdrawn(
+    connection: Connection, approvals: Sequence[Approval], withdrawal: Withdrawal
+) -> list[datetime]:
+    """Close locked approvals that were pending; return when each was closed, by the database clock."""
+    if not approvals:
+        return []
+    values = {"new_result_kind": withdrawal.kind, "new_decision_reason": withdrawal.reason}
+    ids = [approval.approval_id for approval in approvals]
+    rows = await connection.execute(statements.WITHDRAW, {"closing": ids, **values})
+    ends: dict[str, datetime] = {row.approval_id: row.closed_at for row in rows}
+    _check_count(len(ends), approvals)
+    return [ends[approval_id] for approval_id in ids]
+
+
+async def expire_overdue(connection: Connection, most: int) -> list[Approval]:
+    """Close at most `most` overdue approvals that nobody else holds, and return them as they are now."""
+    found = await connection.execute(statements.EXPIRE, {"most": most})
+    return [approval_from(row) for row in found.mappings()]
+
+
+async def lock_due(connection: Connection, most: int) -> list[Approval]:
+    """Return at most `most` pending approvals with a step due, locked; those that somebody else holds are left."""
+    return [approval_from(row) for row in (await connection.execute(statements.DUE, {"most": most})).mappings()]
+
+
+async def save_steps(connection: Connection, approvals: Sequence[Approval]) -> None:
+    """Save locked approvals after their next step."""
+    if not approvals:
+        return
+    values = {
+        "ids": [approval.approval_id for approval in approvals],
+        "steps": [approval.steps_done for approval in approvals],
+        "nexts": [approval.next_step_at for approval in approvals],
+        "revisions": [approval.revision for approval in approvals],
+    }
+    _check_count(len((await connection.execute(statements.STEPPED, values)).all()), approvals)
+
+
+def _check_count(count: int, approvals: Sequence[Approval]) -> None:
+    if count != len(approvals):
+        raise LostRow(f"{count} of {len(approvals)} approvals were pending, first {approvals[0].approval_id}")

@@ -1,0 +1,103 @@
+"""Rows to values and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import RowMapping
+
+from services.approval.rules import Approval, Decision, Delegation, Edit, Vote, Voter
+from services.approval.states import State
+from services.approval.tables import ApprovalRow, DecisionRow, EditRow
+from shared.database import table_of
+from shared.messages import ApprovalRule, DecisionClaims, ToolCall
+
+APPROVALS = table_of(ApprovalRow)
+DECISIONS = table_of(DecisionRow)
+EDITS = table_of(EditRow)
+
+CALL_COLUMNS = tuple(ToolCall.model_fields)
+DECISION_COLUMNS = tuple(column.name for column in DECISIONS.c)
+#: What only some verbs carry.
+_DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant"})
+_CLAIMED = tuple(name for name in DECISION_COLUMNS if name in DecisionClaims.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A decision that was handled before, and its answer."""
+
+    approval_id: str
+    person: str
+    verb: str
+    digest: str
+    details: dict[str, Any]
+    answer: dict[str, Any]
+
+    def is_from(self, claims: DecisionClaims) -> bool:
+        """Tell whether `claims` are the same decision, sent again."""
+        mine = (self.approval_id, self.person, self.verb, self.digest, self.details)
+        return mine == (claims.approval_id, claims.person, claims.verb, claims.digest, details_of(claims))
+
+
+def details_of(claims: DecisionClaims) -> dict[str, Any]:
+    """Return what a decision carries beside its verb and reason; what was not given is left out."""
+    return claims.model_dump(mode="json", include=set(_DETAILS), exclude_defaults=True)
+
+
+def decision_values(decision: Decision) -> dict[str, Any]:
+    """Return a decision as a row."""
+    claims, answered = decision.claims, decision.answered
+    return {name: getattr(claims, name) for name in _CLAIMED} | {
+        "details": details_of(claims),
+        "signed": decision.signed,
+        "outcome": answered.outcome,
+        "answer": answered.model_dump(mode="json", exclude={"answer_to"}),
+        "arguments_revision": decision.arguments_revision,
+        "counted_revision": decision.counted_revision,
+        "decided_at": decision.at,
+    }
+
+
+def approval_values(approval: Approval) -> dict[str, Any]:
+    """Return an approval as a row, by the names of the columns."""
+    names = [name for name in Approval.__slots__ if name in APPROVALS.c]
+    values = {name: getattr(approval, name) for name in names}
+    return (
+        values
+        | approval.call.model_dump()
+        | {
+            "approval_rule": approval.approval_rule.model_dump(),
+            "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],
+        }
+    )
+
+
+def approval_from(row: RowMapping) -> Approval:
+    """Return the approval of a row."""
+    values = {name: row[name] for name in Approval.__slots__ if name in row}
+    values |= {
+        "call": ToolCall.model_validate(dict(row)),
+        "state": State(row["state"]),
+        "approval_rule": ApprovalRule.model_validate(row["approval_rule"]),
+        "delegations": tuple(_delegation(each) for each in row["delegations"]),
+    }
+    return Approval(**values)
+
+
+def vote_from(row: RowMapping) -> Vote:
+    """Return the vote of a counted decision."""
+    voter = Voter(row["person"], tuple(row["roles"]), row["proof"], row["conversation_id"])
+    return Vote(voter, "approve" if row["verb"] == "edit" else row["verb"])
+
+
+def edit_from(row: RowMapping) -> Edit:
+    """Return the edit of a row."""
+    return Edit(**{name: row[name] for name in Edit.__slots__})
+
+
+def _delegation(value: Mapping[str, Any]) -> Delegation:
+    by = value["by"]
+    return Delegation(Voter(by["person"], tuple(by["roles"]), by["proof"], by["conversation_id"]), value["to"])

@@ -1,0 +1,188 @@
+"""What approvals look like over HTTP: what goes in and what comes out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from services.gateway.api.callers import Text
+from services.gateway.decisions import Ask
+from services.gateway.feed import arguments_value
+from services.gateway.store.read import Row
+from shared.canonical import canonical_text
+from shared.messages import GrantWish
+from shared.messages.approvals import REASON_MAX, RESPONSE_MAX, Seconds, Verb
+
+#: Decisions that one request may carry.
+BATCH_MAX = 50
+
+
+class CallOut(BaseModel):
+    """The call that an approval is about, exactly as it would run."""
+
+    id: str
+    tool: str
+    arguments: Any = Field(description="The arguments as a JSON value.")
+    arguments_text: str = Field(description="The very bytes that the digest covers and the executor runs.")
+    digest: str
+    schema_digest: str
+
+
+class ApprovalOut(BaseModel):
+    """One approval."""
+
+    id: str
+    state: str
+    revision: int
+    digest: str = Field(description="Send it back with the decision: it names what you saw.")
+    summary: str = Field(description="What will happen, in the visitor's language.")
+    tool: str
+    rule: str = Field(description="Name of the rule that held the call.")
+    rulebook_digest: str
+    reason: str = Field(description="Why the call is held.")
+    approvers: list[str]
+    requester: str
+    agent: str
+    language: str
+    conversation_id: str
+    turn_id: str
+    call: CallOut
+    created_at: datetime
+    expires_at: datetime
+    closed_at: datetime | None = None
+    decided_by: str | None = None
+    decision_reason: str | None = None
+    arguments_revision: int = Field(default=1, description="Number of the arguments; an edit makes the next one.")
+    claimed_by: str | None = Field(default=None, description='Who said "I\'m on it"; holds until `claimed_until`.')
+    claimed_until: datetime | None = None
+    paused_at: datetime | None = Field(default=None, description="Set while its clock stands still.")
+    cancel_asked_by: str | None = Field(
+        default=None, description="Who wanted it cancelled after it was approved: it may have run."
+    )
+    cancel_asked_at: datetime | None = None
+
+
+class ApprovalPage(BaseModel):
+    """Approvals, newest first."""
+
+    items: list[ApprovalOut]
+    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
+
+
+class VoteIn(BaseModel):
+    """A person's yes or no about what they saw."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    decision: Literal["approve", "deny"]
+    digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="The digest of the card that was shown.")]
+    reason: Annotated[Text, Field(max_length=REASON_MAX)] = ""
+    revision: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+
+
+class GrantIn(BaseModel):
+    """How far "allow this from now on" shall go; what is left out is as far as the rule lets anybody go."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    scope: Literal["conversation", "agent", "tenant"] = "conversation"
+    bounds: Annotated[list[Annotated[Text, Field(max_length=128)]], Field(max_length=64)] | None = Field(
+        default=None, description="Arguments that may be up to their approved value; all others must be equal."
+    )
+    uses: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    expires_after_seconds: Seconds | None = None
+
+    def wish(self) -> GrantWish:
+        """Return it as it is signed."""
+        return GrantWish(**self.model_dump())
+
+
+class DecisionIn(VoteIn):
+    """A person's decision about what they saw. Each verb takes its own fields; the others are passed over."""
+
+    decision: Verb  # type: ignore[assignment]
+    arguments: dict[str, Any] | None = Field(default=None, description="For `edit`: the new arguments, all of them.")
+    response: Annotated[Text, Field(max_length=RESPONSE_MAX)] = Field(
+        default="", description="For `respond`: what the model gets instead; nothing runs."
+    )
+    response_kind: Literal["result", "instruction"] = "instruction"
+    to: Annotated[str, Field(pattern=r"^(person:[A-Za-z0-9._@+-]{1,100})?$")] = Field(
+        default="", description="For `delegate`: who may decide in your place."
+    )
+    seconds: Seconds | None = Field(default=None, description="For `claim` and `extend`: how long.")
+    allow_from_now_on: GrantIn | None = Field(
+        default=None, description="For `approve`, where the rule has `grants`: allow such calls from now on."
+    )
+
+    def ask(self) -> Ask:
+        """Return it as it is signed."""
+        return Ask(
+            self.decision,
+            self.digest,
+            self.reason,
+            self.revision,
+            arguments="" if self.arguments is None else canonical_text(self.arguments),
+            response=self.response,
+            response_kind=self.response_kind,
+            to=self.to,
+            seconds=self.seconds,
+            grant=self.allow_from_now_on.wish() if self.allow_from_now_on else None,
+        )
+
+
+class BatchItemIn(DecisionIn):
+    """One decision of a batch."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$", description="The approval.")]
+
+
+class BatchIn(BaseModel):
+    """Decisions about several approvals, each with its own digest."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    items: Annotated[list[BatchItemIn], Field(min_length=1, max_length=BATCH_MAX)]
+
+
+class BatchItemOut(BaseModel):
+    """What became of one decision of a batch."""
+
+    id: str
+    status: int = Field(description="The HTTP status that this decision alone would have got.")
+    approval: ApprovalOut | None = Field(default=None, description="As it is now, for status 200.")
+    problem: dict[str, Any] | None = Field(default=None, description="The problem document otherwise.")
+
+
+class BatchOut(BaseModel):
+    """What became of each decision, in the order of the request."""
+
+    items: list[BatchItemOut]
+
+
+class Accepted(BaseModel):
+    """The decision is on its way; look at the approval for what becomes of it."""
+
+    id: str
+    state: Literal["sent"] = "sent"
+
+
+def approval_out(row: Row) -> ApprovalOut:
+    """Return a row of `read.approvals` as the API shows it."""
+    return ApprovalOut.model_validate(
+        {
+            **row,
+            "id": row["approval_id"],
+            "decided_by": row["decided_by"] or None,
+            "decision_reason": row["decision_reason"] or None,
+            "call": {
+                "id": row["call_id"],
+                "tool": row["tool"],
+                "arguments": arguments_value(row["arguments"]),
+                "arguments_text": row["arguments"],
+                "digest": row["digest"],
+                "schema_digest": row["schema_digest"],
+            },
+        }
+    )

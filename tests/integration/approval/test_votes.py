@@ -1,0 +1,303 @@
+"""Votes, edits, delegations and the clock on real PostgreSQL: counted, kept, told to every surface, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import pytest
+
+from services.approval import worker
+from shared.canonical import canonical_text
+from shared.messages import (
+    ApprovalClosed,
+    ApprovalOpened,
+    ApprovalProgressed,
+    DecisionAnswered,
+    EditProposed,
+    Escalation,
+    GrantAsked,
+    GrantTerms,
+    GrantWish,
+    Message,
+    ToolCallPermitted,
+    ToolCallRefused,
+)
+from shared.permit import verify_permit
+from shared.signing import Signer, Verifier
+from tests.builders import an_approval_rule
+from tests.support.approval_builders import (
+    Register,
+    a_decision,
+    a_directory,
+    a_request,
+    an_edit_judged,
+    claims_of,
+    some_claims,
+)
+from tests.support.house import Replica
+
+M = TypeVar("M", bound=Message)
+TWO: dict[str, Any] = {"approvers": ["group:finance"], "approvals": 2}
+CHEAPER = canonical_text({"amount": 199, "currency": "TRY"})
+
+
+async def opened_by(replica: Replica, **rule: Any) -> ApprovalOpened:
+    """Have a call held under a rule; return its card."""
+    (card,) = await replica.send(a_request(approval=an_approval_rule(**rule)))
+    assert isinstance(card, ApprovalOpened)
+    return card
+
+
+async def decide(replica: Replica, gateway: Signer, card: ApprovalOpened, name: str, verb: str, **more: Any) -> Any:
+    """Have a named person decide; return everything that was sent because of it."""
+    return await replica.send(a_decision(gateway, claims_of(card, name, verb, **more)))
+
+
+def of(sent: Iterable[Message], kind: type[M]) -> M:
+    """Return the one message of a type."""
+    (found,) = [message for message in sent if isinstance(message, kind)]
+    return found
+
+
+async def test_two_of_two_approve_in_two_transactions(replicas: tuple[Replica, Replica], gateway: Signer) -> None:
+    """The first vote redraws the card and the second permits the call, at another replica, from the card seen first."""
+    card = await opened_by(replicas[0], **TWO)
+    first = await decide(replicas[0], gateway, card, "ada", "approve")
+    assert {ApprovalProgressed, DecisionAnswered} == {type(message) for message in first}
+    news, told = of(first, ApprovalProgressed), of(first, DecisionAnswered)
+    assert ("voted", 2, "person:ada") == (news.kind, news.revision, news.person)
+    assert ("accepted", "pending", 2) == (told.outcome, told.state, told.revision)
+    second = await decide(replicas[1], gateway, card, "bob", "approve")
+    assert {ToolCallPermitted, ApprovalClosed, DecisionAnswered} == {type(message) for message in second}
+    votes = await replicas[0].rows(
+        "SELECT person, arguments_revision, counted_revision FROM approval.decisions ORDER BY decided_at"
+    )
+    assert [("person:ada", 1, 2), ("person:bob", 1, 2)] == [tuple(row.values()) for row in votes]
+
+
+async def test_a_changed_mind_stays_in_the_history(replica: Replica, gateway: Signer) -> None:
+    """Both votes are kept; the last one counts."""
+    card = await opened_by(replica, **TWO, denials=2)
+    await decide(replica, gateway, card, "ada", "approve")
+    await decide(replica, gateway, card, "ada", "deny", reason="on second thoughts")
+    sent = await decide(replica, gateway, card, "bob", "deny")
+    assert ("denied", "person:bob") == (of(sent, ApprovalClosed).state, of(sent, ApprovalClosed).decided_by)
+    kept = await replica.rows("SELECT verb FROM approval.decisions WHERE person = 'person:ada' ORDER BY decided_at")
+    assert ["approve", "deny"] == [row["verb"] for row in kept]
+
+
+async def test_a_disabled_voter_is_not_counted(replica: Replica, gateway: Signer, register: Register) -> None:
+    """Ada's vote went with her: bob's is the first of two again, and it decides when she is back."""
+    card = await opened_by(replica, **TWO)
+    await decide(replica, gateway, card, "ada", "approve")
+    register.directory = a_directory("ada")
+    sent = await decide(replica, gateway, card, "bob", "approve")
+    assert ("accepted", "pending") == (of(sent, DecisionAnswered).outcome, of(sent, DecisionAnswered).state)
+    assert [] == replica.all_sent(ToolCallPermitted)
+    register.directory = a_directory()
+    sent = await decide(replica, gateway, card, "bob", "approve")
+    assert "approved" == of(sent, ApprovalClosed).state
+
+
+async def test_an_edit_is_judged_then_permitted_as_it_was_approved(
+    replicas: tuple[Replica, Replica], gateway: Signer, verifier: Verifier
+) -> None:
+    """The permit is for the changed call, and what was proposed travels with it for the model."""
+    card = await opened_by(replicas[0], approvers=["group:finance"], edits=True)
+    asked = await decide(replicas[0], gateway, card, "ada", "edit", arguments=CHEAPER, reason="a discount")
+    assert {EditProposed} == {type(message) for message in asked}
+    sent = await replicas[1].send(an_edit_judged(of(asked, EditProposed)))
+    permitted, news, told = of(sent, ToolCallPermitted), of(sent, ApprovalProgressed), of(sent, DecisionAnswered)
+    verify_permit(verifier, permitted.permit, permitted.call, pool="payments")
+    assert permitted.call.edited is not None
+    assert (CHEAPER, card.call.shown_arguments, card.call.digest) == (
+        permitted.call.arguments,
+        permitted.call.edited.proposed,
+        permitted.call.edited.proposed_digest,
+    )
+    assert news.call is not None
+    assert ("edited", CHEAPER) == (news.kind, news.call.shown_arguments)
+    assert ("accepted", "approved", permitted.call.digest) == (told.outcome, told.state, told.digest)
+    rows = await replicas[0].rows("SELECT state, before, arguments, differences FROM approval.edits")
+    changes = [{"at": "/amount", "before": 299, "after": 199}]
+    expected = {"state": "accepted", "before": card.call.shown_arguments, "arguments": CHEAPER, "differences": changes}
+    assert [expected] == rows
+
+
+async def test_an_edit_voids_votes_and_stales_cards(replica: Replica, gateway: Signer) -> None:
+    """Bob approved other arguments: his vote is void, his card stale, and a look at the new one decides."""
+    card = await opened_by(replica, **TWO, edits=True)
+    await decide(replica, gateway, card, "bob", "approve")
+    asked = await decide(replica, gateway, card, "ada", "edit", arguments=CHEAPER)
+    edited = await replica.send(an_edit_judged(of(asked, EditProposed)))
+    assert "pending" == of(edited, DecisionAnswered).state
+    stale = await decide(replica, gateway, card, "bob", "approve")
+    assert "stale" == of(stale, DecisionAnswered).outcome
+    seen = of(edited, ApprovalProgressed).call
+    assert seen is not None
+    sent = await decide(replica, gateway, card, "bob", "approve", digest=seen.digest)
+    assert "approved" == of(sent, ApprovalClosed).state
+
+
+async def test_a_judgement_that_comes_twice_edits_once(replicas: tuple[Replica, Replica], gateway: Signer) -> None:
+    """Policy's answer in another event, at another replica, has no effect."""
+    card = await opened_by(replicas[0], **TWO, edits=True)
+    asked = of(await decide(replicas[0], gateway, card, "ada", "edit", arguments=CHEAPER), EditProposed)
+    await replicas[0].send(an_edit_judged(asked))
+    assert [] == await replicas[1].send(an_edit_judged(asked))
+    assert [{"arguments_revision": 2}] == await replicas[0].rows("SELECT arguments_revision FROM approval.approvals")
+    assert [] == replicas[1].dead
+
+
+async def test_an_edit_that_policy_refuses_is_answered_with_its_reason(replica: Replica, gateway: Signer) -> None:
+    """The approval waits on, as it was."""
+    card = await opened_by(replica, approvers=["group:finance"], edits=True)
+    asked = of(await decide(replica, gateway, card, "ada", "edit", arguments=CHEAPER), EditProposed)
+    told = of(await replica.send(an_edit_judged(asked, accepted=False, detail="Too cheap.")), DecisionAnswered)
+    assert ("invalid", "pending", "Too cheap.", card.call.digest) == (
+        told.outcome,
+        told.state,
+        told.detail,
+        told.digest,
+    )
+
+
+async def test_an_unknown_edit_is_buried(replica: Replica, gateway: Signer) -> None:
+    """A judgement of what nobody asked is no message of ours."""
+    card = await opened_by(replica, approvers=["group:finance"], edits=True)
+    asked = of(await decide(replica, gateway, card, "ada", "edit", arguments=CHEAPER), EditProposed)
+    assert [] == await replica.send(an_edit_judged(asked.model_copy(update={"edit_id": "unknown"})))
+    assert [True] == ["was never asked" in reason for reason in replica.dead]
+
+
+async def test_an_answer_instead_refuses_the_call_as_answered(replica: Replica, gateway: Signer) -> None:
+    """The model gets the person's words under a kind of their own, and the call never runs."""
+    card = await opened_by(replica, approvers=["group:finance"])
+    sent = await decide(replica, gateway, card, "ada", "respond", response="Send an invoice instead.")
+    refused = of(sent, ToolCallRefused)
+    assert ("answered", "person:ada", True) == (
+        refused.kind,
+        refused.decided_by,
+        refused.reason.endswith("Send an invoice instead."),
+    )
+    assert "answered" == of(sent, ApprovalClosed).state
+
+
+async def test_a_delegation_outlives_its_transaction(replicas: tuple[Replica, Replica], gateway: Signer) -> None:
+    """Dora decides in ada's place, at another replica."""
+    card = await opened_by(replicas[0], approvers=["person:ada"])
+    told = await decide(replicas[0], gateway, card, "ada", "delegate", to="person:dora")
+    assert "delegated" == of(told, ApprovalProgressed).kind
+    sent = await decide(replicas[1], gateway, card, "dora", "approve")
+    assert ("approved", "person:dora") == (of(sent, ApprovalClosed).state, of(sent, ApprovalClosed).decided_by)
+
+
+async def test_a_grant_is_asked_with_the_approval_and_only_then(replica: Replica, gateway: Signer) -> None:
+    """In the same transaction as the permit, once, whatever comes again."""
+    terms = GrantTerms(bounds=["amount"], uses=3)
+    card = await opened_by(replica, approvers=["group:finance"], grants=terms)
+    decision = a_decision(gateway, claims_of(card, "ada", "approve", grant=GrantWish(uses=2)))
+    asked = of(await replica.send(decision), GrantAsked)
+    assert (card.call, "person:ada", 2, ["amount"], card.approval_id) == (
+        asked.call,
+        asked.owner,
+        asked.uses,
+        asked.bounds,
+        asked.approval_id,
+    )
+    again = await replica.send(decision)
+    assert {DecisionAnswered} == {type(message) for message in again}
+
+
+async def test_a_cancel_after_the_approval_is_recorded_and_told_truthfully(replica: Replica, gateway: Signer) -> None:
+    """The state stays approved; who wanted it cancelled, and when, stands beside it."""
+    card = await opened_by(replica, approvers=["group:finance"])
+    await decide(replica, gateway, card, "ada", "approve")
+    told = of(await replica.send(a_decision(gateway, some_claims(card, verb="cancel"))), DecisionAnswered)
+    assert ("already_decided", "approved", True) == (told.outcome, told.state, "may be running" in told.detail)
+    row = (await replica.rows("SELECT state, cancel_asked_by, cancel_asked_at FROM approval.approvals"))[0]
+    assert ("approved", "person:bob", True) == (
+        row["state"],
+        row["cancel_asked_by"],
+        row["cancel_asked_at"] is not None,
+    )
+
+
+async def test_a_cancel_before_any_decision_ends_the_call(replica: Replica, gateway: Signer) -> None:
+    """The model hears who cancelled it, and no permit is issued."""
+    card = await opened_by(replica, approvers=["group:finance"])
+    sent = await replica.send(a_decision(gateway, some_claims(card, verb="cancel", reason="wrong size")))
+    assert ("cancelled", "withdrawn") == (of(sent, ToolCallRefused).kind, of(sent, ApprovalClosed).state)
+    assert "person:bob cancelled it: wrong size" in of(sent, ToolCallRefused).reason
+
+
+_OLDER = (
+    "UPDATE approval.approvals SET created_at = created_at - :age * interval '1 s',"
+    " next_step_at = next_step_at - :age * interval '1 s'"
+)
+
+
+async def test_each_step_is_done_once_by_any_number_of_replicas(replicas: tuple[Replica, Replica]) -> None:
+    """A reminder and an escalation that are due are sent in their order, and a second look finds nothing."""
+    steps = {
+        "reminders_after_seconds": [60],
+        "escalations": [Escalation(after_seconds=120, approvers=["group:leads"], channels=["log"])],
+    }
+    await opened_by(replicas[0], approvers=["group:finance"], **steps)
+    assert 0 == await worker.take_steps(replicas[0].units, 10)
+    await replicas[0].execute(_OLDER, age=130)
+    done = [await worker.take_steps(replica.units, 10) for replica in (*replicas, *replicas)]
+    assert [1, 1, 0, 0] == done
+    for replica in replicas:
+        await replica.settle()
+    news = [message for replica in replicas for message in replica.all_sent(ApprovalProgressed)]
+    assert [("reminded", 2, []), ("escalated", 3, ["group:leads"])] == [
+        (each.kind, each.revision, each.approvers) for each in news
+    ]
+
+
+async def test_an_escalated_approver_may_decide(replica: Replica, gateway: Signer) -> None:
+    """Carl, a lead, may not before his step and may after it."""
+    steps = {"escalations": [Escalation(after_seconds=60, approvers=["group:leads"])]}
+    card = await opened_by(replica, approvers=["group:finance"], **steps)
+    early = of(await decide(replica, gateway, card, "carl", "approve"), DecisionAnswered)
+    await replica.execute(_OLDER, age=61)
+    await worker.take_steps(replica.units, 10)
+    late = of(await decide(replica, gateway, card, "carl", "approve"), DecisionAnswered)
+    assert ["not_allowed", "accepted"] == [early.outcome, late.outcome]
+
+
+async def test_a_paused_approval_does_not_expire(replica: Replica, gateway: Signer) -> None:
+    """The duty passes it over, and it has the rest of its time when it goes on."""
+    card = await opened_by(replica, approvers=["group:finance"], expires_after_seconds=60)
+    await replica.send(a_decision(gateway, some_claims(card, verb="pause")))
+    # An hour later, by making all that was an hour older.
+    await replica.execute(
+        "UPDATE approval.approvals SET created_at = created_at - interval '1 h',"
+        " expires_at = expires_at - interval '1 h', paused_at = paused_at - interval '1 h'"
+    )
+    assert 0 == await worker.expire_overdue(replica.units, 10)
+    told = await replica.send(a_decision(gateway, some_claims(card, verb="resume")))
+    assert "resumed" == of(told, ApprovalProgressed).kind
+    row = (
+        await replica.rows(
+            "SELECT expires_at - clock_timestamp() BETWEEN interval '1 s' AND interval '1 min' AS left, paused_at"
+            " FROM approval.approvals"
+        )
+    )[0]
+    assert (True, None) == (row["left"], row["paused_at"])
+
+
+@pytest.mark.parametrize("verb", ["extend", "claim"])
+async def test_more_time_and_claims_are_shown_and_kept(replica: Replica, gateway: Signer, verb: str) -> None:
+    """A surface redraws its card with who did it; nobody's digest is stale because of it."""
+    card = await opened_by(replica, approvers=["operators"])
+    news = of(await replica.send(a_decision(gateway, some_claims(card, verb=verb, seconds=60))), ApprovalProgressed)
+    assert ({"extend": "extended", "claim": "claimed"}[verb], "person:bob", 2) == (
+        news.kind,
+        news.person,
+        news.revision,
+    )
+    sent = await replica.send(a_decision(gateway, some_claims(card, revision=1)))
+    assert "approved" == of(sent, ApprovalClosed).state

@@ -1,0 +1,82 @@
+"""Every other decision over HTTP: what is signed of it, what its answers become, and many at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.gateway import House, an_approval_row, insert
+
+
+def a_waiting(house: House) -> dict[str, Any]:
+    """Put an approval that waits into the read view and return its row."""
+    row = an_approval_row()
+    insert(house.url, "approvals", **row)
+    return row
+
+
+@pytest.mark.parametrize(
+    ("body", "signed"),
+    [
+        ({"decision": "edit", "arguments": {"b": 1.0, "a": "x"}}, {"arguments": '{"a":"x","b":1}'}),
+        ({"decision": "respond", "response": "no"}, {"response": "no", "response_kind": "instruction"}),
+        ({"decision": "delegate", "to": "person:bob"}, {"to": "person:bob"}),
+        ({"decision": "claim", "seconds": 60}, {"seconds": 60}),
+        ({"decision": "extend", "seconds": 600}, {"seconds": 600}),
+    ],
+)
+async def test_a_decision_is_signed_with_what_it_carries(
+    house: House, body: dict[str, Any], signed: dict[str, Any]
+) -> None:
+    """Arguments are signed as their canonical text: the very bytes that would run."""
+    row = a_waiting(house)
+    async with house.client(house.key("decide")) as client:
+        await client.post(f"/v1/approvals/{row['approval_id']}/decisions", json={"digest": row["digest"], **body})
+    (claims,) = house.approvers.claims
+    assert {"verb": body["decision"]} | signed == {name: getattr(claims, name) for name in ("verb", *signed)}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "kind"),
+    [
+        ("too_weak", 403, "identity-too-weak"),
+        ("invalid", 400, "invalid-decision"),
+        ("not_allowed", 403, "not-an-approver"),
+    ],
+)
+async def test_a_decision_that_does_not_count_says_why(house: House, outcome: str, status: int, kind: str) -> None:
+    """Each outcome is a problem of its own."""
+    house.approvers.outcome = outcome
+    row = a_waiting(house)
+    async with house.client(house.key("decide")) as client:
+        body = {"decision": "approve", "digest": row["digest"]}
+        answer = await client.post(f"/v1/approvals/{row['approval_id']}/decisions", json=body)
+    assert (status, f"urn:placet:problem:{kind}") == (answer.status_code, answer.json()["type"])
+
+
+async def test_a_batch_answers_each_decision_in_its_order(house: House) -> None:
+    """Unknown, stale and good ones side by side."""
+    first, second = a_waiting(house), a_waiting(house)
+    items = [
+        {"id": "unknown", "decision": "approve", "digest": first["digest"]},
+        {"id": first["approval_id"], "decision": "approve", "digest": "f" * 64},
+        {"id": second["approval_id"], "decision": "deny", "digest": second["digest"], "reason": "no"},
+    ]
+    async with house.client(house.key("decide")) as client:
+        answer = await client.post("/v1/approvals/decisions", json={"items": items})
+        too_many = await client.post("/v1/approvals/decisions", json={"items": items * 17})
+    told = answer.json()["items"]
+    assert [("unknown", 404), (first["approval_id"], 409), (second["approval_id"], 200)] == [
+        (each["id"], each["status"]) for each in told
+    ]
+    assert ("denied", 400) == (told[2]["approval"]["state"], too_many.status_code)
+
+
+async def test_a_batch_needs_the_right_to_decide(house: House) -> None:
+    """A key for chatting alone decides nothing."""
+    row = a_waiting(house)
+    items = [{"id": row["approval_id"], "decision": "approve", "digest": row["digest"]}]
+    async with house.client(house.key("chat")) as client:
+        answer = await client.post("/v1/approvals/decisions", json={"items": items})
+    assert 403 == answer.status_code

@@ -1,0 +1,175 @@
+"""Edits: other arguments, other digest, no votes; proposed and approved arguments stay apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.approval import rules
+from services.approval.rules import Approval, edits
+from services.approval.states import State
+from shared.canonical import canonical_text
+from shared.messages import DecisionClaims
+from shared.permit import digest_of
+from tests.builders import NOON, an_approval_rule
+from tests.support.approval_builders import LATER, a_directory, an_approval, an_edit, an_edit_judged, claims_of
+
+CHEAPER = canonical_text({"amount": 199, "currency": "TRY"})
+
+
+def an_editable(**rule: Any) -> Approval:
+    """Return a pending approval whose arguments ada and bob may change."""
+    return an_approval(approval_rule=an_approval_rule(**({"approvers": ["group:finance"], "edits": True} | rule)))
+
+
+def an_edit_of(approval: Approval, name: str = "ada", arguments: str = CHEAPER) -> DecisionClaims:
+    """Return a wish to change the arguments."""
+    return claims_of(approval, name, "edit", arguments=arguments, reason="a discount")
+
+
+def settled(approval: Approval, claims: DecisionClaims, now: Any = NOON, **judged: Any) -> rules.Answer:
+    """Return what an edit comes to once policy has judged it, `approval` being as it is by then."""
+    edit = an_edit(an_editable(), claims) if approval.closed_at else an_edit(approval, claims)
+    return rules.judge_edit(approval, edit, claims, an_edit_judged(edit, **judged), now, a_directory())
+
+
+def test_an_edit_waits_for_policy() -> None:
+    """Nothing changes until the rulebook was asked; the question names the changed call with a digest of its own."""
+    approval = an_editable()
+    answer = rules.decide(approval, an_edit_of(approval), NOON, a_directory())
+    assert answer.proposal is not None
+    assert (approval, CHEAPER, digest_of(answer.proposal)) == (
+        answer.after,
+        answer.proposal.arguments,
+        answer.proposal.digest,
+    )
+
+
+def test_an_edit_that_policy_accepts_is_its_makers_approval() -> None:
+    """One approver is enough: the changed call is approved, and keeps what was proposed beside it."""
+    approval = an_editable()
+    answer = settled(approval, an_edit_of(approval))
+    assert answer.after is not None
+    call = answer.after.call
+    assert (State.APPROVED, "edited", 2, CHEAPER) == (
+        answer.after.state,
+        answer.progress,
+        answer.after.arguments_revision,
+        call.arguments,
+    )
+    assert call.edited is not None
+    assert ("person:ada", "a discount", approval.call.arguments, approval.call.digest) == (
+        call.edited.person,
+        call.edited.reason,
+        call.edited.proposed,
+        call.edited.proposed_digest,
+    )
+
+
+def test_an_edit_needs_the_same_quorum_and_voids_what_was_voted_before() -> None:
+    """Where two must approve, the editor is the first."""
+    approval = an_editable(approvals=2)
+    answer = settled(approval, an_edit_of(approval))
+    assert answer.after is not None
+    assert (State.PENDING, None, 2, 2) == (
+        answer.after.state,
+        answer.event,
+        answer.after.revision,
+        answer.after.arguments_revision,
+    )
+
+
+def test_a_decision_on_the_card_before_an_edit_is_stale() -> None:
+    """Nobody approves arguments that they did not see."""
+    approval = an_editable(approvals=2)
+    seen = claims_of(approval, "bob", "approve")
+    after = settled(approval, an_edit_of(approval)).after
+    assert "stale" == rules.decide(after, seen, NOON, a_directory()).outcome
+
+
+def test_the_second_edit_of_the_same_arguments_is_stale() -> None:
+    """Two people edit at once: the first one judged is made, the other one is told to look again."""
+    approval = an_editable(approvals=2)
+    second = an_edit_of(approval, "bob", canonical_text({"amount": 99, "currency": "TRY"}))
+    edit = an_edit(approval, second)
+    after = settled(approval, an_edit_of(approval)).after
+    assert after is not None
+    answer = rules.judge_edit(after, edit, second, an_edit_judged(edit), NOON, a_directory())
+    assert ("stale", after) == (answer.outcome, answer.after)
+
+
+def test_an_edit_back_and_forth_keeps_what_was_proposed() -> None:
+    """The first proposal stays the proposal, also when an edit brings its arguments back."""
+    approval = an_editable(approvals=2)
+    original = approval.call.arguments
+    once = settled(approval, an_edit_of(approval)).after
+    assert once is not None
+    twice = settled(once, an_edit_of(once, "bob", original)).after
+    assert twice is not None
+    assert twice.call.edited is not None
+    assert (original, original, approval.call.digest, 3) == (
+        twice.call.arguments,
+        twice.call.edited.proposed,
+        twice.call.digest,
+        twice.arguments_revision,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "arguments", "says"),
+    [
+        ({"edits": False}, CHEAPER, "does not let anybody change"),
+        ({}, '{"currency":"TRY","amount":1}', "canonical form"),
+        ({}, '{"amount":1,"amount":2}', "strict JSON"),
+        ({}, "[]", "strict JSON"),
+        ({}, canonical_text({"amount": 299, "currency": "TRY"}), "Nothing was changed"),
+    ],
+)
+def test_what_is_no_edit_is_refused_at_once(rule: dict[str, Any], arguments: str, says: str) -> None:
+    """Policy is not asked about it."""
+    approval = an_editable(**rule)
+    answer = rules.decide(approval, an_edit_of(approval, arguments=arguments), NOON, a_directory())
+    assert ("invalid", None, True) == (answer.outcome, answer.proposal, says in answer.detail)
+
+
+def test_an_edit_that_policy_refuses_changes_nothing() -> None:
+    """Its maker hears why."""
+    approval = an_editable()
+    answer = settled(approval, an_edit_of(approval), accepted=False, detail="The amount is too high.")
+    assert ("invalid", approval, "The amount is too high.") == (answer.outcome, answer.after, answer.detail)
+
+
+def test_a_judgement_of_another_call_changes_nothing() -> None:
+    """What policy said yes to must be what would run."""
+    approval = an_editable()
+    assert "invalid" == settled(approval, an_edit_of(approval), digest="f" * 64).outcome
+
+
+def test_an_edit_after_the_deadline_expires_the_approval() -> None:
+    """The time that policy took counts."""
+    approval = an_editable()
+    answer = settled(approval, an_edit_of(approval), LATER)
+    assert answer.after is not None
+    assert ("already_decided", State.EXPIRED) == (answer.outcome, answer.after.state)
+
+
+def test_an_edit_of_somebody_disabled_meanwhile_does_not_count() -> None:
+    """Who may decide is asked again when policy has answered."""
+    approval = an_editable()
+    claims = an_edit_of(approval)
+    edit = an_edit(approval, claims)
+    answer = rules.judge_edit(approval, edit, claims, an_edit_judged(edit), NOON, a_directory("ada"))
+    assert "not_allowed" == answer.outcome
+
+
+def test_differences_name_each_place() -> None:
+    """Added, changed and removed values by JSON pointer; lists are compared as wholes."""
+    before = canonical_text({"a": 1, "b": {"c": [1, 2], "d": True}, "e": "x"})
+    after = canonical_text({"a": 1.5, "b": {"c": [2], "d": True}, "f/g": None})
+    assert [
+        {"at": "/a", "before": 1, "after": 1.5},
+        {"at": "/b/c", "before": [1, 2], "after": [2]},
+        {"at": "/e", "before": "x"},
+        {"at": "/f~1g", "after": None},
+    ] == [each.as_json() for each in edits.differences(before, after)]

@@ -1,0 +1,76 @@
+"""'Allow this from now on': only by an approval, only by who could approve alone, only within the rule's terms."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from services.approval import rules
+from services.approval.rules import Approval, grants
+from services.approval.states import State
+from shared.messages import GrantTerms, GrantWish
+from tests.builders import NOON, an_approval_rule
+from tests.support.approval_builders import a_directory, an_approval, claims_of, closed_as
+
+TERMS = GrantTerms(scope="agent", bounds=["amount"], uses=5, expires_after_seconds=600)
+
+
+def a_grantable(**rule: Any) -> Approval:
+    """Return an approval whose rule lets finance allow such calls from now on."""
+    return an_approval(approval_rule=an_approval_rule(**({"approvers": ["group:finance"], "grants": TERMS} | rule)))
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        ({}, "accepted"),
+        ({"scope": "agent"}, "accepted"),
+        ({"scope": "tenant"}, "invalid"),
+        ({"bounds": []}, "accepted"),
+        ({"bounds": ["amount"]}, "accepted"),
+        ({"bounds": ["currency"]}, "invalid"),
+        ({"uses": 5}, "accepted"),
+        ({"uses": 6}, "invalid"),
+        ({"expires_after_seconds": 601}, "invalid"),
+    ],
+)
+def test_a_wish_beyond_the_terms_is_refused(wish: dict[str, Any], expected: str) -> None:
+    """The rule's author decides how far a grant goes; the approval itself is then not made either."""
+    approval = a_grantable()
+    claims = claims_of(approval, "ada", "approve", grant=GrantWish(**wish))
+    assert expected == rules.decide(approval, claims, NOON, a_directory()).outcome
+
+
+@pytest.mark.parametrize("rule", [{"grants": None}, {"approvals": 2}], ids=["no-terms", "not-alone"])
+def test_not_everybody_who_votes_may_allow_from_now_on(rule: dict[str, Any]) -> None:
+    """Without terms nobody may; where two must approve, one may not allow what two had to."""
+    approval = a_grantable(**rule)
+    claims = claims_of(approval, "ada", "approve", grant=GrantWish())
+    assert "invalid" == rules.decide(approval, claims, NOON, a_directory()).outcome
+
+
+def test_what_is_left_out_is_as_far_as_the_terms_go() -> None:
+    """The message carries the approved call, its owner, and the terms in full."""
+    approval = a_grantable()
+    claims = claims_of(approval, "ada", "approve", grant=GrantWish())
+    after = rules.decide(approval, claims, NOON, a_directory()).after
+    assert after is not None
+    asked = grants.asked("grant-1", after, claims)
+    assert asked is not None
+    assert (approval.call, "person:ada", "conversation", ["amount"], 5, NOON + timedelta(seconds=600)) == (
+        asked.call,
+        asked.owner,
+        asked.scope,
+        asked.bounds,
+        asked.uses,
+        asked.expires_at,
+    )
+
+
+@pytest.mark.parametrize("verb", ["edit", "deny", "respond", "cancel"])
+def test_only_an_approval_asks_for_a_grant(verb: str) -> None:
+    """Not an edit, not a denial, whatever their maker sent along."""
+    approval = closed_as(State.APPROVED, approval_rule=a_grantable().approval_rule)
+    assert grants.asked("grant-1", approval, claims_of(approval, "ada", verb, grant=GrantWish())) is None

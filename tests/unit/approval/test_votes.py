@@ -1,0 +1,333 @@
+"""Votes: who counts, when that decides, and what a disabled person takes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from services.approval import rules
+from services.approval.rules import Answer, Approval, Vote, Voter
+from services.approval.states import State
+from shared.directory import Directory
+from shared.messages import DecisionClaims, Panel
+from tests.builders import NOON, an_approval_rule
+from tests.support.approval_builders import a_directory, an_approval, claims_of, some_claims
+
+TWO_OF_FINANCE: dict[str, Any] = {"approvers": ["group:finance", "person:dora"], "approvals": 2}
+
+
+def held_by(**rule: Any) -> Approval:
+    """Return a pending approval under a rule."""
+    return an_approval(approval_rule=an_approval_rule(**rule))
+
+
+def vote(name: str, verb: Any = "approve") -> Vote:
+    """Return what a named person said before."""
+    return Vote(Voter(f"person:{name}", (), "api_key"), verb)
+
+
+def decide(approval: Approval, claims: DecisionClaims, *others: Vote, directory: Directory | None = None) -> Answer:
+    """Return what a decision comes to after others' votes."""
+    votes: Sequence[Vote] = others
+    return rules.decide(approval, claims, NOON, directory or a_directory(), votes)
+
+
+def outcome(answer: Answer) -> tuple[str, str]:
+    """Return an answer's outcome and the approval's state after it."""
+    return answer.outcome, answer.after.state if answer.after else ""
+
+
+def test_the_first_of_two_approvals_counts_and_waits() -> None:
+    """The card gets a new revision, and its digest stays good for the next voter."""
+    approval = held_by(**TWO_OF_FINANCE)
+    answer = decide(approval, claims_of(approval, "ada", "approve"))
+    assert answer.after is not None
+    assert ("accepted", State.PENDING, "voted", 2) == (*outcome(answer), answer.progress, answer.after.revision)
+    assert "1 of 2 approvals" in answer.detail
+
+
+def test_the_second_of_two_approvals_decides_though_its_card_is_older() -> None:
+    """A vote in between makes no card stale: the digest binds, the card's number does not."""
+    approval = held_by(**TWO_OF_FINANCE)
+    seen = claims_of(approval, "bob", "approve", revision=1)
+    after = decide(approval, claims_of(approval, "ada", "approve")).after
+    assert after is not None
+    assert ("accepted", State.APPROVED) == outcome(decide(after, seen, vote("ada")))
+
+
+def test_one_person_counts_once() -> None:
+    """Approving twice, over whatever channel, is one approval."""
+    approval = held_by(**TWO_OF_FINANCE)
+    again = claims_of(approval, "ada", "approve", proof="slack")
+    assert ("accepted", State.PENDING) == outcome(decide(approval, again, vote("ada")))
+
+
+@pytest.mark.parametrize("verb", ["deny", "abstain"])
+def test_a_changed_mind_replaces_the_vote(verb: Any) -> None:
+    """Who approved and then did not, is no approval for the next."""
+    approval = held_by(**TWO_OF_FINANCE, denials=2)
+    assert ("accepted", State.PENDING) == outcome(
+        decide(approval, claims_of(approval, "bob", "approve"), vote("ada"), vote("ada", verb))
+    )
+
+
+def test_a_disabled_person_takes_their_vote_with_them() -> None:
+    """The deciding vote recounts: what was enough yesterday waits for somebody else."""
+    approval = held_by(**TWO_OF_FINANCE)
+    second = claims_of(approval, "bob", "approve")
+    assert ("accepted", State.PENDING) == outcome(decide(approval, second, vote("ada"), directory=a_directory("ada")))
+
+
+def test_who_left_the_group_counts_no_more() -> None:
+    """Membership is the directory's as it is now, not as it was at the vote."""
+    approval = held_by(**TWO_OF_FINANCE)
+    groups = {"finance": frozenset({"bob"})}
+    second = claims_of(approval, "bob", "approve")
+    assert ("accepted", State.PENDING) == outcome(
+        decide(approval, second, vote("ada"), directory=a_directory(groups=groups))
+    )
+
+
+def test_a_disabled_person_decides_nothing() -> None:
+    """Nor do they learn whether there was anything to decide."""
+    approval = held_by(approvers=["person:ada"])
+    answer = decide(approval, claims_of(approval, "ada", "approve"), directory=a_directory("ada"))
+    assert ("not_allowed", State.PENDING) == outcome(answer)
+
+
+@pytest.mark.parametrize(
+    ("votes", "last", "state"),
+    [
+        ([], "carl", State.APPROVED),
+        ([], "ada", State.PENDING),
+        (["ada"], "bob", State.APPROVED),
+        (["ada"], "dora", None),
+    ],
+)
+def test_any_one_panel_is_enough(votes: list[str], last: str, state: State | None) -> None:
+    """One lead, or two from finance; who is in no panel is not asked."""
+    rule = {"approvers": ["group:leads"], "alternatives": [Panel(approvers=["group:finance"], approvals=2)]}
+    approval = held_by(**rule)
+    answer = decide(approval, claims_of(approval, last, "approve"), *map(vote, votes))
+    expected = ("accepted", state) if state else ("not_allowed", State.PENDING)
+    assert expected == outcome(answer)
+
+
+def test_two_of_different_panels_are_not_two_of_one() -> None:
+    """A quorum is counted panel by panel."""
+    panel = Panel(approvers=["group:finance"], approvals=2)
+    approval = held_by(approvers=["group:leads", "person:dora"], approvals=2, alternatives=[panel])
+    answer = decide(approval, claims_of(approval, "carl", "approve"), vote("ada"))
+    assert ("accepted", State.PENDING) == outcome(answer)
+
+
+@pytest.mark.parametrize(("before", "state"), [([], State.PENDING), ([("ada", "deny")], State.DENIED)])
+def test_so_many_denials_decide(before: list[tuple[str, str]], state: State) -> None:
+    """One denial of two waits for another."""
+    approval = held_by(**TWO_OF_FINANCE, denials=2)
+    answer = decide(approval, claims_of(approval, "bob", "deny"), *[vote(*each) for each in before])
+    assert ("accepted", state) == outcome(answer)
+
+
+def test_a_veto_decides_alone() -> None:
+    """Who may veto needs nobody else, and need not be an approver."""
+    approval = held_by(**TWO_OF_FINANCE, denials=2, veto=["group:leads"])
+    assert ("accepted", State.DENIED) == outcome(decide(approval, claims_of(approval, "carl", "deny")))
+    assert "not_allowed" == decide(approval, claims_of(approval, "carl", "approve")).outcome
+
+
+@pytest.mark.parametrize(
+    ("exclude", "who", "allowed"),
+    [
+        ([], "carl", "accepted"),
+        (["agent_owner"], "carl", "not_allowed"),
+        (["requester"], "carl", "accepted"),
+        (["requester"], "dora", "not_allowed"),
+        (["requester", "agent_owner"], "ada", "accepted"),
+    ],
+)
+def test_four_eyes_exclude_whatever_groups_say(exclude: list[Any], who: str, allowed: str) -> None:
+    """Requester and agent's owner cannot approve where the rule excludes them."""
+    everybody = ["operators", "requester", *(f"person:{name}" for name in ("ada", "carl", "dora"))]
+    approval = held_by(approvers=everybody, exclude=exclude)
+    call = approval.call.model_copy(update={"requester": "person:dora"})
+    approval = rules.Approval(**{name: getattr(approval, name) for name in Approval.__slots__} | {"call": call})
+    claims = claims_of(approval, who, "approve")
+    claims = claims.model_copy(update={"roles": ["operators", "requester"]})
+    assert allowed == decide(approval, claims).outcome
+
+
+@pytest.mark.parametrize(
+    ("needed", "proof", "expected"),
+    [
+        ("link", "link", "accepted"),
+        ("slack", "link", "too_weak"),
+        ("slack", "slack", "accepted"),
+        ("web", "slack", "too_weak"),
+        ("web", "web_session", "accepted"),
+        ("web", "api_key", "accepted"),
+    ],
+)
+def test_a_weak_proof_does_not_decide(needed: Any, proof: Any, expected: str) -> None:
+    """A mailed link is weaker than Slack, and Slack is weaker than a web login."""
+    approval = held_by(approvers=["person:ada"], min_strength=needed)
+    assert expected == decide(approval, claims_of(approval, "ada", "approve", proof=proof)).outcome
+
+
+@pytest.mark.parametrize(
+    ("required", "verb", "reason", "expected"),
+    [
+        ("never", "deny", "", "accepted"),
+        ("deny", "deny", " ", "invalid"),
+        ("deny", "deny", "too much", "accepted"),
+        ("deny", "approve", "", "accepted"),
+        ("always", "approve", "", "invalid"),
+        ("always", "approve", "fine", "accepted"),
+    ],
+)
+def test_a_reason_is_given_where_the_rule_wants_one(required: Any, verb: str, reason: str, expected: str) -> None:
+    """Blanks are no reason."""
+    approval = held_by(approvers=["person:ada"], reason_required=required)
+    assert expected == decide(approval, claims_of(approval, "ada", verb, reason=reason)).outcome
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ('"finance" in person.groups', "accepted"),
+        ('"leads" in person.groups', "not_allowed"),
+        ("call.arguments.amount < 300", "accepted"),
+        ("call.arguments.missing < 300", "not_allowed"),
+        ("this is no CEL", "not_allowed"),
+    ],
+)
+def test_a_condition_without_a_yes_is_a_no(condition: str, expected: str) -> None:
+    """False, an error and nonsense all mean that this person may not decide."""
+    approval = held_by(approvers=["person:ada"], condition=condition)
+    assert expected == decide(approval, claims_of(approval, "ada", "approve")).outcome
+
+
+def test_a_visitor_called_like_a_person_is_not_that_person() -> None:
+    """A visitor's id is chosen by the frontend: it neither replaces a named person's vote nor has their groups."""
+    rule = an_approval_rule(approvers=["requester", "person:ada"], approvals=2, denials=2)
+    approval = an_approval(approval_rule=rule)
+    call = approval.call.model_copy(update={"requester": "person:ada"})
+    approval = rules.Approval(**{name: getattr(approval, name) for name in Approval.__slots__} | {"call": call})
+    visitor = some_claims(
+        approval,
+        person="person:ada",
+        roles=["requester"],
+        proof="conversation_token",
+        conversation_id="conversation-1",
+    )
+    assert ("accepted", State.APPROVED) == outcome(decide(approval, visitor, vote("ada")))
+
+
+def delegated(approval: Approval, by: str, to: str) -> Approval:
+    """Return the approval after one person let another decide in their place."""
+    after = decide(approval, claims_of(approval, by, "delegate", to=f"person:{to}")).after
+    assert after is not None
+    return after
+
+
+def test_a_delegate_decides_in_somebodys_place() -> None:
+    """Dora is not asked until ada lets her."""
+    approval = held_by(approvers=["person:ada"])
+    assert "not_allowed" == decide(approval, claims_of(approval, "dora", "approve")).outcome
+    after = delegated(approval, "ada", "dora")
+    assert ("accepted", State.APPROVED) == outcome(decide(after, claims_of(after, "dora", "approve")))
+
+
+def test_a_place_is_filled_once() -> None:
+    """Ada and her delegate together are one approval, in whichever order they vote."""
+    approval = delegated(held_by(**TWO_OF_FINANCE), "ada", "carl")
+    assert ("accepted", State.PENDING) == outcome(decide(approval, claims_of(approval, "carl", "approve"), vote("ada")))
+    assert ("accepted", State.PENDING) == outcome(decide(approval, claims_of(approval, "ada", "approve"), vote("carl")))
+
+
+def test_a_second_delegation_replaces_the_first() -> None:
+    """Nobody makes two voters out of one place."""
+    approval = delegated(delegated(held_by(**TWO_OF_FINANCE), "ada", "carl"), "ada", "dora")
+    assert "not_allowed" == decide(approval, claims_of(approval, "carl", "approve")).outcome
+    assert 1 == len(approval.delegations)
+
+
+def test_a_delegation_of_a_disabled_person_is_void() -> None:
+    """A delegate has no more right than who let them."""
+    approval = delegated(held_by(approvers=["person:ada"]), "ada", "dora")
+    answer = decide(approval, claims_of(approval, "dora", "approve"), directory=a_directory("ada"))
+    assert "not_allowed" == answer.outcome
+
+
+@pytest.mark.parametrize("to", ["ada", "carl"])
+def test_nobody_excluded_becomes_a_delegate(to: str) -> None:
+    """Not the agent's owner where four eyes exclude them, and not oneself."""
+    approval = held_by(approvers=["person:ada"], exclude=["agent_owner"])
+    answer = decide(approval, claims_of(approval, "ada", "delegate", to=f"person:{to}"))
+    assert ("invalid", State.PENDING) == outcome(answer)
+
+
+def test_an_answer_instead_of_running_ends_the_call() -> None:
+    """The model gets the person's words, typed as an answer."""
+    approval = held_by(approvers=["person:ada"])
+    answer = decide(approval, claims_of(approval, "ada", "respond", response="Use the other shop."))
+    assert answer.after is not None
+    assert (State.ANSWERED, "answered", "Use the other shop.") == (
+        answer.after.state,
+        answer.after.result_kind,
+        answer.after.decision_reason,
+    )
+
+
+def test_nobody_answers_alone_where_one_denial_is_not_enough() -> None:
+    """An answer keeps a call from running, so it takes as much as a denial does."""
+    approval = held_by(**TWO_OF_FINANCE, denials=2)
+    assert "invalid" == decide(approval, claims_of(approval, "ada", "respond", response="No.")).outcome
+
+
+def test_a_claim_is_seen_times_out_and_binds_nobody() -> None:
+    """Others are told who is on it, cannot take it over meanwhile, and may decide all the same."""
+    approval = held_by(approvers=["group:finance"])
+    claimed = decide(approval, claims_of(approval, "ada", "claim", seconds=60)).after
+    assert claimed is not None
+    assert ("person:ada", 60.0) == (claimed.claimed_by, ((claimed.claimed_until or NOON) - NOON).total_seconds())
+    assert "invalid" == decide(claimed, claims_of(approval, "bob", "claim")).outcome
+    later = claimed.claimed_until or NOON
+    taken = rules.decide(claimed, claims_of(approval, "bob", "claim"), later, a_directory())
+    assert ("accepted", "claimed") == (taken.outcome, taken.progress)
+    assert ("accepted", State.APPROVED) == outcome(decide(claimed, claims_of(approval, "bob", "approve")))
+
+
+@pytest.mark.parametrize("who", ["requester", "operators"])
+def test_requester_and_operators_may_cancel(who: Any) -> None:
+    """What waits is withdrawn, and the model hears who cancelled it."""
+    approval = held_by(approvers=["person:ada"])
+    person = "visitor-1" if who == "requester" else "person:dora"
+    claims = some_claims(approval, verb="cancel", person=person, roles=[who], reason="wrong size")
+    answer = decide(approval, claims)
+    assert answer.after is not None
+    assert (State.WITHDRAWN, "cancelled", True) == (
+        answer.after.state,
+        answer.after.result_kind,
+        f"{person} cancelled it: wrong size" in (answer.after.decision_reason or ""),
+    )
+
+
+def test_a_cancel_after_the_approval_says_that_it_may_have_run() -> None:
+    """It changes nothing and claims nothing."""
+    approval = held_by(approvers=["person:ada"])
+    over = decide(approval, claims_of(approval, "ada", "approve")).after
+    assert over is not None
+    answer = decide(over, some_claims(over, verb="cancel"))
+    assert ("already_decided", True) == (answer.outcome, "may be running or done" in answer.detail)
+
+
+def test_rights_come_before_everything_else() -> None:
+    """A stranger hears the same of an approval that waits and of one that is over."""
+    approval = held_by(approvers=["person:ada"])
+    over = decide(approval, claims_of(approval, "ada", "approve")).after
+    assert over is not None
+    answers = {decide(each, claims_of(each, "dora", "deny")).detail for each in (approval, over)}
+    assert 1 == len(answers)

@@ -1,0 +1,84 @@
+"""Edits: people may approve other arguments only where the rulebook would let people approve them anyway."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from services.policy import edits
+from services.policy.conditions import compile_condition
+from services.policy.rules import Effect, Rule, Rulebook, Ruling
+from shared.catalog import Catalog, Category, ToolSpec
+from shared.errors import SecurityAlert
+from shared.messages import EditJudged, EditProposed
+from shared.messages.approvals import ApprovalRule
+from tests.builders import a_call
+
+SCHEMA = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
+PAY = ToolSpec(
+    name="pay", description="Pay.", parameters=SCHEMA, category=Category.UNSAFE_API, summary={"en": "Pay {amount}?"}
+)
+
+
+def a_rule(name: str, effect: Effect, when: str | None = None) -> Rule:
+    """Return a rule for `pay`."""
+    approval = ApprovalRule(approvers=["operators"]) if effect is Effect.REQUIRE_APPROVAL else None
+    condition = compile_condition(when, [PAY]) if when else None
+    return Rule(name, Ruling(effect, "Because.", approval=approval), frozenset({"pay"}), condition=condition)
+
+
+RULEBOOK = Rulebook(
+    digest="0" * 64,
+    tools=Catalog([PAY]),
+    rules=(
+        a_rule("small", Effect.ALLOW, "arguments.amount < 10"),
+        a_rule("huge", Effect.DENY, "arguments.amount > 1000"),
+        a_rule("large", Effect.REQUIRE_APPROVAL, "arguments.amount > 500"),
+        a_rule("payments", Effect.REQUIRE_APPROVAL),
+    ),
+)
+
+
+def judged(arguments: Any, **changes: Any) -> EditJudged:
+    """Return policy's answer to an edit of a call that rule `payments` held."""
+    call = a_call(tool="pay", arguments=arguments, schema_digest=PAY.schema_digest, **changes)
+    proposed = EditProposed(tenant="acme", edit_id="edit-1", approval_id="approval-1", rule="payments", call=call)
+    return edits.judged(proposed, RULEBOOK, {})
+
+
+@pytest.mark.parametrize("amount", [5, 299])
+def test_an_edit_within_its_rule_or_allowed_anyway_is_accepted(amount: int) -> None:
+    """The card's new text comes with the answer."""
+    answer = judged({"amount": amount})
+    assert (True, "", f"Pay {amount}?") == (answer.accepted, answer.detail, answer.summary)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"amount": 600}, "rule 'large'"),
+        ({"amount": 2000}, "'huge' does not let such a call run"),
+        ({"amount": "much"}, "do not fit the tool: /amount"),
+        ({}, "do not fit the tool"),
+        ({"amount": 1, "more": 2}, "do not fit the tool"),
+        ('{"amount": 1, "amount": 2}', "not strict JSON"),
+    ],
+)
+def test_an_edit_that_leaves_its_rule_is_refused_with_the_reason(arguments: Any, says: str) -> None:
+    """Another rule's people would have to decide, or nobody may."""
+    answer = judged(arguments)
+    assert (False, True, "") == (answer.accepted, says in answer.detail, answer.summary)
+
+
+def test_an_edit_of_a_tool_that_has_changed_is_refused() -> None:
+    """The schema is the one of the rulebook as it is now."""
+    call = a_call(tool="pay", arguments={"amount": 5})
+    proposed = EditProposed(tenant="acme", edit_id="e", approval_id="a", rule="payments", call=call)
+    assert not edits.judged(proposed, RULEBOOK, {}).accepted
+
+
+def test_a_digest_that_does_not_fit_is_an_attack() -> None:
+    """What policy judges is what would run."""
+    with pytest.raises(SecurityAlert):
+        judged({"amount": 5}, digest="f" * 64)
