@@ -28,18 +28,8 @@ CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "clo
 #: What else people and the clock change.
 CHANGING_COLUMNS = (
     *CLOSING_COLUMNS,
-    *(
-        "arguments",
-        "shown_arguments",
-        "digest",
-        "edited",
-        "summary",
-        "arguments_revision",
-        "revision",
-        "expires_at",
-        "next_step_at",
-    ),
-    *("claimed_by", "claimed_until", "delegations", "paused_at"),
+    *("arguments", "shown_arguments", "digest", "edited", "summary", "arguments_revision", "revision", "expires_at"),
+    *("next_step_at", "claimed_by", "claimed_until", "delegations", "paused_at"),
 )
 _PENDING = APPROVALS.c.state == sa.literal_column("'pending'")
 
