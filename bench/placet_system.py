@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -36,6 +37,8 @@ RULEBOOK = Path(__file__).parent / "rulebook.yaml"
 REPLICAS = {"gateway": 1, "policy": 1, "approval": 1, "notifier": 1, "executor": 1, "audit": 1}
 #: Pause before a request that was answered with 503 is made again.
 PAUSE_SECONDS = 0.05
+#: Turns of one conversation; its transcript grows with each.
+TURNS = 8
 #: Calls made before the clock starts, for each call in flight.
 WARM_UP = 2
 
@@ -46,6 +49,7 @@ async def measure(in_flight: int, count: int) -> Measurement:
         async with _placet(Path(folder)) as system, _load(system) as load:
             await load.open(in_flight)
             await load.run(in_flight, WARM_UP * in_flight)
+            await load.open(max(in_flight, -(-count // TURNS)))
             load.ledger.unlink()
             with ProcessorTime() as spent:
                 began = perf_counter()
@@ -102,24 +106,28 @@ class Load:
     def __init__(self, http: aiohttp.ClientSession, ledger: Path) -> None:
         self.ledger = ledger
         self._http = http
-        self._conversations: list[dict[str, Any]] = []
+        self._conversations: list[str] = []
         self._opened: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._ended: dict[str, asyncio.Future[None]] = {}
 
     async def open(self, number: int) -> None:
-        """Open as many conversations as there will be calls in flight."""
-        self._conversations = [await self._post("/v1/conversations", {}) for _ in range(number)]
+        """Open conversations for the next run; each serves some turns, one at a time."""
+        self._conversations = [(await self._post("/v1/conversations", {}))["id"] for _ in range(number)]
 
     async def run(self, in_flight: int, count: int) -> list[float]:
         """Return the seconds from decision to result of each call."""
         numbers = iter(range(count))
         waits: list[float] = []
 
-        async def worker(conversation: str) -> None:
-            waits.extend([await self._one_call(conversation) for _ in numbers])
+        async def worker() -> None:
+            for conversation in iter(self._next, ""):
+                waits.extend([await self._one_call(conversation) for _ in islice(numbers, TURNS)])
 
-        await asyncio.gather(*(worker(each["id"]) for each in self._conversations[:in_flight]))
+        await asyncio.gather(*(worker() for _ in range(in_flight)))
         return waits
+
+    def _next(self) -> str:
+        return self._conversations.pop() if self._conversations else ""
 
     async def _one_call(self, conversation: str) -> float:
         loop = asyncio.get_running_loop()
