@@ -90,9 +90,10 @@ def virtual_hosts() -> Iterator[VirtualHosts]:
 
 
 @pytest.fixture
-def rabbitmq_url(virtual_hosts: VirtualHosts) -> str:
-    """Make a virtual host that no other test has seen."""
-    return virtual_hosts.fresh()
+def rabbitmq_url(virtual_hosts: VirtualHosts) -> Iterator[str]:
+    """Lend a virtual host that no other test has seen."""
+    with virtual_hosts.lent() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

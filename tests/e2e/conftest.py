@@ -99,8 +99,8 @@ def system(
 ) -> Iterator[System]:
     """Two agents, two policies, two approvals, three executors, and one of each other service."""
     folder = tmp_path_factory.mktemp("system")
-    with databases.fresh(migrate) as database_url:
-        made = System(folder, database_url, virtual_hosts.fresh(), rulebook(folder), stage.environment)
+    with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
+        made = System(folder, database_url, rabbitmq_url, rulebook(folder), stage.environment)
         made.prepare()
         for name, count in REPLICAS.items():
             for number in range(1, count + 1):

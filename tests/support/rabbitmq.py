@@ -1,7 +1,8 @@
 """RabbitMQ for tests: a private node where the machine has none, and a fresh virtual host per test in either.
 
 A fresh virtual host is the only cheap way to start from no queues at all. They are made in batches, because
-each call of rabbitmqctl costs most of a second however much it does.
+each call of rabbitmqctl costs most of a second however much it does. What a test leaves in one is deleted at once:
+each quorum queue keeps some of the broker's file handles, and a broker may have a thousand.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import shutil
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 import aio_pika
+
+from shared.topology import QUEUES, RETRY_DELAYS_SECONDS, executor_queue, retry_name
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 """Where a developer's own node usually is."""
@@ -27,6 +31,8 @@ DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 BATCH = 16
 """Virtual hosts made at once."""
+POOLS = ("default", "payments")
+"""Executor pools of the tests that meet a broker."""
 
 
 def answers(url: str) -> bool:
@@ -41,6 +47,16 @@ def answers(url: str) -> bool:
     except (aio_pika.exceptions.AMQPError, OSError, TimeoutError):
         return False
     return True
+
+
+async def delete_queues(url: str) -> None:
+    """Delete every queue that the topology has, those of the tests' pools too."""
+    names = [*(spec.name for spec in QUEUES), *map(retry_name, RETRY_DELAYS_SECONDS)]
+    names += [executor_queue(pool).name for pool in POOLS]
+    async with await aio_pika.connect(url, timeout=10) as connection:
+        channel = await connection.channel()
+        for name in names:
+            await channel.queue_delete(name)
 
 
 class Administration(Protocol):
@@ -154,6 +170,15 @@ class VirtualHosts:
         if not self._unused:
             self._unused = self._make_batch()
         return self._url._replace(path=f"/{self._unused.pop()}").geturl()
+
+    @contextmanager
+    def lent(self) -> Iterator[str]:
+        """Lend the URL of a virtual host that nobody has used; its queues are deleted after the block."""
+        url = self.fresh()
+        try:
+            yield url
+        finally:
+            asyncio.run(delete_queues(url))
 
     def close(self) -> None:
         """Delete every virtual host that was made."""

@@ -109,9 +109,10 @@ def broker(virtual_hosts: VirtualHosts) -> Iterator[Broker]:
     """Load the definitions into a virtual host of this module's own."""
     prefix = f"test-{secrets.token_hex(4)}-"
     passwords = {service: secrets.token_hex(16) for service in SERVICES}
-    made = Broker(virtual_hosts.fresh(), prefix, passwords)
-    load(virtual_hosts._administration, made.loaded())
-    yield made
+    with virtual_hosts.lent() as url:
+        made = Broker(url, prefix, passwords)
+        load(virtual_hosts._administration, made.loaded())
+        yield made
     forget(virtual_hosts._administration, [f"{prefix}{user_name(service)}" for service in SERVICES])
 
 
