@@ -25,7 +25,7 @@ from shared.messages import (
     EditJudged,
 )
 from shared.signing import Signer, Verifier
-from shared.work import Work
+from shared.work import Cause, Work
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,31 @@ class Deps:
     directory: Callable[[], Directory]
 
 
-async def open_approval(requested: ApprovalRequested, work: Work) -> None:
-    """Let a call that policy holds wait for people, unless something was heard of it before."""
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """An approval that a request asks for, and what its work goes back to."""
+
+    approval: Approval
+    cause: Cause
+
+
+async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: Work) -> None:
+    """Let calls that policy holds wait for people, unless something was heard of them before."""
+    for wave in waves([_opening(each, work.now) for each in arrivals], key=lambda each: each.approval.call.call_id):
+        stored = await store.open_approvals(work.connection, [each.approval for each in wave])
+        for opening, approval in zip(wave, stored, strict=True):
+            work.cause = opening.cause
+            if approval is None:
+                await _answer_known(opening.approval, work)
+            else:
+                closing.record(work, approval, "opened", actor="policy", before=None)
+                work.emit(notices.opened(approval))
+
+
+def _opening(arrival: Arrival[ApprovalRequested], at: datetime) -> Opening:
+    requested, cause = arrival.message, arrival.cause
     rules.check_request(requested)
-    opening = rules.opening(new_id(), requested, work.now, work.cause.correlation_id, work.cause.traceparent)
-    approval = await store.open_approval(work.connection, opening)
-    if approval is None:
-        await _answer_known(opening, work)
-        return
-    closing.record(work, approval, "opened", actor="policy", before=None)
-    work.emit(notices.opened(approval))
+    return Opening(rules.opening(new_id(), requested, at, cause.correlation_id, cause.traceparent), cause)
 
 
 async def _answer_known(opening: Approval, work: Work) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from services.approval import handlers, worker
 from services.approval.settings import ApprovalSettings
@@ -22,8 +23,8 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
     settle = partial(handlers.settle_edit, deps=deps)
     expire = partial(worker.expire_overdue, runtime.units, settings.approval_expire_batch)
     take_steps = partial(worker.take_steps, runtime.units, settings.approval_step_batch)
-    requests: dict[type[Message], Handler] = {
-        ApprovalRequested: handlers.open_approval,
+    requests: dict[type[Message], Handler | Together[Any]] = {
+        ApprovalRequested: Together(handlers.open_approvals),
         AbandonCall: handlers.abandon_call,
     }
     return Service(

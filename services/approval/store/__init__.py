@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
-from services.approval.rules import Approval, Edit, Vote, Withdrawal, timers
+from services.approval.rules import Approval, Edit, Vote, Withdrawal
 from services.approval.rules.edits import Difference
 from services.approval.store import statements
 from services.approval.store.values import (
@@ -22,6 +23,7 @@ from services.approval.store.values import (
     approval_values,
     edit_from,
     kept_values,
+    opening_values,
     vote_from,
 )
 from shared.errors import PlacetError
@@ -35,14 +37,17 @@ class LostRow(PlacetError):
     """A row that this transaction holds locked is not what it was: a bug, never a race."""
 
 
-async def open_approval(connection: Connection, opening: Approval) -> Approval | None:
-    """Store a pending approval, timed by the database clock; None where something was heard of the call before."""
-    rule = opening.approval_rule
-    times = {
-        "waits": timedelta(seconds=rule.expires_after_seconds),
-        "first_step": timers.first_step_after(rule),
-    }
-    row = (await connection.execute(statements.OPEN, approval_values(opening) | times)).first()
+async def open_approvals(connection: Connection, openings: Sequence[Approval]) -> list[Approval | None]:
+    """Store pending approvals, timed by the database clock; None where something was heard of the call before.
+
+    No two may be of one call.
+    """
+    asked = [opening_values(opening) for opening in openings]
+    rows = {row.approval_id: row for row in await connection.execute(statements.OPEN, {"asked": asked})}
+    return [_timed(opening, rows.get(opening.approval_id)) for opening in openings]
+
+
+def _timed(opening: Approval, row: sa.Row[Any] | None) -> Approval | None:
     if row is None:
         return None
     return replace(opening, created_at=row.created_at, expires_at=row.expires_at, next_step_at=row.next_step_at)

@@ -50,23 +50,28 @@ def _given(table: sa.Table, names: Sequence[str], prefix: str = "") -> list[sa.B
 
 
 def _open_statement() -> sa.Insert:
-    """Insert the call and, only if nothing was heard of it before, its approval: one round trip."""
+    """Insert calls and, only where nothing was heard of one before, its approval: one round trip.
+
+    Calls are inserted in the order of their ids, so that two replicas with the same ones cannot lock each other out.
+    """
+    kinds = {name: APPROVALS.c[name].type for name in _OPENING_COLUMNS}
+    waits = dict.fromkeys(("waits", "first_step"), sa.Interval())
+    asked = sa.select(records("asked", kinds | waits)).cte("asked")
+    heard = sa.select(asked.c.tenant, asked.c.call_id, sa.func.clock_timestamp()).order_by(asked.c.call_id)
     first = (
         pg.insert(CALLS)
-        .values(tenant=sa.bindparam("tenant"), call_id=sa.bindparam("call_id"), heard_at=sa.func.clock_timestamp())
+        .from_select(["tenant", "call_id", "heard_at"], heard)
         .on_conflict_do_nothing()
-        .returning(CALLS.c.heard_at)
+        .returning(CALLS.c.tenant, CALLS.c.call_id, CALLS.c.heard_at)
         .cte("first")
     )
     created = first.c.heard_at
-    times = [created, *(created + sa.bindparam(name, type_=sa.Interval) for name in ("waits", "first_step"))]
-    chosen = sa.select(*_given(APPROVALS, _OPENING_COLUMNS), *times)
+    times = [created, *(created + asked.c[name] for name in waits)]
+    same = (asked.c.tenant == first.c.tenant) & (asked.c.call_id == first.c.call_id)
+    chosen = sa.select(*(asked.c[name] for name in _OPENING_COLUMNS), *times).select_from(first.join(asked, same))
     columns = [*_OPENING_COLUMNS, "created_at", "expires_at", "next_step_at"]
-    return (
-        sa.insert(APPROVALS)
-        .from_select(columns, chosen.select_from(first))
-        .returning(APPROVALS.c.created_at, APPROVALS.c.expires_at, APPROVALS.c.next_step_at)
-    )
+    opened = [APPROVALS.c[name] for name in ("approval_id", "created_at", "expires_at", "next_step_at")]
+    return sa.insert(APPROVALS).from_select(columns, chosen).returning(*opened)
 
 
 def _withdraw_statement() -> sa.Update:

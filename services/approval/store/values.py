@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 from sqlalchemy import RowMapping
 
-from services.approval.rules import Approval, Decision, Delegation, Edit, Vote, Voter
+from services.approval.rules import Approval, Decision, Delegation, Edit, Vote, Voter, timers
 from services.approval.states import State
 from services.approval.tables import ApprovalRow, DecisionRow, EditRow
 from shared.database import table_of
@@ -108,6 +109,13 @@ def kept_values(kept: Kept, columns: Sequence[str]) -> dict[str, Any]:
         row = approval_values(changed)
         values |= {f"new_{name}": row[name] for name in columns} | {"changing": changed.approval_id}
     return json_values(values)
+
+
+def opening_values(opening: Approval) -> dict[str, Any]:
+    """Return an approval that opens as one row of JSON, with how long it waits, and until its first step."""
+    rule = opening.approval_rule
+    waits = timedelta(seconds=rule.expires_after_seconds)
+    return json_values(approval_values(opening) | {"waits": waits, "first_step": timers.first_step_after(rule)})
 
 
 def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
