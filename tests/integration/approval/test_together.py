@@ -96,7 +96,8 @@ async def test_a_decision_that_comes_twice_in_an_envelope_gets_one_answer_twice(
     decision, neighbour = (a_decision(gateway, some_claims(card)) for card in (ours, other))
     repeated = decision.model_copy(update={"answer_to": "gateway-2"})
     sent = await replica.send(decision, repeated, neighbour)
-    first, second = (each for each in answers_in(sent) if each.approval_id == ours.approval_id)
+    by_address = {each.answer_to: each for each in answers_in(sent) if each.approval_id == ours.approval_id}
+    first, second = by_address["gateway-1"], by_address["gateway-2"]
     assert first.model_copy(update={"answer_to": "gateway-2"}) == second
     assert [{"count": 2}] == await replica.rows("SELECT count(*) FROM approval.decisions")
 
