@@ -5,6 +5,7 @@ One place for decisions that are judged at once and for edits, which policy judg
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,21 +13,35 @@ from typing import Any
 from services.approval import closing, notices, store
 from services.approval.rules import Answer, Approval, Decision, Edit, edits, grants
 from services.approval.states import Event, State
+from services.approval.store import Kept
 from shared.grant import signed
 from shared.ids import derived_id
 from shared.messages import DecideApproval, DecisionClaims, ToolCall
 from shared.signing import Signer
-from shared.work import Work
+from shared.work import Cause, Work
 
 _VOTES = frozenset({"approve", "deny", "abstain", "edit"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A decision as it came: the message, what the gateway signed in it, and what its work goes back to."""
+
+    message: DecideApproval
+    claims: DecisionClaims
+    cause: Cause
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Tenant and decision id, which mean one decision."""
+        return self.claims.tenant, self.claims.decision_id
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     """A decision, the approval that it was about, and what it came to."""
 
-    message: DecideApproval
-    claims: DecisionClaims
+    sent: Sent
     #: As it was before, locked; None where there is none.
     approval: Approval | None
     answer: Answer
@@ -35,29 +50,37 @@ class Made:
     @property
     def counted(self) -> bool:
         """Whether it is a vote that counts."""
-        return self.answer.outcome == "accepted" and self.claims.verb in _VOTES
+        return self.answer.outcome == "accepted" and self.sent.claims.verb in _VOTES
 
 
-async def finish(work: Work, made: Made, signer: Signer) -> None:
-    """Keep a decision with what it changed, answer it, and hand over what follows."""
+async def finish(work: Work, decisions: Sequence[Made], signer: Signer) -> None:
+    """Keep decisions with what they changed, answer them, and hand over what follows. No two are of one approval."""
+    kept = [_kept(made) for made in decisions]
+    await store.keep_decisions(work.connection, kept)
+    for made, each in zip(decisions, kept, strict=True):
+        work.cause = made.sent.cause
+        work.emit(each.decision.answered)
+        if each.before is not None and each.after is not None:
+            await _follow(work, made, each.before, each.after, signer)
+
+
+def _kept(made: Made) -> Kept:
     answer, after = made.answer, made.answer.after
     decision = Decision(
-        made.claims,
-        made.message.decision,
-        notices.answered(made.message, answer),
+        made.sent.claims,
+        made.sent.message.decision,
+        notices.answered(made.sent.message, answer),
         made.at,
         arguments_revision=after.arguments_revision if after and made.counted else None,
         counted_revision=after.revision if after and made.counted else None,
     )
-    await store.keep_decision(work.connection, decision, made.approval, after)
-    work.emit(decision.answered)
-    if after is not None and made.approval is not None:
-        await _follow(work, made, made.approval, after, signer)
+    return Kept(decision, made.approval, after)
 
 
 async def propose(work: Work, made: Made, call: ToolCall) -> None:
     """Ask policy about an edit; its maker hears when policy has answered."""
-    approval, claims = made.approval, made.claims
+    approval, claims = made.approval, made.sent.claims
+    work.cause = made.sent.cause
     if approval is None:
         raise ValueError(f"decision {claims.decision_id} edits nothing")
     edit = Edit(
@@ -68,8 +91,8 @@ async def propose(work: Work, made: Made, call: ToolCall) -> None:
         base_revision=approval.arguments_revision,
         arguments=call.arguments,
         digest=call.digest,
-        signed=made.message.decision,
-        answer_to=made.message.answer_to,
+        signed=made.sent.message.decision,
+        answer_to=made.sent.message.answer_to,
     )
     differences = edits.differences(approval.call.arguments, call.arguments)
     if not await store.add_edit(work.connection, edit, approval, claims, differences, made.at):
@@ -91,7 +114,7 @@ def asked_by(edit: Edit, tenant: str) -> DecideApproval:
 
 async def _follow(work: Work, made: Made, before: Approval, after: Approval, signer: Signer) -> None:
     """Record what the decision did, tell of it, and close what it closed: the deciding vote or a passed deadline."""
-    answer, claims = made.answer, made.claims
+    answer, claims = made.answer, made.sent.claims
     accepted = answer.outcome == "accepted"
     if answer.progress is not None:
         closing.tell(work, after, notices.progressed(after, answer.progress, claims))

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from services.approval import closing, deciding, notices, rules, store
 from services.approval.claims import read_claims
-from services.approval.rules import Approval, Vote, Withdrawal
+from services.approval.deciding import Made, Sent
+from services.approval.rules import Approval, Withdrawal
 from services.approval.states import Event
+from shared.consumer import Arrival
 from shared.directory import Directory
 from shared.errors import Poison
+from shared.gathering import waves
 from shared.ids import new_id
 from shared.messages import (
     AbandonCall,
@@ -18,11 +22,10 @@ from shared.messages import (
     CallsWithdrawn,
     DecideApproval,
     DecisionAnswered,
-    DecisionClaims,
     EditJudged,
 )
 from shared.signing import Signer, Verifier
-from shared.work import Work
+from shared.work import Cause, Work
 
 
 @dataclass(frozen=True)
@@ -34,16 +37,31 @@ class Deps:
     directory: Callable[[], Directory]
 
 
-async def open_approval(requested: ApprovalRequested, work: Work) -> None:
-    """Let a call that policy holds wait for people, unless something was heard of it before."""
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """An approval that a request asks for, and what its work goes back to."""
+
+    approval: Approval
+    cause: Cause
+
+
+async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: Work) -> None:
+    """Let calls that policy holds wait for people, unless something was heard of them before."""
+    for wave in waves([_opening(each, work.now) for each in arrivals], key=lambda each: each.approval.call.call_id):
+        stored = await store.open_approvals(work.connection, [each.approval for each in wave])
+        for opening, approval in zip(wave, stored, strict=True):
+            work.cause = opening.cause
+            if approval is None:
+                await _answer_known(opening.approval, work)
+            else:
+                closing.record(work, approval, "opened", actor="policy", before=None)
+                work.emit(notices.opened(approval))
+
+
+def _opening(arrival: Arrival[ApprovalRequested], at: datetime) -> Opening:
+    requested, cause = arrival.message, arrival.cause
     rules.check_request(requested)
-    opening = rules.opening(new_id(), requested, work.now, work.cause.correlation_id, work.cause.traceparent)
-    approval = await store.open_approval(work.connection, opening)
-    if approval is None:
-        await _answer_known(opening, work)
-        return
-    closing.record(work, approval, "opened", actor="policy", before=None)
-    work.emit(notices.opened(approval))
+    return Opening(rules.opening(new_id(), requested, at, cause.correlation_id, cause.traceparent), cause)
 
 
 async def _answer_known(opening: Approval, work: Work) -> None:
@@ -57,37 +75,58 @@ async def _answer_known(opening: Approval, work: Work) -> None:
         closing.close(work, closed, Event.WITHDRAW, actor="agent")
 
 
-async def decide_approval(message: DecideApproval, work: Work, deps: Deps) -> None:
-    """Count what a person decided, or say why not. The same decision id again gets the same answer."""
-    claims = read_claims(message, deps.verifier)
-    approval = await store.lock_approval(work.connection, claims.tenant, claims.approval_id)
-    now, earlier = await store.read_clock(work.connection, claims)
-    if earlier is not None:
-        work.emit(_again(message, claims, earlier))
-        return
-    # Read after the lock, once for everything that this transaction judges: the vote, the count and the permit.
-    directory = deps.directory()
-    others = await _other_votes(work, approval, claims, directory)
-    answer = rules.decide(approval, claims, now, directory, others)
-    made = deciding.Made(message, claims, approval, answer, now)
-    if answer.proposal is None:
-        await deciding.finish(work, made, deps.signer)
-    else:
-        await deciding.propose(work, made, answer.proposal)
+async def decide_approvals(arrivals: Sequence[Arrival[DecideApproval]], work: Work, deps: Deps) -> None:
+    """Count what people decided, or say why not. The same decision id again gets the same answer."""
+    sent = [Sent(each.message, read_claims(each.message, deps.verifier), each.cause) for each in arrivals]
+    # One decision about an approval must be there when the next one is judged.
+    for wave in waves(sent, key=lambda each: each.claims.approval_id):
+        await _decide(wave, work, deps)
 
 
-async def _other_votes(
-    work: Work, approval: Approval | None, claims: DecisionClaims, directory: Directory
-) -> Sequence[Vote]:
-    if approval is None or not rules.needs_votes(approval, claims, directory):
-        return ()
-    return await store.load_votes(work.connection, approval)
+async def _decide(sent: Sequence[Sent], work: Work, deps: Deps) -> None:
+    """Judge and answer decisions of which no two are about one approval."""
+    if len({each.key for each in sent}) < len(sent):
+        raise Poison("one decision id came for several approvals")
+    locked = await store.lock_approvals(
+        work.connection, ((each.claims.tenant, each.claims.approval_id) for each in sent)
+    )
+    now, earlier = await store.read_clock(work.connection, (each.claims for each in sent))
+    fresh = [each for each in sent if each.key not in earlier]
+    for each in sent:
+        if each.key in earlier:
+            work.cause = each.cause
+            work.emit(_again(each, earlier[each.key]))
+    made = await _judge(fresh, locked, now, work, deps.directory())
+    await deciding.finish(work, [each for each in made if each.answer.proposal is None], deps.signer)
+    for edit in made:
+        if edit.answer.proposal is not None:
+            await deciding.propose(work, edit, edit.answer.proposal)
 
 
-def _again(message: DecideApproval, claims: DecisionClaims, earlier: store.Earlier) -> DecisionAnswered:
-    if not earlier.is_from(claims):
-        raise Poison(f"decision id {claims.decision_id} was used for another decision before")
-    return DecisionAnswered.model_validate(earlier.answer | {"answer_to": message.answer_to})
+async def _judge(
+    sent: Sequence[Sent], locked: Mapping[str, Approval], now: datetime, work: Work, directory: Directory
+) -> list[Made]:
+    """Return what decisions come to. Everything was read after the locks: clock, directory, and now the votes."""
+    asked = [(each, locked.get(each.claims.approval_id)) for each in sent]
+    votes = await store.load_votes(
+        work.connection,
+        [approval for each, approval in asked if approval and rules.needs_votes(approval, each.claims, directory)],
+    )
+    return [
+        Made(
+            each,
+            approval,
+            rules.decide(approval, each.claims, now, directory, votes.get(each.claims.approval_id, ())),
+            now,
+        )
+        for each, approval in asked
+    ]
+
+
+def _again(sent: Sent, earlier: store.Earlier) -> DecisionAnswered:
+    if not earlier.is_from(sent.claims):
+        raise Poison(f"decision id {sent.claims.decision_id} was used for another decision before")
+    return DecisionAnswered.model_validate(earlier.answer | {"answer_to": sent.message.answer_to})
 
 
 async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
@@ -106,7 +145,7 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
     await store.end_edit(
         work.connection, edit, judged.tenant, detail=refusal, rulebook_digest=judged.rulebook_digest, now=now
     )
-    await deciding.finish(work, deciding.Made(message, claims, approval, answer, now), deps.signer)
+    await deciding.finish(work, [Made(Sent(message, claims, work.cause), approval, answer, now)], deps.signer)
 
 
 async def withdraw_calls(message: CallsWithdrawn, work: Work) -> None:

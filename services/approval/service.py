@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from services.approval import handlers, worker
 from services.approval.settings import ApprovalSettings
-from shared.consumer import Handler
+from shared.consumer import Handler, Together
 from shared.directory import Directory
 from shared.messages import AbandonCall, ApprovalRequested, CallsWithdrawn, DecideApproval, EditJudged, Message
 from shared.service import Duty, Runtime, Service, Subscription
@@ -18,12 +19,12 @@ from shared.topology import queue
 def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], Directory] = Directory) -> Service:
     """Return approval, ready to run; raise OSError where its keys are missing. `directory` says who is who now."""
     deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys), directory)
-    decide = partial(handlers.decide_approval, deps=deps)
+    decide = Together(partial(handlers.decide_approvals, deps=deps))
     settle = partial(handlers.settle_edit, deps=deps)
     expire = partial(worker.expire_overdue, runtime.units, settings.approval_expire_batch)
     take_steps = partial(worker.take_steps, runtime.units, settings.approval_step_batch)
-    requests: dict[type[Message], Handler] = {
-        ApprovalRequested: handlers.open_approval,
+    requests: dict[type[Message], Handler | Together[Any]] = {
+        ApprovalRequested: Together(handlers.open_approvals),
         AbandonCall: handlers.abandon_call,
     }
     return Service(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from services.policy import edits, grants, judging, records, rules, store
@@ -13,7 +14,9 @@ from services.policy.rules import CallFacts, Rulebook, judge
 from services.policy.store import grants as grant_store
 from services.policy.store import limits as limit_store
 from shared.canonical import NotStrictJson
+from shared.consumer import Arrival
 from shared.errors import SecurityAlert
+from shared.gathering import waves
 from shared.grant import verify_asked
 from shared.ids import new_id
 from shared.messages import (
@@ -27,7 +30,7 @@ from shared.messages import (
 )
 from shared.permit import check_digest
 from shared.signing import Signer, Verifier
-from shared.work import Work
+from shared.work import Cause, Work
 
 
 @dataclass(frozen=True)
@@ -40,30 +43,58 @@ class Deps:
 
     @property
     def rulebook(self) -> Rulebook:
-        """The rulebook of this moment: ask once per message, it may be another one after a pause."""
+        """The rulebook of this moment: ask once per transaction, it may be another one after a pause."""
         return self.active.rulebook
 
 
-async def judge_call(proposed: ToolCallProposed, work: Work, deps: Deps) -> None:
-    """Give a proposed call its one verdict, and pass on what follows from it.
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A proposed call, and what its work goes back to."""
+
+    call: ToolCall
+    facts: CallFacts
+    cause: Cause
+
+
+async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work, deps: Deps) -> None:
+    """Give proposed calls their one verdict each, and pass on what follows from it.
 
     A call that has a verdict gets no second answer. The first one was committed together with the verdict, so it is
     on its way already; and a permit signed anew would live longer than the one that people can see in the history.
-    The verdict is stored before limits and grants are asked, so that a second proposal takes nothing of them.
     """
-    call, rulebook, verdict_id = proposed.call, deps.rulebook, new_id()
-    facts = _facts_of(proposed)
+    proposed = [Proposed(each.message.call, _facts_of(each.message), each.cause) for each in arrivals]
+    rulebook = deps.rulebook
     if rulebook.uses_history:
-        facts = replace(facts, history=await store.load_history(work, call))
-    first = judge(facts, rulebook)
-    if not await store.add_verdict(work, verdict_id, call, first, kept_text(call, facts)):
-        _check_same(call, await store.load_digest(work, call.call_id))
+        # A verdict counts for the next call's conditions.
+        for each in proposed:
+            history = await store.load_history(work, each.call)
+            await _judge([replace(each, facts=replace(each.facts, history=history))], work, rulebook, deps.signer)
         return
-    verdict = await judging.settle(work, facts, first, rulebook, rulebook.directory)
-    if verdict is not first:
-        await store.change_verdict(work, verdict_id, verdict)
-    judged = Judged(call, facts, verdict, verdict_id, rulebook.permit_expires_after_seconds)
-    work.emit(outcome(judged, deps.signer, work.now))
+    for wave in waves(proposed, key=lambda each: each.call.call_id):
+        await _judge(wave, work, rulebook, deps.signer)
+
+
+async def _judge(proposed: Sequence[Proposed], work: Work, rulebook: Rulebook, signer: Signer) -> None:
+    """Judge calls of which no two are the same.
+
+    All verdicts are stored before limits and grants are asked: a second proposal takes nothing of them, and none of
+    these calls waits for another transaction's verdict while one of them holds a counter.
+    """
+    entries = [
+        store.Entry(new_id(), each.call, judge(each.facts, rulebook), kept_text(each.call, each.facts))
+        for each in proposed
+    ]
+    added = await store.add_verdicts(work, entries)
+    for each, entry in zip(proposed, entries, strict=True):
+        work.cause = each.cause
+        if each.call.call_id not in added:
+            _check_same(each.call, await store.load_digest(work, each.call.call_id))
+            continue
+        verdict = await judging.settle(work, each.facts, entry.verdict, rulebook, rulebook.directory)
+        if verdict is not entry.verdict:
+            await store.change_verdict(work, entry.verdict_id, verdict)
+        judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds)
+        work.emit(outcome(judged, signer, work.now))
 
 
 async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
@@ -113,7 +144,7 @@ async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:
     The verdict stored here also sees to it that a second copy of the proposal is not judged any more.
     """
     verdict = rules.abandoned(message.by, deps.rulebook)
-    if await store.add_verdict(work, new_id(), message, verdict):
+    if await store.add_verdicts(work, [store.Entry(new_id(), message, verdict)]):
         work.emit(abandoned(message, verdict))
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from services.policy import handlers
 from services.policy.active import LOOK_EVERY_SECONDS, ActiveRulebook
 from services.policy.settings import PolicySettings
 from services.policy.trials import try_rulebook
-from shared.consumer import Handler
+from shared.consumer import Handler, Together
 from shared.messages import (
     AbandonCall,
     EditProposed,
@@ -28,8 +29,8 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
     """Return policy, ready to run; raise RulebookInvalid for a bad rulebook and OSError where its key is missing."""
     active = ActiveRulebook(settings.rulebook, runtime.units)
     deps = handlers.Deps(active, load_signer(settings.keys, "policy"), load_verifier(settings.keys))
-    of_calls: dict[type[Message], Handler] = {
-        ToolCallProposed: partial(handlers.judge_call, deps=deps),
+    of_calls: dict[type[Message], Handler | Together[Any]] = {
+        ToolCallProposed: Together(partial(handlers.judge_calls, deps=deps)),
         AbandonCall: partial(handlers.abandon_call, deps=deps),
     }
     judge_edit = partial(handlers.judge_edit, deps=deps)

@@ -6,40 +6,48 @@ statement PostgreSQL reads the clock before it waits for the lock, and would app
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
+from typing import Any
 
-from services.approval.rules import Approval, Decision, Edit, Vote, Withdrawal, timers
+import sqlalchemy as sa
+
+from services.approval.rules import Approval, Edit, Vote, Withdrawal
 from services.approval.rules.edits import Difference
 from services.approval.store import statements
 from services.approval.store.values import (
     Earlier,
+    Kept,
     approval_from,
     approval_values,
-    decision_values,
     edit_from,
+    kept_values,
+    opening_values,
     vote_from,
 )
 from shared.errors import PlacetError
 from shared.messages import DecisionClaims, ToolCall
 from shared.sql import Connection
 
-__all__ = ["Earlier", "LostRow"]
+__all__ = ["Earlier", "Kept", "LostRow"]
 
 
 class LostRow(PlacetError):
     """A row that this transaction holds locked is not what it was: a bug, never a race."""
 
 
-async def open_approval(connection: Connection, opening: Approval) -> Approval | None:
-    """Store a pending approval, timed by the database clock; None where something was heard of the call before."""
-    rule = opening.approval_rule
-    times = {
-        "waits": timedelta(seconds=rule.expires_after_seconds),
-        "first_step": timers.first_step_after(rule),
-    }
-    row = (await connection.execute(statements.OPEN, approval_values(opening) | times)).first()
+async def open_approvals(connection: Connection, openings: Sequence[Approval]) -> list[Approval | None]:
+    """Store pending approvals, timed by the database clock; None where something was heard of the call before.
+
+    No two may be of one call.
+    """
+    asked = [opening_values(opening) for opening in openings]
+    rows = {row.approval_id: row for row in await connection.execute(statements.OPEN, {"asked": asked})}
+    return [_timed(opening, rows.get(opening.approval_id)) for opening in openings]
+
+
+def _timed(opening: Approval, row: sa.Row[Any] | None) -> Approval | None:
     if row is None:
         return None
     return replace(opening, created_at=row.created_at, expires_at=row.expires_at, next_step_at=row.next_step_at)
@@ -57,42 +65,66 @@ async def add_closed(connection: Connection, approval: Approval) -> bool:
     return (await connection.execute(statements.ADD, approval_values(approval))).first() is not None
 
 
+async def lock_approvals(connection: Connection, wanted: Iterable[tuple[str, str]]) -> dict[str, Approval]:
+    """Return approvals by id, locked until the transaction ends; `wanted` are tenants with ids, no id twice.
+
+    What is left out, the tenant has none of.
+    """
+    ids = [{"tenant": tenant, "approval_id": approval_id} for tenant, approval_id in wanted]
+    found = await connection.execute(statements.LOCK, {"wanted": ids})
+    return {row["approval_id"]: approval_from(row) for row in found.mappings()}
+
+
 async def lock_approval(connection: Connection, tenant: str, approval_id: str) -> Approval | None:
     """Return an approval, locked until the transaction ends; None where the tenant has none of this id."""
-    found = await connection.execute(statements.LOCK, {"tenant": tenant, "approval_id": approval_id})
-    row = found.mappings().first()
-    return approval_from(row) if row else None
+    return (await lock_approvals(connection, [(tenant, approval_id)])).get(approval_id)
 
 
-async def read_clock(connection: Connection, claims: DecisionClaims) -> tuple[datetime, Earlier | None]:
-    """Return the database clock now, and what was answered to this decision id before. After the lock, never before."""
-    found = await connection.execute(statements.CLOCK, {"tenant": claims.tenant, "decision_id": claims.decision_id})
-    now, *known = found.one()
-    return now, Earlier(*known) if known[0] is not None else None
+async def read_clock(
+    connection: Connection, asked: Iterable[DecisionClaims]
+) -> tuple[datetime, dict[tuple[str, str], Earlier]]:
+    """Return the database clock now, and what was answered to these decisions before, by tenant and decision id.
+
+    After the locks, never before. At least one decision must be asked about.
+    """
+    ids = [{"tenant": each.tenant, "decision_id": each.decision_id} for each in asked]
+    rows = (await connection.execute(statements.CLOCK, {"wanted": ids})).all()
+    moment: datetime = rows[0][0]
+    return moment, {
+        (tenant, decision_id): Earlier(*known) for _, tenant, decision_id, *known in rows if known[0] is not None
+    }
 
 
-async def load_votes(connection: Connection, approval: Approval) -> list[Vote]:
-    """Return the votes on a locked approval's arguments as they are: of each person the last one."""
-    values = {"tenant": approval.call.tenant, "approval_id": approval.approval_id}
-    found = await connection.execute(statements.VOTES, values | {"number": approval.arguments_revision})
-    return [vote_from(row) for row in found.mappings()]
+async def load_votes(connection: Connection, approvals: Sequence[Approval]) -> dict[str, list[Vote]]:
+    """Return by approval id the votes on locked approvals' arguments as they are: of each person the last one."""
+    if not approvals:
+        return {}
+    wanted = [
+        {"tenant": each.call.tenant, "approval_id": each.approval_id, "number": each.arguments_revision}
+        for each in approvals
+    ]
+    votes: dict[str, list[Vote]] = {}
+    for row in (await connection.execute(statements.VOTES, {"wanted": wanted})).mappings():
+        votes.setdefault(row["approval_id"], []).append(vote_from(row))
+    return votes
 
 
-async def keep_decision(
-    connection: Connection, decision: Decision, before: Approval | None, after: Approval | None
-) -> None:
-    """Store a decision, together with what it changed of the locked approval."""
-    values = decision_values(decision)
-    if after is None or after is before:
-        await connection.execute(statements.KEEP, values)
+async def keep_decisions(connection: Connection, made: Sequence[Kept]) -> None:
+    """Store decisions, each together with what it changed of its locked approval; no two of one approval."""
+    changing = [each for each in made if each.changes_more]
+    closing = [each for each in made if not each.changes_more]
+    await _keep(connection, statements.CLOSE_AND_KEEP, statements.CLOSING_COLUMNS, closing)
+    await _keep(connection, statements.CHANGE_AND_KEEP, statements.CHANGING_COLUMNS, changing)
+
+
+async def _keep(connection: Connection, statement: sa.Executable, columns: Sequence[str], made: Sequence[Kept]) -> None:
+    if not made:
         return
-    only_closed = before is not None and after.closed_at is not None and after.revision == before.revision
-    columns = statements.CLOSING_COLUMNS if only_closed else statements.CHANGING_COLUMNS
-    statement = statements.CLOSE_AND_KEEP if only_closed else statements.CHANGE_AND_KEEP
-    row = approval_values(after)
-    values = {f"kept_{name}": value for name, value in values.items()}
-    values |= {f"new_{name}": row[name] for name in columns} | {"changing": after.approval_id}
-    _check_count(len((await connection.execute(statement, values)).all()), [after])
+    rows = await connection.execute(statement, {"made": [kept_values(each, columns) for each in made]})
+    kept = {(row.tenant, row.decision_id) for row in rows}
+    changed = [each for each in made if each.changed is not None]
+    found = sum((each.decision.claims.tenant, each.decision.claims.decision_id) in kept for each in changed)
+    _check_count(found, [each.changed for each in changed if each.changed is not None])
 
 
 async def ask_cancel(connection: Connection, approval: Approval, person: str) -> None:

@@ -12,6 +12,7 @@ from services.approval.states import MACHINE, Event, State
 from services.approval.store.values import APPROVALS, CALL_COLUMNS, DECISION_COLUMNS, DECISIONS, EDITS
 from services.approval.tables import CallRow
 from shared.database import table_of
+from shared.sql import records
 
 CALLS = table_of(CallRow)
 
@@ -39,23 +40,28 @@ def _given(table: sa.Table, names: Sequence[str], prefix: str = "") -> list[sa.B
 
 
 def _open_statement() -> sa.Insert:
-    """Insert the call and, only if nothing was heard of it before, its approval: one round trip."""
+    """Insert calls and, only where nothing was heard of one before, its approval: one round trip.
+
+    Calls are inserted in the order of their ids, so that two replicas with the same ones cannot lock each other out.
+    """
+    kinds = {name: APPROVALS.c[name].type for name in _OPENING_COLUMNS}
+    waits = dict.fromkeys(("waits", "first_step"), sa.Interval())
+    asked = sa.select(records("asked", kinds | waits)).cte("asked")
+    heard = sa.select(asked.c.tenant, asked.c.call_id, sa.func.clock_timestamp()).order_by(asked.c.call_id)
     first = (
         pg.insert(CALLS)
-        .values(tenant=sa.bindparam("tenant"), call_id=sa.bindparam("call_id"), heard_at=sa.func.clock_timestamp())
+        .from_select(["tenant", "call_id", "heard_at"], heard)
         .on_conflict_do_nothing()
-        .returning(CALLS.c.heard_at)
+        .returning(CALLS.c.tenant, CALLS.c.call_id, CALLS.c.heard_at)
         .cte("first")
     )
     created = first.c.heard_at
-    times = [created, *(created + sa.bindparam(name, type_=sa.Interval) for name in ("waits", "first_step"))]
-    chosen = sa.select(*_given(APPROVALS, _OPENING_COLUMNS), *times)
+    times = [created, *(created + asked.c[name] for name in waits)]
+    same = (asked.c.tenant == first.c.tenant) & (asked.c.call_id == first.c.call_id)
+    chosen = sa.select(*(asked.c[name] for name in _OPENING_COLUMNS), *times).select_from(first.join(asked, same))
     columns = [*_OPENING_COLUMNS, "created_at", "expires_at", "next_step_at"]
-    return (
-        sa.insert(APPROVALS)
-        .from_select(columns, chosen.select_from(first))
-        .returning(APPROVALS.c.created_at, APPROVALS.c.expires_at, APPROVALS.c.next_step_at)
-    )
+    opened = [APPROVALS.c[name] for name in ("approval_id", "created_at", "expires_at", "next_step_at")]
+    return sa.insert(APPROVALS).from_select(columns, chosen).returning(*opened)
 
 
 def _withdraw_statement() -> sa.Update:
@@ -70,45 +76,64 @@ def _withdraw_statement() -> sa.Update:
     )
 
 
-def _change_and_keep_statement(columns: Sequence[str]) -> sa.Executable:
-    """Change a pending approval and keep the decision that did it: no decision row without the change, one round trip.
+def _keep_statement(columns: Sequence[str]) -> sa.Executable:
+    """Keep decisions, and change the pending approvals of those that change one: no such row without its change.
 
-    The decision's values are prefixed, because a value named like a column of the approval would be written there.
+    They are kept in the order of their ids, so that two replicas with the same ones cannot lock each other out.
     """
+    kinds = {name: DECISIONS.c[name].type for name in DECISION_COLUMNS}
+    kinds |= {f"new_{name}": APPROVALS.c[name].type for name in columns}
+    made = sa.select(records("made", kinds | {"changing": sa.Text()})).cte("made")
     done = (
         sa.update(APPROVALS)
-        .where(APPROVALS.c.approval_id == sa.bindparam("changing"), APPROVALS.c.state == MACHINE.initial)
-        .values({name: sa.bindparam(f"new_{name}", type_=APPROVALS.c[name].type) for name in columns})
+        .where(APPROVALS.c.approval_id == made.c.changing, _PENDING)
+        .values({name: made.c[f"new_{name}"] for name in columns})
         .returning(APPROVALS.c.approval_id)
         .cte("done")
     )
-    chosen = sa.select(*_given(DECISIONS, DECISION_COLUMNS, "kept_")).select_from(done)
-    return sa.insert(DECISIONS).from_select(list(DECISION_COLUMNS), chosen).returning(DECISIONS.c.decision_id)
+    changed = made.c.changing.in_(sa.select(done.c.approval_id))
+    chosen = sa.select(*(made.c[name] for name in DECISION_COLUMNS)).where(made.c.changing.is_(None) | changed)
+    kept = pg.insert(DECISIONS).from_select(list(DECISION_COLUMNS), chosen.order_by(made.c.tenant, made.c.decision_id))
+    return kept.on_conflict_do_nothing().returning(DECISIONS.c.tenant, DECISIONS.c.decision_id)
+
+
+def _lock_statement() -> sa.Select[Any]:
+    """Lock approvals in the order of their calls' ids, as withdrawals do: nobody locks another one out."""
+    wanted = records("wanted", dict.fromkeys(("tenant", "approval_id"), sa.Text))
+    return (
+        sa.select(APPROVALS)
+        .where(APPROVALS.c.approval_id == wanted.c.approval_id, APPROVALS.c.tenant == wanted.c.tenant)
+        .order_by(APPROVALS.c.call_id)
+        .with_for_update(of=APPROVALS)
+    )
 
 
 def _clock_statement() -> sa.Select[Any]:
-    one = sa.select(sa.literal(1).label("one")).subquery("one")
-    same = (DECISIONS.c.tenant == sa.bindparam("tenant")) & (DECISIONS.c.decision_id == sa.bindparam("decision_id"))
+    """Read the clock once, and what was answered to decision ids before."""
+    wanted = records("wanted", dict.fromkeys(("tenant", "decision_id"), sa.Text))
+    same = (DECISIONS.c.tenant == wanted.c.tenant) & (DECISIONS.c.decision_id == wanted.c.decision_id)
+    now = sa.select(sa.func.clock_timestamp()).scalar_subquery()
     names = ("approval_id", "person", "verb", "digest", "details", "answer")
     known = [DECISIONS.c[name] for name in names]
-    return sa.select(sa.func.clock_timestamp(), *known).select_from(one.outerjoin(DECISIONS, same))
+    return sa.select(now, wanted.c.tenant, wanted.c.decision_id, *known).select_from(wanted.outerjoin(DECISIONS, same))
 
 
 def _votes_statement() -> sa.Select[Any]:
-    """Choose of each person the last counted decision about the arguments of this number.
+    """Choose of each person the last counted decision about the arguments of this number, for several approvals.
 
     A visitor may be called like a person, so their proof tells the two apart.
     """
     c = DECISIONS.c
+    wanted = records("wanted", {"tenant": sa.Text, "approval_id": sa.Text, "number": sa.Integer})
     return (
-        sa.select(c.person, c.verb, c.roles, c.proof, c.conversation_id)
+        sa.select(c.approval_id, c.person, c.verb, c.roles, c.proof, c.conversation_id)
         .where(
-            c.approval_id == sa.bindparam("approval_id"),
-            c.tenant == sa.bindparam("tenant"),
-            c.arguments_revision == sa.bindparam("number"),
+            c.approval_id == wanted.c.approval_id,
+            c.tenant == wanted.c.tenant,
+            c.arguments_revision == wanted.c.number,
         )
-        .ext(pg.distinct_on(c.person, c.conversation_id))
-        .order_by(c.person, c.conversation_id, c.counted_revision.desc(), c.decided_at.desc())
+        .ext(pg.distinct_on(c.approval_id, c.person, c.conversation_id))
+        .order_by(c.approval_id, c.person, c.conversation_id, c.counted_revision.desc(), c.decided_at.desc())
     )
 
 
@@ -174,11 +199,7 @@ WITHDRAWAL = sa.select(CALLS.c.withdrawn_kind, CALLS.c.withdrawn_reason).where(
     CALLS.c.tenant == sa.bindparam("tenant"), CALLS.c.call_id == sa.bindparam("call_id")
 )
 ADD = pg.insert(APPROVALS).on_conflict_do_nothing(index_elements=["call_id"]).returning(APPROVALS.c.approval_id)
-LOCK = (
-    sa.select(APPROVALS)
-    .where(APPROVALS.c.approval_id == sa.bindparam("approval_id"), APPROVALS.c.tenant == sa.bindparam("tenant"))
-    .with_for_update()
-)
+LOCK = _lock_statement()
 LOCK_CALLS = (
     sa.select(APPROVALS)
     .where(
@@ -191,9 +212,8 @@ LOCK_CALLS = (
 CLOCK = _clock_statement()
 VOTES = _votes_statement()
 WITHDRAW = _withdraw_statement()
-KEEP = pg.insert(DECISIONS).on_conflict_do_nothing()
-CLOSE_AND_KEEP = _change_and_keep_statement(CLOSING_COLUMNS)
-CHANGE_AND_KEEP = _change_and_keep_statement(CHANGING_COLUMNS)
+CLOSE_AND_KEEP = _keep_statement(CLOSING_COLUMNS)
+CHANGE_AND_KEEP = _keep_statement(CHANGING_COLUMNS)
 #: The wish to cancel what was approved; the first one stays.
 ASK_CANCEL = (
     sa.update(APPROVALS)

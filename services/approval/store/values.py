@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import timedelta
 from typing import Any
 
+from pydantic_core import to_jsonable_python
 from sqlalchemy import RowMapping
 
-from services.approval.rules import Approval, Decision, Delegation, Edit, Vote, Voter
+from services.approval.rules import Approval, Decision, Delegation, Edit, Vote, Voter, timers
 from services.approval.states import State
 from services.approval.tables import ApprovalRow, DecisionRow, EditRow
 from shared.database import table_of
@@ -42,6 +44,28 @@ class Earlier:
         return mine == (claims.approval_id, claims.person, claims.verb, claims.digest, details_of(claims))
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A decision to keep, and the approval before and after it; None where there is none."""
+
+    decision: Decision
+    before: Approval | None
+    after: Approval | None
+
+    @property
+    def changed(self) -> Approval | None:
+        """The approval as the decision changes it; None where it changes nothing."""
+        return None if self.after is self.before else self.after
+
+    @property
+    def changes_more(self) -> bool:
+        """Whether it changes more of the approval than closing it does."""
+        changed, before = self.changed, self.before
+        return changed is not None and (
+            before is None or changed.closed_at is None or changed.revision != before.revision
+        )
+
+
 def details_of(claims: DecisionClaims) -> dict[str, Any]:
     """Return what a decision carries beside its verb and reason; what was not given is left out."""
     return claims.model_dump(mode="json", include=set(_DETAILS), exclude_defaults=True)
@@ -73,6 +97,31 @@ def approval_values(approval: Approval) -> dict[str, Any]:
             "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],
         }
     )
+
+
+def kept_values(kept: Kept, columns: Sequence[str]) -> dict[str, Any]:
+    """Return a decision and these columns of the approval that it changes as one row of JSON.
+
+    The approval's are prefixed, because both have columns of the same names.
+    """
+    values, changed = decision_values(kept.decision), kept.changed
+    if changed is not None:
+        row = approval_values(changed)
+        values |= {f"new_{name}": row[name] for name in columns} | {"changing": changed.approval_id}
+    return json_values(values)
+
+
+def opening_values(opening: Approval) -> dict[str, Any]:
+    """Return an approval that opens as one row of JSON, with how long it waits, and until its first step."""
+    rule = opening.approval_rule
+    waits = timedelta(seconds=rule.expires_after_seconds)
+    return json_values(approval_values(opening) | {"waits": waits, "first_step": timers.first_step_after(rule)})
+
+
+def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row as JSON that PostgreSQL reads back as the same row."""
+    row: dict[str, Any] = to_jsonable_python(values)
+    return row
 
 
 def approval_from(row: RowMapping) -> Approval:

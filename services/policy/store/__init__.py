@@ -5,7 +5,9 @@ Statements are built once: building one costs more than running it.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
@@ -15,11 +17,23 @@ from services.policy.rules import Verdict
 from services.policy.tables import VerdictRow
 from shared.database import table_of
 from shared.messages import AbandonCall, ToolCall
+from shared.sql import records
 from shared.work import Work
 
 VERDICTS = table_of(VerdictRow)
 
-_ADD = pg.insert(VERDICTS).on_conflict_do_nothing(index_elements=["call_id"]).returning(VERDICTS.c.verdict_id)
+_COLUMNS = tuple(column.name for column in VERDICTS.c)
+
+
+def _add_statement() -> sa.Executable:
+    """Store verdicts on calls that have none, in the order of their ids: nobody locks another one out."""
+    given = records("given", {name: VERDICTS.c[name].type for name in _COLUMNS})
+    chosen = sa.select(*(given.c[name] for name in _COLUMNS)).order_by(given.c.call_id)
+    added = pg.insert(VERDICTS).from_select(list(_COLUMNS), chosen)
+    return added.on_conflict_do_nothing(index_elements=["call_id"]).returning(VERDICTS.c.call_id)
+
+
+_ADD = _add_statement()
 _DIGEST = sa.select(VERDICTS.c.digest).where(VERDICTS.c.call_id == sa.bindparam("call_id"))
 _CHANGE = (
     sa.update(VERDICTS)
@@ -37,15 +51,30 @@ def _earlier_calls(shared: str, window: timedelta) -> sa.ScalarSelect[int]:
 _HISTORY = sa.select(*(_earlier_calls(*each) for each in COUNTERS.values()))
 
 
-async def add_verdict(
-    work: Work, verdict_id: str, call: ToolCall | AbandonCall, verdict: Verdict, facts: str | None = None
-) -> bool:
-    """Store a verdict; False where the call has one already. A second proposal waits for the first one's commit.
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A verdict to be stored."""
 
-    `facts` is the text that `kept` makes of the call; None for a call that nobody has seen.
+    verdict_id: str
+    call: ToolCall | AbandonCall
+    verdict: Verdict
+    #: The text that `kept` makes of the call; None for a call that nobody has seen.
+    facts: str | None = None
+
+
+async def add_verdicts(work: Work, entries: Sequence[Entry]) -> set[str]:
+    """Store verdicts; return the ids of the calls that had none. A second proposal waits for the first one's commit.
+
+    No two may be of one call.
     """
-    values = {
-        "verdict_id": verdict_id,
+    found = await work.connection.execute(_ADD, {"given": [_row(each, work.now) for each in entries]})
+    return set(found.scalars())
+
+
+def _row(entry: Entry, judged_at: datetime) -> dict[str, str | None]:
+    call = entry.call
+    return {
+        "verdict_id": entry.verdict_id,
         "call_id": call.call_id,
         "tenant": call.tenant,
         "conversation_id": call.conversation_id,
@@ -53,12 +82,11 @@ async def add_verdict(
         "tool": call.tool,
         "digest": call.digest,
         "schema_digest": call.schema_digest,
-        "rulebook_digest": verdict.rulebook_digest,
-        "judged_at": work.now,
-        "facts": facts,
-        **_answer(verdict),
+        "rulebook_digest": entry.verdict.rulebook_digest,
+        "judged_at": judged_at.isoformat(),
+        "facts": entry.facts,
+        **_answer(entry.verdict),
     }
-    return (await work.connection.execute(_ADD, values)).first() is not None
 
 
 async def change_verdict(work: Work, verdict_id: str, verdict: Verdict) -> None:

@@ -20,6 +20,7 @@ from shared.messages import (
     GrantTerms,
     GrantWish,
     Message,
+    ShownCall,
     ToolCallPermitted,
     ToolCallRefused,
 )
@@ -200,7 +201,7 @@ async def test_a_grant_is_asked_with_the_approval_and_only_then(replica: Replica
     decision = a_decision(gateway, claims_of(card, "ada", "approve", grant=GrantWish(uses=2)))
     asked = of(await replica.send(decision), GrantAsked)
     assert (card.call, "person:ada", 2, ["amount"], card.approval_id) == (
-        asked.call,
+        ShownCall.model_validate(asked.call.model_dump()),
         asked.owner,
         asked.uses,
         asked.bounds,
