@@ -650,7 +650,7 @@ def upgrade() -> None:
         sa.Column("due_at", sa.TIMESTAMP(timezone=True), nullable=False),
         sa.Column("updated_at", sa.TIMESTAMP(timezone=True), nullable=False),
         sa.Column("error", sa.Text(), nullable=False),
-        sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name=op.f("ck_deliveries_state_known")),
+        sa.CheckConstraint("state IN ('asleep', 'due', 'sent', 'given_up')", name=op.f("ck_deliveries_state_known")),
         sa.CheckConstraint("sent_revision <= revision", name=op.f("ck_deliveries_sent_not_ahead")),
         sa.PrimaryKeyConstraint("delivery_id", name=op.f("pk_deliveries")),
         sa.UniqueConstraint("approval_id", "channel", name=op.f("uq_deliveries_approval_id_channel")),
