@@ -75,6 +75,7 @@ ROUTES: dict[type[Message], Route] = {
     m.ApprovalOpened: Route("approvals", lambda _: "approval.opened"),
     m.ApprovalProgressed: Route("approvals", lambda _: "approval.progressed"),
     m.ApprovalClosed: Route("approvals", lambda _: "approval.closed"),
+    m.WatchedCallClosed: Route("approvals", lambda _: "watched-call.closed"),
     m.EditProposed: Route("approvals", lambda _: "edit.proposed"),
     m.EditJudged: Route("approvals", lambda _: "edit.judged"),
     m.DecideApproval: Route("decisions", lambda _: "decide"),
@@ -142,6 +143,7 @@ QUEUES = (
     ),
     # Only what says that a call did not run: what ran stays counted, so its end is no news here.
     QueueSpec("policy.tool-results", "policy", (Destination("tool-results", "tool-call.refused"),)),
+    QueueSpec("policy.watched-calls", "policy", (Destination("approvals", "watched-call.closed"),)),
     QueueSpec("policy.trials", "policy", (Destination("decisions", "try-rulebook"),)),
     QueueSpec("approval.withdrawals", "approval", (Destination("tool-calls", "tool-call.withdrawn"),)),
     QueueSpec(

@@ -24,6 +24,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.ApprovalOpened: ("approval",),
     m.ApprovalProgressed: ("approval",),
     m.ApprovalClosed: ("approval",),
+    m.WatchedCallClosed: ("approval",),
     m.EditProposed: ("approval",),
     m.EditJudged: ("policy",),
     m.DecideApproval: ("gateway",),

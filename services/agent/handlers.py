@@ -37,7 +37,7 @@ class Deps:
 
     acts: Acts
     lease: timedelta
-    #: True: a message that comes while calls wait withdraws them.
+    #: True: a message that comes while calls wait withdraws them, unless their rule says otherwise.
     supersede: bool
 
 
@@ -71,8 +71,8 @@ async def _follow(arriving: Arriving, work: Work, deps: Deps, arrival: store.Arr
     elif arrival.turn_id == claim.turn_id:
         turns.begun(work, claim)
         work.act(deps.acts.asking(claim))
-    elif deps.supersede:
-        await _withdraw(posted, work, claim, arrival.turn_id)
+    else:
+        await _withdraw(posted, work, deps, claim, arrival.turn_id)
 
 
 async def _take_results(answers: Sequence[Answer], work: Work, deps: Deps) -> None:
@@ -83,7 +83,7 @@ async def _take_results(answers: Sequence[Answer], work: Work, deps: Deps) -> No
                 await _explain(answer, work)
             else:
                 turns.answered(work, answer, answered.claim)
-                await _go_on(answered.claim, work, deps)
+                await _go_on(answered.claim, answer, work, deps)
 
 
 async def take_abandoned(abandoned: AbandonCall, work: Work, deps: Deps) -> None:
@@ -97,10 +97,10 @@ async def take_abandoned(abandoned: AbandonCall, work: Work, deps: Deps) -> None
         raise Refused(str(error)) from error
 
 
-async def _go_on(claim: Claim | None, work: Work, deps: Deps) -> None:
-    """Ask the model again after the last result of a step, and show it what the person wrote meanwhile."""
+async def _go_on(claim: Claim | None, last: Answer, work: Work, deps: Deps) -> None:
+    """Ask the model again after the last result of a step, and show it the message that took the place of a call."""
     if claim is not None:
-        if deps.supersede:
+        if deps.supersede or last.result.kind == "superseded":
             claim = await turns.join_queued(work, claim)
         work.act(deps.acts.asking(claim))
 
@@ -122,8 +122,11 @@ async def _know_again(posted: MessagePosted, work: Work, claim: Claim, arrival: 
         raise Poison(f"message id {posted.message_id} was used before for another text")
 
 
-async def _withdraw(posted: MessagePosted, work: Work, claim: Claim, turn_id: str) -> None:
-    """Withdraw the open calls of the person who writes again; nobody withdraws what another asked for."""
+async def _withdraw(posted: MessagePosted, work: Work, deps: Deps, claim: Claim, turn_id: str) -> None:
+    """Withdraw the open calls of the person who writes again; nobody withdraws what another asked for.
+
+    Whether a call is given up then, its rule may say, which approval knows and we do not.
+    """
     if call_ids := await store.open_calls(work, turn_id, claim.author):
         work.emit(
             CallsWithdrawn(
@@ -132,6 +135,7 @@ async def _withdraw(posted: MessagePosted, work: Work, claim: Claim, turn_id: st
                 call_ids=call_ids,
                 kind="superseded",
                 reason="Not run: the user wrote again before it was decided.",
+                by_default="supersede" if deps.supersede else "wait",
             )
         )
 

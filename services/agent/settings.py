@@ -46,7 +46,8 @@ class AgentSettings(Settings):
     agent_final_answer: bool = Field(default=False, description="Offer the tool `final_answer` that ends a turn.")
     agent_pending: Literal["wait", "supersede"] = Field(
         default="wait",
-        description="A message that comes while calls wait: `wait` for the end of the turn, or `supersede` the calls.",
+        description="A message that comes while calls wait: `wait` for the end of the turn, or `supersede` the calls. "
+        "The rule that holds a call goes before it.",
     )
 
     @field_validator("agent_pending", mode="before")

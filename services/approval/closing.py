@@ -23,7 +23,7 @@ def close(
 ) -> None:
     """Record that a pending approval was closed by `event`, and tell everybody; only an approved one needs a signer."""
     record(work, approval, event, actor=actor, before=State.PENDING, **more)
-    tell(work, approval, _end_of_call(approval, signer), notices.closed(approval))
+    tell(work, approval, _end_of_call(approval, signer), notices.closed(approval), *notices.watched(approval))
 
 
 def tell(work: Work, approval: Approval, *messages: Message) -> None:

@@ -150,7 +150,7 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
 
 async def withdraw_calls(message: CallsWithdrawn, work: Work) -> None:
     """Close what the conversation no longer wants and still waits; remember what is not held yet."""
-    withdrawal = Withdrawal(message.kind, message.reason)
+    withdrawal = Withdrawal(message.kind, message.reason, message.by_default)
     await _withdraw(work, message.tenant, message.call_ids, withdrawal, actor="agent")
 
 
@@ -169,13 +169,19 @@ async def _withdraw(
     work: Work, tenant: str, call_ids: Sequence[str], withdrawal: Withdrawal, *, actor: str
 ) -> list[Approval]:
     """Withdraw what waits of these calls and remember what was never heard of; return the approvals that there are."""
-    unheard = await store.add_tombstones(work.connection, tenant, call_ids, withdrawal)
+    unheard: set[str] = set()
+    if withdrawal.is_lasting:
+        unheard = await store.add_tombstones(work.connection, tenant, call_ids, withdrawal)
     heard = [call_id for call_id in call_ids if call_id not in unheard]
     approvals = await store.lock_calls(work.connection, tenant, heard)
-    waiting, late = rules.part(approvals, Event.WITHDRAW)
+    pending, late = rules.part(approvals, Event.WITHDRAW)
+    waiting = [each for each in pending if withdrawal.takes(each)]
     ends = await store.save_withdrawn(work.connection, waiting, withdrawal)
     for approval, closed_at in zip(waiting, ends, strict=True):
         closing.close(work, rules.withdrawn(approval, withdrawal, closed_at), Event.WITHDRAW, actor=actor)
     for approval in late:
         closing.record(work, approval, Event.WITHDRAW, actor=actor, before=approval.state, outcome="late")
+    for approval in pending:
+        if approval not in waiting:
+            closing.record(work, approval, Event.WITHDRAW, actor=actor, before=approval.state, outcome="kept")
     return approvals

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 from services.approval.rules import Answer, Approval, RefusedKind
@@ -17,6 +18,7 @@ from shared.messages import (
     EditProposed,
     ToolCall,
     ToolCallRefused,
+    WatchedCallClosed,
 )
 from shared.messages.approvals import ClosedState, ProgressKind
 
@@ -118,6 +120,14 @@ def closed(approval: Approval) -> ApprovalClosed:
         reason=approval.decision_reason or "",
         closed_at=approval.closed_at,
     )
+
+
+def watched(approval: Approval) -> Iterator[WatchedCallClosed]:
+    """Yield what policy must hear of a closed approval: nothing where its rule has no veto window."""
+    if approval.approval_rule.veto_window_seconds:
+        end = closed(approval)
+        told = {name: getattr(end, name) for name in WatchedCallClosed.model_fields}
+        yield WatchedCallClosed(**told)
 
 
 def refused(approval: Approval) -> ToolCallRefused:

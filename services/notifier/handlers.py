@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import structlog
 
 from services.notifier import rules, store
-from services.notifier.states import MACHINE, Event
+from services.notifier.states import MACHINE, Event, State
 from services.notifier.store import Added, News, Revised
 from shared.consumer import Arrival
 from shared.errors import Transient
@@ -22,11 +22,8 @@ N = TypeVar("N", ApprovalProgressed, ApprovalClosed)
 
 
 async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work) -> None:
-    """Make one card per channel due: calls wait for people."""
-    opened = [each.message for each in arrivals]
-    await store.add_deliveries(
-        work, (Added(rules.card_of(each), each.revision, name) for each in opened for name in rules.channels_for(each))
-    )
+    """Make one card per channel due: calls wait for people. Channels of escalations get theirs too, asleep."""
+    await store.add_deliveries(work, (added for each in arrivals for added in _cards(each.message)))
 
 
 async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work) -> None:
@@ -48,7 +45,7 @@ async def _revise(work: Work, arrivals: Sequence[Arrival[N]], changes: Callable[
     unannounced: list[N] = []
     for wave in waves(arrivals, key=lambda each: each.message.approval_id):
         messages = [each.message for each in wave]
-        revised = await store.revise(work, [News(each.approval_id, each.revision, changes(each)) for each in messages])
+        revised = await store.revise(work, [_news(each, changes) for each in messages])
         for each in wave:
             work.cause = each.cause
             work.record(*map(_change, revised.get(each.message.approval_id, ())))
@@ -56,11 +53,20 @@ async def _revise(work: Work, arrivals: Sequence[Arrival[N]], changes: Callable[
     return unannounced
 
 
+def _cards(opened: ApprovalOpened) -> Iterator[Added]:
+    card, revision = rules.card_of(opened), opened.revision
+    yield from (Added(card, revision, name, State.DUE) for name in rules.channels_for(opened))
+    yield from (Added(card, revision, name, State.ASLEEP) for name in rules.later_channels_for(opened))
+
+
+def _news(message: N, changes: Callable[[N], dict[str, Any]]) -> News:
+    return News(message.approval_id, message.revision, changes(message), rules.woken(message))
+
+
 def _change(delivery: Revised) -> Change:
-    after = MACHINE.next_state(delivery.before, Event.REVISED) if delivery.moved else delivery.before
-    return Change(
-        delivery.tenant, MACHINE.name, delivery.delivery_id, Event.REVISED, delivery.before, after, actor="notifier"
-    )
+    event = Event.ESCALATED if delivery.woken else Event.REVISED
+    after = MACHINE.next_state(delivery.before, event) if delivery.moved else delivery.before
+    return Change(delivery.tenant, MACHINE.name, delivery.delivery_id, event, delivery.before, after, actor="notifier")
 
 
 def _too_early(news: ApprovalProgressed | ApprovalClosed) -> Transient:

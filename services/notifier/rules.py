@@ -33,6 +33,12 @@ def channels_for(opened: ApprovalOpened) -> list[str]:
     return list(dict.fromkeys(opened.approval.channels)) or ["log"]
 
 
+def later_channels_for(opened: ApprovalOpened) -> list[str]:
+    """Return the channels that only the rule's escalations name."""
+    named = [channel for step in opened.approval.escalations for channel in step.channels]
+    return [channel for channel in dict.fromkeys(named) if channel not in channels_for(opened)]
+
+
 def card_of(opened: ApprovalOpened) -> Card:
     """Return the first card of an approval."""
     return Card(
@@ -58,6 +64,11 @@ def progress(progressed: ApprovalProgressed) -> dict[str, str]:
 def closing(closed: ApprovalClosed) -> dict[str, str]:
     """Return what changes on a card when its approval is over."""
     return {"state": closed.state, "decided_by": closed.decided_by}
+
+
+def woken(news: ApprovalProgressed | ApprovalClosed) -> list[str]:
+    """Return the channels that are told from now on too."""
+    return news.channels if isinstance(news, ApprovalProgressed) and news.kind == "escalated" else []
 
 
 def may_be_unannounced(closed: ApprovalClosed) -> bool:

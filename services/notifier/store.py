@@ -33,6 +33,8 @@ class Added:
     card: Card
     revision: int
     channel: str
+    #: DUE, or ASLEEP where only an escalation asks there.
+    state: State
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class News:
     approval_id: str
     revision: int
     changes: dict[str, Any]
+    #: Channels that are told from now on too.
+    woken: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,10 @@ class Revised:
     delivery_id: str
     tenant: str
     before: State
-    #: Whether the card is due because of it; False where it was given up or shows this revision already.
+    #: Whether the card changed because of it; False where it was given up or shows this revision already.
     moved: bool
+    #: Whether it was asleep and is due now.
+    woken: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +74,11 @@ class Settled:
 
 
 _ADDED: dict[str, Any] = {
-    **dict.fromkeys(("delivery_id", "tenant", "approval_id", "channel"), sa.Text),
+    **dict.fromkeys(("delivery_id", "tenant", "approval_id", "channel", "state"), sa.Text),
     "revision": sa.Integer,
     "card": pg.JSONB,
 }
-_NEWS: dict[str, Any] = {"approval_id": sa.Text, "revision": sa.Integer, "changes": pg.JSONB}
+_NEWS: dict[str, Any] = {"approval_id": sa.Text, "revision": sa.Integer, "changes": pg.JSONB, "woken": pg.JSONB}
 
 
 def _given(**columns: Any) -> sa.TableValuedAlias:
@@ -85,7 +91,6 @@ def _add_statement() -> sa.Insert:
     added, now = records("added", _ADDED), sa.bindparam("now", type_=_TIME)
     values: dict[str, sa.ColumnElement[Any]] = {
         **{name: added.c[name] for name in _ADDED},
-        "state": sa.literal(State.DUE.value),
         "sent_revision": sa.literal(0),
         "attempt": sa.literal(0),
         "due_at": now,
@@ -97,27 +102,24 @@ def _add_statement() -> sa.Insert:
 
 
 def _revise_statement() -> sa.Select[Any]:
-    """Lock the deliveries of approvals, make due those that can change and lag behind, and return all as they were.
+    """Lock the deliveries of approvals, change those that can change and lag behind, and return all as they were.
 
-    They are locked in the order of their ids, so that two batches cannot lock each other out.
+    They are locked in the order of their ids, so that two batches cannot lock each other out. One that is asleep is
+    woken also by an older revision, as long as its approval is pending.
     """
     news, now = records("news", _NEWS), sa.bindparam("now", type_=_TIME)
-    names = ("delivery_id", "approval_id", "tenant", "state", "revision")
-    before = (
-        sa.select(*(DELIVERIES.c[name] for name in names), news.c.revision.label("newest"), news.c.changes)
-        .join_from(news, DELIVERIES, DELIVERIES.c.approval_id == news.c.approval_id)
-        .order_by(DELIVERIES.c.delivery_id)
-        .with_for_update(of=DELIVERIES)
-        .cte("before")
-    )
-    moves = before.c.state.in_([sa.literal_column(f"'{state}'") for state in _CAN_CHANGE])
+    before = _before(news)
+    can_change = before.c.state.in_([sa.literal_column(f"'{state}'") for state in _CAN_CHANGE])
+    newer = before.c.revision < before.c.newest
+    asleep = sa.literal_column(f"'{State.ASLEEP}'")
+    due = sa.literal_column(f"'{State.DUE}'")
     moved = (
         sa.update(DELIVERIES)
-        .where(DELIVERIES.c.delivery_id == before.c.delivery_id, moves, before.c.revision < before.c.newest)
+        .where(DELIVERIES.c.delivery_id == before.c.delivery_id, can_change, sa.or_(newer, before.c.woken))
         .values(
-            state=State.DUE.value,
-            revision=before.c.newest,
-            card=DELIVERIES.c.card.op("||")(before.c.changes),
+            state=sa.case((sa.and_(before.c.state == asleep, sa.not_(before.c.woken)), asleep), else_=due),
+            revision=sa.func.greatest(before.c.revision, before.c.newest),
+            card=sa.case((newer, DELIVERIES.c.card.op("||")(before.c.changes)), else_=DELIVERIES.c.card),
             due_at=now,
             updated_at=now,
             attempt=0,
@@ -127,8 +129,29 @@ def _revise_statement() -> sa.Select[Any]:
     )
     found = before.outerjoin(moved, moved.c.delivery_id == before.c.delivery_id)
     is_moved = moved.c.delivery_id.is_not(None).label("moved")
-    columns = (before.c.approval_id, before.c.delivery_id, before.c.tenant, before.c.state, is_moved)
+    columns = (before.c.approval_id, before.c.delivery_id, before.c.tenant, before.c.state, is_moved, before.c.woken)
     return sa.select(*columns).select_from(found)
+
+
+def _before(news: sa.TableValuedAlias) -> sa.CTE:
+    names = ("delivery_id", "approval_id", "tenant", "state", "revision")
+    wakes = sa.and_(
+        DELIVERIES.c.state == sa.literal_column(f"'{State.ASLEEP}'"),
+        sa.func.jsonb_exists(news.c.woken, DELIVERIES.c.channel),
+        DELIVERIES.c.card.op("->>")(sa.literal_column("'state'")) == sa.literal_column("'pending'"),
+    )
+    return (
+        sa.select(
+            *(DELIVERIES.c[name] for name in names),
+            news.c.revision.label("newest"),
+            news.c.changes,
+            wakes.label("woken"),
+        )
+        .join_from(news, DELIVERIES, DELIVERIES.c.approval_id == news.c.approval_id)
+        .order_by(DELIVERIES.c.delivery_id)
+        .with_for_update(of=DELIVERIES)
+        .cte("before")
+    )
 
 
 def _claim_statement() -> sa.Update:
@@ -175,7 +198,7 @@ _SETTLE = _settle_statement()
 
 
 async def add_deliveries(work: Work, deliveries: Iterable[Added]) -> None:
-    """Store due deliveries; an approval that was announced before, by an earlier one of these too, keeps its own."""
+    """Store deliveries; an approval that was announced before, by an earlier one of these too, keeps its own."""
     added: dict[str, dict[str, Any]] = {}
     for each in deliveries:
         row = _row(each)
@@ -184,14 +207,14 @@ async def add_deliveries(work: Work, deliveries: Iterable[Added]) -> None:
 
 
 async def revise(work: Work, news: Sequence[News]) -> dict[str, list[Revised]]:
-    """Make the deliveries of different approvals due for a newer revision.
+    """Bring the deliveries of different approvals to a newer revision: due, unless they sleep on.
 
     Return by approval all that it has, the unchanged ones too.
     """
     values = {"news": [asdict(each) for each in news], "now": work.now}
     revised: dict[str, list[Revised]] = defaultdict(list)
     for row in await work.connection.execute(_REVISE, values):
-        revised[row.approval_id].append(Revised(row.delivery_id, row.tenant, State(row.state), row.moved))
+        revised[row.approval_id].append(_revised(row))
     return revised
 
 
@@ -215,6 +238,10 @@ async def settle(work: Work, settled: Sequence[Settled]) -> set[str]:
     return set((await work.connection.execute(_SETTLE, values)).scalars())
 
 
+def _revised(row: Any) -> Revised:
+    return Revised(row.delivery_id, row.tenant, State(row.state), row.moved, row.woken)
+
+
 def _row(added: Added) -> dict[str, Any]:
     card = added.card
     return {
@@ -222,6 +249,7 @@ def _row(added: Added) -> dict[str, Any]:
         "tenant": card.tenant,
         "approval_id": card.approval_id,
         "channel": added.channel,
+        "state": added.state,
         "revision": added.revision,
         "card": asdict(card),
     }

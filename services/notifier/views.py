@@ -6,5 +6,6 @@ VIEWS = {
     "deliveries": """
         SELECT delivery_id, tenant, approval_id, channel, state, revision, sent_revision, attempt, error, updated_at
         FROM notifier.deliveries
+        WHERE state <> 'asleep'
     """,
 }

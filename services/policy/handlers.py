@@ -13,6 +13,7 @@ from services.policy.outcomes import Judged, abandoned, outcome
 from services.policy.rules import CallFacts, Rulebook, judge
 from services.policy.store import grants as grant_store
 from services.policy.store import limits as limit_store
+from services.policy.store import watched as watched_store
 from shared.canonical import NotStrictJson
 from shared.consumer import Arrival
 from shared.errors import SecurityAlert
@@ -27,6 +28,7 @@ from shared.messages import (
     ToolCall,
     ToolCallProposed,
     ToolCallRefused,
+    WatchedCallClosed,
 )
 from shared.permit import check_digest
 from shared.signing import Signer, Verifier
@@ -124,11 +126,22 @@ async def give_back(refused: ToolCallRefused, work: Work) -> None:
     if refused.kind not in DID_NOT_RUN:
         return
     tenant, call_id = refused.tenant, refused.call_id
+    if refused.kind == "failed":
+        # Nobody was asked: an operator gave it up before it had an approval.
+        await watched_store.forget(work, tenant, call_id)
     await limit_store.give_back(work, tenant, call_id, refused.kind)
     returned = await grant_store.return_use(work, tenant, call_id)
     if returned is not None:
         detail = {"kind": refused.kind, "uses_left": returned.uses_left}
         work.record(records.of_grant(tenant, returned.grant_id, "returned", "policy", call_id, detail))
+
+
+async def remember_denial(closed: WatchedCallClosed, work: Work) -> None:
+    """Begin the veto window of a call that people denied; watch one that ended otherwise no more."""
+    if closed.state == "denied":
+        await watched_store.deny(work, closed)
+    else:
+        await watched_store.forget(work, closed.tenant, closed.call_id)
 
 
 async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:

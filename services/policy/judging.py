@@ -6,10 +6,11 @@ stores the verdict. A rule without room is left out and the call is judged again
 
 from __future__ import annotations
 
-from services.policy import grants, records
+from services.policy import grants, records, watched
 from services.policy.rules import CallFacts, Rulebook, Verdict, judge
 from services.policy.store import grants as grant_store
 from services.policy.store import limits as limit_store
+from services.policy.store import watched as watched_store
 from shared.directory import Directory
 from shared.work import Work
 
@@ -17,7 +18,15 @@ from shared.work import Work
 async def settle(work: Work, call: CallFacts, first: Verdict, rulebook: Rulebook, directory: Directory) -> Verdict:
     """Return the verdict on a call that stands; `first` is what the rules say. What it takes is taken."""
     verdict = await _within_limits(work, call, first, rulebook)
-    return await _by_grant(work, call, verdict, directory)
+    earlier = await watched_store.find(work, call) if rulebook.uses_veto_windows else None
+    if earlier is None:
+        verdict = await _by_grant(work, call, verdict, directory)
+    else:
+        work.record(records.asked_again(call, verdict, earlier))
+        verdict = watched.held_again(verdict, earlier)
+    if watched.is_watched(verdict):
+        await watched_store.add(work, call, verdict)
+    return verdict
 
 
 async def _within_limits(work: Work, call: CallFacts, verdict: Verdict, rulebook: Rulebook) -> Verdict:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.policy.rules import CallFacts, Verdict
+from services.policy.watched import Watched
 from shared.work import Change
 
 #: What can happen to a grant: event -> from, to. How many uses are left and whether it is over is no state: the row
@@ -30,3 +31,15 @@ def exhausted(call: CallFacts, verdict: Verdict) -> Change:
     limits = [f"{each.measure} <= {each.at_most} per {each.per} in {each.within_seconds} s" for each in verdict.demands]
     moved = ("exhausted", None, "passed_over", "policy")
     return Change(call.tenant, "limit", verdict.rule, *moved, call.call_id, {"limits": limits})
+
+
+def asked_again(call: CallFacts, verdict: Verdict, earlier: Watched) -> Change:
+    """Return the row of a call that was asked again while an earlier one like it waits, or after it was denied.
+
+    `verdict` is what the call would have got otherwise.
+    """
+    state = "denied" if earlier.denied_at else "waiting"
+    detail = {"effect": verdict.effect, "rule": verdict.rule}
+    return Change(
+        call.tenant, "watched_call", earlier.call_id, "asked_again", state, state, "policy", call.call_id, detail
+    )

@@ -46,15 +46,18 @@ def rulebook_from(source: YamlSource, directory: Directory | None = None) -> Rul
     defaults = {**DEFAULTS, **own}
     check_limits_bite(source, rules, catalog, defaults)
     source.check()
+    fallback = head.fallback.rule() if head.fallback else OPERATORS
+    asked = [fallback, *(ruling.approval for ruling in (*defaults.values(), *(rule.ruling for rule in rules)))]
     return Rulebook(
         digest=source.digest,
         tools=catalog,
         rules=tuple(rules),
         defaults=defaults,
-        fallback=head.fallback.rule() if head.fallback else OPERATORS,
+        fallback=fallback,
         directory=people,
         permit_expires_after_seconds=head.permit_expires_after_seconds,
         uses_history=any(isinstance(rule.condition, CelCondition) and rule.condition.uses_history for rule in rules),
+        uses_veto_windows=any(approval is not None and approval.veto_window_seconds for approval in asked),
     )
 
 

@@ -80,6 +80,8 @@ def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope
         *_too_late(entry),
         *_unknown_channels(entry, scope.channels),
         *_unknown_bounds(entry, scope.tools),
+        *_no_window(entry),
+        *_not_yet(entry),
     ):
         source.report((*steps, *below), problem)
     for offset, problem in _condition_problems(entry.condition, scope.tools):
@@ -219,3 +221,13 @@ def _unknown_bounds(entry: ApprovalEntry, tools: Sequence[ToolSpec]) -> Iterator
         if bound not in known:
             at = ("grants", "bounds", index)
             yield at, f"no argument {bound!r} in {', '.join(spec.name for spec in tools)}"
+
+
+def _no_window(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+    if "veto_on" in entry.model_fields_set and not entry.veto_window_seconds:
+        yield ("veto_on",), "'veto_on' says nothing without 'veto_window_seconds'"
+
+
+def _not_yet(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+    if entry.on_message_while_pending == "continue":
+        yield ("on_message_while_pending",), "'continue' is not available yet; use 'wait' or 'supersede'"

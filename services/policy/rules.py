@@ -21,7 +21,7 @@ from shared.messages.approvals import ApprovalRule
 from shared.messages.tool_calls import ToolCall
 
 #: Names that verdicts use where no rule of the file decided.
-RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-discarded"})
+RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-discarded", "veto-window"})
 #: Longest error text shown with a held call, in characters.
 _ERROR_MAX = 300
 _DID_NOT_RUN = "The call did not run: "
@@ -173,6 +173,8 @@ class Rulebook:
     permit_expires_after_seconds: int = 900
     #: True: conditions ask for counters of earlier calls, so facts must have them.
     uses_history: bool = False
+    #: True: denials are remembered, so earlier calls are looked at before one is let through.
+    uses_veto_windows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

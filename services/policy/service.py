@@ -19,6 +19,7 @@ from shared.messages import (
     ToolCallProposed,
     ToolCallRefused,
     TryRulebook,
+    WatchedCallClosed,
 )
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.signing import load_signer, load_verifier
@@ -43,6 +44,7 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
             Subscription(queue("policy.edits"), {EditProposed: judge_edit}),
             Subscription(queue("policy.grants"), {GrantAsked: give_grant, RevokeGrant: handlers.revoke_grant}),
             Subscription(queue("policy.tool-results"), {ToolCallRefused: handlers.give_back}),
+            Subscription(queue("policy.watched-calls"), {WatchedCallClosed: handlers.remember_denial}),
             # A queue of its own: a simulation takes its time, and verdicts do not wait for it.
             Subscription(queue("policy.trials"), {TryRulebook: partial(try_rulebook, active=active)}),
         ),

@@ -1,8 +1,8 @@
 """Replaying past proposals against another rulebook: what would have been different, how often, and for example.
 
-Pure: the past is handed in page by page. Limits and grants depend on what happened in between, so they are not
-replayed: a call that a grant let through is left out, and a rule with limits may have had room or not, whichever fits
-what happened.
+Pure: the past is handed in page by page. Limits, grants and veto windows depend on what happened in between, so they
+are not replayed: a call that a grant let through or a veto window held is left out, and a rule with limits may have
+had room or not, whichever fits what happened.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from services.policy.explain import argument_problems
 from services.policy.rules import CallFacts, Effect, Rulebook, Verdict, judge
+from services.policy.watched import VETO_WINDOW
 from shared.catalog import render_summary
 from shared.messages.approvals import ApprovalRule
 
@@ -72,6 +73,7 @@ class Simulation(BaseModel):
     changed: int
     renamed: int = Field(description="Calls with the same outcome by a rule of another name; they do not count.")
     granted: int = Field(description="Calls that a grant let through; they are not compared.")
+    vetoed: int = Field(description="Calls that a veto window held; they are not compared.")
     complete: bool = Field(description="False: there were more calls than are replayed at once; the newest were.")
     changes: list[Change] = Field(description="The most frequent first.")
 
@@ -90,6 +92,7 @@ class Replay:
     calls: int = 0
     renamed: int = 0
     granted: int = 0
+    vetoed: int = 0
     _groups: dict[tuple[str, str, str, str, bool], _Group] = field(default_factory=dict)
 
     def add(self, past: Sequence[Past]) -> None:
@@ -115,6 +118,7 @@ class Replay:
             changed=sum(change.count for change in changes),
             renamed=self.renamed,
             granted=self.granted,
+            vetoed=self.vetoed,
             complete=complete,
             changes=sorted(changes, key=lambda change: -change.count),
         )
@@ -123,6 +127,9 @@ class Replay:
         self.calls += 1
         if past.rule.startswith(GRANTED):
             self.granted += 1
+            return
+        if past.rule == VETO_WINDOW:
+            self.vetoed += 1
             return
         effect, verdict = self._judged_now(past)
         if _same(past, effect, verdict):

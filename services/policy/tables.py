@@ -71,6 +71,36 @@ class VerdictRow(SQLModel, table=True):
     approval: str | None = None
 
 
+class WatchedCallRow(SQLModel, table=True):
+    """One held call whose rule has a veto window, while it waits and for that window after people denied it."""
+
+    __tablename__ = "watched_calls"
+    __table_args__ = (
+        sa.CheckConstraint("veto_on IN ('arguments', 'tool')", name="veto_on_known"),
+        sa.CheckConstraint("window_seconds > 0", name="window_not_empty"),
+        sa.CheckConstraint("(denied_at IS NULL) = (until IS NULL)", name="denied_until"),
+        sa.Index("ix_watched_calls_same", "tenant", "conversation_id", "tool"),
+        {"schema": "policy"},
+    )
+
+    call_id: str = Field(primary_key=True)
+    tenant: str
+    conversation_id: str
+    tool: str
+    #: SHA-256 of the arguments alone: a changed schema of the tool makes it no other call.
+    arguments_digest: str
+    veto_on: str
+    window_seconds: int
+    #: Who was asked, JSON text of an ApprovalRule; they are asked again.
+    approval: str
+    asked_at: datetime = Field(sa_type=_TIME)
+    denied_at: datetime | None = Field(default=None, sa_type=_TIME)
+    denied_by: str = ""
+    #: In the words of who denied it.
+    reason: str = ""
+    until: datetime | None = Field(default=None, sa_type=_TIME)
+
+
 class CounterRow(SQLModel, table=True):
     """What several calls are counted on together. The row is the lock: who asks it for room holds it to the commit."""
 

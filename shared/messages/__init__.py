@@ -18,6 +18,7 @@ from shared.messages.approvals import (
     GrantWish,
     Panel,
     Strength,
+    WatchedCallClosed,
 )
 from shared.messages.conversations import (
     Author,
@@ -57,6 +58,7 @@ MESSAGES: dict[str, type[Message]] = {
         ApprovalOpened,
         ApprovalProgressed,
         ApprovalClosed,
+        WatchedCallClosed,
         DecideApproval,
         DecisionAnswered,
         EditProposed,
@@ -110,5 +112,6 @@ __all__ = [
     "ToolCallProposed",
     "ToolCallRefused",
     "TryRulebook",
+    "WatchedCallClosed",
     "event_from",
 ]

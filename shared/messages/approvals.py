@@ -92,6 +92,12 @@ class ApprovalRule(Value):
     alternatives: list[Panel] = Field(default_factory=list, description="Other ways to say yes: any one is enough.")
     denials: Annotated[int, Field(ge=1, le=100, description="Denials that decide.")] = 1
     veto: list[Approver] = Field(default_factory=list, description="Whose single denial decides.")
+    veto_window_seconds: Annotated[
+        int, Field(ge=0, le=2_592_000, description="How long a denied call that is asked again is held; 0: not at all.")
+    ] = 0
+    veto_on: Literal["arguments", "tool"] = Field(
+        default="arguments", description="What makes it the same call: the same arguments too, or the tool alone."
+    )
     exclude: list[Literal["requester", "agent_owner"]] = Field(
         default_factory=list, description="Four eyes: who may not decide, whatever groups they are in."
     )
@@ -172,6 +178,18 @@ class ApprovalClosed(Message):
     state: ClosedState
     decided_by: str = Field(default="", description="Person whose decision ended it; empty for expiry and withdrawal.")
     reason: str = ""
+    closed_at: AwareDatetime
+
+
+class WatchedCallClosed(Message):
+    """The approval of a call whose rule has a veto window is over. Sent to policy, which remembers a denial."""
+
+    type_name: ClassVar[str] = "placet.approval.watched-call-closed.v1"
+
+    call_id: Identifier
+    state: ClosedState
+    decided_by: str = Field(default="", description="Person whose decision ended it; empty where nobody's did.")
+    reason: str = Field(default="", description="In that person's words.")
     closed_at: AwareDatetime
 
 

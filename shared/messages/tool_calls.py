@@ -114,3 +114,8 @@ class CallsWithdrawn(Message):
     call_ids: list[Identifier]
     kind: Literal["cancelled", "superseded"]
     reason: str
+    by_default: Literal["wait", "supersede"] = Field(
+        default="supersede",
+        description="For `superseded`: what becomes of a call whose rule does not say. With `wait`, only calls that "
+        "wait for people now and whose rule says `supersede` are closed.",
+    )

@@ -16,6 +16,7 @@ from shared.messages import (
     ToolCallFinished,
     ToolCallProposed,
     ToolCallRefused,
+    WatchedCallClosed,
 )
 from shared.signing import Signer
 from tests.builders import NOON, a_call
@@ -87,6 +88,19 @@ def a_failure(call: ToolCall) -> ToolCallFinished:
     return ToolCallFinished.model_validate(
         {"tenant": call.tenant, "call_id": call.call_id, "kind": "failed", **fields, **times}
     )
+
+
+def an_end(call: ToolCall, state: str = "denied", **changes: Any) -> WatchedCallClosed:
+    """Return the news that the approval of a watched call is over: bob denied it just now."""
+    fields: dict[str, Any] = {
+        "tenant": call.tenant,
+        "call_id": call.call_id,
+        "state": state,
+        "decided_by": "person:bob",
+        "reason": "Too much.",
+        "closed_at": datetime.now(UTC),
+    }
+    return WatchedCallClosed(**(fields | changes))
 
 
 def a_grant_request(call: ToolCall, signer: Signer | None = None, **changes: Any) -> GrantAsked:

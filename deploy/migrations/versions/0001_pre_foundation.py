@@ -650,7 +650,7 @@ def upgrade() -> None:
         sa.Column("due_at", sa.TIMESTAMP(timezone=True), nullable=False),
         sa.Column("updated_at", sa.TIMESTAMP(timezone=True), nullable=False),
         sa.Column("error", sa.Text(), nullable=False),
-        sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name=op.f("ck_deliveries_state_known")),
+        sa.CheckConstraint("state IN ('asleep', 'due', 'sent', 'given_up')", name=op.f("ck_deliveries_state_known")),
         sa.CheckConstraint("sent_revision <= revision", name=op.f("ck_deliveries_sent_not_ahead")),
         sa.PrimaryKeyConstraint("delivery_id", name=op.f("pk_deliveries")),
         sa.UniqueConstraint("approval_id", "channel", name=op.f("uq_deliveries_approval_id_channel")),
@@ -882,6 +882,30 @@ def upgrade() -> None:
     )
     op.create_index(
         "ix_verdicts_requester", "verdicts", ["tenant", "requester", "tool", "judged_at"], unique=False, schema="policy"
+    )
+    op.create_table(
+        "watched_calls",
+        sa.Column("call_id", sa.Text(), nullable=False),
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("conversation_id", sa.Text(), nullable=False),
+        sa.Column("tool", sa.Text(), nullable=False),
+        sa.Column("arguments_digest", sa.Text(), nullable=False),
+        sa.Column("veto_on", sa.Text(), nullable=False),
+        sa.Column("window_seconds", sa.Integer(), nullable=False),
+        sa.Column("approval", sa.Text(), nullable=False),
+        sa.Column("asked_at", sa.TIMESTAMP(timezone=True), nullable=False),
+        sa.Column("denied_at", sa.TIMESTAMP(timezone=True), nullable=True),
+        sa.Column("denied_by", sa.Text(), nullable=False),
+        sa.Column("reason", sa.Text(), nullable=False),
+        sa.Column("until", sa.TIMESTAMP(timezone=True), nullable=True),
+        sa.CheckConstraint("(denied_at IS NULL) = (until IS NULL)", name=op.f("ck_watched_calls_denied_until")),
+        sa.CheckConstraint("veto_on IN ('arguments', 'tool')", name=op.f("ck_watched_calls_veto_on_known")),
+        sa.CheckConstraint("window_seconds > 0", name=op.f("ck_watched_calls_window_not_empty")),
+        sa.PrimaryKeyConstraint("call_id", name=op.f("pk_watched_calls")),
+        schema="policy",
+    )
+    op.create_index(
+        "ix_watched_calls_same", "watched_calls", ["tenant", "conversation_id", "tool"], unique=False, schema="policy"
     )
     op.create_table(
         "carts",

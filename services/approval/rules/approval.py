@@ -97,6 +97,18 @@ class Withdrawal:
 
     kind: Literal["cancelled", "superseded"]
     reason: str
+    #: What becomes of a superseded call whose rule does not say.
+    by_default: Literal["wait", "supersede"] = "supersede"
+
+    @property
+    def is_lasting(self) -> bool:
+        """Tell whether it is meant for calls too that are not held yet."""
+        return self.kind == "cancelled" or self.by_default == "supersede"
+
+    def takes(self, approval: Approval) -> bool:
+        """Tell whether it closes a pending approval: its rule says what a message of the user does meanwhile."""
+        ruled = approval.approval_rule.on_message_while_pending
+        return self.kind == "cancelled" or (ruled or self.by_default) == "supersede"
 
 
 def check_request(requested: ApprovalRequested) -> None:

@@ -74,7 +74,27 @@ async def test_message_while_calls_wait_is_answered_after_the_turn(agent_url: st
         await agent.ended(2)
     assert ["pay", "assistant", "tool"] == said(model.asked[1])
     assert ["pay", "assistant", "tool", "assistant", "more"] == said(model.asked[2])
-    assert [] == agent.of(CallsWithdrawn)
+    assert ["wait"] == [withdrawn.by_default for withdrawn in agent.of(CallsWithdrawn)]
+
+
+async def test_message_joins_the_turn_where_a_rule_lets_it_supersede(agent_url: str) -> None:
+    """The agent waits by default, and approval withdraws all the same: the model sees the call's end and the message.
+
+    A second copy of the message asks for nothing more.
+    """
+    model = ScriptedModel([says("", PAY), says("As you wish")])
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(a_posted_message(text="pay", message_id="m1"))
+        (pay,) = await agent.came(ToolCallProposed)
+        again = a_posted_message(text="no, wait", message_id="m2")
+        await agent.post(again)
+        await agent.post(again)
+        (withdrawn,) = await agent.came(CallsWithdrawn)
+        await agent.post(refused(pay, kind="superseded", reason=withdrawn.reason))
+        await agent.ended()
+    assert [("wait", [pay.call.call_id])] == [(each.by_default, each.call_ids) for each in agent.of(CallsWithdrawn)]
+    assert ["pay", "assistant", "tool", "no, wait"] == said(model.asked[1])
+    assert [(1, 0)] == agent.rows("SELECT count(*), (SELECT queued FROM agent.conversations) FROM agent.turns")
 
 
 async def test_two_people_get_a_turn_each(agent_url: str) -> None:
@@ -124,6 +144,7 @@ async def test_superseded_calls_are_withdrawn_and_the_message_joins_the_turn(age
         await agent.post(refused(pay, kind="superseded", reason=withdrawn.reason))
         await agent.ended()
     assert ("superseded", [pay.call.call_id]) == (withdrawn.kind, withdrawn.call_ids)
+    assert "supersede" == withdrawn.by_default
     assert ["pay", "assistant", "tool", "tool", "no, wait"] == said(model.asked[1])
     assert "superseded" == json.loads(model.asked[1].messages[-2]["content"])["result"]
     assert [(1, "m2", 0)] == agent.rows(

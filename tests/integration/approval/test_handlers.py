@@ -258,6 +258,41 @@ async def test_a_withdrawal_closes_what_waits_and_nothing_else(replica: Replica,
     assert [{"call_id": unknown.call_id}] == remembered
 
 
+@pytest.mark.parametrize(
+    ("ruled", "by_default", "state"),
+    [
+        (None, "wait", "pending"),
+        (None, "supersede", "withdrawn"),
+        ("wait", "supersede", "pending"),
+        ("supersede", "wait", "withdrawn"),
+    ],
+)
+async def test_a_rule_says_whether_a_message_supersedes_its_call(
+    replica: Replica, ruled: str | None, by_default: str, state: str
+) -> None:
+    """The rule goes before the agent's default; what stays says in its history that it was asked to go."""
+    card = await opened_by(replica, approval=an_approval_rule(on_message_while_pending=ruled))
+    withdrawal = a_withdrawal(card.call).model_copy(update={"by_default": by_default})
+    sent = [type(message) for message in await replica.send(withdrawal)]
+    assert ([] if state == "pending" else [ToolCallRefused, ApprovalClosed]) == sent
+    assert [{"state": state}] == await replica.rows("SELECT state FROM approval.approvals")
+    assert ("withdraw", "pending", state, "agent") == (await history_of(replica, card.approval_id))[-1]
+
+
+async def test_a_cancelled_call_is_closed_whatever_its_rule_says(replica: Replica) -> None:
+    """The rule is about messages of the user only."""
+    card = await opened_by(replica, approval=an_approval_rule(on_message_while_pending="wait"))
+    await replica.send(a_withdrawal(card.call, kind="cancelled"))
+    assert [{"state": "withdrawn"}] == await replica.rows("SELECT state FROM approval.approvals")
+
+
+async def test_a_message_by_default_leaves_alone_what_is_not_held_yet(replica: Replica) -> None:
+    """Where the agent waits by default, a call that comes to people after the message is about what it said."""
+    coming = a_request(approval=an_approval_rule(on_message_while_pending="supersede"))
+    await replica.send(a_withdrawal(coming.call).model_copy(update={"by_default": "wait"}))
+    assert [ApprovalOpened] == [type(message) for message in await replica.send(coming)]
+
+
 async def test_a_call_withdrawn_before_it_was_held_is_closed_at_once(replicas: tuple[Replica, Replica]) -> None:
     """No card is shown for it, and the agent has its one result."""
     request = a_request()

@@ -35,6 +35,7 @@ MATRIX = {
     ("approvals", "approval.requested"): {"policy"},
     ("approvals", "approval.opened"): {"approval"},
     ("approvals", "approval.closed"): {"approval"},
+    ("approvals", "watched-call.closed"): {"approval"},
     ("decisions", "decide"): {"gateway"},
     ("decisions", "dead-letter"): {"gateway"},
     ("decisions", "answered.replica-7"): {"approval"},

@@ -90,6 +90,18 @@ def progressed(news: ApprovalOpened, revision: int) -> ApprovalProgressed:
     )
 
 
+def escalating(*channels: str) -> ApprovalOpened:
+    """Return the news that a call waits, whose rule asks at the wall first and in `channels` later."""
+    step = {"after_seconds": 60, "approvers": ["operators"], "channels": list(channels)}
+    return opened(approval=an_approval_rule(channels=["wall"], escalations=[step]))
+
+
+def escalated(news: ApprovalOpened, revision: int, *channels: str) -> ApprovalProgressed:
+    """Return the news that others are asked too."""
+    changes = {"kind": "escalated", "channels": list(channels), "note": "Others too."}
+    return progressed(news, revision).model_copy(update=changes)
+
+
 def arrival(message: M) -> Arrival[M]:
     """Return a message as its handler gets it."""
     return Arrival(message, Cause())
@@ -332,3 +344,50 @@ async def test_two_workers_share_the_cards(replica: Replica) -> None:
     await replica.send(*(opened("wall") for _ in range(20)))
     await asyncio.gather(*(Worker(replica.units, {"wall": wall}).run_once() for _ in range(3)))
     assert 20 == len(wall.sent)
+
+
+async def test_an_escalation_s_channel_gets_its_card_then(replica: Replica) -> None:
+    """Not before; the card says what the others say, and is redrawn with them to the end."""
+    walls, news = {"wall": Wall(), "pager": Wall()}, escalating("pager")
+    worker = Worker(replica.units, walls)
+    await replica.send(news)
+    await worker.run_once()
+    assert [] == walls["pager"].sent
+    await replica.send(progressed(news, 2))
+    await worker.run_once()
+    assert [] == walls["pager"].sent
+    await replica.send(escalated(news, 3, "pager", "wall"))
+    await worker.run_once()
+    await replica.send(closed(news, revision=4))
+    await worker.run_once()
+    assert [("pending", 3), ("approved", 4)] == walls["pager"].sent
+    assert [("pending", 1), ("pending", 2), ("pending", 3), ("approved", 4)] == walls["wall"].sent
+    moves = [tuple(row.values()) for row in await replica.rows(HISTORY)]
+    assert {("revised", "asleep", "asleep"), ("escalated", "asleep", "due")} <= set(moves)
+
+
+async def test_an_escalation_that_comes_late_or_twice_wakes_its_channel_once(replica: Replica) -> None:
+    """Newer news of a pending approval does not keep others from being asked, and stays on the card."""
+    wall, news = Wall(), escalating("pager", "mail")
+    worker = Worker(replica.units, {"wall": Wall(), "pager": wall})
+    await replica.send(news)
+    await replica.send(progressed(news, 5))
+    await replica.send(escalated(news, 4, "pager"), escalated(news, 4, "pager"))
+    await worker.run_once()
+    await replica.send(escalated(news, 4, "pager"))
+    await worker.run_once()
+    assert [("pending", 5)] == wall.sent
+    shown = "SELECT channel, state, revision, card->>'note' AS note FROM notifier.deliveries ORDER BY channel"
+    assert [("mail", "asleep", 5, "vote 5"), ("pager", "sent", 5, "vote 5"), ("wall", "sent", 5, "vote 5")] == [
+        tuple(row.values()) for row in await replica.rows(shown)
+    ]
+
+
+async def test_nobody_new_is_asked_about_a_closed_approval(replica: Replica) -> None:
+    """An escalation that comes behind the end wakes nothing, and neither does the end itself."""
+    wall, news = Wall(), escalating("pager")
+    await replica.send(news)
+    await replica.send(closed(news, revision=3))
+    await replica.send(escalated(news, 2, "pager"))
+    await Worker(replica.units, {"wall": Wall(), "pager": wall}).run_once()
+    assert [] == wall.sent

@@ -10,7 +10,7 @@ from services.approval import notices
 from services.approval.rules import Answer, Approval
 from services.approval.states import State
 from shared.messages import DecideApproval
-from tests.builders import NOON
+from tests.builders import NOON, an_approval_rule
 from tests.support.approval_builders import LATER, an_approval, closed_as
 
 
@@ -108,3 +108,21 @@ def test_an_answer_carries_the_truth_as_it_is_now() -> None:
         told.detail,
         told.answer_to,
     )
+
+
+def test_policy_hears_the_end_of_a_watched_call() -> None:
+    """Who ended it, how, and in which words: a veto window begins with that."""
+    denied = closed_as(State.DENIED, approval_rule=an_approval_rule(veto_window_seconds=60))
+    (told,) = notices.watched(denied)
+    assert (denied.call.call_id, "denied", "person:ada", "too much", NOON) == (
+        told.call_id,
+        told.state,
+        told.decided_by,
+        told.reason,
+        told.closed_at,
+    )
+
+
+def test_policy_does_not_hear_of_calls_that_nobody_watches() -> None:
+    """Without a veto window there is nothing to remember."""
+    assert [] == list(notices.watched(closed_as(State.DENIED)))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from services.notifier.rules import RETRY_SECONDS, card_of, channels_for, delivery_id, retry_after
+from services.notifier.rules import RETRY_SECONDS, card_of, channels_for, delivery_id, later_channels_for, retry_after
 from shared.messages import ApprovalOpened
 from tests.builders import NOON, a_call, an_approval_rule
 
 
-def opened(*channels: str) -> ApprovalOpened:
+def opened(*channels: str, later: list[list[str]] | None = None) -> ApprovalOpened:
     """Return an approval that was just opened."""
     call = a_call()
+    steps = [{"after_seconds": 60, "approvers": ["operators"], "channels": each} for each in later or []]
     return ApprovalOpened(
         tenant=call.tenant,
         approval_id="approval-1",
@@ -20,7 +21,7 @@ def opened(*channels: str) -> ApprovalOpened:
         summary="Create a payment link over 299 TRY?",
         rule="pay-links",
         reason="Money moves.",
-        approval=an_approval_rule(channels=list(channels)),
+        approval=an_approval_rule(channels=list(channels), escalations=steps),
         expires_at=NOON + timedelta(hours=1),
     )
 
@@ -28,6 +29,12 @@ def opened(*channels: str) -> ApprovalOpened:
 def test_a_rule_without_channels_tells_the_log() -> None:
     """Nobody is left untold because a rule names no channel."""
     assert ["log"] == channels_for(opened())
+
+
+def test_an_escalation_adds_the_channels_that_were_not_told() -> None:
+    """Once each, however many escalations name them; the log stands for a rule without channels here too."""
+    assert ["pager", "mail"] == later_channels_for(opened("slack", later=[["slack", "pager"], ["pager", "mail"]]))
+    assert ["pager"] == later_channels_for(opened(later=[["log", "pager"]]))
 
 
 def test_a_channel_named_twice_gets_one_card() -> None:

@@ -1,0 +1,94 @@
+"""SQL of watched calls. Whether a veto window is over is judged by the clock and not by the transaction's beginning."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from services.policy.rules import CallFacts, Verdict
+from services.policy.tables import WatchedCallRow
+from services.policy.watched import Watched, arguments_digest
+from shared.database import table_of
+from shared.messages import ApprovalRule, WatchedCallClosed
+from shared.work import Work
+
+WATCHED = table_of(WatchedCallRow)
+
+
+def _find_statement() -> sa.Select[Any]:
+    """Find the call that stands in the way the most: the same arguments first, then a denial, then the newest."""
+    c, same = WATCHED.c, WATCHED.c.arguments_digest == sa.bindparam("arguments_digest")
+    return (
+        sa.select(c.call_id, c.approval, c.denied_at, c.denied_by, c.reason)
+        .where(*(c[name] == sa.bindparam(name) for name in ("tenant", "conversation_id", "tool")))
+        .where(sa.or_(same, c.veto_on == "tool"), sa.or_(c.until.is_(None), c.until > sa.func.clock_timestamp()))
+        .order_by(same.desc(), c.denied_at.desc().nulls_last(), c.asked_at.desc())
+        .limit(1)
+    )
+
+
+def _waiting() -> sa.ColumnElement[bool]:
+    return sa.and_(
+        WATCHED.c.call_id == sa.bindparam("ended"),
+        WATCHED.c.tenant == sa.bindparam("of_tenant"),
+        WATCHED.c.denied_at.is_(None),
+    )
+
+
+def _deny_statement() -> sa.Update:
+    at = sa.bindparam("at", type_=sa.TIMESTAMP(timezone=True))
+    window = WATCHED.c.window_seconds * sa.literal(timedelta(seconds=1), sa.Interval)
+    said = {"denied_by": sa.bindparam("by"), "reason": sa.bindparam("words")}
+    return sa.update(WATCHED).where(_waiting()).values(denied_at=at, until=at + window, **said)
+
+
+_FIND = _find_statement()
+_ADD = pg.insert(WATCHED).on_conflict_do_nothing()
+_DENY = _deny_statement()
+_FORGET = sa.delete(WATCHED).where(_waiting())
+
+
+async def find(work: Work, call: CallFacts) -> Watched | None:
+    """Return the earlier call that stands in the way of `call`; None where none does."""
+    row = (await work.connection.execute(_FIND, _of_call(call))).one_or_none()
+    if row is None:
+        return None
+    terms = ApprovalRule.model_validate_json(row.approval)
+    return Watched(row.call_id, terms, row.denied_at, row.denied_by, row.reason)
+
+
+async def add(work: Work, call: CallFacts, verdict: Verdict) -> None:
+    """Watch a call that is held; raise ValueError where the verdict asks nobody."""
+    if verdict.approval is None:
+        raise ValueError(f"the verdict of rule {verdict.rule!r} on call {call.call_id} asks nobody")
+    values = {
+        "call_id": call.call_id,
+        "veto_on": verdict.approval.veto_on,
+        "window_seconds": verdict.approval.veto_window_seconds,
+        "approval": verdict.approval.model_dump_json(),
+        "asked_at": work.now,
+        "denied_by": "",
+        "reason": "",
+        **_of_call(call),
+    }
+    await work.connection.execute(_ADD, values)
+
+
+async def deny(work: Work, closed: WatchedCallClosed) -> None:
+    """Begin the veto window of a call that people denied; the first denial that was heard of counts."""
+    who = {"by": closed.decided_by, "words": closed.reason}
+    values = {"ended": closed.call_id, "of_tenant": closed.tenant, "at": closed.closed_at, **who}
+    await work.connection.execute(_DENY, values)
+
+
+async def forget(work: Work, tenant: str, call_id: str) -> None:
+    """Watch a call no more that ended without a denial."""
+    await work.connection.execute(_FORGET, {"ended": call_id, "of_tenant": tenant})
+
+
+def _of_call(call: CallFacts) -> dict[str, str]:
+    same = {name: getattr(call, name) for name in ("tenant", "conversation_id", "tool")}
+    return same | {"arguments_digest": arguments_digest(call.arguments)}

@@ -1,0 +1,190 @@
+"""Veto windows on real PostgreSQL: a denied call that is asked again is held, whatever would let it through."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from services.policy.rulebook import load_rulebook
+from services.policy.rules import Rulebook
+from services.policy.settings import PolicySettings
+from shared.messages import ApprovalRequested, ToolCallProposed
+from shared.signing import Signer
+from tests.integration.policy.conftest import two_replicas
+from tests.support.house import Replica
+from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, an_end, kinds
+
+PERMITTED, HELD = "ToolCallPermitted", "ApprovalRequested"
+#: A payment is held in the first place because the conversation is marked, and free without the mark.
+WATCHING = """\
+tools:
+  pay: &tool
+    description: Pay somebody.
+    category: unsafe_api
+    parameters: {type: object, properties: {amount: {type: number}}}
+  ship: *tool
+rules:
+  - name: marked
+    match: {tool: pay, labels: {marked: "*"}}
+    effect: require_approval
+    reason: It is marked.
+    approval: {approvers: ["person:ada"], veto_window_seconds: 600}
+  - name: free
+    match: {tool: pay}
+    effect: allow
+    reason: It is not.
+    limits: [{count: 2, per: tenant, within: 1d}]
+  - name: no-more
+    match: {tool: pay}
+    effect: deny
+    reason: Enough.
+  - name: shipping
+    match: {tool: ship}
+    effect: require_approval
+    reason: It leaves the house.
+    approval:
+      approvers: [operators]
+      veto_window_seconds: 600
+      veto_on: tool
+      grants: {scope: agent, bounds: [amount]}
+"""
+
+
+@pytest.fixture(scope="session")
+def watching(settings: PolicySettings) -> PolicySettings:
+    """Settings that name the rulebook with veto windows."""
+    path = settings.keys / "watching.yaml"
+    path.write_text(WATCHING)
+    return settings.model_copy(update={"rulebook": path})
+
+
+@pytest.fixture
+def book(watching: PolicySettings) -> Rulebook:
+    """That rulebook."""
+    return load_rulebook(watching.rulebook)
+
+
+@pytest.fixture
+async def policy(policy_url: str, watching: PolicySettings) -> AsyncIterator[Replica]:
+    """Policy, judging by it."""
+    async with two_replicas(policy_url, watching) as (replica, _):
+        yield replica
+
+
+def a_payment(book: Rulebook, amount: float = 5, *, marked: bool = False, **changes: Any) -> ToolCallProposed:
+    """Return the proposal to pay something."""
+    labels = {"marked": "yes"} if marked else {}
+    return a_proposal(book, "pay", arguments={"amount": amount}, labels=labels, **changes)
+
+
+async def a_denied_payment(policy: Replica, book: Rulebook, **changes: Any) -> ToolCallProposed:
+    """Have a payment of 5 held and denied by bob."""
+    proposed = a_payment(book, marked=True)
+    assert [HELD] == kinds(await policy.send(proposed))
+    await policy.send(an_end(proposed.call, **changes))
+    return proposed
+
+
+async def test_a_denied_call_is_held_although_a_rule_allows_it(policy: Replica, book: Rulebook) -> None:
+    """The same people are asked, with the denial in the reason; the history links both calls."""
+    first, again = await a_denied_payment(policy, book), a_payment(book)
+    (held,) = await policy.send(again)
+    assert isinstance(held, ApprovalRequested)
+    assert ("veto-window", ["person:ada"]) == (held.rule, held.approval.approvers)
+    assert (True, True) == (held.reason.startswith("Asked again: person:bob denied"), '"Too much."' in held.reason)
+    rows = await policy.rows("SELECT subject_id, call_id, event, from_state FROM policy.history")
+    linked = {"subject_id": first.call.call_id, "call_id": again.call.call_id}
+    assert [{**linked, "event": "asked_again", "from_state": "denied"}] == rows
+    assert [{"effect": "require_approval", "rule": "veto-window"}] == await policy.rows(
+        "SELECT effect, rule FROM policy.verdicts WHERE call_id = :call_id", call_id=again.call.call_id
+    )
+
+
+async def test_a_call_is_held_before_policy_hears_of_the_denial(policy: Replica, book: Rulebook) -> None:
+    """The agent may hear of it first: what was held and is not known to have ended stands in the way already."""
+    await policy.send(a_payment(book, marked=True))
+    assert [HELD] == kinds(await policy.send(a_payment(book)))
+
+
+@pytest.mark.parametrize("changes", [{"amount": 6}, {"conversation_id": "another"}, {"tenant": "another"}], ids=str)
+async def test_another_call_is_not_held(policy: Replica, book: Rulebook, changes: dict[str, Any]) -> None:
+    """Other arguments, another conversation, another tenant: nobody denied that."""
+    await a_denied_payment(policy, book)
+    assert [PERMITTED] == kinds(await policy.send(a_payment(book, **changes)))
+
+
+@pytest.mark.parametrize("state", ["approved", "answered", "expired", "withdrawn"])
+async def test_what_ended_without_a_denial_holds_nothing(policy: Replica, book: Rulebook, state: str) -> None:
+    """Only people's no opens the window."""
+    await a_denied_payment(policy, book, state=state)
+    assert [PERMITTED] == kinds(await policy.send(a_payment(book)))
+
+
+async def test_a_call_that_was_given_up_holds_nothing(policy: Replica, book: Rulebook) -> None:
+    """Its request never became an approval, so its end comes as a refusal alone."""
+    proposed = a_payment(book, marked=True)
+    await policy.send(proposed)
+    await policy.send(a_refusal(proposed.call, "failed"))
+    assert [PERMITTED] == kinds(await policy.send(a_payment(book)))
+
+
+async def test_a_window_ends(policy: Replica, book: Rulebook) -> None:
+    """Ten minutes after the denial the rules decide alone."""
+    await a_denied_payment(policy, book, closed_at=datetime.now(UTC) - timedelta(seconds=601))
+    assert [PERMITTED] == kinds(await policy.send(a_payment(book)))
+
+
+async def test_a_denial_stands_whatever_is_heard_later(policy: Replica, book: Rulebook) -> None:
+    """A second copy does not make the window longer, and no other end or refusal closes it."""
+    first = await a_denied_payment(policy, book)
+    until = await policy.rows("SELECT until FROM policy.watched_calls")
+    await policy.send(an_end(first.call), an_end(first.call, "approved"))
+    await policy.send(a_refusal(first.call, "failed"))
+    assert until == await policy.rows("SELECT until FROM policy.watched_calls")
+
+
+async def test_nobody_ends_the_watch_of_another_tenant(policy: Replica, book: Rulebook) -> None:
+    """A call id is not enough."""
+    proposed = a_payment(book, marked=True)
+    await policy.send(proposed)
+    await policy.send(an_end(proposed.call, "approved", tenant="another"))
+    assert [HELD] == kinds(await policy.send(a_payment(book)))
+
+
+async def test_a_second_denial_opens_its_own_window(policy: Replica, book: Rulebook) -> None:
+    """What the window held is watched too, so asking again and again does not wear it out."""
+    await a_denied_payment(policy, book, closed_at=datetime.now(UTC) - timedelta(seconds=500))
+    again = a_payment(book)
+    assert [HELD] == kinds(await policy.send(again))
+    await policy.send(an_end(again.call, reason="Still no."))
+    (held,) = await policy.send(a_payment(book))
+    assert isinstance(held, ApprovalRequested)
+    assert '"Still no."' in held.reason
+
+
+async def test_a_limit_counts_what_a_window_holds(policy: Replica, book: Rulebook) -> None:
+    """It took its place when it was judged, gives it back when it does not run, and nothing passes the limit."""
+    await a_denied_payment(policy, book)
+    held = [a_payment(book) for _ in range(2)]
+    assert [[HELD], [HELD]] == [kinds(await policy.send(each)) for each in held]
+    assert ["ToolCallRefused"] == kinds(await policy.send(a_payment(book)))
+    await policy.send(a_refusal(held[0].call))
+    assert [HELD] == kinds(await policy.send(a_payment(book)))
+
+
+async def test_a_grant_does_not_outweigh_a_denial(policy: Replica, book: Rulebook, approver: Signer) -> None:
+    """With `veto_on: tool` any call of the tool is held by its own rule, and the grant is not used up."""
+    shipped = a_proposal(book, "ship", arguments={"amount": 100})
+    await policy.send(shipped)
+    await policy.send(an_end(shipped.call, "approved"))
+    await policy.send(a_grant_request(shipped.call, approver))
+    denied = a_proposal(book, "ship", arguments={"amount": 500})
+    assert [HELD] == kinds(await policy.send(denied))
+    await policy.send(an_end(denied.call))
+    (held,) = await policy.send(a_proposal(book, "ship", arguments={"amount": 100}))
+    assert isinstance(held, ApprovalRequested)
+    assert ("shipping", True) == (held.rule, "person:bob denied it" in held.reason)
+    assert [{"uses_left": 3}] == await policy.rows("SELECT uses_left FROM policy.grants")

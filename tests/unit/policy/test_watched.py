@@ -1,0 +1,74 @@
+"""Veto windows: what an earlier call that waits or was denied does to the verdict on the same call."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from services.policy.rules import Effect, Verdict
+from services.policy.watched import VETO_WINDOW, Watched, arguments_digest, held_again, is_watched
+from shared.messages.approvals import ApprovalRule, GrantTerms
+
+DENIED_AT = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
+TERMS = ApprovalRule(approvers=["group:finance"], veto_window_seconds=600, grants=GrantTerms())
+OTHERS = ApprovalRule(approvers=["requester"])
+
+
+def a_verdict(effect: Effect, approval: ApprovalRule | None = None) -> Verdict:
+    """Return what the rules say of a call."""
+    return Verdict(effect, "rule", "As the rule says.", "", "0" * 64, approval=approval)
+
+
+def denied(**changes: Any) -> Watched:
+    """Return a call that people denied."""
+    fields = {"denied_at": DENIED_AT, "denied_by": "person:bob", "reason": "Too much."}
+    return Watched(**({"call_id": "c1", "approval": TERMS} | fields | changes))
+
+
+def test_a_denied_call_that_would_run_is_held() -> None:
+    """The people of the denied call decide again, are told of the denial, and can grant nothing."""
+    verdict = held_again(a_verdict(Effect.ALLOW), denied())
+    assert (Effect.REQUIRE_APPROVAL, VETO_WINDOW) == (verdict.effect, verdict.rule)
+    assert TERMS.model_copy(update={"grants": None}) == verdict.approval
+    assert 'Asked again: person:bob denied it at 2026-03-04 05:06 UTC: "Too much.".' == verdict.reason
+
+
+def test_a_denied_call_that_is_held_anyway_stays_with_its_people() -> None:
+    """They are told of the denial behind the rule's own reason."""
+    verdict = held_again(a_verdict(Effect.REQUIRE_APPROVAL, OTHERS), denied(reason=""))
+    assert ("rule", OTHERS) == (verdict.rule, verdict.approval)
+    assert "As the rule says. Asked again: person:bob denied it at 2026-03-04 05:06 UTC." == verdict.reason
+
+
+@pytest.mark.parametrize("effect", [Effect.DENY, Effect.STAGE])
+def test_what_does_not_run_stays_as_it_is(effect: Effect) -> None:
+    """A veto window lets nothing be decided that a rule refuses."""
+    verdict = a_verdict(effect)
+    assert verdict == held_again(verdict, denied())
+
+
+def test_a_call_that_still_waits_holds_the_same_call() -> None:
+    """Policy may not have heard of the denial yet; what is held anyway is not said to be denied."""
+    waiting, held = Watched("c1", TERMS), a_verdict(Effect.REQUIRE_APPROVAL, OTHERS)
+    assert "Asked again while the same waits for people." == held_again(a_verdict(Effect.ALLOW), waiting).reason
+    assert held == held_again(held, waiting)
+
+
+def test_nobody_hides_anything_in_a_denial() -> None:
+    """Invisible characters of who denied are shown as what they are."""
+    assert "a[U+202E]b" in held_again(a_verdict(Effect.ALLOW), denied(reason="a\u202eb")).reason
+
+
+def test_a_call_is_watched_where_its_rule_has_a_window() -> None:
+    """Also one that a veto window holds: its terms have the window still."""
+    again = held_again(a_verdict(Effect.ALLOW), denied())
+    verdicts = [a_verdict(Effect.ALLOW), a_verdict(Effect.REQUIRE_APPROVAL, OTHERS), again]
+    assert [False, False, True] == [is_watched(verdict) for verdict in verdicts]
+
+
+def test_the_same_arguments_in_another_order_are_the_same_call() -> None:
+    """Neither the order of keys nor the way a number is written makes it another one."""
+    assert arguments_digest({"a": 1, "b": 2.0}) == arguments_digest({"b": 2, "a": 1.0})
+    assert arguments_digest({"a": 1}) != arguments_digest({"a": 2})
