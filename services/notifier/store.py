@@ -111,8 +111,8 @@ def _revise_statement() -> sa.Select[Any]:
     before = _before(news)
     can_change = before.c.state.in_([sa.literal_column(f"'{state}'") for state in _CAN_CHANGE])
     newer = before.c.revision < before.c.newest
-    asleep = sa.literal_column(f"'{State.ASLEEP}'")
-    due = sa.literal_column(f"'{State.DUE}'")
+    asleep: sa.ColumnElement[str] = sa.literal_column(f"'{State.ASLEEP}'")
+    due: sa.ColumnElement[str] = sa.literal_column(f"'{State.DUE}'")
     moved = (
         sa.update(DELIVERIES)
         .where(DELIVERIES.c.delivery_id == before.c.delivery_id, can_change, sa.or_(newer, before.c.woken))

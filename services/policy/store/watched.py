@@ -41,7 +41,7 @@ def _waiting() -> sa.ColumnElement[bool]:
 def _deny_statement() -> sa.Update:
     at = sa.bindparam("at", type_=sa.TIMESTAMP(timezone=True))
     window = WATCHED.c.window_seconds * sa.literal(timedelta(seconds=1), sa.Interval)
-    said = {"denied_by": sa.bindparam("by"), "reason": sa.bindparam("words")}
+    said: dict[str, Any] = {"denied_by": sa.bindparam("by"), "reason": sa.bindparam("words")}
     return sa.update(WATCHED).where(_waiting()).values(denied_at=at, until=at + window, **said)
 
 

@@ -23,8 +23,14 @@ def a_verdict(effect: Effect, approval: ApprovalRule | None = None) -> Verdict:
 
 def denied(**changes: Any) -> Watched:
     """Return a call that people denied."""
-    fields = {"denied_at": DENIED_AT, "denied_by": "person:bob", "reason": "Too much."}
-    return Watched(**({"call_id": "c1", "approval": TERMS} | fields | changes))
+    fields: dict[str, Any] = {
+        "call_id": "c1",
+        "approval": TERMS,
+        "denied_at": DENIED_AT,
+        "denied_by": "person:bob",
+        "reason": "Too much.",
+    }
+    return Watched(**(fields | changes))
 
 
 def test_a_denied_call_that_would_run_is_held() -> None:
