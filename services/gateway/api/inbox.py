@@ -52,7 +52,7 @@ class InboxQuery(BaseModel):
     cursor: Annotated[str, Field(max_length=400)] | None = Field(default=None, description="`next` of the page before.")
 
     def filters(self, caller: Caller) -> Filters | None:
-        """Return what to look for; None where the caller can see none of it. Raise Refused (400) for a contradiction."""
+        """Return what to look for; None where the caller sees none of it. Raise Refused (400) for a contradiction."""
         if self.mine and self.state not in {None, "pending"}:
             fault = {"detail": "what waits for you is pending", "parameter": "state"}
             raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])

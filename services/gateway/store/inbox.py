@@ -55,9 +55,7 @@ async def list_approvals(
     connection: Connection, tenant: str, filters: Filters, *, after: Cursor | None = None, limit: int
 ) -> Sequence[Row]:
     """Return approvals that fit, newest first, from after a cursor on."""
-    c = APPROVALS.c
-    statement = sa.select(APPROVALS).where(*_fitting(APPROVALS, tenant, filters))
-    return await all_rows(connection, newest_page(statement, c.created_at, c.approval_id, after, limit))
+    return await all_rows(connection, fitting(tenant, filters, after, limit))
 
 
 async def list_mine(
@@ -67,18 +65,24 @@ async def list_mine(
     return await all_rows(connection, mine(tenant, seat, filters, after, limit))
 
 
+def fitting(tenant: str, filters: Filters, after: Cursor | None, limit: int) -> sa.Select[Any]:
+    """Return the statement for a page of what fits."""
+    statement = sa.select(APPROVALS).where(*_fits(APPROVALS, tenant, filters))
+    return newest_page(statement, APPROVALS.c.created_at, APPROVALS.c.approval_id, after, limit)
+
+
 def mine(tenant: str, seat: Seat, filters: Filters, after: Cursor | None, limit: int) -> sa.Select[Any]:
     """Return the statement: a page of each set of deciders that names somebody, and one of what they asked for."""
     sets = _sets(tenant)
     named = APPROVALS.alias("named")
-    fitting = [*_fitting(named, tenant, filters), *_for(named, seat), named.c.state == _PENDING]
+    wanted = [*_fits(named, tenant, filters), *_for(named, seat), named.c.state == _PENDING]
     in_set = sa.select(named.c.created_at, named.c.approval_id).where(
-        *fitting, named.c.deciders_digest == sets.c.deciders_digest
+        *wanted, named.c.deciders_digest == sets.c.deciders_digest
     )
     page = newest_page(in_set, named.c.created_at, named.c.approval_id, after, limit).lateral("page")
     by_name = sa.select(page).select_from(sets.join(page, sa.true())).where(sets.c.deciders.overlap(_texts(seat.names)))
     asked = sa.select(named.c.created_at, named.c.approval_id).where(
-        *fitting,
+        *wanted,
         named.c.requester == seat.person,
         sa.literal_column("'requester'") == sa.any_(named.c.deciders),
     )
@@ -121,7 +125,7 @@ def _for(view: sa.FromClause, seat: Seat) -> list[sa.ColumnElement[bool]]:
     ]
 
 
-def _fitting(view: sa.FromClause, tenant: str, filters: Filters) -> list[sa.ColumnElement[bool]]:
+def _fits(view: sa.FromClause, tenant: str, filters: Filters) -> list[sa.ColumnElement[bool]]:
     found: list[sa.ColumnElement[bool]] = [view.c.tenant == tenant]
     names = ("state", "conversation_id", "tool", "agent", "category")
     found += [view.c[name] == wanted for name in names if (wanted := getattr(filters, name)) is not None]
