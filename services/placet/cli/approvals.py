@@ -29,7 +29,7 @@ _NESTED = ("records", "verdict", "timers", "execution")
 
 
 @app.command("list")
-def list_approvals(
+def list_approvals(  # noqa: PLR0913 - one for each filter
     state: Annotated[str, typer.Option(help="pending, approved, denied, answered, expired or withdrawn.")] = "pending",
     *,
     mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you to decide.")] = False,
