@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,7 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from shared.canonical import NotStrictJson, canonical_text, sha256_hex
 from shared.card_text import REDACTED, placeholders, render, render_call
-from shared.messages.tool_calls import Pool, ToolName
+from shared.messages.tool_calls import Category, Pool, ToolName
 from shared.tool_schema import (
     ArgumentError,
     argument_errors,
@@ -38,17 +37,6 @@ from shared.tool_schema import (
     schema_problems,
 )
 from shared.yaml_source import Steps, YamlSource, read_yaml
-
-
-class Category(StrEnum):
-    """How dangerous a tool is. The rulebook's defaults go by it."""
-
-    SAFE_READ = "safe_read"
-    SAFE_SEARCH = "safe_search"
-    SAFE_COMPUTE = "safe_compute"
-    UNSAFE_WRITE = "unsafe_write"
-    UNSAFE_API = "unsafe_api"
-    UNSAFE_EXEC = "unsafe_exec"
 
 
 def placed_error(problems: list[tuple[Steps, str]]) -> PydanticCustomError:

@@ -127,7 +127,7 @@ class Database:
         self.tables = service_tables(service)
         #: libpq URL, with its password.
         self.url = url
-        self._pool = Pool(url, application=f"placet-{service}", size=2 * pool_size)
+        self._pool = Pool(url, application=f"placet-{service}", size=2 * pool_size, keep=pool_size)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:

@@ -53,6 +53,11 @@ class Directory:
         """Return the ids of a group's active people; an unknown group has none."""
         return frozenset(name for name in self.groups.get(group, frozenset()) if self.is_active(name))
 
+    def groups_of(self, identity: str) -> tuple[str, ...]:
+        """Return the names of the groups in which somebody may act, sorted; none for anybody it does not list."""
+        person = self.person(identity)
+        return () if person is None else tuple(sorted(name for name in self.groups if person.id in self.members(name)))
+
     def is_active(self, name: str) -> bool:
         """Tell whether a listed person may act; somebody not listed is judged by their key alone."""
         person = self.people.get(name)

@@ -100,8 +100,7 @@ def facts_of(identity: str, directory: Directory) -> PersonFacts:
     person = directory.person(identity)
     if person is None:
         return PersonFacts(identity)
-    groups = tuple(sorted(name for name in directory.groups if person.id in directory.members(name)))
-    return PersonFacts(identity, person.name, groups, person.attributes)
+    return PersonFacts(identity, person.name, directory.groups_of(identity), person.attributes)
 
 
 @cache

@@ -22,14 +22,15 @@ class NoConnectionFree(psycopg.OperationalError):
 
 
 class Pool:
-    """At most `size` connections, made when they are needed."""
+    """At most `size` connections, made when they are needed; of those that are idle, `keep` stay open."""
 
-    def __init__(self, url: str, *, application: str, size: int, wait_seconds: float = 30.0) -> None:
+    def __init__(self, url: str, *, application: str, size: int, keep: int, wait_seconds: float = 30.0) -> None:
         #: libpq URL, with its password.
         self.url = url
         self._application = application
         self._wait_seconds = wait_seconds
         self._free = asyncio.Semaphore(size)
+        self._keep = keep
         self._idle: list[Driver] = []
         self._closed = False
 
@@ -82,10 +83,10 @@ class Pool:
         except BaseException:
             await driver.close()
             raise
-        if self._closed:
-            await driver.close()
-        elif driver.closed:
+        if driver.closed:
             await self._drop_idle()
+        elif self._closed or len(self._idle) >= self._keep:
+            await driver.close()
         else:
             self._idle.append(driver)
 

@@ -14,9 +14,10 @@ from typing import Any
 from services.agent.assembly import ModelAnswer, ProposedCall
 from services.agent.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
-from shared.catalog import Catalog, Category, ToolSpec, shown_text, validate_arguments
+from shared.catalog import Catalog, ToolSpec, shown_text, validate_arguments
 from shared.ids import derived_id
 from shared.messages import ResultKind, ToolCallFinished
+from shared.messages.tool_calls import Category
 
 #: Calls of one step that are looked at; what a model proposes beyond them is answered `invalid`.
 CALLS_PER_STEP_MAX = 64

@@ -13,12 +13,15 @@ from services.approval.rules.edits import EditState
 from services.approval.states import MACHINE, State
 from shared.database import check_states
 from shared.messages.approvals import Outcome, Verb
+from shared.messages.tool_calls import Category
 
 _TIME = sa.TIMESTAMP(timezone=True)
 #: A JSON value or NULL, never JSON's own null.
 _JSON = pg.JSONB(none_as_null=True)
 #: The order of every list of approvals: each page of it is a stretch of one index.
 _NEWEST_FIRST = (sa.text("created_at DESC"), sa.text("approval_id DESC"))
+#: The words of a card that people search.
+SEARCHED = sa.text("to_tsvector('simple'::regconfig, summary)")
 
 
 class CallRow(SQLModel, table=True):
@@ -48,6 +51,7 @@ class ApprovalRow(SQLModel, table=True):
     __tablename__ = "approvals"
     __table_args__ = (
         check_states("state", State),
+        check_states("category", Category),
         sa.CheckConstraint("(state <> 'pending') = (closed_at IS NOT NULL)", name="closed_iff_final"),
         sa.CheckConstraint(
             "(state IN ('approved', 'denied', 'answered')) = (decided_by IS NOT NULL)", name="decided_by_a_person"
@@ -68,6 +72,21 @@ class ApprovalRow(SQLModel, table=True):
         sa.Index("ix_approvals_inbox", "tenant", "state", *_NEWEST_FIRST),
         sa.Index("ix_approvals_all", "tenant", *_NEWEST_FIRST),
         sa.Index("ix_approvals_conversation", "tenant", "conversation_id", *_NEWEST_FIRST),
+        sa.Index("ix_approvals_tool", "tenant", "tool", *_NEWEST_FIRST),
+        sa.Index("ix_approvals_agent", "tenant", "agent", *_NEWEST_FIRST),
+        sa.Index("ix_approvals_category", "tenant", "category", *_NEWEST_FIRST),
+        sa.Index("ix_approvals_search", SEARCHED, postgresql_using="gin"),
+        # Who may decide: few sets of names for very many approvals, each set a stretch of this index.
+        sa.Index(
+            "ix_approvals_deciders",
+            *("tenant", "deciders_digest", *_NEWEST_FIRST),
+            postgresql_where=sa.text("state = 'pending'"),
+        ),
+        sa.Index(
+            "ix_approvals_requester",
+            *("tenant", "requester", *_NEWEST_FIRST),
+            postgresql_where=sa.text("state = 'pending' AND 'requester' = ANY (deciders)"),
+        ),
         sa.Index("ix_approvals_due", "expires_at", postgresql_where=sa.text("state = 'pending'")),
         sa.Index(
             "ix_approvals_steps",
@@ -96,6 +115,8 @@ class ApprovalRow(SQLModel, table=True):
     digest: str
     #: Edited: who changed them last, why, and the arguments as proposed; NULL where nobody did.
     edited: dict[str, Any] | None = Field(default=None, sa_type=_JSON)
+    #: What the tool can do to the world, by policy's rulebook.
+    category: str
     pool: str
     permit_expires_after_seconds: int
     summary: str
@@ -104,6 +125,9 @@ class ApprovalRow(SQLModel, table=True):
     reason: str
     #: ApprovalRule as policy pinned it to this call: a later rulebook does not change who may decide.
     approval_rule: dict[str, Any] = Field(sa_type=pg.JSONB)
+    #: Whom it names by now, in the rule's words and sorted, and their digest: no index takes a long list.
+    deciders: list[str] = Field(sa_type=pg.ARRAY(pg.TEXT))
+    deciders_digest: str
     state: str = Field(default=MACHINE.initial)
     #: Number of the card; `arguments_revision` is the number of its arguments, and an edit makes the next one.
     revision: int = 1

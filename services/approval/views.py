@@ -4,11 +4,12 @@ from __future__ import annotations
 
 VIEWS = {
     "approvals": """
-        SELECT approval_id, tenant, conversation_id, call_id, turn_id, tool, shown_arguments AS arguments, digest,
-               schema_digest, revision, arguments_revision, edited, state, summary, rule, rulebook_digest, reason,
-               approval_rule, approval_rule -> 'approvers' AS approvers, requester, agent, language, created_at,
-               expires_at, decided_by, decision_reason, closed_at, steps_done, next_step_at, claimed_by, claimed_until,
-               delegations, paused_at, cancel_asked_by, cancel_asked_at
+        SELECT approval_id, tenant, conversation_id, call_id, turn_id, tool, category, shown_arguments AS arguments,
+               digest, schema_digest, revision, arguments_revision, edited, state, summary, rule, rulebook_digest,
+               reason, approval_rule, approval_rule -> 'approvers' AS approvers, deciders, deciders_digest, requester,
+               agent, language, created_at, expires_at, decided_by, decision_reason, closed_at,
+               steps_done, next_step_at, claimed_by, claimed_until, delegations, paused_at, cancel_asked_by,
+               cancel_asked_at
         FROM approval.approvals
     """,
     "decisions": """

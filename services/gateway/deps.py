@@ -12,6 +12,7 @@ from services.gateway.drafts import Drafts
 from services.gateway.live import Hub
 from services.gateway.settings import GatewaySettings
 from services.gateway.trials import Trials
+from shared.directory import Directory
 from shared.service import Runtime
 
 
@@ -27,5 +28,7 @@ class Deps:
     trials: Trials
     hub: Hub
     drafts: Drafts
+    #: Who is who now; says what "mine" is, never what is allowed.
+    directory: Callable[[], Directory]
     #: Whether consumers run and database and broker answer.
     ready: Callable[[], Awaitable[bool]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,8 @@ from services.gateway.settings import GatewaySettings
 from services.gateway.sign_in import Sessions
 from services.gateway.trials import Trials
 from services.gateway.web import add_pages
+from shared.directory import Directory
+from shared.directory_file import DirectoryFile
 from shared.health import serving
 from shared.ids import new_id
 from shared.service import Runtime, Service
@@ -70,8 +72,14 @@ class GatewayService(Service):
                     self.trials.close()
 
 
-def build(settings: GatewaySettings, runtime: Runtime) -> GatewayService:
-    """Return the gateway, ready to run; raise FileNotFoundError where its signing key is missing."""
+def build(
+    settings: GatewaySettings, runtime: Runtime, directory: Callable[[], Directory] | None = None
+) -> GatewayService:
+    """Return the gateway, ready to run; raise FileNotFoundError where its signing key is missing.
+
+    `directory` says who is who now; without it the rulebook does (raise RulebookInvalid where it cannot).
+    """
+    directory = directory or DirectoryFile(settings.rulebook).current
     # Two instances never share this id: answers and live events come to each one's own queue.
     instance = new_id()
     signer, verifier = load_signer(settings.keys, "gateway"), load_verifier(settings.keys)
@@ -86,7 +94,7 @@ def build(settings: GatewaySettings, runtime: Runtime) -> GatewayService:
 
     authenticator = Authenticator(runtime.database, sessions, settings.gateway_public_url)
     posts = Posts(runtime.units)
-    app = create_app(Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, ready))
+    app = create_app(Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, directory, ready))
     add_pages(app)
     live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))

@@ -11,7 +11,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model
 
 from services.policy.limits import Limit, Per
 from services.policy.rules import Effect, Rule, Ruling
-from shared.catalog import Catalog, Category, ToolSpec, placed_error
+from shared.catalog import Catalog, ToolSpec, placed_error
+from shared.messages.tool_calls import Category
 from shared.yaml_source import Steps, YamlSource
 
 #: Longest window, in seconds: a year.

@@ -77,6 +77,7 @@ def _held(judged: Judged, spec: ToolSpec, approval: ApprovalRule) -> ApprovalReq
     return ApprovalRequested(
         tenant=call.tenant,
         call=call,
+        category=spec.category,
         pool=spec.pool,
         permit_expires_after_seconds=judged.permit_expires_after_seconds,
         summary=render_summary(spec, dict(judged.facts.arguments), call.language),

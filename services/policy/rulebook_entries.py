@@ -8,8 +8,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, mode
 
 from services.policy.limits_entry import LimitEntry
 from services.policy.rules import Effect, Ruling
-from shared.catalog import Category, placed_error
+from shared.catalog import placed_error
 from shared.messages.approvals import ApprovalRule, Escalation, GrantTerms, Panel
+from shared.messages.tool_calls import Category
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 Glob = Annotated[str, Field(min_length=1, max_length=128)]

@@ -15,10 +15,10 @@ from typing import Any, Protocol, Self
 from services.policy.limits import Demand, Limit, demands
 from shared.canonical import parse_arguments
 from shared.card_text import visible
-from shared.catalog import Catalog, Category, ToolSpec
+from shared.catalog import Catalog, ToolSpec
 from shared.directory import Directory
 from shared.messages.approvals import ApprovalRule
-from shared.messages.tool_calls import ToolCall
+from shared.messages.tool_calls import Category, ToolCall
 
 #: Names that verdicts use where no rule of the file decided.
 RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-discarded", "veto-window"})

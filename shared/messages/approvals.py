@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import AwareDatetime, Field
 
 from shared.messages.message import Digest, Identifier, Message, Value
-from shared.messages.tool_calls import Pool, ShownCall, ToolCall
+from shared.messages.tool_calls import Category, Pool, ShownCall, ToolCall
 
 #: Longest reason that a person may give, in characters.
 REASON_MAX = 2_000
@@ -20,6 +21,22 @@ ClosedState = Literal["approved", "denied", "answered", "expired", "withdrawn"]
 Strength = Literal["link", "chat", "slack", "web"]
 #: How the gateway or a channel knew the person.
 Proof = Literal["api_key", "conversation_token", "web_session", "slack", "link"]
+#: How surely each proof knows a person. An API key is as good as a web login: both are the person's own.
+STRENGTH: Mapping[Proof, Strength] = {
+    "link": "link",
+    "conversation_token": "chat",
+    "slack": "slack",
+    "web_session": "web",
+    "api_key": "web",
+}
+
+
+def strengths_met(proof: Proof) -> tuple[Strength, ...]:
+    """Return what a rule may ask for at most, as `min_strength`, so that somebody known by `proof` may decide."""
+    strengths: tuple[Strength, ...] = get_args(Strength)
+    return strengths[: strengths.index(STRENGTH[proof]) + 1]
+
+
 #: What a person can do with an approval.
 Verb = Literal[
     "approve",
@@ -123,6 +140,7 @@ class ApprovalRequested(Message):
     type_name: ClassVar[str] = "placet.approval.requested.v1"
 
     call: ToolCall
+    category: Category = Field(description="What the tool can do to the world, by policy's rulebook.")
     pool: Pool
     permit_expires_after_seconds: Annotated[int, Field(ge=1)]
     summary: str = Field(description="What will happen, in the visitor's language, rendered from the stored arguments.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AwareDatetime, Field
@@ -10,6 +11,17 @@ from shared.messages.message import Digest, Identifier, Message, ResultKind, Ten
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+
+
+class Category(StrEnum):
+    """How dangerous a tool is. The rulebook's defaults go by it."""
+
+    SAFE_READ = "safe_read"
+    SAFE_SEARCH = "safe_search"
+    SAFE_COMPUTE = "safe_compute"
+    UNSAFE_WRITE = "unsafe_write"
+    UNSAFE_API = "unsafe_api"
+    UNSAFE_EXEC = "unsafe_exec"
 
 
 class Edited(Value):

@@ -60,8 +60,8 @@ def test_publishing_has_one_door() -> None:
 
 
 def test_committing_has_one_door() -> None:
-    """No service commits by itself: a unit of work does, at its end. Set-up, before any service runs, may."""
-    doors = {"deploy/migrations/__init__.py"}
+    """No service commits by itself: the end of a database transaction does. Set-up, before any service runs, may."""
+    doors = {"deploy/migrations/__init__.py", "shared/database.py"}
     found = {name_of(path) for path in PRODUCT if calls_of(path, "commit")}
     assert found <= doors
 

@@ -23,11 +23,12 @@ from services.agent.service import build, build_with
 from services.agent.settings import AgentSettings
 from services.agent.tables import CallRow, ConversationRow, MessageRow, StepRow, TurnRow
 from shared.bus import Delivery
-from shared.catalog import Catalog, Category, ToolSpec
+from shared.catalog import Catalog, ToolSpec
 from shared.consumer import read_envelope
 from shared.database import async_url, service_tables, table_of
 from shared.in_process import InProcessBus
 from shared.messages import ConversationEvent, Event, Message, ToolCallFinished, ToolCallProposed, ToolCallRefused
+from shared.messages.tool_calls import Category
 from shared.service import runtime_on
 from shared.topology import DEAD_LETTERS, Destination, QueueSpec, destination_of, queue
 from tests.builders import NOON, an_envelope, an_event

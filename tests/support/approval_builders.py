@@ -33,6 +33,7 @@ def a_request(call: ToolCall | None = None, **changes: Any) -> ApprovalRequested
     fields: dict[str, Any] = {
         "tenant": call.tenant,
         "call": call,
+        "category": "unsafe_api",
         "pool": "payments",
         "permit_expires_after_seconds": 900,
         "summary": "Create a payment link over 299 TRY?",
@@ -50,6 +51,7 @@ def an_approval(**changes: Any) -> Approval:
     fields: dict[str, Any] = {
         "approval_id": new_id(),
         "call": request.call,
+        "category": request.category,
         "pool": request.pool,
         "permit_expires_after_seconds": request.permit_expires_after_seconds,
         "summary": request.summary,

@@ -26,8 +26,10 @@ from services.gateway.service import GatewayService, build
 from services.gateway.settings import GatewaySettings
 from services.gateway.tables import ApiKeyRow, ConversationRow, FeedRow
 from shared.bus import Delivery
+from shared.canonical import sha256_hex
 from shared.consumer import read_envelope
 from shared.database import async_url, metadata, service_tables, table_of
+from shared.directory import Directory
 from shared.in_process import InProcessBus
 from shared.messages import (
     DecideApproval,
@@ -41,7 +43,7 @@ from shared.messages import (
 from shared.service import runtime_on
 from shared.signing import Purpose, create_keys, load_verifier
 from shared.topology import destination_of, queue
-from tests.builders import a_call, an_envelope, an_event
+from tests.builders import a_call, an_approval_rule, an_envelope, an_event
 
 READ = {
     "approvals": "approval_id text, tenant text, conversation_id text, call_id text, turn_id text, tool text,"
@@ -50,7 +52,8 @@ READ = {
     " created_at timestamptz, expires_at timestamptz, decided_by text, decision_reason text, closed_at timestamptz,"
     " arguments_revision int default 1, edited jsonb, approval_rule jsonb default '{}', steps_done int default 0,"
     " next_step_at timestamptz, claimed_by text, claimed_until timestamptz, delegations jsonb default '[]',"
-    " paused_at timestamptz, cancel_asked_by text, cancel_asked_at timestamptz",
+    " paused_at timestamptz, cancel_asked_by text, cancel_asked_at timestamptz, category text, deciders text[],"
+    " deciders_digest text",
     "decisions": "decision_id text, tenant text, approval_id text, person text, verb text, reason text, digest text,"
     " revision int, proof text, details jsonb, outcome text, arguments_revision int, counted_revision int,"
     " decided_at timestamptz",
@@ -108,6 +111,7 @@ def an_approval_row(call: ToolCall | None = None, **changes: Any) -> dict[str, A
     """Return a row of `read.approvals` that waits."""
     call = call or a_call()
     now = datetime.now(UTC)
+    rule = an_approval_rule(**({"approvers": ["requester", "operators"]} | changes.pop("approval_rule", {})))
     row = {
         "approval_id": f"approval-{call.call_id}",
         **call.model_dump(include={"tenant", "conversation_id", "call_id", "turn_id", "tool"}),
@@ -119,7 +123,11 @@ def an_approval_row(call: ToolCall | None = None, **changes: Any) -> dict[str, A
         "rule": "payments",
         "rulebook_digest": "b" * 64,
         "reason": "Money moves.",
-        "approvers": ["requester", "operators"],
+        "approvers": rule.approvers,
+        "approval_rule": rule.model_dump(),
+        "category": "unsafe_api",
+        "deciders": "{" + ",".join(sorted(rule.approvers)) + "}",
+        "deciders_digest": sha256_hex(sorted(rule.approvers)),
         "created_at": now,
         "expires_at": now + timedelta(hours=1),
     }
@@ -249,7 +257,9 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(url: str, folder: Path, *, gateways: int = 1, **settings: Any) -> AsyncIterator[House]:
+async def open_house(
+    url: str, folder: Path, *, gateways: int = 1, directory: Callable[[], Directory] = Directory, **settings: Any
+) -> AsyncIterator[House]:
     """Run gateways on one bus and one database while the block runs."""
     keys = folder / "keys"
     create_keys(keys)
@@ -262,7 +272,7 @@ async def open_house(url: str, folder: Path, *, gateways: int = 1, **settings: A
     bus.subscribe(queue("policy.grants"), house.take_granted)
     async with AsyncExitStack() as stack:
         for _ in range(gateways):
-            service = build(made, runtime_on(made, "gateway", bus))
+            service = build(made, runtime_on(made, "gateway", bus), directory)
             service.subscribe()
             house.gateways.append(service)
         await bus.start()

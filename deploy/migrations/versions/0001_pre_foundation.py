@@ -100,6 +100,7 @@ def upgrade() -> None:
         sa.Column("shown_arguments", sa.Text(), nullable=False),
         sa.Column("digest", sa.Text(), nullable=False),
         sa.Column("edited", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True),
+        sa.Column("category", sa.Text(), nullable=False),
         sa.Column("pool", sa.Text(), nullable=False),
         sa.Column("permit_expires_after_seconds", sa.Integer(), nullable=False),
         sa.Column("summary", sa.Text(), nullable=False),
@@ -107,6 +108,8 @@ def upgrade() -> None:
         sa.Column("rulebook_digest", sa.Text(), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("approval_rule", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("deciders", postgresql.ARRAY(sa.TEXT()), nullable=False),
+        sa.Column("deciders_digest", sa.Text(), nullable=False),
         sa.Column("state", sa.Text(), nullable=False),
         sa.Column("revision", sa.Integer(), nullable=False),
         sa.Column("arguments_revision", sa.Integer(), server_default="1", nullable=False),
@@ -147,6 +150,10 @@ def upgrade() -> None:
             name=op.f("ck_approvals_state_known"),
         ),
         sa.CheckConstraint(
+            "category IN ('safe_read', 'safe_search', 'safe_compute', 'unsafe_write', 'unsafe_api', 'unsafe_exec')",
+            name=op.f("ck_approvals_category_known"),
+        ),
+        sa.CheckConstraint(
             "state NOT IN ('approved', 'denied', 'answered') OR closed_at < expires_at",
             name=op.f("ck_approvals_decided_in_time"),
         ),
@@ -162,6 +169,51 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("approval_id", name=op.f("pk_approvals")),
         sa.UniqueConstraint("call_id", name=op.f("uq_approvals_call_id")),
         schema="approval",
+    )
+    op.create_index(
+        "ix_approvals_tool",
+        "approvals",
+        ["tenant", "tool", sa.literal_column("created_at DESC"), sa.literal_column("approval_id DESC")],
+        unique=False,
+        schema="approval",
+    )
+    op.create_index(
+        "ix_approvals_agent",
+        "approvals",
+        ["tenant", "agent", sa.literal_column("created_at DESC"), sa.literal_column("approval_id DESC")],
+        unique=False,
+        schema="approval",
+    )
+    op.create_index(
+        "ix_approvals_category",
+        "approvals",
+        ["tenant", "category", sa.literal_column("created_at DESC"), sa.literal_column("approval_id DESC")],
+        unique=False,
+        schema="approval",
+    )
+    op.create_index(
+        "ix_approvals_deciders",
+        "approvals",
+        ["tenant", "deciders_digest", sa.literal_column("created_at DESC"), sa.literal_column("approval_id DESC")],
+        unique=False,
+        schema="approval",
+        postgresql_where=sa.text("state = 'pending'"),
+    )
+    op.create_index(
+        "ix_approvals_requester",
+        "approvals",
+        ["tenant", "requester", sa.literal_column("created_at DESC"), sa.literal_column("approval_id DESC")],
+        unique=False,
+        schema="approval",
+        postgresql_where=sa.text("state = 'pending' AND 'requester' = ANY (deciders)"),
+    )
+    op.create_index(
+        "ix_approvals_search",
+        "approvals",
+        [sa.literal_column("to_tsvector('simple'::regconfig, summary)")],
+        unique=False,
+        schema="approval",
+        postgresql_using="gin",
     )
     op.create_index(
         "ix_approvals_all",

@@ -14,6 +14,7 @@ from shared.card_text import is_redaction
 from shared.errors import SecurityAlert
 from shared.messages import ApprovalRequested, ApprovalRule, ToolCall
 from shared.messages.approvals import DecisionClaims, Proof
+from shared.messages.tool_calls import Category
 from shared.permit import check_digest
 from shared.transitions import ExpectedRace
 
@@ -57,6 +58,7 @@ class Approval:
 
     approval_id: str
     call: ToolCall
+    category: Category
     pool: str
     permit_expires_after_seconds: int
     summary: str
@@ -138,6 +140,7 @@ def opening(
     return Approval(
         approval_id=approval_id,
         call=requested.call,
+        category=requested.category,
         pool=requested.pool,
         permit_expires_after_seconds=requested.permit_expires_after_seconds,
         summary=requested.summary,

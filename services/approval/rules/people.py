@@ -11,25 +11,14 @@ from services.approval.rules import timers
 from services.approval.rules.approval import Approval, Voter
 from shared.directory import Directory
 from shared.errors import PlacetError
-from shared.messages import Panel, Strength
-from shared.messages.approvals import Proof
+from shared.messages import Panel
+from shared.messages.approvals import Proof, strengths_met
 from shared.person_condition import compile_person_condition, facts_of
-
-_STRENGTHS: tuple[Strength, ...] = ("link", "chat", "slack", "web")
-#: How surely each proof knows a person. An API key is as good as a web login: both are the person's own.
-STRENGTH: dict[Proof, Strength] = {
-    "link": "link",
-    "conversation_token": "chat",
-    "slack": "slack",
-    "web_session": "web",
-    "api_key": "web",
-}
 
 
 def strong_enough(approval: Approval, proof: Proof) -> bool:
     """Tell whether somebody known by `proof` is known surely enough for the rule."""
-    needed = approval.approval_rule.min_strength
-    return _STRENGTHS.index(STRENGTH[proof]) >= _STRENGTHS.index(needed)
+    return approval.approval_rule.min_strength in strengths_met(proof)
 
 
 def panels(approval: Approval) -> list[Panel]:
@@ -43,6 +32,13 @@ def panels(approval: Approval) -> list[Panel]:
         Panel(approvers=[*panel.approvers, *asked_too], approvals=panel.approvals)
         for panel in (first, *rule.alternatives)
     ]
+
+
+def deciders(approval: Approval) -> tuple[str, ...]:
+    """Return whom the approval names by now: who may approve, who may veto, and who was given another's place."""
+    named = {approver for panel in panels(approval) for approver in panel.approvers}
+    named.update(approval.approval_rule.veto, (each.to for each in approval.delegations))
+    return tuple(sorted(named))
 
 
 def own_panels(approval: Approval, voter: Voter, directory: Directory) -> frozenset[int]:

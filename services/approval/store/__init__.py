@@ -21,6 +21,7 @@ from services.approval.store.values import (
     Kept,
     approval_from,
     approval_values,
+    decider_values,
     edit_from,
     kept_values,
     opening_values,
@@ -224,13 +225,17 @@ async def save_steps(connection: Connection, approvals: Sequence[Approval]) -> N
     """Save locked approvals after their next step."""
     if not approvals:
         return
-    values = {
-        "ids": [approval.approval_id for approval in approvals],
-        "steps": [approval.steps_done for approval in approvals],
-        "nexts": [approval.next_step_at for approval in approvals],
-        "revisions": [approval.revision for approval in approvals],
-    }
-    _check_count(len((await connection.execute(statements.STEPPED, values)).all()), approvals)
+    taken = [
+        {
+            "approval_id": approval.approval_id,
+            "steps_done": approval.steps_done,
+            "next_step_at": approval.next_step_at.isoformat() if approval.next_step_at else None,
+            "revision": approval.revision,
+            **decider_values(approval),
+        }
+        for approval in approvals
+    ]
+    _check_count(len((await connection.execute(statements.STEPPED, {"taken": taken})).all()), approvals)
 
 
 def _check_count(count: int, approvals: Sequence[Approval]) -> None:

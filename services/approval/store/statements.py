@@ -20,9 +20,18 @@ _TEXTS = pg.ARRAY(pg.TEXT)
 _TIME = sa.TIMESTAMP(timezone=True)
 _OPENING_COLUMNS = (
     *CALL_COLUMNS,
-    *("approval_id", "pool", "permit_expires_after_seconds", "summary", "rule", "rulebook_digest", "reason"),
-    *("approval_rule", "state", "revision", "arguments_revision", "steps_done", "delegations"),
-    *("correlation_id", "traceparent"),
+    *(
+        "approval_id",
+        "category",
+        "pool",
+        "permit_expires_after_seconds",
+        "summary",
+        "rule",
+        "rulebook_digest",
+        "reason",
+    ),
+    *("approval_rule", "deciders", "deciders_digest", "state", "revision", "arguments_revision", "steps_done"),
+    *("delegations", "correlation_id", "traceparent"),
 )
 #: What changes where an approval is only closed.
 CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "closed_at")
@@ -30,8 +39,10 @@ CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "clo
 CHANGING_COLUMNS = (
     *CLOSING_COLUMNS,
     *("arguments", "shown_arguments", "digest", "edited", "summary", "arguments_revision", "revision", "expires_at"),
-    *("next_step_at", "claimed_by", "claimed_until", "delegations", "paused_at"),
+    *("next_step_at", "claimed_by", "claimed_until", "delegations", "deciders", "deciders_digest", "paused_at"),
 )
+#: What reminders and escalations change.
+STEP_COLUMNS = ("steps_done", "next_step_at", "revision", "deciders", "deciders_digest")
 _PENDING = APPROVALS.c.state == sa.literal_column("'pending'")
 
 
@@ -183,13 +194,11 @@ def _due_statement() -> sa.Select[Any]:
 
 def _stepped_statement() -> sa.Update:
     """Save the steps of locked approvals."""
-    columns: dict[str, Any] = {"ids": pg.TEXT, "steps": pg.INTEGER, "nexts": _TIME, "revisions": pg.INTEGER}
-    arrays = [sa.bindparam(name, type_=pg.ARRAY(kind)) for name, kind in columns.items()]
-    given = sa.func.unnest(*arrays).table_valued("id", "done", "at", "number", name="given").render_derived()
+    taken = records("taken", {name: APPROVALS.c[name].type for name in ("approval_id", *STEP_COLUMNS)})
     return (
         sa.update(APPROVALS)
-        .where(APPROVALS.c.approval_id == given.c.id, _PENDING)
-        .values(steps_done=given.c.done, next_step_at=given.c.at, revision=given.c.number)
+        .where(APPROVALS.c.approval_id == taken.c.approval_id, _PENDING)
+        .values({name: taken.c[name] for name in STEP_COLUMNS})
         .returning(APPROVALS.c.approval_id)
     )
 

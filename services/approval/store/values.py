@@ -10,9 +10,10 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 from sqlalchemy import RowMapping
 
-from services.approval.rules import Approval, Decision, Delegation, Edit, Vote, Voter, timers
+from services.approval.rules import Approval, Decision, Delegation, Edit, Vote, Voter, people, timers
 from services.approval.states import State
 from services.approval.tables import ApprovalRow, DecisionRow, EditRow
+from shared.canonical import sha256_hex
 from shared.database import table_of
 from shared.messages import ApprovalRule, DecisionClaims, ToolCall
 
@@ -85,6 +86,12 @@ def decision_values(decision: Decision) -> dict[str, Any]:
     }
 
 
+def decider_values(approval: Approval) -> dict[str, Any]:
+    """Return whom an approval names by now, as the columns that an inbox is found by."""
+    named = list(people.deciders(approval))
+    return {"deciders": named, "deciders_digest": sha256_hex(named)}
+
+
 def approval_values(approval: Approval) -> dict[str, Any]:
     """Return an approval as a row, by the names of the columns."""
     names = [name for name in Approval.__slots__ if name in APPROVALS.c]
@@ -92,6 +99,7 @@ def approval_values(approval: Approval) -> dict[str, Any]:
     return (
         values
         | approval.call.model_dump()
+        | decider_values(approval)
         | {
             "approval_rule": approval.approval_rule.model_dump(),
             "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],

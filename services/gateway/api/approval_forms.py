@@ -39,6 +39,7 @@ class ApprovalOut(BaseModel):
     digest: str = Field(description="Send it back with the decision: it names what you saw.")
     summary: str = Field(description="What will happen, in the visitor's language.")
     tool: str
+    category: str = Field(description="What the tool can do to the world: `safe_read` to `unsafe_exec`.")
     rule: str = Field(description="Name of the rule that held the call.")
     rulebook_digest: str
     reason: str = Field(description="Why the call is held.")

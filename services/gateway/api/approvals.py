@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
@@ -20,44 +20,40 @@ from services.gateway.api.approval_forms import (
     DecisionIn,
     approval_out,
 )
-from services.gateway.api.callers import After, CallerOf, DepsOf, Limit, PathId
+from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.errors import described
+from services.gateway.api.inbox import InboxQuery, seat_of
 from services.gateway.api.pages import cursor_of, next_of
 from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
 from services.gateway.decisions import Decisions
 from services.gateway.keys import Scope
 from services.gateway.store import reading
-from services.gateway.store.read import list_approvals
+from services.gateway.store.inbox import list_approvals, list_mine
 from shared.errors import Refused
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)
-
-State = Literal["pending", "approved", "denied", "answered", "expired", "withdrawn"]
 
 
 @router.get("", responses=described(400, 401, 403, 503))
 async def list_all(
     deps: DepsOf,
     caller: CallerOf,
-    state: Annotated[State | None, Query(description="Only approvals in this state.")] = None,
-    limit: Limit = 50,
-    after: After = None,
+    asked: Annotated[InboxQuery, Query()],
 ) -> ApprovalPage:
-    """List approvals, newest first; a conversation token sees those of its conversation."""
+    """List approvals that fit everything asked, newest first; a conversation token sees those of its conversation."""
     caller.need(Scope.DECIDE)
-    cursor = cursor_of(after)
+    filters, after, most = asked.filters(caller), cursor_of(asked.cursor), asked.limit + 1
+    if filters is None:
+        return ApprovalPage(items=[])
     async with reading(deps.runtime.database) as connection:
-        rows = await list_approvals(
-            connection,
-            caller.tenant,
-            state=state,
-            conversation_id=caller.conversation_id,
-            after=cursor,
-            limit=limit + 1,
-        )
-    items = [approval_out(row) for row in rows[:limit]]
-    return ApprovalPage(items=items, next=next_of(rows, limit, "created_at", "approval_id"))
+        if asked.mine:
+            seat = seat_of(caller, deps.directory())
+            rows = await list_mine(connection, caller.tenant, seat, filters, after=after, limit=most) if seat else []
+        else:
+            rows = await list_approvals(connection, caller.tenant, filters, after=after, limit=most)
+    items = [approval_out(row) for row in rows[: asked.limit]]
+    return ApprovalPage(items=items, next=next_of(rows, asked.limit, "created_at", "approval_id"))
 
 
 @router.get("/{approval_id}", responses=described(401, 403, 404, 503))

@@ -20,7 +20,8 @@ from services.gateway.keys import NAME_PATTERN, Scope, checked_visitor, visitor_
 from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation
 from services.gateway.store.feed import StoredItem, load_messages
-from services.gateway.store.read import Row, list_approvals, list_calls, load_newest_turn, turn_end_is_kept
+from services.gateway.store.inbox import Filters, list_approvals
+from services.gateway.store.read import Row, list_calls, load_newest_turn, turn_end_is_kept
 from shared.messages.conversations import TEXT_MAX
 from shared.messages.message import Identifier
 
@@ -160,9 +161,8 @@ async def show(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> Conve
             raise no_conversation()
         messages = await load_messages(connection, *place, conversation.feed_seq, SHOWN_MAX)
         calls = await list_calls(connection, *place, SHOWN_MAX)
-        waiting = await list_approvals(
-            connection, caller.tenant, state="pending", conversation_id=conversation_id, limit=SHOWN_MAX
-        )
+        here = Filters(state="pending", conversation_id=conversation_id)
+        waiting = await list_approvals(connection, caller.tenant, here, limit=SHOWN_MAX)
         turn = await load_newest_turn(connection, *place)
         told = turn is None or turn["ended_at"] is None or await turn_end_is_kept(connection, *place, turn["turn_id"])
     return ConversationOut(

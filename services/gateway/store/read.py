@@ -19,33 +19,25 @@ from shared.sql import Connection
 
 Row = Mapping[str, Any]
 
-_JSON = frozenset(
-    {
-        "approvers",
-        "bounds",
-        "result",
-        "final_answer",
-        "detail",
-        "edited",
-        "approval_rule",
-        "delegations",
-        "details",
-        "differences",
-    }
-)
+#: Of columns that are no plain values.
+_TYPES: Mapping[str, Any] = {
+    **dict.fromkeys(("approvers", "approval_rule", "delegations", "edited", "differences"), pg.JSONB),
+    **dict.fromkeys(("bounds", "result", "final_answer", "detail", "details"), pg.JSONB),
+    "deciders": pg.ARRAY(pg.TEXT),
+}
 
 
 def _view(name: str, columns: str) -> sa.TableClause:
-    typed = [sa.column(each, pg.JSONB) if each in _JSON else sa.column(each) for each in columns.split()]
+    typed: list[sa.ColumnClause[Any]] = [sa.column(each, _TYPES.get(each)) for each in columns.split()]
     return sa.table(name, *typed, schema="read")
 
 
-_APPROVALS = _view(
+APPROVALS = _view(
     "approvals",
-    "approval_id tenant conversation_id call_id turn_id tool arguments digest schema_digest revision state summary"
-    " rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
+    "approval_id tenant conversation_id call_id turn_id tool category arguments digest schema_digest revision state"
+    " summary rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
     " decision_reason closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
-    " claimed_until delegations paused_at cancel_asked_by cancel_asked_at",
+    " claimed_until delegations paused_at cancel_asked_by cancel_asked_at deciders deciders_digest",
 )
 _CALLS = _view(
     "tool_calls",
@@ -87,9 +79,9 @@ _LETTERS = _view(
 def _approvals_statement() -> sa.Select[Any]:
     arrays = [sa.bindparam(name, type_=pg.ARRAY(pg.TEXT)) for name in ("tenants", "approval_ids")]
     wanted = sa.func.unnest(*arrays).table_valued("tenant", "approval_id", name="wanted").render_derived()
-    c = _APPROVALS.c
+    c = APPROVALS.c
     here = sa.and_(c.tenant == wanted.c.tenant, c.approval_id == wanted.c.approval_id)
-    return sa.select(_APPROVALS).join_from(wanted, _APPROVALS, here)
+    return sa.select(APPROVALS).join_from(wanted, APPROVALS, here)
 
 
 # Every decision runs it, and building a statement costs more than running it.
@@ -108,30 +100,13 @@ async def load_approvals(connection: Connection, keys: Collection[tuple[str, str
     return {(row["tenant"], row["approval_id"]): dict(row) for row in found}
 
 
-async def list_approvals(
-    connection: Connection,
-    tenant: str,
-    *,
-    state: str | None = None,
-    conversation_id: str | None = None,
-    after: Cursor | None = None,
-    limit: int,
-) -> Sequence[Row]:
-    """Return approvals, newest first, from after a cursor on."""
-    c = _APPROVALS.c
-    statement = _of_tenant(_APPROVALS, tenant, conversation_id)
-    if state is not None:
-        statement = statement.where(c.state == state)
-    return await _page(connection, statement, c.created_at, c.approval_id, after, limit)
-
-
 async def list_calls(connection: Connection, tenant: str, conversation_id: str, limit: int) -> Sequence[Row]:
     """Return the newest calls of a conversation, oldest first."""
     c = _CALLS.c
     statement = _of_tenant(_CALLS, tenant, conversation_id).order_by(
         c.proposed_at.desc(), c.step.desc(), c.position.desc()
     )
-    return list(reversed(await _all(connection, statement.limit(limit))))
+    return list(reversed(await all_rows(connection, statement.limit(limit))))
 
 
 async def load_newest_turn(connection: Connection, tenant: str, conversation_id: str) -> Row | None:
@@ -165,7 +140,7 @@ async def load_verdict(connection: Connection, tenant: str, call_id: str) -> Row
 
 async def load_approval_of_call(connection: Connection, tenant: str, call_id: str) -> Row | None:
     """Return the newest approval of a call."""
-    return await _of_call(connection, _APPROVALS, tenant, call_id, _APPROVALS.c.created_at)
+    return await _of_call(connection, APPROVALS, tenant, call_id, APPROVALS.c.created_at)
 
 
 async def list_decisions(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
@@ -192,14 +167,14 @@ async def load_history_of(connection: Connection, tenant: str, subject_id: str, 
     """Return every change of state of one thing, in the order of time."""
     c = _HISTORY.c
     statement = _of_tenant(_HISTORY, tenant).where(c.subject_id == subject_id).order_by(c.at).limit(limit)
-    return await _all(connection, statement)
+    return await all_rows(connection, statement)
 
 
 async def load_history(connection: Connection, tenant: str, call_id: str, limit: int) -> Sequence[Row]:
     """Return every change of state that a call went through, in every service, in the order of time."""
     c = _HISTORY.c
     statement = _of_tenant(_HISTORY, tenant).where(c.call_id == call_id).order_by(c.at).limit(limit)
-    return await _all(connection, statement)
+    return await all_rows(connection, statement)
 
 
 async def list_grants(
@@ -216,7 +191,7 @@ async def list_grants(
     statement = _of_tenant(_GRANTS, tenant)
     for column, wanted in ((c.owner, owner), (c.state, state)):
         statement = statement if wanted is None else statement.where(column == wanted)
-    return await _page(connection, statement, c.given_at, c.grant_id, after, limit)
+    return await all_rows(connection, newest_page(statement, c.given_at, c.grant_id, after, limit))
 
 
 async def load_grant(connection: Connection, tenant: str, grant_id: str) -> Row | None:
@@ -227,7 +202,8 @@ async def load_grant(connection: Connection, tenant: str, grant_id: str) -> Row 
 async def list_activations(connection: Connection, *, after: Cursor | None, limit: int) -> Sequence[Row]:
     """Return which rulebook was active since when, newest first; it is the whole house's and no tenant's."""
     c = _ACTIVATIONS.c
-    return await _page(connection, sa.select(_ACTIVATIONS), c.activated_at, c.activation_id, after, limit)
+    statement = newest_page(sa.select(_ACTIVATIONS), c.activated_at, c.activation_id, after, limit)
+    return await all_rows(connection, statement)
 
 
 async def list_dead_letters(
@@ -238,7 +214,7 @@ async def list_dead_letters(
     statement = _of_tenant(_LETTERS, tenant)
     if state is not None:
         statement = statement.where(c.state == state)
-    return await _page(connection, statement, c.received_at, c.dead_letter_id, after, limit)
+    return await all_rows(connection, newest_page(statement, c.received_at, c.dead_letter_id, after, limit))
 
 
 async def load_dead_letter(connection: Connection, tenant: str, dead_letter_id: str) -> Row | None:
@@ -257,22 +233,22 @@ async def _one(connection: Connection, statement: sa.Select[Any]) -> Row | None:
     return dict(found) if found else None
 
 
-async def _all(connection: Connection, statement: sa.Select[Any]) -> Sequence[Row]:
+async def all_rows(connection: Connection, statement: sa.Select[Any]) -> Sequence[Row]:
+    """Return what a statement finds."""
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-async def _page(
-    connection: Connection,
+def newest_page(
     statement: sa.Select[Any],
     at: sa.ColumnElement[Any],
     row_id: sa.ColumnElement[Any],
     after: Cursor | None,
     limit: int,
-) -> Sequence[Row]:
+) -> sa.Select[Any]:
+    """Return a statement for the newest rows of another one, from after a cursor on."""
     if after is not None:
         statement = statement.where(sa.tuple_(at, row_id) < sa.tuple_(sa.literal(after.at), sa.literal(after.id)))
-    ordered = statement.order_by(at.desc(), row_id.desc()).limit(limit)
-    return await _all(connection, ordered)
+    return statement.order_by(at.desc(), row_id.desc()).limit(limit)
 
 
 async def _of_approval(
@@ -284,7 +260,7 @@ async def _of_approval(
     limit: int,
 ) -> Sequence[Row]:
     statement = _of_tenant(view, tenant).where(view.c.approval_id == approval_id).order_by(order).limit(limit)
-    return await _all(connection, statement)
+    return await all_rows(connection, statement)
 
 
 async def _of_call(

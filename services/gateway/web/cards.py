@@ -12,7 +12,7 @@ from services.gateway.api.callers import DepsOf, PathId
 from services.gateway.decisions import Ask
 from services.gateway.keys import Scope
 from services.gateway.store import reading
-from services.gateway.store.read import list_approvals
+from services.gateway.store.inbox import Filters, list_approvals
 from services.gateway.web.render import SignedIn, render
 from shared.errors import Refused
 
@@ -29,8 +29,8 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     """Show what waits for people, and what was decided lately."""
     caller.need(Scope.DECIDE)
     async with reading(deps.runtime.database) as connection:
-        waiting = await list_approvals(connection, caller.tenant, state="pending", limit=WAITING_MAX + 1)
-        newest = await list_approvals(connection, caller.tenant, limit=WAITING_MAX)
+        waiting = await list_approvals(connection, caller.tenant, Filters(state="pending"), limit=WAITING_MAX + 1)
+        newest = await list_approvals(connection, caller.tenant, Filters(), limit=WAITING_MAX)
     recent = [approval_out(row) for row in newest if row["state"] != "pending"][:RECENT_MAX]
     return render(
         "pane.html",

@@ -29,16 +29,24 @@ _NESTED = ("records", "verdict", "timers", "execution")
 
 
 @app.command("list")
-def list_approvals(
+def list_approvals(  # noqa: PLR0913 - one for each filter
     state: Annotated[str, typer.Option(help="pending, approved, denied, answered, expired or withdrawn.")] = "pending",
+    *,
+    mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you to decide.")] = False,
+    tool: Annotated[str, typer.Option(help="Only calls of this tool.")] = "",
+    agent: Annotated[str, typer.Option(help="Only calls of this agent.")] = "",
+    conversation: Annotated[str, typer.Option(help="Only calls of this conversation.")] = "",
+    category: Annotated[str, typer.Option(help="Only tools that can do this: unsafe_write, unsafe_api, …")] = "",
+    older_than: Annotated[int, typer.Option(min=0, help="Only what was opened so many seconds ago or earlier.")] = 0,
+    search: Annotated[str, typer.Option(help='Words of the summary: payment -test "299 TRY".')] = "",
     limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
     cursor: Annotated[str, typer.Option(help="Where the last page ended.")] = "",
-    *,
     json: Json = False,
 ) -> None:
-    """List approvals, newest first."""
-    query = {"state": state, "limit": limit} | ({"cursor": cursor} if cursor else {})
-    page = call("GET", "/v1/approvals", params=query)
+    """List approvals that fit everything asked, newest first."""
+    asked = {"tool": tool, "agent": agent, "conversation": conversation, "category": category}
+    asked |= {"mine": "true" if mine else "", "older_than": str(older_than or ""), "q": search, "cursor": cursor}
+    page = call("GET", "/v1/approvals", params={"state": state, "limit": limit} | _given(asked))
     if json:
         show_json(page)
         return
@@ -169,6 +177,10 @@ def resume(approval_id: ApprovalId, *, json: Json = False) -> None:
 def cancel(approval_id: ApprovalId, reason: Reason = "", *, json: Json = False) -> None:
     """Cancel a call that waits; one that was approved may have run, and the answer says so."""
     _decide(approval_id, "cancel", reason, "", json=json)
+
+
+def _given(asked: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in asked.items() if value}
 
 
 def _decide(approval_id: str, verb: str, reason: str, digest: str, *, json: bool, **more: Any) -> None:

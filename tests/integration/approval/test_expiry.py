@@ -22,6 +22,8 @@ _LOCK = sa.text("SELECT 1 FROM approval.approvals WHERE approval_id = :id FOR UP
 _COPIES = """
     INSERT INTO approval.approvals SELECT (jsonb_populate_record(a, jsonb_build_object(
         'approval_id', 'copy-' || n, 'call_id', 'copy-' || n, 'conversation_id', 'conversation-' || n,
+        'tool', 'tool-' || n % 50, 'agent', 'agent-' || n % 50,
+        'category', (ARRAY['unsafe_write', 'unsafe_api', 'unsafe_exec'])[1 + n % 3],
         'created_at', a.created_at + n * interval '1 ms', 'expires_at', a.expires_at + n * interval '1 s'))).*
     FROM approval.approvals a, generate_series(1, 5000) n
 """
@@ -140,8 +142,11 @@ async def test_the_duty_looks_only_at_what_is_due(replica: Replica) -> None:
         ({"state": "pending"}, "ix_approvals_inbox"),
         ({}, "ix_approvals_all"),
         ({"conversation_id": "conversation-1"}, "ix_approvals_conversation"),
+        ({"tool": "tool-1"}, "ix_approvals_tool"),
+        ({"agent": "agent-1"}, "ix_approvals_agent"),
+        ({"category": "unsafe_exec"}, "ix_approvals_category"),
     ],
-    ids=["inbox", "all", "conversation"],
+    ids=["inbox", "all", "conversation", "tool", "agent", "category"],
 )
 async def test_a_page_of_a_list_is_a_stretch_of_an_index(replica: Replica, filters: dict[str, str], index: str) -> None:
     """However many approvals there are, a page is read in its order and nothing is sorted."""

@@ -13,8 +13,8 @@ from shared.pool import Driver, NoConnectionFree, Pool
 
 @pytest.fixture
 async def pool(postgres_url: str) -> AsyncIterator[Pool]:
-    """A pool of two connections."""
-    pool = Pool(postgres_url, application="placet-test", size=2, wait_seconds=0.05)
+    """A pool of three connections that keeps two."""
+    pool = Pool(postgres_url, application="placet-test", size=3, keep=2, wait_seconds=0.05)
     yield pool
     await pool.close()
 
@@ -40,12 +40,21 @@ async def test_the_connection_used_last_is_used_next(pool: Pool) -> None:
 
 async def test_who_finds_none_free_is_told_so(pool: Pool) -> None:
     """It counts as an outage: to be tried again, by whoever asked."""
-    async with pool.connection(), pool.connection():
+    async with pool.connection(), pool.connection(), pool.connection():
         with pytest.raises(NoConnectionFree):
             async with pool.connection():
                 pass
     async with pool.connection() as driver:
         assert await process_of(driver)
+
+
+async def test_a_crowd_leaves_no_more_connections_than_are_kept(pool: Pool) -> None:
+    """What a burst needed goes when it is over: the server's connections are for everybody."""
+    async with pool.connection() as first, pool.connection(), pool.connection():
+        pass
+    async with pool.connection() as one, pool.connection() as other:
+        assert (False, False) == (one.closed, other.closed)
+        assert (first.closed, first in {one, other}) == (True, False)
 
 
 async def test_what_is_not_committed_is_rolled_back(pool: Pool) -> None:
@@ -100,7 +109,7 @@ async def test_one_loss_empties_the_pool(pool: Pool) -> None:
 
 async def test_a_server_that_is_not_there_is_told_at_once() -> None:
     """No retries in the dark: whoever asks decides how long to wait."""
-    pool = Pool("postgresql://postgres@127.0.0.1:1/none", application="placet-test", size=1)
+    pool = Pool("postgresql://postgres@127.0.0.1:1/none", application="placet-test", size=1, keep=1)
     for _ in range(2):
         with pytest.raises(psycopg.OperationalError):
             async with pool.connection():

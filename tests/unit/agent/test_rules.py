@@ -22,7 +22,8 @@ from services.agent.rules import (
 )
 from services.agent.states import Event, State
 from shared.canonical import call_digest
-from shared.catalog import Catalog, Category, ToolSpec
+from shared.catalog import Catalog, ToolSpec
+from shared.messages.tool_calls import Category
 from tests.support.agents import PAY, SEARCH, SHOP, says
 
 CHAT = Behaviour(instructions="", steps_max=10, final_answer=False, supersede=False)

@@ -9,10 +9,11 @@ import pytest
 from services.policy import edits
 from services.policy.conditions import compile_condition
 from services.policy.rules import Effect, Rule, Rulebook, Ruling
-from shared.catalog import Catalog, Category, ToolSpec
+from shared.catalog import Catalog, ToolSpec
 from shared.errors import SecurityAlert
 from shared.messages import EditJudged, EditProposed
 from shared.messages.approvals import ApprovalRule
+from shared.messages.tool_calls import Category
 from tests.builders import a_call
 
 SCHEMA = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}

@@ -9,8 +9,8 @@ import pytest
 
 from services.policy.rulebook import load_rulebook, rulebook_from
 from services.policy.rules import DEFAULTS, CallFacts, Effect, Rule, Rulebook, Ruling, judge
-from shared.catalog import Category
 from shared.messages.approvals import ApprovalRule
+from shared.messages.tool_calls import Category
 from shared.yaml_source import RulebookInvalid, parse_yaml
 
 INVALID = Path(__file__).parent / "invalid"

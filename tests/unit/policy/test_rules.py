@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from services.policy.conditions import compile_condition
 from services.policy.rules import CallFacts, Condition, Effect, Rule, Rulebook, Ruling, Verdict, judge
 from shared.canonical import NotStrictJson, canonical_text
-from shared.catalog import Catalog, Category, ToolSpec
+from shared.catalog import Catalog, ToolSpec
 from shared.messages.approvals import ApprovalRule
-from shared.messages.tool_calls import ToolCall
+from shared.messages.tool_calls import Category, ToolCall
 
 ALLOW = Ruling(Effect.ALLOW, "Fine.")
 DENY = Ruling(Effect.DENY, "For people.", "for the model.")

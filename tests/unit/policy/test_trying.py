@@ -114,7 +114,7 @@ def test_condition_that_fails_is_explained_as_what_holds_the_call() -> None:
     rulebook = a_rulebook('fallback: {approvers: ["group:finance"], approvals: 2}\n' + RULES)
     explanation = explain(an_entry(arguments={}), rulebook)
 
-    assert Tried(rule="small", outcome="failed", why='Key not found in map : "amount"') == explanation.tried[-1]
+    assert Tried(rule="small", outcome="failed", why="ConditionFailed") == explanation.tried[-1]
     assert (Effect.REQUIRE_APPROVAL, "small", 2) == (
         explanation.effect,
         explanation.rule,

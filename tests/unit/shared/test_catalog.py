@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from shared.catalog import (
     Catalog,
-    Category,
     ToolSpec,
     load_catalog,
     redact_arguments,
@@ -19,6 +18,7 @@ from shared.catalog import (
     shown_text,
     validate_arguments,
 )
+from shared.messages.tool_calls import Category
 from shared.tool_schema import ArgumentError
 from shared.yaml_source import RulebookInvalid
 

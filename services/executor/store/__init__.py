@@ -13,30 +13,17 @@ from typing import Any
 
 import sqlalchemy as sa
 import structlog
-from sqlalchemy.dialects import postgresql as pg
 
 from services.executor.rules import Admission, Outcome
 from services.executor.states import MACHINE, Event, State
-from services.executor.tables import ExecutionRow
-from shared.database import table_of
+from services.executor.store import statements
 from shared.messages import AbandonCall, ToolCall
 from shared.permit import Permit, permit_id
-from shared.sql import Connection, records
+from shared.sql import Connection
 from shared.transitions import ExpectedRace
 from shared.work import Cause, Change, Work
 
 log = structlog.get_logger(__name__)
-
-_CLOCK = sa.func.clock_timestamp()
-_EXECUTIONS = table_of(ExecutionRow)
-_COLUMNS = _EXECUTIONS.c
-# Written into the statement, so that a prepared one can use the partial index.
-_RUNNING = _COLUMNS.state == sa.literal_column(f"'{State.RUNNING}'")
-_TEXTS = pg.ARRAY(pg.TEXT)
-#: The end of a lease of `:lease` that begins now.
-_LEASE_UNTIL = _CLOCK + sa.bindparam("lease", type_=sa.Interval)
-#: One attempt, as long as it is the newest and runs.
-_OURS = (_COLUMNS.call_id == sa.bindparam("ours"), _COLUMNS.fence == sa.bindparam("our_fence"), _RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,130 +74,6 @@ class Sweep:
     attempts_max: int
 
 
-def _lost() -> sa.ColumnElement[bool]:
-    pools = sa.any_(sa.bindparam("pools", type_=_TEXTS))
-    return sa.and_(_RUNNING, _COLUMNS.pool == pools, _COLUMNS.lease_until <= sa.func.now())
-
-
-def _may_repeat() -> sa.ColumnElement[bool]:
-    """Say when another attempt may begin: never after the permit's end, whatever the tool can stand."""
-    return sa.and_(
-        _COLUMNS.idempotent,
-        _COLUMNS.fence < sa.bindparam("attempts_max"),
-        _COLUMNS.permit_expires_at > _CLOCK,
-        _COLUMNS.schema_digest == sa.any_(sa.bindparam("repeatable", type_=_TEXTS)),
-    )
-
-
-def _due(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
-    # A CTE that locks is run once; a plain subquery may be run again per row and then pass its limit.
-    due = (
-        sa.select(_COLUMNS.call_id)
-        .where(_lost(), condition)
-        .order_by(_COLUMNS.lease_until)
-        .limit(sa.bindparam("most", type_=sa.Integer))
-        .with_for_update(skip_locked=True)
-        .cte("due")
-    )
-    return _COLUMNS.call_id.in_(sa.select(due.c.call_id))
-
-
-def _settle_statement() -> sa.Executable:
-    """End those of the given attempts that are still the newest of their calls; return which, and when."""
-    columns = {"call_ids": pg.TEXT, "fences": pg.INTEGER, "states": pg.TEXT, "errors": pg.TEXT}
-    given = (
-        sa.func.unnest(*(sa.bindparam(name, type_=pg.ARRAY(kind)) for name, kind in columns.items()))
-        .table_valued("call_id", "fence", "state", "error")
-        .render_derived("ended")
-    )
-    return (
-        sa.update(_EXECUTIONS)
-        .where(_COLUMNS.call_id == given.c.call_id, _COLUMNS.fence == given.c.fence, _RUNNING)
-        .values(state=given.c.state, error=given.c.error, finished_at=_CLOCK, lease_until=None)
-        .returning(_COLUMNS.call_id, _COLUMNS.fence, _COLUMNS.finished_at)
-    )
-
-
-#: What each call brings into its row; the rest is the same for all that arrive together.
-_WANTED: dict[str, Any] = {
-    **dict.fromkeys(("call_id", "tenant", "conversation_id", "tool", "schema_digest", "pool"), sa.Text),
-    **dict.fromkeys(("permit_id", "permit_issuer", "permit", "call"), sa.Text),
-    "fence": sa.Integer,
-    "idempotent": sa.Boolean,
-    "permit_expires_at": sa.TIMESTAMP(timezone=True),
-    "begun_at": sa.TIMESTAMP(timezone=True),
-    "cause": pg.JSONB,
-}
-
-
-def _reserve_statement() -> sa.Insert:
-    """Take the rows of calls that nobody took, as running; return each with the time when it was there.
-
-    They are taken in order of their ids, so that two executors with the same calls cannot lock each other out.
-    """
-    wanted = records("wanted", _WANTED)
-    values: dict[str, sa.ColumnElement[Any]] = {
-        **{name: wanted.c[name] for name in _WANTED},
-        "state": sa.literal(State.RUNNING.value),
-        "worker": sa.bindparam("holder", type_=sa.Text),
-        "lease_until": _LEASE_UNTIL,
-        "error": sa.literal(""),
-    }
-    source = sa.select(*values.values()).order_by(wanted.c.call_id)
-    taken = pg.insert(_EXECUTIONS).from_select(list(values), source).on_conflict_do_nothing()
-    return taken.returning(_COLUMNS.call_id, _CLOCK.label("at"))
-
-
-_RESERVE = _reserve_statement()
-_ABANDONED = tuple(column.name for column in _COLUMNS if column.name not in {"lease_until", "finished_at"})
-_ABANDON = (
-    pg.insert(_EXECUTIONS)
-    .values({name: sa.bindparam(name, type_=_COLUMNS[name].type) for name in _ABANDONED} | {"finished_at": _CLOCK})
-    .values(permit_expires_at=_CLOCK)
-    .on_conflict_do_nothing()
-    .returning(_COLUMNS.call_id)
-)
-_TURN_AWAY = (
-    sa.update(_EXECUTIONS)
-    .where(*_OURS)
-    .values(
-        state=sa.bindparam("new_state", type_=sa.Text),
-        error=sa.bindparam("new_error", type_=sa.Text),
-        finished_at=_CLOCK,
-        lease_until=None,
-        begun_at=None,
-        fence=0,
-    )
-)
-_SETTLE = _settle_statement()
-_LET_GO = sa.update(_EXECUTIONS).where(*_OURS).values(lease_until=_CLOCK)
-_RENEW = sa.update(_EXECUTIONS).where(*_OURS).values(lease_until=_LEASE_UNTIL)
-_NOW = sa.select(_COLUMNS.state, _COLUMNS.fence).where(_COLUMNS.call_id == sa.bindparam("ours"))
-_ANY_REPEATABLE = sa.select(sa.exists().where(_lost(), _may_repeat()))
-_RECLAIM = (
-    sa.update(_EXECUTIONS)
-    .where(_due(_may_repeat()))
-    .values(
-        state=MACHINE.next_state(State.RUNNING, Event.RECLAIMED),
-        fence=_COLUMNS.fence + 1,
-        worker=sa.bindparam("new_worker", type_=sa.Text),
-        lease_until=_LEASE_UNTIL,
-    )
-    .returning(_EXECUTIONS)
-)
-_GIVE_UP = (
-    sa.update(_EXECUTIONS)
-    .where(_due(sa.not_(_may_repeat())))
-    .values(
-        state=MACHINE.next_state(State.RUNNING, Event.GAVE_UP),
-        error=sa.bindparam("new_error", type_=sa.Text),
-        finished_at=_CLOCK,
-        lease_until=None,
-    )
-    .returning(_EXECUTIONS)
-)
-
-
 async def reserve(work: Work, wanted: Sequence[Wanted], holder: Holder) -> list[datetime | None]:
     """Take the calls' rows, as running; return the time once a row is ours, None where call or permit were seen.
 
@@ -218,7 +81,7 @@ async def reserve(work: Work, wanted: Sequence[Wanted], holder: Holder) -> list[
     is honoured that expired while waiting.
     """
     values = {"wanted": [_row(each) for each in wanted], "holder": holder.worker, "lease": holder.lease}
-    taken = {row.call_id: row.at for row in await work.connection.execute(_RESERVE, values)}
+    taken = {row.call_id: row.at for row in await work.connection.execute(statements.RESERVE, values)}
     ours_since = max(taken.values(), default=None)
     return [ours_since if taken.pop(each.attempt.call.call_id, None) else None for each in wanted]
 
@@ -229,7 +92,7 @@ async def admit(work: Work, wanted: Wanted, admission: Admission, *, worker: str
     ids = {"permit_id": permit.jti, "issuer": permit.iss, "reference": permit.reference, "pool": attempt.pool}
     if admission.event is not Event.CLAIMED:
         values = {**_ours(attempt), "new_state": admission.state.value, "new_error": admission.reason}
-        await work.connection.execute(_TURN_AWAY, values)
+        await work.connection.execute(statements.TURN_AWAY, values)
         ids["reason"] = admission.reason
     _record(work, attempt, admission.event, (None, admission.state), worker, ids)
 
@@ -256,7 +119,7 @@ async def abandon(work: Work, message: AbandonCall, *, pool: str, error: str) ->
         "begun_at": None,
         "error": error,
     }
-    if (await work.connection.execute(_ABANDON, values)).first() is None:
+    if (await work.connection.execute(statements.ABANDON, values)).first() is None:
         return False
     work.record(
         Change(
@@ -283,7 +146,7 @@ async def settle(work: Work, ended: Sequence[tuple[Attempt, Outcome]], *, worker
         "states": [state.value for state in states],
         "errors": [outcome.error for _, outcome in ended],
     }
-    rows = await work.connection.execute(_SETTLE, values)
+    rows = await work.connection.execute(statements.SETTLE, values)
     moved: dict[tuple[str, int], datetime] = {(row.call_id, row.fence): row.finished_at for row in rows}
     times: list[datetime | None] = []
     for (attempt, outcome), state in zip(ended, states, strict=True):
@@ -300,7 +163,7 @@ async def settle(work: Work, ended: Sequence[tuple[Attempt, Outcome]], *, worker
 async def let_go(work: Work, attempt: Attempt, outcome: Outcome, *, worker: str) -> None:
     """End the lease now, so that the next attempt may begin."""
     state = MACHINE.next_state(State.RUNNING, Event.LET_GO)
-    if not (await work.connection.execute(_LET_GO, _ours(attempt))).rowcount:
+    if not (await work.connection.execute(statements.LET_GO, _ours(attempt))).rowcount:
         await _keep_evidence(work, attempt, outcome, Event.LET_GO, worker)
         return
     detail = {"fence": attempt.fence, "error": outcome.error}
@@ -309,18 +172,18 @@ async def let_go(work: Work, attempt: Attempt, outcome: Outcome, *, worker: str)
 
 async def renew(connection: Connection, attempt: Attempt, holder: Holder) -> bool:
     """Keep the lease; False where another attempt has taken over or the call is over."""
-    return bool((await connection.execute(_RENEW, {**_ours(attempt), "lease": holder.lease})).rowcount)
+    return bool((await connection.execute(statements.RENEW, {**_ours(attempt), "lease": holder.lease})).rowcount)
 
 
 async def any_repeatable(connection: Connection, sweep: Sweep) -> bool:
     """Tell whether a lost attempt waits to be repeated."""
-    return bool((await connection.execute(_ANY_REPEATABLE, _swept(sweep))).scalar_one())
+    return bool((await connection.execute(statements.ANY_REPEATABLE, _swept(sweep))).scalar_one())
 
 
 async def reclaim(work: Work, sweep: Sweep, holder: Holder) -> Attempt | None:
     """Begin the next attempt of one lost call that may be repeated; None where there is none."""
     values = {**_swept(sweep), "most": 1, "new_worker": holder.worker, "lease": holder.lease}
-    row = (await work.connection.execute(_RECLAIM, values)).one_or_none()
+    row = (await work.connection.execute(statements.RECLAIM, values)).one_or_none()
     if row is None:
         return None
     attempt = _attempt(row)
@@ -332,7 +195,9 @@ async def reclaim(work: Work, sweep: Sweep, holder: Holder) -> Attempt | None:
 
 async def give_up(work: Work, sweep: Sweep, *, error: str, worker: str, limit: int) -> list[tuple[Attempt, datetime]]:
     """End as unknown what is lost and may not be repeated; return the last attempts and when they ended."""
-    rows = (await work.connection.execute(_GIVE_UP, {**_swept(sweep), "most": limit, "new_error": error})).all()
+    rows = (
+        await work.connection.execute(statements.GIVE_UP, {**_swept(sweep), "most": limit, "new_error": error})
+    ).all()
     lost = [(_attempt(row), row.finished_at) for row in rows]
     for (attempt, _), row in zip(lost, rows, strict=True):
         work.cause = attempt.cause
@@ -346,7 +211,7 @@ async def _keep_evidence(work: Work, attempt: Attempt, outcome: Outcome, event: 
 
     A state that is exactly what the attempt wanted was written by it: the answer to that commit had been lost.
     """
-    row = (await work.connection.execute(_NOW, {"ours": attempt.call.call_id})).one()
+    row = (await work.connection.execute(statements.NOW, {"ours": attempt.call.call_id})).one()
     state = State(row.state)
     if row.fence == attempt.fence and state is MACHINE.next_state(State.RUNNING, event):
         return

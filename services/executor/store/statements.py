@@ -1,0 +1,148 @@
+"""Every statement of the executor, built once: building one costs more than running it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from services.executor.states import MACHINE, Event, State
+from services.executor.tables import ExecutionRow
+from shared.database import table_of
+from shared.sql import records
+
+_CLOCK = sa.func.clock_timestamp()
+_EXECUTIONS = table_of(ExecutionRow)
+_COLUMNS = _EXECUTIONS.c
+# Written into the statement, so that a prepared one can use the partial index.
+_RUNNING = _COLUMNS.state == sa.literal_column(f"'{State.RUNNING}'")
+_TEXTS = pg.ARRAY(pg.TEXT)
+#: The end of a lease of `:lease` that begins now.
+_LEASE_UNTIL = _CLOCK + sa.bindparam("lease", type_=sa.Interval)
+#: One attempt, as long as it is the newest and runs.
+_OURS = (_COLUMNS.call_id == sa.bindparam("ours"), _COLUMNS.fence == sa.bindparam("our_fence"), _RUNNING)
+
+
+def _lost() -> sa.ColumnElement[bool]:
+    pools = sa.any_(sa.bindparam("pools", type_=_TEXTS))
+    return sa.and_(_RUNNING, _COLUMNS.pool == pools, _COLUMNS.lease_until <= sa.func.now())
+
+
+def _may_repeat() -> sa.ColumnElement[bool]:
+    """Say when another attempt may begin: never after the permit's end, whatever the tool can stand."""
+    return sa.and_(
+        _COLUMNS.idempotent,
+        _COLUMNS.fence < sa.bindparam("attempts_max"),
+        _COLUMNS.permit_expires_at > _CLOCK,
+        _COLUMNS.schema_digest == sa.any_(sa.bindparam("repeatable", type_=_TEXTS)),
+    )
+
+
+def _due(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    # A CTE that locks is run once; a plain subquery may be run again per row and then pass its limit.
+    due = (
+        sa.select(_COLUMNS.call_id)
+        .where(_lost(), condition)
+        .order_by(_COLUMNS.lease_until)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+        .with_for_update(skip_locked=True)
+        .cte("due")
+    )
+    return _COLUMNS.call_id.in_(sa.select(due.c.call_id))
+
+
+def _settle_statement() -> sa.Executable:
+    """End those of the given attempts that are still the newest of their calls; return which, and when."""
+    columns = {"call_ids": pg.TEXT, "fences": pg.INTEGER, "states": pg.TEXT, "errors": pg.TEXT}
+    given = (
+        sa.func.unnest(*(sa.bindparam(name, type_=pg.ARRAY(kind)) for name, kind in columns.items()))
+        .table_valued("call_id", "fence", "state", "error")
+        .render_derived("ended")
+    )
+    return (
+        sa.update(_EXECUTIONS)
+        .where(_COLUMNS.call_id == given.c.call_id, _COLUMNS.fence == given.c.fence, _RUNNING)
+        .values(state=given.c.state, error=given.c.error, finished_at=_CLOCK, lease_until=None)
+        .returning(_COLUMNS.call_id, _COLUMNS.fence, _COLUMNS.finished_at)
+    )
+
+
+#: What each call brings into its row; the rest is the same for all that arrive together.
+_WANTED: dict[str, Any] = {
+    **dict.fromkeys(("call_id", "tenant", "conversation_id", "tool", "schema_digest", "pool"), sa.Text),
+    **dict.fromkeys(("permit_id", "permit_issuer", "permit", "call"), sa.Text),
+    "fence": sa.Integer,
+    "idempotent": sa.Boolean,
+    "permit_expires_at": sa.TIMESTAMP(timezone=True),
+    "begun_at": sa.TIMESTAMP(timezone=True),
+    "cause": pg.JSONB,
+}
+
+
+def _reserve_statement() -> sa.Insert:
+    """Take the rows of calls that nobody took, as running; return each with the time when it was there.
+
+    They are taken in order of their ids, so that two executors with the same calls cannot lock each other out.
+    """
+    wanted = records("wanted", _WANTED)
+    values: dict[str, sa.ColumnElement[Any]] = {
+        **{name: wanted.c[name] for name in _WANTED},
+        "state": sa.literal(State.RUNNING.value),
+        "worker": sa.bindparam("holder", type_=sa.Text),
+        "lease_until": _LEASE_UNTIL,
+        "error": sa.literal(""),
+    }
+    source = sa.select(*values.values()).order_by(wanted.c.call_id)
+    taken = pg.insert(_EXECUTIONS).from_select(list(values), source).on_conflict_do_nothing()
+    return taken.returning(_COLUMNS.call_id, _CLOCK.label("at"))
+
+
+RESERVE = _reserve_statement()
+_ABANDONED = tuple(column.name for column in _COLUMNS if column.name not in {"lease_until", "finished_at"})
+ABANDON = (
+    pg.insert(_EXECUTIONS)
+    .values({name: sa.bindparam(name, type_=_COLUMNS[name].type) for name in _ABANDONED} | {"finished_at": _CLOCK})
+    .values(permit_expires_at=_CLOCK)
+    .on_conflict_do_nothing()
+    .returning(_COLUMNS.call_id)
+)
+TURN_AWAY = (
+    sa.update(_EXECUTIONS)
+    .where(*_OURS)
+    .values(
+        state=sa.bindparam("new_state", type_=sa.Text),
+        error=sa.bindparam("new_error", type_=sa.Text),
+        finished_at=_CLOCK,
+        lease_until=None,
+        begun_at=None,
+        fence=0,
+    )
+)
+SETTLE = _settle_statement()
+LET_GO = sa.update(_EXECUTIONS).where(*_OURS).values(lease_until=_CLOCK)
+RENEW = sa.update(_EXECUTIONS).where(*_OURS).values(lease_until=_LEASE_UNTIL)
+NOW = sa.select(_COLUMNS.state, _COLUMNS.fence).where(_COLUMNS.call_id == sa.bindparam("ours"))
+ANY_REPEATABLE = sa.select(sa.exists().where(_lost(), _may_repeat()))
+RECLAIM = (
+    sa.update(_EXECUTIONS)
+    .where(_due(_may_repeat()))
+    .values(
+        state=MACHINE.next_state(State.RUNNING, Event.RECLAIMED),
+        fence=_COLUMNS.fence + 1,
+        worker=sa.bindparam("new_worker", type_=sa.Text),
+        lease_until=_LEASE_UNTIL,
+    )
+    .returning(_EXECUTIONS)
+)
+GIVE_UP = (
+    sa.update(_EXECUTIONS)
+    .where(_due(sa.not_(_may_repeat())))
+    .values(
+        state=MACHINE.next_state(State.RUNNING, Event.GAVE_UP),
+        error=sa.bindparam("new_error", type_=sa.Text),
+        finished_at=_CLOCK,
+        lease_until=None,
+    )
+    .returning(_EXECUTIONS)
+)

@@ -1,0 +1,182 @@
+"""The list of approvals over HTTP: what waits for the caller, filters, and parameters that make no sense."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shared.directory import Directory, Person
+from tests.builders import a_call
+from tests.support.gateway import House, a_conversation, an_approval_row, insert, open_house
+
+DIRECTORY = Directory(
+    people={"ada": Person("ada"), "bob": Person("bob"), "carl": Person("carl", active=False)},
+    groups={"finance": frozenset({"ada", "carl"})},
+    owners={"robot": frozenset({"ada"})},
+)
+
+
+@pytest.fixture
+async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """One running gateway that knows who is in which group."""
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: DIRECTORY) as made:
+        yield made
+
+
+def waits(house: House, name: str, call: dict[str, Any] | None = None, **changes: Any) -> None:
+    """Put an approval into the read view whose id is `name`; `rule` changes who may decide."""
+    rule = {"approval_rule": changes.pop("rule", {})}
+    insert(house.url, "approvals", **an_approval_row(a_call(**(call or {})), approval_id=name, **rule, **changes))
+
+
+async def listed(house: House, secret: str, **query: Any) -> set[str]:
+    """Return the ids that somebody gets for a query."""
+    async with house.client(secret) as client:
+        answer = (await client.get("/v1/approvals", params=query)).raise_for_status().json()
+    return {item["id"] for item in answer["items"]}
+
+
+def many(house: House) -> None:
+    """Put approvals for all kinds of people into the view."""
+    waits(house, "operators", rule={"approvers": ["operators"]})
+    waits(house, "ada", rule={"approvers": ["person:ada"]})
+    waits(house, "finance", rule={"approvers": ["group:finance"]})
+    waits(house, "leads", rule={"approvers": ["group:leads", "person:dora"]})
+    waits(house, "asked", {"requester": "person:ada"}, rule={"approvers": ["requester"]})
+    waits(house, "not-asked", rule={"approvers": ["requester"]})
+    waits(house, "excluded", {"requester": "person:ada"}, rule={"approvers": ["operators"], "exclude": ["requester"]})
+    waits(house, "owned", {"agent": "robot"}, rule={"approvers": ["operators"], "exclude": ["agent_owner"]})
+    waits(house, "over", rule={"approvers": ["operators"]}, state="approved", decided_by="person:bob")
+    waits(house, "foreign", {"tenant": "rival"}, rule={"approvers": ["operators"]})
+
+
+@pytest.mark.parametrize(
+    ("person", "expected"),
+    [
+        ("ada", {"operators", "ada", "finance", "asked"}),
+        ("bob", {"operators", "excluded", "owned"}),
+        ("carl", set()),
+        ("dora", {"operators", "leads", "excluded", "owned"}),
+    ],
+)
+async def test_what_is_mine_names_me_and_four_eyes_do_not_exclude_me(
+    house: House, person: str, expected: set[str]
+) -> None:
+    """By name, group, as operator or requester; nothing for somebody who is not active, nothing of other tenants."""
+    many(house)
+    assert expected == await listed(house, house.key("decide", person=person), mine="true")
+
+
+async def test_the_token_of_a_conversation_has_what_its_visitor_asked_for(house: House) -> None:
+    """A token names nobody: only the requester's place is its own, and only where a chat is proof enough."""
+    async with house.client(house.key("chat")) as client:
+        conversation, token = await a_conversation(client, visitor="ada")
+        requester = (await client.get(f"/v1/conversations/{conversation}")).json()["requester"]
+    here = {"conversation_id": conversation, "requester": requester}
+    waits(house, "own", here, rule={"approvers": ["requester", "operators"]})
+    waits(house, "web", here, rule={"approvers": ["requester"], "min_strength": "web"})
+    waits(house, "others", here, rule={"approvers": ["operators", "person:ada"]})
+    waits(house, "elsewhere", {"requester": requester}, rule={"approvers": ["requester"]})
+    assert {"own"} == await listed(house, token, mine="true")
+    assert (set(), {"own", "web", "others"}) == (
+        await listed(house, token, conversation="conversation-1"),
+        await listed(house, token, conversation=conversation),
+    )
+
+
+async def test_filters_must_all_fit(house: House) -> None:
+    """Each filter alone, and together with others and the state."""
+    old = datetime.now(UTC) - timedelta(hours=2)
+    waits(house, "link", {"tool": "create_pay_link"}, summary="Create a payment link over 299 TRY?")
+    waits(house, "old", {"tool": "deploy", "agent": "robot"}, summary="Deploy the shop?", created_at=old)
+    waits(house, "exec", {"tool": "run"}, category="unsafe_exec", summary="Run the payment job?", state="denied")
+    secret = house.key("decide", person="bob")
+    expected: list[tuple[dict[str, Any], set[str]]] = [
+        ({"tool": "deploy"}, {"old"}),
+        ({"agent": "default"}, {"link", "exec"}),
+        ({"category": "unsafe_exec"}, {"exec"}),
+        ({"category": "unsafe_exec", "state": "pending"}, set()),
+        ({"older_than": 3600}, {"old"}),
+        ({"older_than": 3600, "tool": "run"}, set()),
+        ({"q": "PAYMENT"}, {"link", "exec"}),
+        ({"q": "payment -job"}, {"link"}),
+        ({"q": '"the shop" or "299 TRY"'}, {"link", "old"}),
+        ({"q": "pay"}, set()),
+        ({"q": "payment", "mine": "true"}, {"link"}),
+        ({"mine": "true", "older_than": 3600, "tool": "deploy", "agent": "robot", "q": "shop"}, {"old"}),
+    ]
+    assert expected == [(query, await listed(house, secret, **query)) for query, _ in expected]
+
+
+async def test_pages_of_mine_follow_each_other(house: House) -> None:
+    """Page by page everything comes once, newest first, also what two names bring."""
+    now = datetime.now(UTC)
+    for number in range(7):
+        rule = {"approvers": ["operators", "requester"] if number % 2 else ["group:finance", "requester"]}
+        call = {"requester": "person:ada"} if number % 3 else {}
+        waits(house, f"a{number}", call, rule=rule, created_at=now - timedelta(seconds=number))
+    seen: list[str] = []
+    query: dict[str, Any] = {"mine": "true", "limit": 2}
+    async with house.client(house.key("decide", person="ada")) as client:
+        while "cursor" not in query or query["cursor"]:
+            page = (await client.get("/v1/approvals", params=query)).raise_for_status().json()
+            seen += [item["id"] for item in page["items"]]
+            query["cursor"] = page["next"]
+    assert [f"a{number}" for number in range(7)] == seen
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("mine", "perhaps"),
+        ("tool", "no tool"),
+        ("agent", ""),
+        ("agent", "a\x00b"),
+        ("conversation", "a b"),
+        ("category", "dangerous"),
+        ("older_than", "-1"),
+        ("older_than", "1e3"),
+        ("older_than", str(10**12)),
+        ("q", ""),
+        ("q", "!&|()"),
+        ("q", "a\x00b"),
+        ("q", "a" * 201),
+        ("cursor", "x"),
+    ],
+)
+async def test_a_parameter_that_makes_no_sense_is_named(house: House, name: str, value: str) -> None:
+    """400 with problem details, never an unfiltered list."""
+    async with house.client(house.key("decide")) as client:
+        answer = await client.get("/v1/approvals", params={name: value})
+    assert (400, "urn:placet:problem:invalid-request", name) == (
+        answer.status_code,
+        answer.json()["type"],
+        answer.json()["errors"][0]["parameter"],
+    )
+
+
+async def test_what_is_over_waits_for_nobody(house: House) -> None:
+    """`mine` with another state than pending contradicts itself."""
+    async with house.client(house.key("decide")) as client:
+        answer = await client.get("/v1/approvals", params={"mine": "true", "state": "denied"})
+    assert (400, "state") == (answer.status_code, answer.json()["errors"][0]["parameter"])
+
+
+@pytest.mark.parametrize("query", ["'", "((", "a & | b", ":*", '"open', "-", "<->", "a:b!c\\"])
+async def test_no_search_breaks_the_query(house: House, query: str) -> None:
+    """Whatever the words are, they are looked for or refused: never an error of the server."""
+    async with house.client(house.key("decide")) as client:
+        assert (await client.get("/v1/approvals", params={"q": query})).status_code in {200, 400}
+
+
+async def test_the_documents_name_every_filter(house: House) -> None:
+    """OpenAPI lists the parameters, and the category of an approval."""
+    async with house.client() as client:
+        document = (await client.get("/openapi.json")).json()
+    names = {each["name"] for each in document["paths"]["/v1/approvals"]["get"]["parameters"]}
+    wanted = {"state", "mine", "tool", "agent", "conversation", "category", "older_than", "q", "limit", "cursor"}
+    assert (wanted, True) == (names, "category" in document["components"]["schemas"]["ApprovalOut"]["properties"])

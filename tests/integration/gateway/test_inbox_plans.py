@@ -1,0 +1,126 @@
+"""How PostgreSQL finds a page of the inbox among very many approvals: along an index, whatever is asked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from deploy.migrations import migrate
+from services.approval.service import build
+from services.approval.settings import ApprovalSettings
+from services.gateway.paging import Cursor
+from services.gateway.store.inbox import Filters, Seat, fitting, mine
+from shared.database import async_url
+from shared.signing import create_keys
+from tests.builders import NOON
+from tests.support.approval_builders import a_request
+from tests.support.house import Replica, a_replica
+from tests.support.postgres import Databases
+
+#: One of a hundred is for the group, one of twenty is over.
+_COPIES = """
+    INSERT INTO approval.approvals SELECT (jsonb_populate_record(a, jsonb_build_object(
+        'approval_id', 'copy-' || n, 'call_id', 'copy-' || n, 'conversation_id', 'conversation-' || n,
+        'tool', 'tool-' || n % 50, 'agent', 'agent-' || n % 50, 'requester', 'person:' || n % 500,
+        'category', (ARRAY['unsafe_write', 'unsafe_api', 'unsafe_exec'])[1 + n % 3],
+        'state', CASE n % 20 WHEN 1 THEN 'expired' ELSE 'pending' END,
+        'closed_at', CASE n % 20 WHEN 1 THEN a.created_at END, 'result_kind', CASE n % 20 WHEN 1 THEN 'expired' END,
+        'summary', 'Pay invoice ' || n, 'deciders_digest', CASE n % 100 WHEN 0 THEN 'b' ELSE a.deciders_digest END,
+        'deciders', CASE n % 100 WHEN 0 THEN '["group:finance"]' ELSE to_jsonb(a.deciders) END,
+        'created_at', a.created_at + n * interval '1 ms', 'expires_at', a.expires_at + n * interval '1 s'))).*
+    FROM approval.approvals a, generate_series(1, 20000) n
+"""
+ADA = Seat("person:ada", frozenset({"person:ada", "group:finance"}), ("link", "chat", "slack", "web"), frozenset())
+BOB = replace(ADA, person="person:bob", names=frozenset({"group:finance"}))
+AFTER = Cursor(NOON.replace(year=2100), "copy-9")
+
+
+def _migrate(url: str) -> None:
+    migrate(url)
+
+
+@pytest.fixture(scope="module")
+def filled_url(databases: Databases) -> Iterator[str]:
+    """A migrated database for very many approvals."""
+    with databases.fresh(_migrate) as url:
+        yield url
+
+
+@pytest.fixture
+async def replica(filled_url: str, tmp_path: Path) -> AsyncIterator[Replica]:
+    """An approval service; 20,001 approvals wait in its database."""
+    create_keys(tmp_path)
+    async with a_replica("approval", filled_url, partial(build, ApprovalSettings(keys=tmp_path))) as made:
+        if (await made.rows("SELECT count(*) FROM approval.approvals"))[0]["count"] == 0:
+            await made.send(a_request())
+            await made.execute(_COPIES)
+            with psycopg.connect(filled_url, autocommit=True) as connection:
+                connection.execute("VACUUM ANALYZE approval.approvals")
+        yield made
+
+
+def plan_of(url: str, statement: sa.Select[Any]) -> str:
+    """Return PostgreSQL's plan of a statement as text, run once so that it tells how many rows it met."""
+    engine = sa.create_engine(async_url(url), poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        compiled: Any = statement.compile(dialect=connection.dialect, compile_kwargs={"render_postcompile": True})
+        found = connection.exec_driver_sql(f"EXPLAIN (ANALYZE, TIMING OFF) {compiled}", compiled.params)
+        return "\n".join(found.scalars())
+
+
+@pytest.mark.parametrize(
+    ("filters", "index"),
+    [
+        ({}, "ix_approvals_all"),
+        ({"state": "expired"}, "ix_approvals_inbox"),
+        ({"conversation_id": "conversation-7"}, "ix_approvals_conversation"),
+        ({"tool": "tool-7"}, "ix_approvals_tool"),
+        ({"agent": "agent-7"}, "ix_approvals_agent"),
+        ({"category": "unsafe_exec"}, "ix_approvals_category"),
+        ({"older_than_seconds": 1}, "ix_approvals_all"),
+    ],
+    ids=["all", "state", "conversation", "tool", "agent", "category", "age"],
+)
+@pytest.mark.usefixtures("replica")
+def test_a_page_of_a_filter_is_a_stretch_of_an_index(filled_url: str, filters: Mapping[str, Any], index: str) -> None:
+    """However many approvals wait, the page is read in its order: nothing is sorted, nothing else looked at."""
+    plan = plan_of(filled_url, fitting("acme", Filters(**filters), AFTER, 51))
+    assert (True, False, False) == (index in plan, "Sort" in plan, "Seq Scan" in plan)
+
+
+@pytest.mark.usefixtures("replica")
+def test_words_are_looked_up_in_an_index(filled_url: str) -> None:
+    """A rare word is found by the index of words; only what has it is sorted."""
+    plan = plan_of(filled_url, fitting("acme", Filters(search="invoice 4711"), AFTER, 51))
+    assert (True, False) == ("ix_approvals_search" in plan, "Seq Scan" in plan)
+
+
+@pytest.mark.usefixtures("replica")
+def test_a_common_word_does_not_sort_all_that_have_it(filled_url: str) -> None:
+    """Where nearly everything has the word, the newest are looked through until the page is full."""
+    plan = plan_of(filled_url, fitting("acme", Filters(search="invoice"), AFTER, 51))
+    assert (True, False, False) == ("ix_approvals_all" in plan, "Sort" in plan, "Seq Scan" in plan)
+
+
+@pytest.mark.usefixtures("replica")
+def test_what_is_mine_is_a_stretch_of_an_index_for_each_set_of_deciders(filled_url: str) -> None:
+    """One look for each set, a page of each that names somebody; nothing reads what is for others."""
+    plan = plan_of(filled_url, mine("acme", ADA, Filters(state="pending"), AFTER, 51))
+    found = [index in plan for index in ("ix_approvals_deciders", "ix_approvals_requester", "Seq Scan on approvals")]
+    assert [True, True, False] == found
+
+
+@pytest.mark.usefixtures("replica")
+def test_what_is_mine_is_what_names_me(filled_url: str) -> None:
+    """The page holds the newest approvals for the caller's group, and none that are for others."""
+    engine = sa.create_engine(async_url(filled_url), poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        found = connection.execute(mine("acme", BOB, Filters(), None, 3)).mappings().all()
+    assert ["copy-20000", "copy-19900", "copy-19800"] == [row["approval_id"] for row in found]
