@@ -6,15 +6,16 @@ few of these sets: "mine" is one short stretch of an index for each set that nam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.paging import Cursor
-from services.gateway.store.read import APPROVALS, Row, all_rows, newest_page
+from services.gateway.store.read import APPROVALS, Row
 from shared.sql import Connection
 
 #: Written out, because an index of what is pending helps only where the planner reads the word.
@@ -37,6 +38,10 @@ class Filters:
     #: Words of the summary, as web search engines take them.
     search: str | None = None
 
+    def given(self) -> dict[str, Any]:
+        """Return those that ask for something, by name."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
 
 @dataclass(frozen=True, slots=True)
 class Seat:
@@ -50,93 +55,110 @@ class Seat:
     #: Agents that they own, for four eyes.
     owned_agents: frozenset[str]
 
+    def values(self) -> dict[str, Any]:
+        """Return it as the statement takes it."""
+        lists = {"names": self.names, "strengths": self.strengths, "owned_agents": self.owned_agents}
+        return {"person": self.person, **{name: sorted(values) for name, values in lists.items()}}
+
 
 async def list_approvals(
     connection: Connection, tenant: str, filters: Filters, *, after: Cursor | None = None, limit: int
 ) -> Sequence[Row]:
     """Return approvals that fit, newest first, from after a cursor on."""
-    return await all_rows(connection, fitting(tenant, filters, after, limit))
+    values = {"tenant": tenant, "most": limit, **filters.given(), **_after(after)}
+    return await _rows(connection, fitting(frozenset(values)), values)
 
 
 async def list_mine(
     connection: Connection, tenant: str, seat: Seat, filters: Filters, *, after: Cursor | None = None, limit: int
 ) -> Sequence[Row]:
     """Return pending approvals that fit and that somebody may decide, newest first, from after a cursor on."""
-    return await all_rows(connection, mine(tenant, seat, filters, after, limit))
+    values = {"tenant": tenant, "most": limit, **filters.given(), **_after(after), **seat.values()}
+    return await _rows(connection, mine(frozenset(values)), values)
 
 
-def fitting(tenant: str, filters: Filters, after: Cursor | None, limit: int) -> sa.Select[Any]:
-    """Return the statement for a page of what fits."""
-    statement = sa.select(APPROVALS).where(*_fits(APPROVALS, tenant, filters))
-    return newest_page(statement, APPROVALS.c.created_at, APPROVALS.c.approval_id, after, limit)
+# Building one costs ten times what running it does, and there are few: one for each choice of filters.
+@lru_cache(maxsize=512)
+def fitting(names: frozenset[str]) -> sa.Select[Any]:
+    """Return the statement for a page of what fits the filters of these names."""
+    return _page(sa.select(APPROVALS).where(*_fits(APPROVALS, names)), APPROVALS, names)
 
 
-def mine(tenant: str, seat: Seat, filters: Filters, after: Cursor | None, limit: int) -> sa.Select[Any]:
+@lru_cache(maxsize=512)
+def mine(names: frozenset[str]) -> sa.Select[Any]:
     """Return the statement: a page of each set of deciders that names somebody, and one of what they asked for."""
-    sets = _sets(tenant)
+    sets = _sets()
     named = APPROVALS.alias("named")
-    wanted = [*_fits(named, tenant, filters), *_for(named, seat), named.c.state == _PENDING]
-    in_set = sa.select(named.c.created_at, named.c.approval_id).where(
-        *wanted, named.c.deciders_digest == sets.c.deciders_digest
-    )
-    page = newest_page(in_set, named.c.created_at, named.c.approval_id, after, limit).lateral("page")
-    by_name = sa.select(page).select_from(sets.join(page, sa.true())).where(sets.c.deciders.overlap(_texts(seat.names)))
-    asked = sa.select(named.c.created_at, named.c.approval_id).where(
-        *wanted,
-        named.c.requester == seat.person,
-        sa.literal_column("'requester'") == sa.any_(named.c.deciders),
-    )
-    own = newest_page(asked, named.c.created_at, named.c.approval_id, after, limit).subquery("own")
+    wanted = [*_fits(named, names), *_for(named), named.c.state == _PENDING]
+    keys = sa.select(named.c.created_at, named.c.approval_id).where(*wanted)
+    page = _page(keys.where(named.c.deciders_digest == sets.c.deciders_digest), named, names).lateral("page")
+    by_name = sa.select(page).select_from(sets.join(page, sa.true())).where(sets.c.deciders.overlap(_texts("names")))
+    named_requester = sa.literal_column("'requester'") == sa.any_(named.c.deciders)
+    own = _page(keys.where(named.c.requester == _text("person"), named_requester), named, names).subquery("own")
     found = sa.union(by_name, sa.select(own)).subquery("found")
-    chosen = newest_page(sa.select(found), found.c.created_at, found.c.approval_id, None, limit).subquery("chosen")
+    chosen = _page(sa.select(found), found).subquery("chosen")
     joined = chosen.join(APPROVALS, APPROVALS.c.approval_id == chosen.c.approval_id)
-    return newest_page(sa.select(APPROVALS).select_from(joined), chosen.c.created_at, chosen.c.approval_id, None, limit)
+    return _page(sa.select(APPROVALS).select_from(joined), chosen)
 
 
-def _sets(tenant: str) -> sa.CTE:
+def _sets() -> sa.CTE:
     """Return every set of deciders that something pending has: one step along the index for each."""
-    first = APPROVALS.alias("first")
-    sets = (
-        sa.select(first.c.deciders_digest, first.c.deciders)
-        .where(first.c.tenant == tenant, first.c.state == _PENDING)
-        .order_by(first.c.deciders_digest)
-        .limit(1)
-        .cte("sets", recursive=True)
-    )
-    other = APPROVALS.alias("other")
-    following = (
-        sa.select(other.c.deciders_digest, other.c.deciders)
-        .where(other.c.tenant == tenant, other.c.state == _PENDING, other.c.deciders_digest > sets.c.deciders_digest)
-        .order_by(other.c.deciders_digest)
-        .limit(1)
-        .lateral("following")
-    )
+    first, other = APPROVALS.alias("first"), APPROVALS.alias("other")
+    sets = _next_set(first).cte("sets", recursive=True)
+    later = other.c.deciders_digest > sets.c.deciders_digest
+    following = _next_set(other).where(later).lateral("following")
     return sets.union_all(sa.select(following).select_from(sets.join(following, sa.true())))
 
 
-def _for(view: sa.FromClause, seat: Seat) -> list[sa.ColumnElement[bool]]:
+def _next_set(view: sa.FromClause) -> sa.Select[Any]:
+    c = view.c
+    waiting = sa.select(c.deciders_digest, c.deciders).where(c.tenant == _text("tenant"), c.state == _PENDING)
+    return waiting.order_by(c.deciders_digest).limit(1)
+
+
+def _for(view: sa.FromClause) -> list[sa.ColumnElement[bool]]:
     """Return what must be true of an approval beside its names: four eyes, and how surely the caller is known."""
     rule = view.c.approval_rule
     excluded = sa.func.coalesce(rule["exclude"], sa.cast([], pg.JSONB))
     return [
-        sa.or_(view.c.requester != seat.person, sa.not_(excluded.has_key("requester"))),
-        sa.or_(view.c.agent != sa.all_(_texts(seat.owned_agents)), sa.not_(excluded.has_key("agent_owner"))),
-        rule["min_strength"].astext == sa.any_(_texts(seat.strengths)),
+        sa.or_(view.c.requester != _text("person"), sa.not_(excluded.has_key("requester"))),
+        sa.or_(view.c.agent != sa.all_(_texts("owned_agents")), sa.not_(excluded.has_key("agent_owner"))),
+        rule["min_strength"].astext == sa.any_(_texts("strengths")),
     ]
 
 
-def _fits(view: sa.FromClause, tenant: str, filters: Filters) -> list[sa.ColumnElement[bool]]:
-    found: list[sa.ColumnElement[bool]] = [view.c.tenant == tenant]
-    names = ("state", "conversation_id", "tool", "agent", "category")
-    found += [view.c[name] == wanted for name in names if (wanted := getattr(filters, name)) is not None]
-    if filters.older_than_seconds is not None:
-        age = sa.func.make_interval(0, 0, 0, 0, 0, 0, filters.older_than_seconds)
+def _fits(view: sa.FromClause, names: frozenset[str]) -> list[sa.ColumnElement[bool]]:
+    columns = ("tenant", "state", "conversation_id", "tool", "agent", "category")
+    found: list[sa.ColumnElement[bool]] = [view.c[name] == _text(name) for name in columns if name in names]
+    if "older_than_seconds" in names:
+        age = sa.func.make_interval(0, 0, 0, 0, 0, 0, sa.bindparam("older_than_seconds", type_=sa.Integer))
         found.append(view.c.created_at <= sa.func.now() - age)
-    if filters.search is not None:
+    if "search" in names:
         words = sa.func.to_tsvector(_SIMPLE, view.c.summary)
-        found.append(words.op("@@")(sa.func.websearch_to_tsquery(_SIMPLE, filters.search)))
+        found.append(words.op("@@")(sa.func.websearch_to_tsquery(_SIMPLE, _text("search"))))
     return found
 
 
-def _texts(values: Sequence[str] | frozenset[str]) -> sa.ColumnElement[Any]:
-    return sa.literal(sorted(values), _TEXTS)
+def _page(statement: sa.Select[Any], of: sa.FromClause, names: Collection[str] = ()) -> sa.Select[Any]:
+    """Return a page, newest first; after a cursor where `names` has one."""
+    at, row_id = of.c.created_at, of.c.approval_id
+    if "after_at" in names:
+        cursor = sa.tuple_(sa.bindparam("after_at", type_=sa.TIMESTAMP(timezone=True)), _text("after_id"))
+        statement = statement.where(sa.tuple_(at, row_id) < cursor)
+    return statement.order_by(at.desc(), row_id.desc()).limit(sa.bindparam("most", type_=sa.Integer))
+
+
+def _after(cursor: Cursor | None) -> dict[str, Any]:
+    return {} if cursor is None else {"after_at": cursor.at, "after_id": cursor.id}
+
+
+async def _rows(connection: Connection, statement: sa.Select[Any], values: Mapping[str, Any]) -> Sequence[Row]:
+    return [dict(row) for row in (await connection.execute(statement, values)).mappings()]
+
+
+def _text(name: str) -> sa.BindParameter[str]:
+    return sa.bindparam(name, type_=sa.Text)
+
+
+def _texts(name: str) -> sa.BindParameter[Any]:
+    return sa.bindparam(name, type_=_TEXTS)

@@ -106,7 +106,7 @@ async def list_calls(connection: Connection, tenant: str, conversation_id: str, 
     statement = _of_tenant(_CALLS, tenant, conversation_id).order_by(
         c.proposed_at.desc(), c.step.desc(), c.position.desc()
     )
-    return list(reversed(await all_rows(connection, statement.limit(limit))))
+    return list(reversed(await _all(connection, statement.limit(limit))))
 
 
 async def load_newest_turn(connection: Connection, tenant: str, conversation_id: str) -> Row | None:
@@ -167,14 +167,14 @@ async def load_history_of(connection: Connection, tenant: str, subject_id: str, 
     """Return every change of state of one thing, in the order of time."""
     c = _HISTORY.c
     statement = _of_tenant(_HISTORY, tenant).where(c.subject_id == subject_id).order_by(c.at).limit(limit)
-    return await all_rows(connection, statement)
+    return await _all(connection, statement)
 
 
 async def load_history(connection: Connection, tenant: str, call_id: str, limit: int) -> Sequence[Row]:
     """Return every change of state that a call went through, in every service, in the order of time."""
     c = _HISTORY.c
     statement = _of_tenant(_HISTORY, tenant).where(c.call_id == call_id).order_by(c.at).limit(limit)
-    return await all_rows(connection, statement)
+    return await _all(connection, statement)
 
 
 async def list_grants(
@@ -191,7 +191,7 @@ async def list_grants(
     statement = _of_tenant(_GRANTS, tenant)
     for column, wanted in ((c.owner, owner), (c.state, state)):
         statement = statement if wanted is None else statement.where(column == wanted)
-    return await all_rows(connection, newest_page(statement, c.given_at, c.grant_id, after, limit))
+    return await _all(connection, _newest_page(statement, c.given_at, c.grant_id, after, limit))
 
 
 async def load_grant(connection: Connection, tenant: str, grant_id: str) -> Row | None:
@@ -202,8 +202,8 @@ async def load_grant(connection: Connection, tenant: str, grant_id: str) -> Row 
 async def list_activations(connection: Connection, *, after: Cursor | None, limit: int) -> Sequence[Row]:
     """Return which rulebook was active since when, newest first; it is the whole house's and no tenant's."""
     c = _ACTIVATIONS.c
-    statement = newest_page(sa.select(_ACTIVATIONS), c.activated_at, c.activation_id, after, limit)
-    return await all_rows(connection, statement)
+    statement = _newest_page(sa.select(_ACTIVATIONS), c.activated_at, c.activation_id, after, limit)
+    return await _all(connection, statement)
 
 
 async def list_dead_letters(
@@ -214,7 +214,7 @@ async def list_dead_letters(
     statement = _of_tenant(_LETTERS, tenant)
     if state is not None:
         statement = statement.where(c.state == state)
-    return await all_rows(connection, newest_page(statement, c.received_at, c.dead_letter_id, after, limit))
+    return await _all(connection, _newest_page(statement, c.received_at, c.dead_letter_id, after, limit))
 
 
 async def load_dead_letter(connection: Connection, tenant: str, dead_letter_id: str) -> Row | None:
@@ -233,19 +233,17 @@ async def _one(connection: Connection, statement: sa.Select[Any]) -> Row | None:
     return dict(found) if found else None
 
 
-async def all_rows(connection: Connection, statement: sa.Select[Any]) -> Sequence[Row]:
-    """Return what a statement finds."""
+async def _all(connection: Connection, statement: sa.Select[Any]) -> Sequence[Row]:
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
 
 
-def newest_page(
+def _newest_page(
     statement: sa.Select[Any],
     at: sa.ColumnElement[Any],
     row_id: sa.ColumnElement[Any],
     after: Cursor | None,
     limit: int,
 ) -> sa.Select[Any]:
-    """Return a statement for the newest rows of another one, from after a cursor on."""
     if after is not None:
         statement = statement.where(sa.tuple_(at, row_id) < sa.tuple_(sa.literal(after.at), sa.literal(after.id)))
     return statement.order_by(at.desc(), row_id.desc()).limit(limit)
@@ -260,7 +258,7 @@ async def _of_approval(
     limit: int,
 ) -> Sequence[Row]:
     statement = _of_tenant(view, tenant).where(view.c.approval_id == approval_id).order_by(order).limit(limit)
-    return await all_rows(connection, statement)
+    return await _all(connection, statement)
 
 
 async def _of_call(
