@@ -45,8 +45,8 @@ def list_approvals(  # noqa: PLR0913 - one for each filter
 ) -> None:
     """List approvals that fit everything asked, newest first."""
     asked = {"tool": tool, "agent": agent, "conversation": conversation, "category": category}
-    asked |= {"mine": "true" if mine else "", "older_than": str(older_than or ""), "q": search, "cursor": cursor}
-    page = call("GET", "/v1/approvals", params={"state": state, "limit": limit} | _given(asked))
+    more: dict[str, Any] = {"mine": "true" if mine else "", "older_than": older_than, "q": search, "cursor": cursor}
+    page = call("GET", "/v1/approvals", params={"state": state, "limit": limit} | _given(asked | more))
     if json:
         show_json(page)
         return
