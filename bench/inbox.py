@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -45,7 +45,7 @@ _FILL = """
         'deciders', CASE n %% 1000 WHEN 0 THEN '["group:finance"]' ELSE to_jsonb(a.deciders) END,
         'deciders_digest', CASE n %% 1000 WHEN 0 THEN 'group' ELSE a.deciders_digest END,
         'created_at', a.created_at - n * interval '1 ms', 'expires_at', a.expires_at + n * interval '1 s'))).*
-    FROM approval.approvals a, generate_series(%s::int, %s::int) n WHERE a.approval_id = %s
+    FROM approval.approvals a, generate_series(1, %s::int) n WHERE a.approval_id = %s
 """
 _ALL = ("link", "chat", "slack", "web")
 OPERATOR = Seat("person:bob", frozenset({"person:bob", "operators"}), _ALL, frozenset())
@@ -55,19 +55,17 @@ Act = Callable[[], Awaitable[object]]
 
 
 async def measure(rows: int) -> dict[str, dict[int, float]]:
-    """Return the median milliseconds of each act among few approvals and among `rows`."""
-    found: dict[str, dict[int, float]] = {}
-    with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
-        async with _approval(Path(folder)) as (replica, signer):
+    """Return the median milliseconds of each act among few approvals and among `rows`, taken in turns."""
+    acts: dict[int, dict[str, Act]] = {}
+    async with AsyncExitStack() as stack:
+        for size in (FEW, rows):
+            say(f"{size} approvals")
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="placet-bench-")))
+            replica, signer = await stack.enter_async_context(_approval(folder))
             await replica.send(a_request())
-            template, filled = replica.all_sent(ApprovalOpened)[0].approval_id, 0
-            for size in (FEW, rows):
-                say(f"{size} approvals")
-                _fill(replica.units.database.url, filled + 1, size, template)
-                filled = size
-                for name, act in _acts(replica, signer).items():
-                    found.setdefault(name, {})[size] = round(await _median_ms(act), 3)
-    return found
+            _fill(replica.units.database.url, size, replica.all_sent(ApprovalOpened)[0].approval_id)
+            acts[size] = _acts(replica, signer)
+        return {name: await _medians_ms({size: acts[size][name] for size in acts}) for name in acts[FEW]}
 
 
 def ratios(found: Mapping[str, Mapping[int, float]]) -> dict[str, float]:
@@ -107,9 +105,9 @@ def _migrate(url: str) -> None:
     migrate(url)
 
 
-def _fill(url: str, first: int, last: int, template: str) -> None:
+def _fill(url: str, rows: int, template: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(_FILL, (first, last, template))
+        connection.execute(_FILL, (rows, template))
         connection.execute("VACUUM ANALYZE approval.approvals")
 
 
@@ -158,13 +156,16 @@ class _Decisions:
         return await self._replica.send(a_decision(self._signer, claims))
 
 
-async def _median_ms(act: Act) -> float:
+async def _medians_ms(acts: Mapping[int, Act]) -> dict[int, float]:
+    """Return the median of each, done in turns: a machine that gets slower meanwhile slows all alike."""
     warm_up = ACTS // 10
-    if isinstance(act, _Decisions):
-        await act.prepare(ACTS + warm_up)
-    waits = []
+    for act in acts.values():
+        if isinstance(act, _Decisions):
+            await act.prepare(ACTS + warm_up)
+    waits: dict[int, list[float]] = {size: [] for size in acts}
     for _ in range(ACTS + warm_up):
-        began = perf_counter()
-        await act()
-        waits.append(perf_counter() - began)
-    return percentile(waits[warm_up:], 0.5) * 1000
+        for size, act in acts.items():
+            began = perf_counter()
+            await act()
+            waits[size].append(perf_counter() - began)
+    return {size: round(percentile(seen[warm_up:], 0.5) * 1000, 3) for size, seen in waits.items()}

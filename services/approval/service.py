@@ -10,14 +10,19 @@ from services.approval import handlers, worker
 from services.approval.settings import ApprovalSettings
 from shared.consumer import Handler, Together
 from shared.directory import Directory
+from shared.directory_file import DirectoryFile
 from shared.messages import AbandonCall, ApprovalRequested, CallsWithdrawn, DecideApproval, EditJudged, Message
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.signing import load_signer, load_verifier
 from shared.topology import queue
 
 
-def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], Directory] = Directory) -> Service:
-    """Return approval, ready to run; raise OSError where its keys are missing. `directory` says who is who now."""
+def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], Directory] | None = None) -> Service:
+    """Return approval, ready to run; raise OSError where its keys or its rulebook are missing.
+
+    `directory` says who is who now; without one, the people and groups of the rulebook count.
+    """
+    directory = directory or DirectoryFile(settings.rulebook).current
     deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys), directory)
     decide = Together(partial(handlers.decide_approvals, deps=deps))
     settle = partial(handlers.settle_edit, deps=deps)
