@@ -70,7 +70,7 @@ RULES = [
         "when": 'arguments.version.startsWith("reviewed")',
         "effect": "require_approval",
         "reason": "Production takes two pairs of eyes.",
-        "approval": {"approvers": ["operators"], "approvals": 2, "exclude": ["requester"], "edits": True},
+        "approval": {"approvers": ["group:releases"], "approvals": 2, "exclude": ["requester"], "edits": True},
     },
     {
         "name": "small-refunds",
@@ -94,6 +94,7 @@ def rulebook(folder: Path) -> Path:
     content = yaml.safe_load(SHOP_RULEBOOK.read_text())
     content["tools"] |= TOOLS
     content["rules"] += RULES
+    content |= {"people": {"grace": {}, "hopper": {}}, "groups": {"releases": ["grace", "hopper"]}}
     path = folder / "rulebook.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
     return path

@@ -27,7 +27,7 @@ async def send(caller: Caller, approval_id: str, body: dict[str, Any]) -> Any:
 async def test_an_edited_call_runs_as_two_people_approved_it(
     frontend: Caller, operator: Caller, second: Caller, stage: Stage
 ) -> None:
-    """G: grace changes the version, hopper's old card is stale, her new one decides, and the model hears of it all."""
+    """G: two of a group decide; an edit makes the other's card stale, and the model hears of it all."""
     visitor = await a_visitor(frontend)
     await visitor.say("deploy reviewed")
     card = await visitor.see_card()
