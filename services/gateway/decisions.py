@@ -6,15 +6,14 @@ where to look.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from prometheus_client import Counter
 
 from services.gateway.auth import Caller
+from services.gateway.awaited import Awaited
 from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.read import Row, load_approval, load_approvals, load_execution
@@ -81,11 +80,12 @@ class Decisions:
     #: This gateway instance; answers come to its own queue.
     instance: str
     answer_seconds: float
-    _waiting: dict[str, asyncio.Future[DecisionAnswered | None]] = field(default_factory=dict)
+    _awaited: Awaited[DecisionAnswered] = field(init=False)
     _together: Together[_Wish, _Sent] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Prepare what brings decisions together."""
+        """Prepare the waits, and what brings decisions together."""
+        self._awaited = Awaited(self.answer_seconds)
         self._together = Together(self._send_all)
 
     async def decide(self, caller: Caller, approval_id: str, ask: Ask) -> Row | None:
@@ -96,9 +96,9 @@ class Decisions:
         """
         caller.need(Scope.DECIDE)
         decision_id = new_id()
-        with self._expected(decision_id) as waiting:
+        with self._awaited.expected(decision_id) as waiting:
             approval, claims = await self._together.ask(_Wish(caller, approval_id, ask, decision_id))
-            answer = await self._answer(waiting)
+            answer = await self._awaited.answer(waiting)
         DECISIONS.labels(answer.outcome if answer else "unanswered").inc()
         if answer is None:
             return None
@@ -124,15 +124,11 @@ class Decisions:
 
     def answered(self, message: DecisionAnswered) -> None:
         """Take an answer; one that nobody waits for any more is dropped."""
-        waiting = self._waiting.get(message.decision_id)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(message)
+        self._awaited.answered(message.decision_id, message)
 
     def close(self) -> None:
         """Let everybody go who waits; their decisions are on their way."""
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_result(None)
+        self._awaited.close()
 
     async def _send_all(self, wishes: Sequence[_Wish]) -> list[_Sent | Exception]:
         """Send decisions in one transaction; one about an approval that does not exist for its caller is refused."""
@@ -148,23 +144,6 @@ class Decisions:
                 work.emit(self._signed(claims))
                 outcomes.append((approval, claims))
         return outcomes
-
-    @contextmanager
-    def _expected(self, decision_id: str) -> Iterator[asyncio.Future[DecisionAnswered | None]]:
-        """Yield what an answer to this decision will complete; nobody waits for it after the block."""
-        waiting: asyncio.Future[DecisionAnswered | None] = asyncio.get_running_loop().create_future()
-        self._waiting[decision_id] = waiting
-        try:
-            yield waiting
-        finally:
-            del self._waiting[decision_id]
-
-    async def _answer(self, waiting: asyncio.Future[DecisionAnswered | None]) -> DecisionAnswered | None:
-        try:
-            async with asyncio.timeout(self.answer_seconds):
-                return await waiting
-        except TimeoutError:
-            return None
 
     def _signed(self, claims: DecisionClaims) -> DecideApproval:
         return DecideApproval(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
 from services.gateway.auth import Caller
+from services.gateway.awaited import Awaited
 from services.gateway.keys import Scope
 from shared.errors import Refused
 from shared.ids import new_id
@@ -26,7 +26,11 @@ class Trials:
     #: This gateway instance; answers come to its own queue.
     instance: str
     answer_seconds: float
-    _waiting: dict[str, asyncio.Future[RulebookTried | None]] = field(default_factory=dict)
+    _awaited: Awaited[RulebookTried] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare the waits."""
+        self._awaited = Awaited(self.answer_seconds)
 
     async def ask(self, caller: Caller, kind: TrialKind, **what: Any) -> dict[str, Any] | None:
         """Return the report of a trial, or None where policy takes too long.
@@ -34,17 +38,14 @@ class Trials:
         Raises Refused: 403 (scope), 429 (too many trials at once), 400 (what was sent cannot be used, with `problems`).
         """
         caller.need(Scope.ADMIN)
-        if len(self._waiting) >= TRIALS_MAX:
+        if len(self._awaited) >= TRIALS_MAX:
             raise Refused("Too many rulebooks are being tried; try again soon.", status=429, kind="busy")
         trial_id = new_id()
-        waiting = self._waiting[trial_id] = asyncio.get_running_loop().create_future()
-        try:
+        with self._awaited.expected(trial_id) as waiting:
             async with self.units.begin() as work:
                 asked = {"trial_id": trial_id, "answer_to": self.instance, "kind": kind}
                 work.emit(TryRulebook(tenant=caller.tenant, **asked, **what))
-            answer = await self._answer(waiting)
-        finally:
-            del self._waiting[trial_id]
+            answer = await self._awaited.answer(waiting)
         if answer is not None and answer.problems:
             title = "What was sent cannot be used."
             raise Refused(title, status=400, kind="rulebook-invalid", problems=answer.problems)
@@ -52,19 +53,8 @@ class Trials:
 
     def answered(self, message: RulebookTried) -> None:
         """Take an answer; one that nobody waits for any more is dropped."""
-        waiting = self._waiting.get(message.trial_id)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(message)
+        self._awaited.answered(message.trial_id, message)
 
     def close(self) -> None:
         """Let everybody go who waits."""
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_result(None)
-
-    async def _answer(self, waiting: asyncio.Future[RulebookTried | None]) -> RulebookTried | None:
-        try:
-            async with asyncio.timeout(self.answer_seconds):
-                return await waiting
-        except TimeoutError:
-            return None
+        self._awaited.close()

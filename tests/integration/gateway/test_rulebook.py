@@ -95,10 +95,10 @@ async def test_a_policy_that_does_not_answer_is_504(fresh_database: Callable[[Mi
 async def test_trials_at_once_are_bounded(house: House) -> None:
     """Each may keep policy busy for seconds, so one more than that is asked to come again."""
     trials = house.gateways[0].trials
-    trials._waiting.update({str(number): None for number in range(TRIALS_MAX)})  # type: ignore[misc]
+    trials._awaited._waiting.update({str(number): None for number in range(TRIALS_MAX)})  # type: ignore[misc]
     async with house.client(house.key("admin")) as client:
         answer = await client.post("/v1/rulebook/check", json=BODIES["check"])
-    trials._waiting.clear()
+    trials._awaited._waiting.clear()
     assert 429 == answer.status_code
 
 
