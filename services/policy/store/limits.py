@@ -3,9 +3,10 @@
 Two statements, because PostgreSQL fixes what a statement sees before it waits for a lock: the first one locks, the
 second one sees everything that was committed by whoever held the lock before.
 
-Nobody deadlocks: one call locks its counters in the order of the rules and of their ids, and an envelope's later calls
-never wait for a counter while its earlier ones hold others. They fail instead, and the envelope's events are handled
-one by one.
+Counters that exist are never locked in a circle: one call locks its counters in the order of the rules and of their
+ids, and an envelope's later calls never wait for one while its earlier ones hold others. They fail instead, and the
+envelope's events are handled one by one. New counters are no rows to be asked yet: two envelopes that make the same
+ones in opposite order can meet in a circle, which PostgreSQL ends after a second, and the events are handled again.
 """
 
 from __future__ import annotations
