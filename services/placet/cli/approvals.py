@@ -67,11 +67,11 @@ def show(approval_id: ApprovalId, *, json: Json = False) -> None:
     show_fields(approval)
     for name, fields in nested.items():
         if fields:
-            out.print(f"\n[bold]{name}[/bold]")
+            out.print(f"\n{name}", style="bold")
             show_fields(fields)
     for name, rows in tables.items():
         if rows:
-            out.print(f"\n[bold]{name}[/bold]")
+            out.print(f"\n{name}", style="bold")
             show_table(rows, _TABLES[name])
 
 
@@ -186,8 +186,8 @@ def _given(asked: dict[str, Any]) -> dict[str, Any]:
 def _decide(approval_id: str, verb: str, reason: str, digest: str, *, json: bool, **more: Any) -> None:
     approval = call("GET", f"/v1/approvals/{approval_id}")
     if not json:
-        out.print(approval["summary"], markup=False)
-        out.print(f"{approval['tool']} {visible(approval['call']['arguments_text'])}", markup=False)
+        out.print(approval["summary"])
+        out.print(f"{approval['tool']} {visible(approval['call']['arguments_text'])}")
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
     body |= ({"reason": reason} if reason else {}) | more
     answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)

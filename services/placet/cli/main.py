@@ -35,7 +35,9 @@ _ROOT = Path(__file__).resolve().parents[3]
 def up(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the API and the page.")] = 8080,
     data: Annotated[Path, typer.Option(help="Folder that keeps everything.")] = Path(".data"),
-    rules: Annotated[Path | None, typer.Option("--rulebook", help="Rulebook; the demo shop's by default.")] = None,
+    rules: Annotated[
+        Path | None, typer.Option("--rulebook", envvar="PLACET_RULEBOOK", help="Rulebook; the demo shop's by default.")
+    ] = None,
     *,
     json: Json = False,
 ) -> None:
