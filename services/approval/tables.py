@@ -191,6 +191,8 @@ class DecisionRow(SQLModel, table=True):
     revision: int | None = None
     #: How the gateway knew the person, and what it proved.
     proof: str
+    #: The API key behind the proof; NULL where none was. The vote counts as long as the key works.
+    key_id: str | None = None
     roles: list[str] = Field(sa_type=pg.JSONB, sa_column_kwargs={"server_default": sa.text("'[]'")})
     conversation_id: str | None = None
     #: What some verbs carry: arguments, response, to, seconds, grant.

@@ -247,6 +247,10 @@ class DecisionClaims(Value):
     roles: list[Literal["requester", "operators"]] = Field(description="What the gateway proved about the person here.")
     conversation_id: str | None = Field(default=None, description="Set where the proof is a conversation token.")
     proof: Proof
+    key_id: str | None = Field(
+        default=None,
+        description="The API key that proved them, also behind a web session: once it is revoked, this counts no more.",
+    )
     arguments: str = Field(default="", description="For `edit`: canonical JSON text of the new arguments.")
     response: Annotated[str, Field(max_length=RESPONSE_MAX)] = Field(
         default="", description="For `respond`: what the model gets instead of a result of the tool."

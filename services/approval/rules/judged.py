@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.approval.rules import edits
-from services.approval.rules.approval import Approval, Voter
+from services.approval.rules.approval import Approval
 from services.approval.rules.decisions import Answer, Asked, cast, refused
 from services.approval.rules.edits import Edit
 from services.approval.rules.votes import Vote
+from shared.deciders import Voter
 from shared.directory import Directory
 from shared.messages import DecisionClaims, EditJudged
 

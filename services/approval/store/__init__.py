@@ -19,6 +19,7 @@ from services.approval.store import statements
 from services.approval.store.values import (
     Earlier,
     Kept,
+    Reading,
     approval_from,
     approval_values,
     decider_values,
@@ -31,7 +32,7 @@ from shared.errors import PlacetError
 from shared.messages import DecisionClaims, ToolCall
 from shared.sql import Connection
 
-__all__ = ["Earlier", "Kept", "LostRow"]
+__all__ = ["Earlier", "Kept", "LostRow", "Reading"]
 
 
 class LostRow(PlacetError):
@@ -82,32 +83,42 @@ async def lock_approval(connection: Connection, tenant: str, approval_id: str) -
 
 
 async def read_clock(
-    connection: Connection, asked: Iterable[DecisionClaims]
-) -> tuple[datetime, dict[tuple[str, str], Earlier]]:
-    """Return the database clock now, and what was answered to these decisions before, by tenant and decision id.
+    connection: Connection, asked: Sequence[DecisionClaims], approvals: Iterable[Approval]
+) -> Reading:
+    """Return the database clock now, what was answered to these decisions before, and which keys work no more.
 
+    The keys are those that proved who makes these decisions, and who gave their place in these approvals to somebody.
     After the locks, never before. At least one decision must be asked about.
     """
+    keys = {each.key_id for each in asked} | {each.by.key_id for held in approvals for each in held.delegations}
+    named = frozenset(key for key in keys if key is not None)
     ids = [{"tenant": each.tenant, "decision_id": each.decision_id} for each in asked]
-    rows = (await connection.execute(statements.CLOCK, {"wanted": ids})).all()
-    moment: datetime = rows[0][0]
-    return moment, {
-        (tenant, decision_id): Earlier(*known) for _, tenant, decision_id, *known in rows if known[0] is not None
+    rows = (await connection.execute(statements.CLOCK, {"wanted": ids, "keys": sorted(named)})).all()
+    now, working = rows[0][:2]
+    earlier = {
+        (tenant, decision_id): Earlier(*known) for _, _, tenant, decision_id, *known in rows if known[0] is not None
     }
+    return Reading(now, earlier, named.difference(working))
 
 
-async def load_votes(connection: Connection, approvals: Sequence[Approval]) -> dict[str, list[Vote]]:
-    """Return by approval id the votes on locked approvals' arguments as they are: of each person the last one."""
+async def load_votes(
+    connection: Connection, approvals: Sequence[Approval]
+) -> tuple[dict[str, list[Vote]], frozenset[str]]:
+    """Return by approval id the votes on locked approvals' arguments as they are: of each person the last one.
+
+    And the API keys behind some of them that work no more.
+    """
     if not approvals:
-        return {}
+        return {}, frozenset()
     wanted = [
         {"tenant": each.call.tenant, "approval_id": each.approval_id, "number": each.arguments_revision}
         for each in approvals
     ]
     votes: dict[str, list[Vote]] = {}
-    for row in (await connection.execute(statements.VOTES, {"wanted": wanted})).mappings():
+    rows = (await connection.execute(statements.VOTES, {"wanted": wanted})).mappings().all()
+    for row in rows:
         votes.setdefault(row["approval_id"], []).append(vote_from(row))
-    return votes
+    return votes, frozenset(row["key_id"] for row in rows if not row["works"])
 
 
 async def keep_decisions(connection: Connection, made: Sequence[Kept]) -> None:

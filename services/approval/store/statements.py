@@ -17,6 +17,8 @@ from shared.sql import records
 CALLS = table_of(CallRow)
 
 _TEXTS = pg.ARRAY(pg.TEXT)
+#: The gateway's API keys, as it shows them: the one thing that approval reads of another service.
+_KEYS = sa.table("api_keys", sa.column("key_id", sa.Text), sa.column("revoked_at"), schema="read")
 _TIME = sa.TIMESTAMP(timezone=True)
 _OPENING_COLUMNS = (
     *CALL_COLUMNS,
@@ -120,24 +122,32 @@ def _lock_statement() -> sa.Select[Any]:
 
 
 def _clock_statement() -> sa.Select[Any]:
-    """Read the clock once, and what was answered to decision ids before."""
+    """Read the clock once, which of some API keys work, and what was answered to decision ids before."""
     wanted = records("wanted", dict.fromkeys(("tenant", "decision_id"), sa.Text))
     same = (DECISIONS.c.tenant == wanted.c.tenant) & (DECISIONS.c.decision_id == wanted.c.decision_id)
     now = sa.select(sa.func.clock_timestamp()).scalar_subquery()
+    keys = sa.select(_KEYS.c.key_id).where(
+        _KEYS.c.key_id == sa.any_(sa.bindparam("keys", type_=_TEXTS)), _KEYS.c.revoked_at.is_(None)
+    )
     names = ("approval_id", "person", "verb", "digest", "details", "answer")
     known = [DECISIONS.c[name] for name in names]
-    return sa.select(now, wanted.c.tenant, wanted.c.decision_id, *known).select_from(wanted.outerjoin(DECISIONS, same))
+    asked = (wanted.c.tenant, wanted.c.decision_id)
+    working = sa.func.array(keys.scalar_subquery())
+    return sa.select(now, working, *asked, *known).select_from(wanted.outerjoin(DECISIONS, same))
 
 
 def _votes_statement() -> sa.Select[Any]:
     """Choose of each person the last counted decision about the arguments of this number, for several approvals.
 
-    A visitor may be called like a person, so their proof tells the two apart.
+    A visitor may be called like a person, so their proof tells the two apart. `works` says whether the key that proved
+    the maker is still good; where it is not, an earlier decision of theirs does not come back.
     """
     c = DECISIONS.c
     wanted = records("wanted", {"tenant": sa.Text, "approval_id": sa.Text, "number": sa.Integer})
+    working = sa.exists().where(_KEYS.c.key_id == c.key_id, _KEYS.c.revoked_at.is_(None))
+    works = sa.or_(c.key_id.is_(None), working).label("works")
     return (
-        sa.select(c.approval_id, c.person, c.verb, c.roles, c.proof, c.conversation_id)
+        sa.select(c.approval_id, c.person, c.verb, c.roles, c.proof, c.conversation_id, c.key_id, works)
         .where(
             c.approval_id == wanted.c.approval_id,
             c.tenant == wanted.c.tenant,

@@ -8,7 +8,7 @@ from typing import Any
 
 from services.approval import worker
 from shared.canonical import canonical_text
-from shared.messages import ApprovalProgressed, EditProposed, ToolCallPermitted
+from shared.messages import ApprovalOpened, ApprovalProgressed, EditProposed, ToolCallPermitted
 from shared.signing import Signer
 from tests.support.approval_builders import (
     Register,
@@ -18,6 +18,7 @@ from tests.support.approval_builders import (
     claims_of,
     some_claims,
 )
+from tests.support.approval_keys import add_keys, revoke
 from tests.support.approval_races import (
     ROUNDS,
     Replicas,
@@ -70,6 +71,30 @@ async def test_the_last_vote_and_a_dismissal_at_once(replicas: Replicas, gateway
         assert answer_in(await replicas[0].send(still)).state in {"pending", "approved"}
     states = await replicas[0].rows("SELECT DISTINCT state FROM approval.approvals ORDER BY state")
     assert [{"state": "approved"}, {"state": "pending"}] == states
+    await check_quorums(replicas)
+
+
+async def test_the_last_vote_and_a_revocation_at_once(replicas: Replicas, gateway: Signer) -> None:
+    """Ada's key is revoked while bob decides: nothing is approved after the revocation was committed."""
+    done = "UPDATE approval.calls SET heard_at = clock_timestamp() WHERE call_id = :id"
+    for turn, card in enumerate(await some_cards(replicas[0], ROUNDS, **TWO_OF_FINANCE)):
+        key = f"key-{turn}"
+        await add_keys(replicas[0], key)
+        await replicas[0].send(a_decision(gateway, claims_of(card, "ada", "approve", key_id=key)))
+
+        async def withdraw(key: str = key, card: ApprovalOpened = card) -> None:
+            await revoke(replicas[0], key)
+            await replicas[0].execute(done, id=card.call.call_id)
+
+        last = partial(replicas[1].send, a_decision(gateway, claims_of(card, "bob", "approve")))
+        await at_once_or_in_turn(turn, last, withdraw)
+    states = await replicas[0].rows("SELECT DISTINCT state FROM approval.approvals ORDER BY state")
+    assert [{"state": "approved"}, {"state": "pending"}] == states
+    late = """
+        SELECT approval_id FROM approval.approvals JOIN approval.calls USING (tenant, call_id)
+        WHERE state = 'approved' AND closed_at > heard_at
+    """
+    assert [] == await replicas[0].rows(late)
     await check_quorums(replicas)
 
 
