@@ -6,8 +6,9 @@ members, an unknown approver is nobody, a condition without an answer is a no, a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from shared.directory import Directory
@@ -75,6 +76,22 @@ class Held(Protocol):
     @property
     def delegations(self) -> Sequence[Delegation]:
         """Who lets whom decide in their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NoCall:
+    """Stands where a condition does not look."""
+
+    tool: str = ""
+    agent: str = ""
+    tenant: str = ""
+    requester: str = ""
+    arguments: str = "{}"
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+_NO_CALL = _NoCall()
+_CALL = re.compile(r"\bcall\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +181,70 @@ def may_deny(held: Held, voter: Voter, directory: Directory) -> bool:
     return may_approve(held, voter, directory) or may_veto(held, voter, directory)
 
 
+def lets_in(rule: ApprovalRule, names: Iterable[str], voter: Voter, directory: Directory) -> bool:
+    """Tell whether somebody may be among those whom a rule lets decide, without looking at any call.
+
+    `names` are those that an approval under this rule has by now. What depends on the call is taken as true, but that
+    somebody asked for it: whoever looks for that knows the calls.
+    """
+    person = directory.person(voter.identity)
+    groups = {f"group:{name}" for name in directory.groups_of(voter.identity)}
+    seated = (
+        not groups.isdisjoint(names) or voter.person in names or ("operators" in names and "operators" in voter.roles)
+    )
+    known = person is None or person.active
+    strong = rule.min_strength in strengths_met(voter.proof)
+    return seated and known and strong and (_looks_at_call(rule) or _holds(rule.condition, voter, directory, _NO_CALL))
+
+
+def undecidable(held: Held, directory: Directory) -> str:
+    """Return why an approval cannot be approved by anybody as things are now; empty where it can.
+
+    Nobody counts operators, who are whoever has a key, so where they may decide there are always enough.
+    """
+    ways = panels(held)
+    if any("operators" in panel.approvers for panel in ways):
+        return ""
+    counts = [0] * len(ways)
+    for voter in _listed(held, directory):
+        for number in own_panels(held, voter, directory):
+            counts[number] += 1
+            if counts[number] >= ways[number].approvals:
+                return ""
+    lacks = (
+        f"{panel.approvals} of {', '.join(panel.approvers)} must approve, and {count} can"
+        for panel, count in zip(ways, counts, strict=True)
+    )
+    return f"cannot be decided: {'; or '.join(lacks)}"
+
+
+def depends_on_call(rule: ApprovalRule, names: Iterable[str]) -> bool:
+    """Tell whether it takes the call to say who may decide under a rule; `names` are those that it has by now."""
+    return "requester" in names or bool(rule.exclude) or _looks_at_call(rule)
+
+
+def _listed(held: Held, directory: Directory) -> Iterator[Voter]:
+    """Yield everybody who is named, in person or in a group, each as surely known as they can be, once."""
+    requester, named_ones = held.call.requester, set(named(held))
+    people = {name for name in named_ones if name.startswith("person:")}
+    for name in named_ones:
+        kind, _, group = name.partition(":")
+        people |= {f"person:{member}" for member in directory.members(group)} if kind == "group" else set()
+    if "requester" in named_ones and requester not in people:
+        asker = _requester(held)
+        if strong_enough(held, asker.proof):
+            yield asker
+    for person in people:
+        yield Voter(person, ("requester",) if person == requester else (), "api_key")
+
+
+def _requester(held: Held) -> Voter:
+    call = held.call
+    if call.requester.startswith("person:"):
+        return Voter(call.requester, ("requester",), "api_key")
+    return Voter(call.requester, ("requester",), "conversation_token", call.conversation_id)
+
+
 def may_delegate(held: Held, voter: Voter, directory: Directory) -> bool:
     """Tell whether a person has a place of their own that somebody else could fill. A visitor has not."""
     return voter.conversation_id is None and bool(own_panels(held, voter, directory))
@@ -218,11 +299,19 @@ def _excluded(held: Held, voter: Voter, directory: Directory) -> bool:
 
 
 def _condition_holds(held: Held, voter: Voter, directory: Directory) -> bool:
-    text = held.approval_rule.condition
+    return _holds(held.approval_rule.condition, voter, directory, held.call)
+
+
+def _looks_at_call(rule: ApprovalRule) -> bool:
+    """Tell whether a condition may look at the call. A word in a string looks like it too: that only costs time."""
+    return _CALL.search(rule.condition) is not None
+
+
+def _holds(text: str, voter: Voter, directory: Directory, call: CalledFor) -> bool:
     if not text:
         return True
     try:
-        return compile_person_condition(text).holds(facts_of(voter.identity, directory), held.call)
+        return compile_person_condition(text).holds(facts_of(voter.identity, directory), call)
     except PlacetError:
         return False
 

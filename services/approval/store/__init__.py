@@ -82,9 +82,7 @@ async def lock_approval(connection: Connection, tenant: str, approval_id: str) -
     return (await lock_approvals(connection, [(tenant, approval_id)])).get(approval_id)
 
 
-async def read_clock(
-    connection: Connection, asked: Sequence[DecisionClaims], approvals: Iterable[Approval]
-) -> Reading:
+async def read_clock(connection: Connection, asked: Sequence[DecisionClaims], approvals: Iterable[Approval]) -> Reading:
     """Return the database clock now, what was answered to these decisions before, and which keys work no more.
 
     The keys are those that proved who makes these decisions, and who gave their place in these approvals to somebody.
