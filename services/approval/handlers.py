@@ -143,10 +143,7 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
     read = await store.read_clock(work.connection, [claims], [approval])
     now, directory = read.now, deps.directory().without(read.revoked_keys)
     answer = rules.judge_edit(approval, edit, claims, judged, now, directory)
-    refusal = "" if answer.outcome == "accepted" else answer.detail
-    await store.end_edit(
-        work.connection, edit, judged.tenant, detail=refusal, rulebook_digest=judged.rulebook_digest, now=now
-    )
+    await store.end_edit(work.connection, edit, judged, answer=answer, before=approval, now=now)
     await deciding.finish(work, [Made(Sent(message, claims, work.cause), approval, answer, now)], deps.signer)
 
 

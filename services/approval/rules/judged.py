@@ -35,6 +35,9 @@ def judge_edit(
         return Answer("invalid", problem or "Policy judged another call.", approval)
     if not judged.accepted:
         return Answer("invalid", judged.detail, approval)
+    call = edits.shown(call, judged)
+    if call is None:
+        return Answer("invalid", "Policy did not say what people may see of these arguments.", approval)
     none: Sequence[Vote] = ()
     asked = Asked(approval, claims, voter, now, directory, none)
     answer = cast(asked, Vote(voter, "approve"), edits.applied(approval, call, judged.summary))

@@ -13,8 +13,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from services.approval.rules import Approval, Edit, Vote, Withdrawal
-from services.approval.rules.edits import Difference
+from services.approval.rules import Answer, Approval, Edit, Vote, Withdrawal
+from services.approval.rules.edits import differences
 from services.approval.store import statements
 from services.approval.store.values import (
     Earlier,
@@ -29,7 +29,7 @@ from services.approval.store.values import (
     vote_from,
 )
 from shared.errors import PlacetError
-from shared.messages import DecisionClaims, ToolCall
+from shared.messages import DecisionClaims, EditJudged, ToolCall
 from shared.sql import Connection
 
 __all__ = ["Earlier", "Kept", "LostRow", "Reading"]
@@ -147,7 +147,6 @@ async def add_edit(
     edit: Edit,
     approval: Approval,
     claims: DecisionClaims,
-    differences: Sequence[Difference],
     now: datetime,
 ) -> bool:
     """Store a wish to change arguments; False where it was stored before."""
@@ -156,7 +155,8 @@ async def add_edit(
         "reason": claims.reason,
         "before": approval.call.arguments,
         "before_digest": approval.call.digest,
-        "differences": [each.as_json() for each in differences],
+        "shown_before": approval.call.shown_arguments,
+        "differences": [],
         "asked_at": now,
     }
     return (await connection.execute(statements.ADD_EDIT, values)).first() is not None
@@ -170,15 +170,18 @@ async def load_edit(connection: Connection, tenant: str, edit_id: str) -> Edit |
 
 
 async def end_edit(
-    connection: Connection, edit: Edit, tenant: str, *, detail: str, rulebook_digest: str, now: datetime
+    connection: Connection, edit: Edit, judged: EditJudged, *, answer: Answer, before: Approval, now: datetime
 ) -> None:
-    """Say what became of an edit that was asked; `detail` is why it was refused, empty where it was accepted."""
+    """Say what became of an edit that was asked: why it was refused, or what may be seen of the change."""
+    after = answer.after if answer.outcome == "accepted" else None
     values = {
-        "of_tenant": tenant,
+        "of_tenant": judged.tenant,
         "of_edit": edit.edit_id,
-        "new_state": "refused" if detail else "accepted",
-        "new_detail": detail,
-        "new_rulebook_digest": rulebook_digest,
+        "new_state": "accepted" if after else "refused",
+        "new_detail": "" if after else answer.detail,
+        "new_shown": after.call.shown_arguments if after else None,
+        "new_differences": [each.as_json() for each in differences(before.call, after.call)] if after else [],
+        "new_rulebook_digest": judged.rulebook_digest,
         "new_judged_at": now,
     }
     if (await connection.execute(statements.END_EDIT, values)).first() is None:

@@ -259,6 +259,8 @@ END_EDIT = (
     .values(
         state=sa.bindparam("new_state"),
         detail=sa.bindparam("new_detail"),
+        shown_arguments=sa.bindparam("new_shown", type_=sa.Text),
+        differences=sa.bindparam("new_differences", type_=pg.JSONB),
         rulebook_digest=sa.bindparam("new_rulebook_digest"),
         judged_at=sa.bindparam("new_judged_at", type_=_TIME),
     )
