@@ -188,7 +188,7 @@ SHOWN_CARD = {"amount": 299, "card": {"holder": "ada", "number": REDACTED}, "pin
     ids=["left", "replaced", "replaced whole", "removed"],
 )
 def test_a_mask_that_an_editor_leaves_keeps_the_value(wanted: dict[str, Any], expected: dict[str, Any]) -> None:
-    """What they see and leave stays; what they write in its place takes its place; nothing is shown until policy said."""
+    """What they see and leave stays; what they write there takes its place; nothing is shown until policy spoke."""
     approval = a_masked(CARD, SHOWN_CARD)
     answer = rules.decide(approval, an_edit_of(approval, arguments=canonical_text(wanted)), NOON, a_directory())
     assert answer.proposal is not None

@@ -18,11 +18,8 @@ from shared.messages.approvals import ApprovalRule
 from shared.messages.tool_calls import Category
 from tests.builders import a_call
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"amount": {"type": "number"}, "card": {"type": "object"}},
-    "required": ["amount"],
-}
+PROPERTIES = {"amount": {"type": "number"}, "card": {"type": "object"}}
+SCHEMA = {"type": "object", "properties": PROPERTIES, "required": ["amount"]}
 PAY = ToolSpec(
     name="pay",
     description="Pay.",
@@ -89,7 +86,7 @@ def test_what_people_may_see_of_an_edit_comes_with_the_answer() -> None:
     assert (True, canonical_text({"amount": 5, "card": {"number": REDACTED}}), False) == (
         answer.accepted,
         answer.shown_arguments,
-        "4111" in answer.to_json(),
+        "4111" in answer.model_dump_json(),
     )
 
 
