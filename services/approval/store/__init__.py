@@ -250,6 +250,23 @@ async def save_steps(connection: Connection, approvals: Sequence[Approval]) -> N
     _check_count(len((await connection.execute(statements.STEPPED, {"taken": taken})).all()), approvals)
 
 
+async def newest_of_sets(connection: Connection) -> list[Approval]:
+    """Return of each set of deciders that something pending has, in every tenant, the newest approval."""
+    return [approval_from(row) for row in (await connection.execute(statements.SETS)).mappings()]
+
+
+async def list_set(connection: Connection, of: Approval, most: int) -> list[Approval]:
+    """Return at most `most` pending approvals of the same set of deciders, newest first."""
+    found = await connection.execute(statements.SET, {"of_set": of.approval_id, "most": most})
+    return [approval_from(row) for row in found.mappings()]
+
+
+async def count_set(connection: Connection, of: Approval, most: int) -> int:
+    """Return how many pending approvals of the same set of deciders there are; counting ends at `most`."""
+    found = await connection.execute(statements.SET_COUNT, {"of_set": of.approval_id, "most": most})
+    return int(found.scalar_one())
+
+
 def _check_count(count: int, approvals: Sequence[Approval]) -> None:
     if count != len(approvals):
         raise LostRow(f"{count} of {len(approvals)} approvals were pending, first {approvals[0].approval_id}")

@@ -202,6 +202,37 @@ def _due_statement() -> sa.Select[Any]:
     )
 
 
+def _sets_statement() -> sa.Select[Any]:
+    """Choose of each set of deciders that something pending has the newest approval: one step along the index each."""
+    first, other = APPROVALS.alias("first"), APPROVALS.alias("other")
+    sets = _newest(first).cte("sets", recursive=True)
+    later = sa.tuple_(other.c.tenant, other.c.deciders_digest) > sa.tuple_(sets.c.tenant, sets.c.deciders_digest)
+    following = _newest(other).where(later).lateral("following")
+    found = sets.union_all(sa.select(following).select_from(sets.join(following, sa.true())))
+    return sa.select(APPROVALS).join(found, found.c.approval_id == APPROVALS.c.approval_id)
+
+
+def _newest(table: sa.FromClause) -> sa.Select[Any]:
+    c = table.c
+    waiting = sa.select(c.tenant, c.deciders_digest, c.approval_id).where(c.state == sa.literal_column("'pending'"))
+    order = (c.tenant, c.deciders_digest, c.created_at.desc(), c.approval_id.desc())
+    return waiting.order_by(*order).limit(1)
+
+
+def _set_statement() -> sa.Select[Any]:
+    """Choose the newest approvals of the set that one belongs to."""
+    one = APPROVALS.alias("one")
+    same = (APPROVALS.c.tenant == one.c.tenant) & (APPROVALS.c.deciders_digest == one.c.deciders_digest)
+    newest = (APPROVALS.c.created_at.desc(), APPROVALS.c.approval_id.desc())
+    return (
+        sa.select(APPROVALS)
+        .join(one, same)
+        .where(one.c.approval_id == sa.bindparam("of_set"), _PENDING)
+        .order_by(*newest)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+    )
+
+
 def _stepped_statement() -> sa.Update:
     """Save the steps of locked approvals."""
     taken = records("taken", {name: APPROVALS.c[name].type for name in ("approval_id", *STEP_COLUMNS)})
@@ -246,6 +277,9 @@ ASK_CANCEL = (
 TOMBSTONES = _tombstones_statement()
 EXPIRE = _expire_statement()
 DUE = _due_statement()
+SETS = _sets_statement()
+SET = _set_statement()
+SET_COUNT = sa.select(sa.func.count()).select_from(SET.with_only_columns(sa.literal(1)).subquery())
 STEPPED = _stepped_statement()
 ADD_EDIT = pg.insert(EDITS).on_conflict_do_nothing().returning(EDITS.c.edit_id)
 LOAD_EDIT = sa.select(EDITS).where(EDITS.c.tenant == sa.bindparam("tenant"), EDITS.c.edit_id == sa.bindparam("edit_id"))
