@@ -52,9 +52,11 @@ _FILLED = {
     "agent": "'agent-' || n % 10",
     "requester": "'person:' || n % 5000",
     "category": "(ARRAY['unsafe_write', 'unsafe_api', 'unsafe_exec'])[1 + n % 3]",
-    "summary": "'Pay invoice ' || n || ' of customer ' || n % 997 || CASE n % 10 WHEN 0 THEN ' abroad' ELSE '' END",
+    "summary": """'Pay invoice ' || n || ' of customer ' || n % 997 || CASE n % 10 WHEN 0 THEN ' abroad' ELSE '' END
+        || CASE n % 361 WHEN 0 THEN ' urgently' ELSE '' END""",
     "deciders": "(ARRAY['{group:finance}', '{operators}', '{person:zoe}'])[kind]::text[]",
-    "deciders_digest": "(ARRAY['finance', 'operators', 'zoe', 'members'])[CASE n % 10 WHEN 1 THEN 4 ELSE kind END]",
+    "deciders_digest": """'tool-' || n % 10 ||
+        (ARRAY['finance', 'operators', 'zoe', 'members'])[CASE n % 10 WHEN 1 THEN 4 ELSE kind END]""",
     "approval_rule": f"""a.approval_rule || jsonb_build_object('approvers',
         (ARRAY['["group:finance"]', '["operators"]', '["person:zoe"]'])[kind]::jsonb, 'condition',
         CASE n % 10 WHEN 1 THEN '{MEMBERS_ONLY}' ELSE '' END)""",
@@ -176,8 +178,9 @@ def _acts(replica: Replica, signer: Signer) -> dict[str, Act]:
         "age": partial(page, Filters(older_than_seconds=1, state="pending")),
         "one_word_in_all": partial(page, Filters(search="invoice", state="pending")),
         "one_word_in_ten": partial(page, Filters(search="abroad", state="pending")),
-        "one_word_in_1000": partial(page, Filters(search='"customer 777"', state="pending")),
-        "word_of_one": partial(page, Filters(search='"invoice 991"', state="pending")),
+        "one_word_in_361": partial(page, Filters(search="urgently", state="pending")),
+        "one_word_in_1000": partial(page, Filters(search="777", state="pending")),
+        "word_of_one": partial(page, Filters(search="999", state="pending")),
         "expiry_of_nothing": partial(worker.expire_overdue, replica.units, 200),
         f"expiry_of_{OVERDUE}": _Expiry(replica),
     }

@@ -126,7 +126,7 @@ class ApprovalRow(SQLModel, table=True):
     #: ApprovalRule as policy pinned it to this call: a later rulebook does not change who may decide.
     approval_rule: dict[str, Any] = Field(sa_type=pg.JSONB)
     #: Whom it names by now, in the rule's words and sorted, and the digest of this and of everything else that says who
-    #: may decide, whatever the call: no index takes a long list.
+    #: may decide calls of this tool: no index takes a long list.
     deciders: list[str] = Field(sa_type=pg.ARRAY(pg.TEXT))
     deciders_digest: str
     state: str = Field(default=MACHINE.initial)

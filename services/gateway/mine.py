@@ -50,7 +50,7 @@ async def list_mine(
     No page is empty while there is more: looking goes on until something is found. A page may be short where a
     condition of a rule is false for most of what it looks at.
     """
-    seat = await _seat(connection, caller, directory)
+    seat = await _seat(connection, caller, directory, filters.tool)
     found: list[Row] = []
     looked, size = 0, limit + 1
     while True:
@@ -67,14 +67,15 @@ async def list_mine(
         size = min(2 * size, LOOK_MAX)
 
 
-async def _seat(connection: Connection, caller: Caller, directory: Directory) -> Seat:
+async def _seat(connection: Connection, caller: Caller, directory: Directory, tool: str | None) -> Seat:
     """Return which sets let the caller in, and what keeps single calls from them."""
     visitor = caller.proof == "conversation_token"
     voter = _voter(caller, caller.person)
     chosen = [
         row["deciders_digest"]
         for row in ([] if visitor else await list_sets(connection, caller.tenant))
-        if deciders.lets_in(ApprovalRule.model_validate(row["approval_rule"]), row["deciders"], voter, directory)
+        if tool in {None, row["tool"]}
+        and deciders.lets_in(ApprovalRule.model_validate(row["approval_rule"]), row["deciders"], voter, directory)
     ]
     owned = [
         agent for agent, owners in directory.owners.items() if caller.person in {f"person:{each}" for each in owners}

@@ -11,7 +11,7 @@ down_revision = "0001_pre_foundation"
 #: Any digest will do as long as rows that differ in who may decide have different ones.
 _DIGESTS = """
     UPDATE approval.approvals SET deciders_digest = encode(sha256(convert_to(
-        concat_ws('|', deciders::text, approval_rule::text, steps_done, delegations::text), 'UTF8')), 'hex')
+        concat_ws('|', tool, deciders::text, approval_rule::text, steps_done, delegations::text), 'UTF8')), 'hex')
     WHERE state = 'pending'
 """
 

@@ -101,11 +101,17 @@ def decision_values(decision: Decision) -> dict[str, Any]:
 
 
 def decider_values(approval: Approval) -> dict[str, Any]:
-    """Return whom an approval names by now, and the digest of all that says who may decide: what an inbox finds."""
+    """Return whom an approval names by now, and the digest of all that says who may decide: what an inbox finds.
+
+    The tool is in it because rules go by tools: who looks for one tool's calls passes over no other's.
+    """
     named, rule = list(deciders.named(approval)), approval.approval_rule
     panels = [each.model_dump(mode="json") for each in deciders.panels(approval)]
     limits = rule.model_dump(mode="json", include={"veto", "exclude", "condition", "min_strength"})
-    return {"deciders": named, "deciders_digest": sha256_hex({"named": named, "panels": panels} | limits)}
+    return {
+        "deciders": named,
+        "deciders_digest": sha256_hex({"tool": approval.call.tool, "named": named, "panels": panels} | limits),
+    }
 
 
 def approval_values(approval: Approval) -> dict[str, Any]:

@@ -74,7 +74,7 @@ async def list_approvals(
 
 
 async def list_sets(connection: Connection, tenant: str) -> Sequence[Row]:
-    """Return for each set that something pending has: digest, names, and a rule that it is the set of."""
+    """Return for each set that something pending has: its digest and tool, whom it names, and a rule that it is of."""
     return await _rows(connection, sets(), {"tenant": tenant})
 
 
@@ -126,7 +126,7 @@ def candidates(names: frozenset[str]) -> sa.Select[Any]:
 
 def _next_set(view: sa.FromClause) -> sa.Select[Any]:
     c = view.c
-    columns = (c.deciders_digest, c.deciders, c.approval_rule)
+    columns = (c.deciders_digest, c.tool, c.deciders, c.approval_rule)
     waiting = sa.select(*columns).where(c.tenant == _text("tenant"), c.state == _PENDING)
     return waiting.order_by(c.deciders_digest).limit(1)
 
