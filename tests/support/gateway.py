@@ -127,7 +127,7 @@ def an_approval_row(call: ToolCall | None = None, **changes: Any) -> dict[str, A
         "approval_rule": rule.model_dump(),
         "category": "unsafe_api",
         "deciders": "{" + ",".join(sorted(rule.approvers)) + "}",
-        "deciders_digest": sha256_hex(rule.model_dump(mode="json")),
+        "deciders_digest": sha256_hex({"tool": call.tool, "rule": rule.model_dump(mode="json")}),
         "created_at": now,
         "expires_at": now + timedelta(hours=1),
     }
