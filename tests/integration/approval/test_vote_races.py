@@ -25,6 +25,7 @@ from tests.support.approval_races import (
     answer_in,
     at_once,
     at_once_or_in_turn,
+    check_invariants,
     end_states,
     in_any_order,
     some_cards,
@@ -54,6 +55,7 @@ async def test_one_person_at_two_replicas_at_once_counts_once(replicas: Replicas
     assert [{"count": len(cards)}] == await replicas[0].rows(
         "SELECT count(*) FROM approval.approvals WHERE state = 'pending'"
     )
+    await check_invariants(replicas)
 
 
 async def test_the_last_vote_and_a_dismissal_at_once(replicas: Replicas, gateway: Signer, register: Register) -> None:
@@ -99,7 +101,8 @@ async def test_the_last_vote_and_a_revocation_at_once(replicas: Replicas, gatewa
 
 
 async def check_quorums(replicas: Replicas) -> None:
-    """Check by a query that each approved call had two different voters for the very arguments that were permitted."""
+    """Check by queries that each approved call had two different voters for the very arguments that were permitted."""
+    await check_invariants(replicas)
     wrong = """
         SELECT approval_id FROM approval.approvals AS a WHERE state = 'approved' AND 2 > (
             SELECT count(DISTINCT person) FROM approval.decisions AS d
@@ -123,6 +126,7 @@ async def test_two_edits_at_once_make_one(replicas: Replicas, gateway: Signer) -
         assert ["accepted", "stale"] == sorted(answer_in(each).outcome for each in sent_by)
     rows = await replicas[0].rows("SELECT DISTINCT arguments_revision, revision, state FROM approval.approvals")
     assert [{"arguments_revision": 2, "revision": 2, "state": "pending"}] == rows
+    await check_invariants(replicas)
 
 
 async def test_an_edit_and_a_vote_at_once_never_approve_what_was_not_seen(replicas: Replicas, gateway: Signer) -> None:
