@@ -6,7 +6,7 @@ A directory is a value: whoever judges by it is given one, and gets another when
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,12 @@ class Directory:
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: Agent -> ids of the people who own it, for four eyes.
     owners: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: API keys that work no more, of those that were looked up: they prove nobody.
+    revoked_keys: frozenset[str] = frozenset()
+
+    def without(self, keys: frozenset[str]) -> Directory:
+        """Return this directory, in which `keys` prove nobody either."""
+        return replace(self, revoked_keys=self.revoked_keys | keys) if keys else self
 
     def person(self, identity: str) -> Person | None:
         """Return the person behind `person:<id>`; None for anybody the directory does not list."""

@@ -94,8 +94,7 @@ async def propose(work: Work, made: Made, call: ToolCall) -> None:
         signed=made.sent.message.decision,
         answer_to=made.sent.message.answer_to,
     )
-    differences = edits.differences(approval.call.arguments, call.arguments)
-    if not await store.add_edit(work.connection, edit, approval, claims, differences, made.at):
+    if not await store.add_edit(work.connection, edit, approval, claims, made.at):
         return
     closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome="asked")
     closing.tell(work, approval, notices.edit_proposed(approval, edit.edit_id, call))
@@ -144,7 +143,7 @@ def _more(before: Approval, after: Approval, claims: DecisionClaims) -> dict[str
     if after.closed_at is None:
         more["reason"] = claims.reason
     if after.arguments_revision != before.arguments_revision:
-        found = edits.differences(before.call.arguments, after.call.arguments)
+        found = edits.differences(before.call, after.call)
         more["differences"] = [each.as_json() for each in found]
     if after.expires_at != before.expires_at:
         more["expires_at"] = after.expires_at.isoformat()

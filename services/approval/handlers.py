@@ -90,13 +90,13 @@ async def _decide(sent: Sequence[Sent], work: Work, deps: Deps) -> None:
     locked = await store.lock_approvals(
         work.connection, ((each.claims.tenant, each.claims.approval_id) for each in sent)
     )
-    now, earlier = await store.read_clock(work.connection, (each.claims for each in sent))
-    fresh = [each for each in sent if each.key not in earlier]
+    read = await store.read_clock(work.connection, [each.claims for each in sent], locked.values())
+    fresh = [each for each in sent if each.key not in read.earlier]
     for each in sent:
-        if each.key in earlier:
+        if each.key in read.earlier:
             work.cause = each.cause
-            work.emit(_again(each, earlier[each.key]))
-    made = await _judge(fresh, locked, now, work, deps.directory())
+            work.emit(_again(each, read.earlier[each.key]))
+    made = await _judge(fresh, locked, read.now, work, deps.directory().without(read.revoked_keys))
     await deciding.finish(work, [each for each in made if each.answer.proposal is None], deps.signer)
     for edit in made:
         if edit.answer.proposal is not None:
@@ -106,12 +106,13 @@ async def _decide(sent: Sequence[Sent], work: Work, deps: Deps) -> None:
 async def _judge(
     sent: Sequence[Sent], locked: Mapping[str, Approval], now: datetime, work: Work, directory: Directory
 ) -> list[Made]:
-    """Return what decisions come to. Everything was read after the locks: clock, directory, and now the votes."""
+    """Return what decisions come to. Everything was read after the locks: clock, directory, keys, and now the votes."""
     asked = [(each, locked.get(each.claims.approval_id)) for each in sent]
-    votes = await store.load_votes(
+    votes, revoked = await store.load_votes(
         work.connection,
         [approval for each, approval in asked if approval and rules.needs_votes(approval, each.claims, directory)],
     )
+    directory = directory.without(revoked)
     return [
         Made(
             each,
@@ -139,12 +140,10 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
         return
     message = deciding.asked_by(edit, judged.tenant)
     claims = read_claims(message, deps.verifier)
-    now = await work.clock()
-    answer = rules.judge_edit(approval, edit, claims, judged, now, deps.directory())
-    refusal = "" if answer.outcome == "accepted" else answer.detail
-    await store.end_edit(
-        work.connection, edit, judged.tenant, detail=refusal, rulebook_digest=judged.rulebook_digest, now=now
-    )
+    read = await store.read_clock(work.connection, [claims], [approval])
+    now, directory = read.now, deps.directory().without(read.revoked_keys)
+    answer = rules.judge_edit(approval, edit, claims, judged, now, directory)
+    await store.end_edit(work.connection, edit, judged, answer=answer, before=approval, now=now)
     await deciding.finish(work, [Made(Sent(message, claims, work.cause), approval, answer, now)], deps.signer)
 
 

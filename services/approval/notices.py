@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from services.approval.rules import Answer, Approval, RefusedKind
-from services.approval.rules.timers import Step
+from shared.deciders import Step
 from shared.messages import (
     AbandonCall,
     ApprovalClosed,

@@ -8,6 +8,7 @@ from typing import Any
 
 from services.approval import handlers, worker
 from services.approval.settings import ApprovalSettings
+from services.approval.watching import Watch
 from shared.consumer import Handler, Together
 from shared.directory import Directory
 from shared.directory_file import DirectoryFile
@@ -44,6 +45,7 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
         duties=(
             Duty("expire-overdue", settings.approval_expire_every_seconds, expire),
             Duty("take-steps", settings.approval_step_every_seconds, take_steps),
+            Duty("watch-deciders", settings.approval_watch_every_seconds, Watch(runtime.units, directory).run_once),
         ),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,

@@ -155,7 +155,7 @@ def finished(
         error=outcome.error,
         ui_blocks=list(outcome.ui_blocks),
         edited=call.edited,
-        executed=call.arguments if call.edited else "",
+        executed=call.shown_arguments if call.edited else "",
         attempt=fence,
         started_at=started_at,
         finished_at=finished_at,

@@ -191,6 +191,7 @@ def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
         roles=caller.roles_for(approval["requester"]),
         conversation_id=caller.conversation_id,
         proof=caller.proof,
+        key_id=caller.key_id,
     )
 
 

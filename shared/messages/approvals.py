@@ -247,7 +247,14 @@ class DecisionClaims(Value):
     roles: list[Literal["requester", "operators"]] = Field(description="What the gateway proved about the person here.")
     conversation_id: str | None = Field(default=None, description="Set where the proof is a conversation token.")
     proof: Proof
-    arguments: str = Field(default="", description="For `edit`: canonical JSON text of the new arguments.")
+    key_id: str | None = Field(
+        default=None,
+        description="The API key that proved them, also behind a web session: once it is revoked, this counts no more.",
+    )
+    arguments: str = Field(
+        default="",
+        description="For `edit`: canonical JSON text of the new arguments; a redacted value's mask keeps the value.",
+    )
     response: Annotated[str, Field(max_length=RESPONSE_MAX)] = Field(
         default="", description="For `respond`: what the model gets instead of a result of the tool."
     )
@@ -296,4 +303,8 @@ class EditJudged(Message):
     accepted: bool
     detail: str = Field(default="", description="Why not, for the person; empty where accepted.")
     summary: str = Field(default="", description="What would happen now; empty where not accepted.")
+    shown_arguments: str = Field(
+        default="",
+        description="The arguments as people may see them, redacted ones masked; empty where not accepted.",
+    )
     rulebook_digest: Digest

@@ -29,8 +29,8 @@ class Edited(Value):
 
     person: str = Field(description="Who changed it last, for example `person:ada`.")
     reason: str = Field(default="", description="Why, in their words.")
-    proposed: str = Field(description="Canonical JSON text of the arguments as the model proposed them.")
-    proposed_digest: Digest
+    proposed: str = Field(description="Canonical JSON text of the proposed arguments, as people may see them.")
+    proposed_digest: Digest = Field(description="Of the proposed arguments themselves.")
 
 
 class ShownCall(Value):
@@ -111,7 +111,9 @@ class ToolCallFinished(Message):
         default_factory=list, description="Blocks for the frontend, never for the model."
     )
     edited: Edited | None = Field(default=None, description="What people changed about the call before it ran.")
-    executed: str = Field(default="", description="The arguments that ran, where they are not the proposed ones.")
+    executed: str = Field(
+        default="", description="What people may see of the arguments that ran, where they are not the proposed ones."
+    )
     attempt: int = Field(ge=1, description="Fence of the attempt that ended the call.")
     started_at: AwareDatetime
     finished_at: AwareDatetime

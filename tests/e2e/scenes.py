@@ -45,6 +45,8 @@ TOOLS = {
 }
 #: What nobody may see of the calls above, wherever they look.
 SECRET = "4929-1234-5678-9123"
+#: What an approver writes in its place.
+OTHER_SECRET = "5500-0000-0000-0004"
 
 
 RULES = [
@@ -71,6 +73,13 @@ RULES = [
         "effect": "require_approval",
         "reason": "Production takes two pairs of eyes.",
         "approval": {"approvers": ["group:releases"], "approvals": 2, "exclude": ["requester"], "edits": True},
+    },
+    {
+        "name": "charges",
+        "match": {"tool": "charge_card"},
+        "effect": "require_approval",
+        "reason": "It costs the customer money.",
+        "approval": {"approvers": ["operators"], "edits": True},
     },
     {
         "name": "small-refunds",

@@ -53,9 +53,9 @@ READ = {
     " arguments_revision int default 1, edited jsonb, approval_rule jsonb default '{}', steps_done int default 0,"
     " next_step_at timestamptz, claimed_by text, claimed_until timestamptz, delegations jsonb default '[]',"
     " paused_at timestamptz, cancel_asked_by text, cancel_asked_at timestamptz, category text, deciders text[],"
-    " deciders_digest text",
+    " deciders_digest text, labels jsonb default '{}', arguments_masked bool default false",
     "decisions": "decision_id text, tenant text, approval_id text, person text, verb text, reason text, digest text,"
-    " revision int, proof text, details jsonb, outcome text, arguments_revision int, counted_revision int,"
+    " revision int, proof text, key_id text, details jsonb, outcome text, arguments_revision int, counted_revision int,"
     " decided_at timestamptz",
     "edits": "edit_id text, tenant text, approval_id text, person text, reason text, state text, base_revision int,"
     " before text, before_digest text, arguments text, digest text, differences jsonb, rulebook_digest text,"
@@ -127,7 +127,7 @@ def an_approval_row(call: ToolCall | None = None, **changes: Any) -> dict[str, A
         "approval_rule": rule.model_dump(),
         "category": "unsafe_api",
         "deciders": "{" + ",".join(sorted(rule.approvers)) + "}",
-        "deciders_digest": sha256_hex(sorted(rule.approvers)),
+        "deciders_digest": sha256_hex({"tool": call.tool, "rule": rule.model_dump(mode="json")}),
         "created_at": now,
         "expires_at": now + timedelta(hours=1),
     }

@@ -14,6 +14,7 @@ from services.gateway.feed import arguments_value
 from services.gateway.store import read, reading
 from services.gateway.store.read import Row
 from shared.database import Database
+from shared.directory import Directory
 
 #: Rows of one kind that a story shows.
 ROWS_MAX = 200
@@ -105,7 +106,7 @@ class ApprovalDetailOut(ApprovalOut):
     history: list[ChangeOut]
 
 
-async def detail_of(database: Database, row: Row) -> ApprovalDetailOut:
+async def detail_of(database: Database, row: Row, directory: Directory) -> ApprovalDetailOut:
     """Return the whole story of an approval."""
     tenant, approval_id, call_id = row["tenant"], row["approval_id"], row["call_id"]
     async with reading(database) as connection:
@@ -117,7 +118,7 @@ async def detail_of(database: Database, row: Row) -> ApprovalDetailOut:
         history = await read.load_history_of(connection, tenant, approval_id, ROWS_MAX)
     return ApprovalDetailOut.model_validate(
         {
-            **approval_out(row).model_dump(),
+            **approval_out(row, directory).model_dump(),
             "approval_rule": row["approval_rule"],
             "records": _records(row, execution),
             "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,

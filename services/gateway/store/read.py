@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 #: Of columns that are no plain values.
 _TYPES: Mapping[str, Any] = {
-    **dict.fromkeys(("approvers", "approval_rule", "delegations", "edited", "differences"), pg.JSONB),
+    **dict.fromkeys(("approvers", "approval_rule", "delegations", "edited", "differences", "labels"), pg.JSONB),
     **dict.fromkeys(("bounds", "result", "final_answer", "detail", "details"), pg.JSONB),
     "deciders": pg.ARRAY(pg.TEXT),
 }
@@ -37,7 +37,8 @@ APPROVALS = _view(
     "approval_id tenant conversation_id call_id turn_id tool category arguments digest schema_digest revision state"
     " summary rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
     " decision_reason closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
-    " claimed_until delegations paused_at cancel_asked_by cancel_asked_at deciders deciders_digest",
+    " claimed_until delegations paused_at cancel_asked_by cancel_asked_at deciders deciders_digest labels"
+    " arguments_masked",
 )
 _CALLS = _view(
     "tool_calls",
@@ -52,9 +53,9 @@ _EXECUTIONS = _view(
     "call_id tenant conversation_id pool state fence worker permit_id permit_issuer lease_until started_at"
     " finished_at result_kind error digest permit_expires_at",
 )
-_DECISIONS = _view(
+DECISIONS = _view(
     "decisions",
-    "decision_id tenant approval_id person verb reason digest revision proof details outcome arguments_revision"
+    "decision_id tenant approval_id person verb reason digest revision proof key_id details outcome arguments_revision"
     " counted_revision decided_at",
 )
 _EDITS = _view(
@@ -145,7 +146,7 @@ async def load_approval_of_call(connection: Connection, tenant: str, call_id: st
 
 async def list_decisions(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
     """Return the decisions that people sent about an approval, counted or not, oldest first."""
-    return await _of_approval(connection, _DECISIONS, tenant, approval_id, _DECISIONS.c.decided_at, limit)
+    return await _of_approval(connection, DECISIONS, tenant, approval_id, DECISIONS.c.decided_at, limit)
 
 
 async def list_edits(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:

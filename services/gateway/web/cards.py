@@ -34,7 +34,7 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     recent = [approval_out(row) for row in newest if row["state"] != "pending"][:RECENT_MAX]
     return render(
         "pane.html",
-        waiting=[approval_out(row) for row in waiting[:WAITING_MAX]],
+        waiting=[approval_out(row, deps.directory()) for row in waiting[:WAITING_MAX]],
         more=len(waiting) > WAITING_MAX,
         recent=recent,
         place="pane",
@@ -48,7 +48,7 @@ async def card(deps: DepsOf, caller: SignedIn, approval_id: PathId, place: Place
     """Show one card."""
     caller.need(Scope.DECIDE, Scope.CHAT)
     row = await deps.decisions.find(caller, approval_id)
-    return _card(approval_out(row), place, may_decide=caller.may(Scope.DECIDE))
+    return _card(approval_out(row, deps.directory()), place, may_decide=caller.may(Scope.DECIDE))
 
 
 @router.post("/{approval_id}/decisions")
@@ -71,7 +71,7 @@ async def decide(
             raise
         notice = _told(refusal)
     row = await deps.decisions.find(caller, approval_id)
-    return _card(approval_out(row), place, notice, may_decide=caller.may(Scope.DECIDE))
+    return _card(approval_out(row, deps.directory()), place, notice, may_decide=caller.may(Scope.DECIDE))
 
 
 def _card(approval: ApprovalOut, place: str, notice: str = "", *, may_decide: bool) -> HTMLResponse:

@@ -36,6 +36,7 @@ from tests.support.approval_builders import (
     claims_of,
     some_claims,
 )
+from tests.support.approval_keys import add_keys, revoke
 from tests.support.house import Replica
 
 M = TypeVar("M", bound=Message)
@@ -99,6 +100,65 @@ async def test_a_disabled_voter_is_not_counted(replica: Replica, gateway: Signer
     register.directory = a_directory()
     sent = await decide(replica, gateway, card, "bob", "approve")
     assert "approved" == of(sent, ApprovalClosed).state
+
+
+async def test_a_vote_given_with_a_revoked_key_is_not_counted(replica: Replica, gateway: Signer) -> None:
+    """Ada's vote goes with the key that proved her; with a new key she votes again, and then it decides."""
+    await add_keys(replica, "key-1", "key-2")
+    card = await opened_by(replica, **TWO)
+    await decide(replica, gateway, card, "ada", "approve", key_id="key-1")
+    await revoke(replica, "key-1")
+    sent = await decide(replica, gateway, card, "bob", "approve", key_id="key-2")
+    assert ("accepted", "pending") == (of(sent, DecisionAnswered).outcome, of(sent, DecisionAnswered).state)
+    assert [] == replica.all_sent(ToolCallPermitted)
+    await add_keys(replica, "key-3")
+    sent = await decide(replica, gateway, card, "ada", "approve", key_id="key-3")
+    assert "approved" == of(sent, ApprovalClosed).state
+
+
+async def test_an_earlier_vote_does_not_come_back_with_a_revoked_key(replica: Replica, gateway: Signer) -> None:
+    """Ada took her yes back with a key that was revoked then: neither word of hers counts."""
+    await add_keys(replica, "key-1", "key-2")
+    card = await opened_by(replica, **TWO)
+    await decide(replica, gateway, card, "ada", "approve", key_id="key-1")
+    await decide(replica, gateway, card, "ada", "abstain", key_id="key-2")
+    await revoke(replica, "key-2")
+    sent = await decide(replica, gateway, card, "bob", "approve")
+    assert ("accepted", "pending") == (of(sent, DecisionAnswered).outcome, of(sent, DecisionAnswered).state)
+
+
+@pytest.mark.parametrize("verb", ["approve", "deny", "delegate", "claim", "extend", "cancel"])
+@pytest.mark.parametrize("key_id", ["revoked", "unknown"])
+async def test_a_key_that_does_not_work_decides_nothing(
+    replica: Replica, gateway: Signer, key_id: str, verb: str
+) -> None:
+    """The gateway signed it a moment before the revocation, or somebody signed what no key stands behind."""
+    await add_keys(replica, "revoked")
+    await revoke(replica, "revoked")
+    card = await opened_by(replica, approvers=["operators"])
+    claims = some_claims(card, verb=verb, key_id=key_id, to="person:ada", seconds=60)
+    assert "not_allowed" == of(await replica.send(a_decision(gateway, claims)), DecisionAnswered).outcome
+
+
+async def test_an_edit_judged_after_its_key_was_revoked_is_not_made(replica: Replica, gateway: Signer) -> None:
+    """Policy took its time; everything about the maker is asked again, the key too."""
+    await add_keys(replica, "key-1")
+    card = await opened_by(replica, approvers=["group:finance"], edits=True)
+    asked = await decide(replica, gateway, card, "ada", "edit", arguments=CHEAPER, key_id="key-1")
+    await revoke(replica, "key-1")
+    sent = await replica.send(an_edit_judged(of(asked, EditProposed)))
+    assert "not_allowed" == of(sent, DecisionAnswered).outcome
+    assert [] == replica.all_sent(ToolCallPermitted)
+
+
+async def test_a_place_given_with_a_revoked_key_is_nobodys(replica: Replica, gateway: Signer) -> None:
+    """Dora may decide in ada's place as long as the key works with which ada said so."""
+    await add_keys(replica, "key-1")
+    card = await opened_by(replica, approvers=["group:finance"])
+    await decide(replica, gateway, card, "ada", "delegate", to="person:dora", key_id="key-1")
+    await revoke(replica, "key-1")
+    sent = await decide(replica, gateway, card, "dora", "approve")
+    assert "not_allowed" == of(sent, DecisionAnswered).outcome
 
 
 async def test_an_edit_is_judged_then_permitted_as_it_was_approved(

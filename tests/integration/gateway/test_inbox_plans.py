@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,11 @@ import sqlalchemy as sa
 from deploy.migrations import migrate
 from services.approval.service import build
 from services.approval.settings import ApprovalSettings
-from services.gateway.store.inbox import Filters, Seat, fitting, list_mine, mine
+from services.gateway.auth import Caller
+from services.gateway.mine import list_mine
+from services.gateway.store.inbox import Filters, Seat, candidates, fitting
 from shared.database import async_url
+from shared.directory import Directory, Person
 from shared.signing import create_keys
 from tests.builders import NOON
 from tests.support.approval_builders import a_request
@@ -36,8 +38,10 @@ _COPIES = """
         'created_at', a.created_at + n * interval '1 ms', 'expires_at', a.expires_at + n * interval '1 s'))).*
     FROM approval.approvals a, generate_series(1, 20000) n
 """
-ADA = Seat("person:ada", frozenset({"person:ada", "group:finance"}), ("link", "chat", "slack", "web"), frozenset())
-BOB = replace(ADA, person="person:bob", names=frozenset({"group:finance"}))
+ADA = Seat("person:ada", visitor=False, digests=("b", "c"), owned_agents=())
+BOB = Caller("acme", "person:bob", "api_key", frozenset({"decide"}))
+#: Bob is one of finance, and everybody else's business is nobody's: he is no operator here.
+FINANCE = Directory(people={"bob": Person("bob")}, groups={"finance": frozenset({"bob"})})
 
 
 def _migrate(url: str) -> None:
@@ -110,8 +114,8 @@ def test_a_common_word_does_not_sort_all_that_have_it(filled_url: str) -> None:
 
 @pytest.mark.usefixtures("replica")
 def test_what_is_mine_is_a_stretch_of_an_index_for_each_set_of_deciders(filled_url: str) -> None:
-    """One look for each set, a page of each that names somebody; nothing reads what is for others."""
-    plan = plan_of(filled_url, mine, **ADA.values())
+    """A page of each that lets somebody in; nothing reads what is for others."""
+    plan = plan_of(filled_url, candidates, **ADA.values())
     found = [index in plan for index in ("ix_approvals_deciders", "ix_approvals_requester", "Seq Scan on approvals")]
     assert [True, True, False] == found
 
@@ -119,5 +123,5 @@ def test_what_is_mine_is_a_stretch_of_an_index_for_each_set_of_deciders(filled_u
 async def test_what_is_mine_is_what_names_me(replica: Replica) -> None:
     """The page holds the newest approvals for the caller's group, and none that are for others."""
     async with replica.units.database.single() as connection:
-        found = await list_mine(connection, "acme", BOB, Filters(), limit=3)
-    assert ["copy-20000", "copy-19900", "copy-19800"] == [row["approval_id"] for row in found]
+        page = await list_mine(connection, BOB, FINANCE, Filters(tool="tool-0"), limit=3)
+    assert ["copy-20000", "copy-19900", "copy-19800"] == [row["approval_id"] for row in page.rows]

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from services.approval import rules
-from services.approval.rules import Answer, Approval, Vote, Voter
+from services.approval.rules import Answer, Approval, Vote
 from services.approval.states import State
+from shared.deciders import Voter
 from shared.directory import Directory
 from shared.messages import DecisionClaims, Panel
 from tests.builders import NOON, an_approval_rule
