@@ -12,6 +12,7 @@ from services.policy.trials import try_rulebook
 from shared.consumer import Handler, Together
 from shared.messages import (
     AbandonCall,
+    CallResolved,
     EditProposed,
     GrantAsked,
     Message,
@@ -34,6 +35,10 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
         ToolCallProposed: Together(partial(handlers.judge_calls, deps=deps)),
         AbandonCall: partial(handlers.abandon_call, deps=deps),
     }
+    of_results: dict[type[Message], Handler | Together[Any]] = {
+        ToolCallRefused: handlers.give_back,
+        CallResolved: handlers.take_resolved,
+    }
     judge_edit = partial(handlers.judge_edit, deps=deps)
     give_grant = partial(handlers.give_grant, deps=deps)
     return Service(
@@ -43,7 +48,7 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
             Subscription(queue("policy.tool-calls"), of_calls),
             Subscription(queue("policy.edits"), {EditProposed: judge_edit}),
             Subscription(queue("policy.grants"), {GrantAsked: give_grant, RevokeGrant: handlers.revoke_grant}),
-            Subscription(queue("policy.tool-results"), {ToolCallRefused: handlers.give_back}),
+            Subscription(queue("policy.tool-results"), of_results),
             Subscription(queue("policy.watched-calls"), {WatchedCallClosed: handlers.remember_denial}),
             # A queue of its own: a simulation takes its time, and verdicts do not wait for it.
             Subscription(queue("policy.trials"), {TryRulebook: partial(try_rulebook, active=active)}),
