@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002_pre_unknown_outcomes_resolved"
+revision = "0002_pre_unknown_outcomes"
 down_revision = "0001_pre_foundation"
 
 _STATES = {
@@ -54,6 +54,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.execute("UPDATE executor.executions SET state = 'running' WHERE state = 'verifying'")
     op.execute(
         "UPDATE executor.executions SET state = 'unknown', resolved_at = NULL, resolution = NULL,"
         " resolved_by = NULL WHERE state = 'resolved'"
