@@ -31,6 +31,7 @@ class Purpose(StrEnum):
     PERMIT = "placet-permit"  # this call may run once
     DECISION = "placet-decision"  # this person decided this
     GRANT = "placet-grant"  # this person wants such calls allowed from now on
+    RESOLUTION = "placet-resolution"  # this person says whether a call of unknown outcome ran
     SESSION = "placet-session"  # this browser is signed in
 
 
@@ -38,7 +39,7 @@ class Purpose(StrEnum):
 SIGNERS: Mapping[str, frozenset[Purpose]] = {
     "policy": frozenset({Purpose.PERMIT}),
     "approval": frozenset({Purpose.PERMIT, Purpose.GRANT}),
-    "gateway": frozenset({Purpose.DECISION, Purpose.SESSION}),
+    "gateway": frozenset({Purpose.DECISION, Purpose.RESOLUTION, Purpose.SESSION}),
 }
 
 

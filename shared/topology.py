@@ -86,9 +86,11 @@ ROUTES: dict[type[Message], Route] = {
     m.AbandonCall: Route("decisions", lambda x: abandon_key(x.queue)),
     m.TryRulebook: Route("decisions", lambda _: "try-rulebook"),
     m.RulebookTried: Route("decisions", lambda x: f"tried.{x.answer_to}", mandatory=False),
+    m.ResolveCall: Route("decisions", lambda x: resolve_key(x.pool)),
     m.ToolCallPermitted: Route("executions", lambda x: x.pool, batch=1),
     m.ToolCallFinished: Route("tool-results", lambda _: "tool-call.finished"),
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
+    m.CallResolved: Route("tool-results", lambda _: "tool-call.resolved"),
     m.ConversationEvent: Route("conversations", lambda x: f"event.{x.tenant}"),
     m.ConversationDelta: Route("conversations", lambda x: f"delta.{x.tenant}", mandatory=False, transient=True),
     m.FeedAdvanced: Route("conversations", lambda x: f"feed.{x.tenant}", mandatory=False, transient=True),
@@ -104,6 +106,11 @@ def _abandonments(queue_name: str) -> Destination:
     return Destination("decisions", abandon_key(queue_name))
 
 
+def resolve_key(pool: str) -> str:
+    """Return the routing key of ResolveCall for an executor pool."""
+    return f"resolve.{pool}"
+
+
 def destination_of(message: Message) -> Destination:
     """Return where `message` goes."""
     route = ROUTES[type(message)]
@@ -113,7 +120,8 @@ def destination_of(message: Message) -> Destination:
 def executor_queue(pool: str) -> QueueSpec:
     """Return the queue of one executor pool. Prefetch 1: what waits, waits where every worker can take it."""
     name = f"executor.{pool}"
-    return QueueSpec(name, "executor", (Destination("executions", pool), _abandonments(name)), prefetch=1)
+    words = Destination("decisions", resolve_key(pool))
+    return QueueSpec(name, "executor", (Destination("executions", pool), _abandonments(name), words), prefetch=1)
 
 
 def answers_key(instance: str) -> str:
@@ -142,7 +150,11 @@ QUEUES = (
         (Destination("decisions", "grant-asked"), Destination("decisions", "grant-revoke")),
     ),
     # Only what says that a call did not run: what ran stays counted, so its end is no news here.
-    QueueSpec("policy.tool-results", "policy", (Destination("tool-results", "tool-call.refused"),)),
+    QueueSpec(
+        "policy.tool-results",
+        "policy",
+        (Destination("tool-results", "tool-call.refused"), Destination("tool-results", "tool-call.resolved")),
+    ),
     QueueSpec("policy.watched-calls", "policy", (Destination("approvals", "watched-call.closed"),)),
     QueueSpec("policy.trials", "policy", (Destination("decisions", "try-rulebook"),)),
     QueueSpec("approval.withdrawals", "approval", (Destination("tool-calls", "tool-call.withdrawn"),)),

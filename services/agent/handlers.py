@@ -18,7 +18,14 @@ from shared.consumer import Arrival
 from shared.errors import Poison, Refused
 from shared.gathering import waves
 from shared.ids import new_id
-from shared.messages import AbandonCall, CallsWithdrawn, MessagePosted, ToolCallFinished, ToolCallRefused
+from shared.messages import (
+    AbandonCall,
+    CallResolved,
+    CallsWithdrawn,
+    MessagePosted,
+    ToolCallFinished,
+    ToolCallRefused,
+)
 from shared.work import Act, Work
 
 Posted: TypeAlias = Arrival[MessagePosted]
@@ -95,6 +102,18 @@ async def take_abandoned(abandoned: AbandonCall, work: Work, deps: Deps) -> None
     except Poison as error:
         # The letter held no result of a call of ours: nothing waits for it, and this must be no letter again.
         raise Refused(str(error)) from error
+
+
+async def take_resolved(resolved: CallResolved, work: Work) -> None:
+    """Keep what a person found out about a call: its result stands, the model reads of it with the next message.
+
+    It begins no turn: nobody asked for one, and what the model then proposed would be in nobody's name.
+    """
+    if await store.add_fact(work, resolved, rules.fact_text(resolved)):
+        return
+    call = await store.load_call(work, resolved.call_id)
+    if call is None or (call.tenant, call.conversation_id) != (resolved.tenant, resolved.conversation_id):
+        raise Poison(f"call {resolved.call_id} was never proposed in conversation {resolved.conversation_id}")
 
 
 async def _go_on(claim: Claim | None, last: Answer, work: Work, deps: Deps) -> None:

@@ -16,7 +16,7 @@ from services.agent.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
 from shared.catalog import Catalog, ToolSpec, shown_text, validate_arguments
 from shared.ids import derived_id
-from shared.messages import ResultKind, ToolCallFinished
+from shared.messages import CallResolved, ResultKind, ToolCallFinished
 from shared.messages.tool_calls import Category
 
 #: Calls of one step that are looked at; what a model proposes beyond them is answered `invalid`.
@@ -198,6 +198,16 @@ def settle(
 def abandoned(*, may_have_run: bool) -> Result:
     """Return the result of a call whose own result was lost on its way here and then given up."""
     return Result("unknown", error=RESULT_LOST) if may_have_run else Result("failed", error=NEVER_RAN)
+
+
+def fact_text(resolved: CallResolved) -> str:
+    """Return what the model is told, with the next message, of a call whose outcome was `unknown` until now."""
+    ran = {"ran": "it did run", "did_not_run": "it did not run, and nothing was done"}[resolved.outcome]
+    note = f" Their note: {json.dumps(resolved.note, ensure_ascii=False)}." if resolved.note else ""
+    return (
+        f"[News from Placet, not from the user] The outcome of your earlier call of {resolved.tool} was unknown. "
+        f"A person has checked since: {ran}.{note}"
+    )
 
 
 def leading_run(queued: Sequence[Queued], author: dict[str, str] | None = None) -> list[Queued]:

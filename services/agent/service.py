@@ -18,7 +18,7 @@ from services.agent.settings import AgentSettings
 from services.agent.worker import AskModel, Worker
 from shared.catalog import Catalog, load_catalog
 from shared.consumer import Handler, Together
-from shared.messages import AbandonCall, Message, MessagePosted, ToolCallFinished, ToolCallRefused
+from shared.messages import AbandonCall, CallResolved, Message, MessagePosted, ToolCallFinished, ToolCallRefused
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.slots import Slots
 from shared.topology import queue
@@ -49,6 +49,7 @@ def build_with(
         ToolCallFinished: Together(partial(handlers.take_finished, deps=deps)),
         ToolCallRefused: Together(partial(handlers.take_refused, deps=deps)),
         AbandonCall: partial(handlers.take_abandoned, deps=deps),
+        CallResolved: handlers.take_resolved,
     }
     return Service(
         name="agent",

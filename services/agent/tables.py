@@ -63,6 +63,20 @@ class MessageRow(SQLModel, table=True):
     posted_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
 
 
+class FactRow(SQLModel, table=True):
+    """What a person found out about a call that was answered `unknown`; the model reads it with the next message."""
+
+    __tablename__ = "facts"
+    __table_args__ = (sa.Index("ix_facts_conversation", "conversation_id", "number"), {"schema": "agent"})
+
+    call_id: str = Field(primary_key=True, foreign_key="agent.tool_calls.call_id")
+    tenant: str
+    conversation_id: str
+    number: int = Field(sa_type=sa.BigInteger, description="Its place among the numbers of the messages.")
+    text: str
+    learned_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+
+
 class TurnRow(SQLModel, table=True):
     """One turn: from a person's message to the end of the model's answer."""
 

@@ -37,6 +37,16 @@ class UserMessage:
     turn_id: str
     step: int
     text: str
+    #: Its place in the conversation, growing.
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What became known of an earlier call; read with the first message whose number is higher."""
+
+    number: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +81,8 @@ class History:
     messages: tuple[UserMessage, ...]
     steps: tuple[Step, ...]
     calls: tuple[Call, ...]
+    #: In the order of their numbers.
+    facts: tuple[Fact, ...] = ()
 
 
 def transcript(instructions: str, history: History) -> list[dict[str, Any]]:
@@ -105,10 +117,13 @@ class _Writer:
         self._heard = _by_step(history.messages)
         self._steps = _by_step(history.steps)
         self._calls = _by_step(history.calls)
+        self._facts = list(history.facts)
 
     def messages(self) -> Iterator[dict[str, Any]]:
         for at in sorted({*self._heard, *self._steps}, key=lambda key: (self._order[key[0]], key[1])):
             for message in self._heard.get(at, ()):
+                while self._facts and self._facts[0].number < message.number:
+                    yield {"role": "user", "content": self._facts.pop(0).text}
                 yield {"role": "user", "content": message.text if message.text.strip() else "(blank message)"}
             for step in self._steps.get(at, ()):
                 yield from self._said(step, self._calls.get(at, []))

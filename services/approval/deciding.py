@@ -14,9 +14,9 @@ from services.approval import closing, notices, store
 from services.approval.rules import Answer, Approval, Decision, Edit, edits, grants
 from services.approval.states import Event, State
 from services.approval.store import Kept
-from shared.grant import signed
 from shared.ids import derived_id
 from shared.messages import DecideApproval, DecisionClaims, ToolCall
+from shared.signed import signed
 from shared.signing import Signer
 from shared.work import Cause, Work
 

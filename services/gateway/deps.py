@@ -14,6 +14,7 @@ from services.gateway.settings import GatewaySettings
 from services.gateway.trials import Trials
 from shared.directory import Directory
 from shared.service import Runtime
+from shared.signing import Signer
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class Deps:
     posts: Posts
     decisions: Decisions
     trials: Trials
+    #: Signs what people say of calls of unknown outcome.
+    signer: Signer
     hub: Hub
     drafts: Drafts
     #: Who is who now; says what "mine" is, never what is allowed.

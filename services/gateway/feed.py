@@ -167,6 +167,11 @@ def _refused(message: m.ToolCallRefused, event_id: str) -> list[Item]:
     return [_item(message, "tool_call", data, event_id)]
 
 
+def _resolved(message: m.CallResolved, event_id: str) -> list[Item]:
+    data = message.model_dump(mode="json", exclude={"tenant", "conversation_id"})
+    return [_item(message, "resolution", data, event_id)]
+
+
 def _item(message: Any, kind: str, data: Data, source_id: str) -> Item:
     return Item(message.tenant, message.conversation_id, kind, data, source_id)
 
@@ -202,6 +207,7 @@ _MAKERS: Mapping[type[Message], Callable[[Any, str], list[Item]]] = {
     m.ApprovalClosed: _closed,
     m.ToolCallFinished: _finished,
     m.ToolCallRefused: _refused,
+    m.CallResolved: _resolved,
 }
 
 #: The messages that make feed items.

@@ -94,7 +94,9 @@ def build(
 
     authenticator = Authenticator(runtime.database, sessions, settings.gateway_public_url)
     posts = Posts(runtime.units)
-    app = create_app(Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, directory, ready))
+    app = create_app(
+        Deps(settings, runtime, authenticator, posts, decisions, trials, signer, hub, drafts, directory, ready)
+    )
     add_pages(app)
     live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))

@@ -32,8 +32,10 @@ from shared.messages.grants import GrantAsked, RevokeGrant
 from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from shared.messages.rulebook import RulebookTried, TryRulebook
 from shared.messages.tool_calls import (
+    CallResolved,
     CallsWithdrawn,
     Edited,
+    ResolveCall,
     ShownCall,
     ToolCall,
     ToolCallFinished,
@@ -53,6 +55,8 @@ MESSAGES: dict[str, type[Message]] = {
         ToolCallPermitted,
         ToolCallRefused,
         ToolCallFinished,
+        ResolveCall,
+        CallResolved,
         CallsWithdrawn,
         ApprovalRequested,
         ApprovalOpened,
@@ -82,6 +86,7 @@ __all__ = [
     "ApprovalRequested",
     "ApprovalRule",
     "Author",
+    "CallResolved",
     "CallsWithdrawn",
     "ConversationDelta",
     "ConversationEvent",
@@ -100,6 +105,7 @@ __all__ = [
     "Message",
     "MessagePosted",
     "Panel",
+    "ResolveCall",
     "ResolveDeadLetter",
     "ResultKind",
     "RevokeGrant",

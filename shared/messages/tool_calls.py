@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AwareDatetime, Field
 
-from shared.messages.message import Digest, Identifier, Message, ResultKind, Tenant, Value
+from shared.messages.message import Digest, Identifier, Message, ResultKind, SignedMessage, Tenant, Value
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
@@ -117,6 +117,38 @@ class ToolCallFinished(Message):
     attempt: int = Field(ge=1, description="Fence of the attempt that ended the call.")
     started_at: AwareDatetime
     finished_at: AwareDatetime
+
+
+#: What a person says of a call whose outcome nobody knew.
+Resolution = Literal["ran", "did_not_run"]
+#: Longest note to it, in characters.
+NOTE_MAX = 2_000
+
+
+class ResolveCall(SignedMessage):
+    """A person has looked whether a call ran that was answered `unknown`. Sent by the gateway to the call's pool."""
+
+    type_name: ClassVar[str] = "placet.tool-call.resolve.v1"
+
+    call_id: Identifier
+    pool: Pool
+    outcome: Resolution
+    note: Annotated[str, Field(max_length=NOTE_MAX, description="What they found, for people and for the model.")] = ""
+    by: str = Field(description="Stable id of the person, for example `person:ada`.")
+
+
+class CallResolved(Message):
+    """Whether a call ran that was answered `unknown`: a new fact beside that answer, which stands. By the executor."""
+
+    type_name: ClassVar[str] = "placet.tool-call.resolved.v1"
+
+    call_id: Identifier
+    conversation_id: Identifier
+    tool: ToolName
+    outcome: Resolution
+    note: str = ""
+    by: str
+    resolved_at: AwareDatetime
 
 
 class CallsWithdrawn(Message):

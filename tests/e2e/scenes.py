@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from tests.e2e import forms
 from tests.support.model_script import Answer, Call, Rule, Script
 from tests.support.system import SHOP_RULEBOOK
 
@@ -34,6 +35,13 @@ def _tool(name: str, category: str, properties: dict[str, Any], **more: Any) -> 
 TOOLS = {
     "deploy": _tool("deploy", "unsafe_exec", {"service": _TEXT, "version": _TEXT}),
     "slow_deploy": _tool("slow_deploy", "unsafe_exec", {"service": _TEXT}, timeout_seconds=120),
+    "transfer": _tool(
+        "transfer",
+        "unsafe_api",
+        {"to": _TEXT},
+        timeout_seconds=10,
+        verify="tests.e2e.ledger_tools:find_transfer",
+    ),
     "set_flag": _tool("set_flag", "unsafe_api", {"name": _TEXT}, idempotent=True),
     "read_status": _tool("read_status", "safe_read", {"service": _TEXT}),
     "fail_on_purpose": _tool("fail_on_purpose", "safe_compute", {}),
@@ -101,9 +109,9 @@ RULES = [
 def rulebook(folder: Path) -> Path:
     """Write the shop's rulebook with the tests' tools added, and return where."""
     content = yaml.safe_load(SHOP_RULEBOOK.read_text())
-    content["tools"] |= TOOLS
-    content["rules"] += RULES
-    content |= {"people": {"grace": {}, "hopper": {}}, "groups": {"releases": ["grace", "hopper"]}}
+    content["tools"] |= TOOLS | {"act": forms.TOOL}
+    content["rules"] += RULES + forms.RULES
+    content |= {"people": forms.PEOPLE, "groups": forms.GROUPS}
     path = folder / "rulebook.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
     return path
@@ -148,6 +156,12 @@ _DEPLOYING = (
     _when("deploy slowly", _call("slow_deploy", service="shop")),
     _after("slow_deploy", "Nobody knows whether it ran.", contain="unknown"),
     _after("slow_deploy", "It took a while."),
+    _when("transfer to ada", _call("transfer", to="ada")),
+    _when("transfer to nobody", _call("transfer", to="nobody")),
+    _after("transfer", "The money is there.", contain="succeeded"),
+    _after("transfer", "No money was moved.", contain="took no effect"),
+    _after("transfer", "Nobody knows."),
+    _when("was it deployed?", text="Let me see."),
     _when("deploy the shop", _call("deploy", service="shop", version="1.2"), text="Deploying."),
     _after("deploy", "", _call("read_status", service="shop"), contain="succeeded"),
     _after("deploy", "It was not deployed."),
@@ -208,5 +222,6 @@ _TALK = (
 )
 
 SCRIPT = Script(
-    rules=(*_LOOPS, *_SHOP, *_DEPLOYING, *_SECRETS, *_TALK), otherwise=Answer(text="I have no line for that.")
+    rules=(*_LOOPS, *_SHOP, *_DEPLOYING, *_SECRETS, *forms.SCRIPT, *_TALK),
+    otherwise=Answer(text="I have no line for that."),
 )

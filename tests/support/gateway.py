@@ -36,13 +36,14 @@ from shared.messages import (
     DecisionAnswered,
     DecisionClaims,
     Message,
+    ResolveCall,
     RulebookTried,
     ToolCall,
     TryRulebook,
 )
 from shared.service import runtime_on
 from shared.signing import Purpose, create_keys, load_verifier
-from shared.topology import destination_of, queue
+from shared.topology import destination_of, executor_queue, queue
 from tests.builders import a_call, an_approval_rule, an_envelope, an_event
 
 READ = {
@@ -72,7 +73,8 @@ READ = {
     "activations": "activation_id text, digest text, activated_by text, activated_at timestamptz, diff text",
     "executions": "call_id text, tenant text, conversation_id text, pool text, state text, fence int, worker text,"
     " permit_id text, permit_issuer text, lease_until timestamptz, started_at timestamptz, finished_at timestamptz,"
-    " result_kind text, error text, digest text, permit_expires_at timestamptz",
+    " result_kind text, error text, digest text, permit_expires_at timestamptz, resolution text, resolved_by text,"
+    " resolution_note text default '', resolved_at timestamptz",
     "grants": "grant_id text, tenant text, approval_id text, owner text, rule text, tool text, scope text,"
     " subject text, arguments text, bounds jsonb, uses int, uses_left int, given_at timestamptz,"
     " expires_at timestamptz, revoked_at timestamptz, revoked_by text, state text",
@@ -219,10 +221,14 @@ class House:
     approvers: Approvers
     policy: Policy
     gateways: list[GatewayService]
+    #: The folder of signing keys.
+    keys: Path
     #: Everything that reached the queue of audit.
     audited: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     #: Everything that reached policy's queue of grants.
     granted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+    #: What people said of calls of unknown outcome, as it reached the pool `default`.
+    words: asyncio.Queue[ResolveCall] = field(default_factory=asyncio.Queue)
 
     def key(self, *scopes: str, tenant: str = "acme", person: str = "ada") -> str:
         """Return a new API key."""
@@ -245,6 +251,12 @@ class House:
             cursor = connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
+    async def take_word(self, delivery: Delivery) -> None:
+        """Keep what the pool's executors would get."""
+        for event in read_envelope(delivery.body)[0]:
+            if isinstance(event.message, ResolveCall):
+                self.words.put_nowait(event.message)
+
     async def take_audited(self, delivery: Delivery) -> None:
         """Note what reached audit."""
         for event in read_envelope(delivery.body)[0]:
@@ -265,10 +277,11 @@ async def open_house(
     create_keys(keys)
     bus = InProcessBus()
     made = GatewaySettings(database_url=SecretStr(url), keys=keys, gateway_port=0, **settings)
-    house = House(url, bus, Approvers(url, keys, bus), Policy(bus), [])
+    house = House(url, bus, Approvers(url, keys, bus), Policy(bus), [], keys)
     bus.subscribe(queue("approval.decisions"), house.approvers)
     bus.subscribe(queue("policy.trials"), house.policy)
     bus.subscribe(queue("audit.commands"), house.take_audited)
+    bus.subscribe(executor_queue("default"), house.take_word)
     bus.subscribe(queue("policy.grants"), house.take_granted)
     async with AsyncExitStack() as stack:
         for _ in range(gateways):

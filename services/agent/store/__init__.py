@@ -12,14 +12,15 @@ from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
 
 from services.agent.assembly import ModelAnswer
 from services.agent.rules import Claim, Queued, Result, Settlement, storable
 from services.agent.states import CallState, State
 from services.agent.store import statements
-from services.agent.store.statements import CALLS, CLAIM_COLUMNS, CONVERSATIONS, MESSAGES, TURNS
+from services.agent.store.statements import CALLS, CLAIM_COLUMNS, CONVERSATIONS, FACTS, MESSAGES, TURNS
 from services.agent.store.values import of_answer, of_call, of_settlement
-from shared.messages import MessagePosted
+from shared.messages import CallResolved, MessagePosted
 from shared.sql import Connection
 from shared.work import Cause, Work
 
@@ -126,6 +127,23 @@ async def load_call(work: Work, call_id: str) -> StoredCall | None:
     columns = [CALLS.c[name] for name in ("tenant", "conversation_id", "turn_id", "state")]
     row = (await work.connection.execute(sa.select(*columns).where(CALLS.c.call_id == call_id))).one_or_none()
     return None if row is None else StoredCall(row.tenant, row.conversation_id, row.turn_id, CallState(row.state))
+
+
+async def add_fact(work: Work, resolved: CallResolved, text: str) -> bool:
+    """Store what became known of a call; False where the conversation has no such call or knows it already.
+
+    The conversation is locked, so that every message with a lower number is there: what the model has read once stays.
+    """
+    place = (CALLS.c.tenant == resolved.tenant) & (CALLS.c.conversation_id == resolved.conversation_id)
+    call = sa.select(CALLS.c.call_id).where(place, CALLS.c.call_id == resolved.call_id)
+    here = CONVERSATIONS.c.conversation_id == resolved.conversation_id
+    await work.connection.execute(sa.select(CONVERSATIONS.c.tenant).where(here).with_for_update())
+    number = sa.func.nextval(sa.func.pg_get_serial_sequence("agent.messages", "number"))
+    ours = (sa.literal(each) for each in (resolved.tenant, resolved.conversation_id))
+    source = call.add_columns(*ours, number, sa.literal(storable(text)))
+    columns = ["call_id", "tenant", "conversation_id", "number", "text"]
+    added = pg.insert(FACTS).from_select(columns, source).on_conflict_do_nothing()
+    return (await work.connection.execute(added.returning(FACTS.c.call_id))).first() is not None
 
 
 async def settle(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from services.placet.cli import approvals, dead_letters, grants, keys, rulebook
+from services.placet.cli import approvals, calls, dead_letters, grants, keys, rulebook
 from services.placet.cli.chat import chat
 from services.placet.cli.output import Json, fail, out, progress, show_json, tell_error
 
@@ -20,6 +20,7 @@ app = typer.Typer(
     help="Placet: an approval queue between AI agents and the tools they call.",
 )
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(calls.app, name="calls")
 app.add_typer(grants.app, name="grants")
 app.add_typer(keys.app, name="keys")
 app.add_typer(dead_letters.app, name="dead-letters")

@@ -12,6 +12,7 @@ from shared.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
+    CallResolved,
     CallsWithdrawn,
     ConversationEvent,
     Message,
@@ -198,3 +199,11 @@ def test_what_the_model_says_is_stored_after_the_approvals_before_it() -> None:
     order += [("c", "message", "assistant"), ("c", "approval", ""), ("c", "message", "assistant")]
     items = [Item("acme", place, kind, {"role": role}, str(n)) for n, (place, kind, role) in enumerate(order)]
     assert [items[:4], items[4:6], items[6:]] == parts_of(items)
+
+
+def test_a_resolution_is_an_item_beside_the_call() -> None:
+    """The call's own items stay as they are: a final status is never taken back."""
+    word = {"call_id": "k", "tool": "t", "outcome": "ran", "note": "seen", "by": "person:ada", "resolved_at": NOON}
+    item = only(CallResolved(**PLACE, **word))
+    assert ("resolution", "ran", "person:ada") == (item.type, item.data["outcome"], item.data["by"])
+    assert "status" not in item.data

@@ -33,6 +33,8 @@ export class Feed {
         return this.#approval(data);
       case "turn":
         return this.#turn(data);
+      case "resolution":
+        return this.#resolution(data);
     }
   }
 
@@ -126,6 +128,13 @@ export class Feed {
     );
     for (const turn of this.#waitingTurns.keys()) this.#showProgress(turn);
     this.#onCard(element);
+  }
+
+  #resolution(data) {
+    const found = data.outcome === "ran" ? "it did run" : "it did not run";
+    this.#place(`resolution ${data.call_id}`, () =>
+      make("p", { class: "muted" }, `${data.tool}: ${data.by} has checked, ${found}. `, visible(data.note ?? "")),
+    );
   }
 
   #showProgress(turn) {

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from shared.errors import PlacetError, SecurityAlert
-from shared.grant import signed, verify_asked
 from shared.permit import issue_permit
+from shared.signed import signed, verify_signed
 from shared.signing import create_keys, load_signer, load_verifier
 from tests.builders import NOON, a_call
 from tests.support.policy_builders import a_grant_request
@@ -27,7 +27,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_signed_request_is_accepted(keys: Path) -> None:
     """What approval signed, after its way over the wire."""
     asked = a_grant_request(a_call(), load_signer(keys, "approval"))
-    verify_asked(load_verifier(keys), type(asked).model_validate_json(asked.model_dump_json()))
+    verify_signed(load_verifier(keys), type(asked).model_validate_json(asked.model_dump_json()))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_changed_request_is_an_attack(keys: Path, changes: dict[str, Any]) -> No
     """No field can be changed after signing."""
     asked = a_grant_request(a_call(), load_signer(keys, "approval"))
     with pytest.raises(SecurityAlert):
-        verify_asked(load_verifier(keys), asked.model_copy(update=changes))
+        verify_signed(load_verifier(keys), asked.model_copy(update=changes))
 
 
 @pytest.mark.parametrize("issuer", ["policy", "gateway"])
@@ -70,4 +70,4 @@ def test_permit_is_no_request_for_a_grant(keys: Path) -> None:
     )
     asked = a_grant_request(call).model_copy(update={"signature": permit})
     with pytest.raises(SecurityAlert):
-        verify_asked(load_verifier(keys), asked)
+        verify_signed(load_verifier(keys), asked)
