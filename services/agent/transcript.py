@@ -87,6 +87,10 @@ class History:
     steps: tuple[Step, ...]
     calls: tuple[Call, ...]
 
+    def spoken_in(self, turn_id: str) -> bool:
+        """Tell whether a person wrote while the turn went on, and it has heard them."""
+        return any(each.turn_id == turn_id and each.step > 1 and each.call_id is None for each in self.messages)
+
 
 def transcript(instructions: str, history: History) -> list[dict[str, Any]]:
     """Return the messages to ask a model with; raise Unanswered while a call is open."""

@@ -150,7 +150,8 @@ def _announcements(claim: Claim, settlement: Settlement, said: tuple[ModelAnswer
     if said is not None:
         answer, talk = said
         words = {"message_id": claim.assistant_message_id, "step": claim.step, "text": rules.storable(answer.text)}
-        yield _event(claim, "assistant_message", words)
+        heard = True if talk.history.spoken_in(claim.turn_id) else None
+        yield _event(claim, "assistant_message", words | _if_any(heard_meanwhile=heard))
         yield from (_call_message(claim, call, talk) for call in settlement.calls)
     if settlement.state in MACHINE.final:
         end = {"state": settlement.state, "reason": settlement.reason}

@@ -108,6 +108,8 @@ async def test_a_message_makes_the_turn_go_on(agent_url: str) -> None:
         await agent.post(finished(pay))
         await agent.ended(2)
     assert ["pay", "assistant", "pending_confirmation", "are you there?"] == heard(model.asked[1])
+    spoken = [event.payload.get("heard_meanwhile") for event in agent.events("assistant_message")]
+    assert [None, True, None] == spoken
     assert "outcome:succeeded" == heard(model.asked[2])[-1]
     assert 3 == len(model.asked)
     valid(model)

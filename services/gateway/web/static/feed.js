@@ -13,6 +13,7 @@ export class Feed {
   #things = new Map();
   #status = new Map();
   #waitingTurns = new Map();
+  #heard = new Set();
   #said = new Map();
 
   constructor(root, me, onCard) {
@@ -48,6 +49,8 @@ export class Feed {
 
   #posted(data) {
     const author = data.author?.id ?? "";
+    // What the model says from here on answers this too, also while its turn waits for a decision.
+    for (const turn of this.#waitingTurns.keys()) this.#heard.add(turn);
     const bubble = make("p", { class: "bubble" }, data.text);
     this.#place(`message ${data.message_id}`, () =>
       author === this.#me
@@ -74,7 +77,7 @@ export class Feed {
 
   #delta(data) {
     // What a model says about a call that waits is not shown meanwhile; the whole text follows as a message.
-    if ((this.#waitingTurns.get(data.turn_id)?.size ?? 0) > 0) return;
+    if ((this.#waitingTurns.get(data.turn_id)?.size ?? 0) > 0 && !this.#heard.has(data.turn_id)) return;
     const element = this.#place(`message ${data.message_id}`, () =>
       make("div", { class: "said by-agent writing", "data-turn": data.turn_id }, make("p", { class: "text" })),
     );
