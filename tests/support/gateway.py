@@ -223,6 +223,8 @@ class House:
     audited: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     #: Everything that reached policy's queue of grants.
     granted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+    #: Every message that reached the agent.
+    posted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
 
     def key(self, *scopes: str, tenant: str = "acme", person: str = "ada") -> str:
         """Return a new API key."""
@@ -255,6 +257,11 @@ class House:
         for event in read_envelope(delivery.body)[0]:
             self.granted.put_nowait(event.message)
 
+    async def take_posted(self, delivery: Delivery) -> None:
+        """Note what reached the agent."""
+        for event in read_envelope(delivery.body)[0]:
+            self.posted.put_nowait(event.message)
+
 
 @asynccontextmanager
 async def open_house(
@@ -270,6 +277,7 @@ async def open_house(
     bus.subscribe(queue("policy.trials"), house.policy)
     bus.subscribe(queue("audit.commands"), house.take_audited)
     bus.subscribe(queue("policy.grants"), house.take_granted)
+    bus.subscribe(queue("agent.messages"), house.take_posted)
     async with AsyncExitStack() as stack:
         for _ in range(gateways):
             service = build(made, runtime_on(made, "gateway", bus), directory)

@@ -16,9 +16,9 @@ from shared.messages.approvals import Proof, strengths_met
 from shared.person_condition import compile_person_condition, facts_of
 
 
-def strong_enough(approval: Approval, proof: Proof) -> bool:
-    """Tell whether somebody known by `proof` is known surely enough for the rule."""
-    return approval.approval_rule.min_strength in strengths_met(proof)
+def strong_enough(approval: Approval, proof: Proof, *, said: bool = False) -> bool:
+    """Tell whether somebody known by `proof`, who perhaps only said it in the chat, is known surely enough."""
+    return approval.approval_rule.min_strength in strengths_met(proof, said=said)
 
 
 def panels(approval: Approval) -> list[Panel]:

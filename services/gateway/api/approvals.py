@@ -22,12 +22,13 @@ from services.gateway.api.approval_forms import (
 )
 from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.errors import described
-from services.gateway.api.inbox import InboxQuery, seat_of
+from services.gateway.api.inbox import InboxQuery
 from services.gateway.api.pages import cursor_of, next_of
 from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
 from services.gateway.decisions import Decisions
 from services.gateway.keys import Scope
+from services.gateway.seats import seat_of
 from services.gateway.store import reading
 from services.gateway.store.inbox import list_approvals, list_mine
 from shared.errors import Refused

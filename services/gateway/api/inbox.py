@@ -8,10 +8,8 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from services.gateway.api.callers import Text
 from services.gateway.auth import Caller
-from services.gateway.store.inbox import Filters, Seat
-from shared.directory import Directory
+from services.gateway.store.inbox import Filters
 from shared.errors import Refused
-from shared.messages.approvals import strengths_met
 from shared.messages.tool_calls import Category, ToolName
 
 #: Longest search, in characters.
@@ -67,21 +65,3 @@ class InboxQuery(BaseModel):
             older_than_seconds=self.older_than,
             search=self.q,
         )
-
-
-def seat_of(caller: Caller, directory: Directory) -> Seat | None:
-    """Return what a caller is to the rules; None for somebody who is not active any more, and decides nothing.
-
-    A conversation's token stands for whoever asked for the call, and proves no name.
-    """
-    strengths = strengths_met(caller.proof)
-    if caller.proof == "conversation_token":
-        return Seat(caller.person, frozenset(), strengths, frozenset())
-    person = directory.person(caller.person)
-    if person is not None and not person.active:
-        return None
-    groups = {f"group:{name}" for name in directory.groups_of(caller.person)}
-    owned = {
-        agent for agent, owners in directory.owners.items() if caller.person in {f"person:{each}" for each in owners}
-    }
-    return Seat(caller.person, frozenset({caller.person, "operators", *groups}), strengths, frozenset(owned))

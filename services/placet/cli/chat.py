@@ -158,6 +158,9 @@ class _Session:
         match item["type"]:
             case "message" if data.get("role") == "assistant" and data.get("text"):
                 out.print(f"agent> {spoken(data['text'])}", markup=False)
+            case "message" if data.get("taken_as"):
+                taken = data["taken_as"]
+                out.print(f"  = taken as {taken['decision']}: {taken['summary']}", style="dim", markup=False)
             case "tool_call":
                 out.print(f"  . {data.get('tool')}: {data.get('status')}", style="dim", markup=False)
             case "approval" if data.get("state") == "pending":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from services.gateway.api.inbox import InboxQuery, seat_of
+from services.gateway.api.inbox import InboxQuery
 from services.gateway.auth import Caller, Proof
+from services.gateway.seats import seat_of
 from services.gateway.store.inbox import Filters
 from shared.directory import Directory, Person
 

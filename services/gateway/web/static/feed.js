@@ -32,6 +32,8 @@ export class Feed {
         return this.#call(data);
       case "approval":
         return this.#approval(data);
+      case "decision":
+        return this.#decided(data);
       case "turn":
         return this.#turn(data);
     }
@@ -52,11 +54,22 @@ export class Feed {
     // What the model says from here on answers this too, also while its turn waits for a decision.
     for (const turn of this.#waitingTurns.keys()) this.#heard.add(turn);
     const bubble = make("p", { class: "bubble" }, data.text);
-    this.#place(`message ${data.message_id}`, () =>
+    const element = this.#place(`message ${data.message_id}`, () =>
       author === this.#me
         ? make("div", { class: "said by-me" }, bubble)
         : make("div", { class: "said by-other" }, bubble, make("p", { class: "from" }, author)),
     );
+    if (data.taken_as && !element.querySelector(".taken")) {
+      const verb = data.taken_as.decision === "approve" ? "yes" : "no";
+      element.append(make("p", { class: "from taken" }, visible(`taken as: ${verb} to “${data.taken_as.summary}”`)));
+    }
+  }
+
+  // What became of a message that was taken for a decision; a counted one needs no word beside its card.
+  #decided(data) {
+    const element = this.#things.get(`message ${data.message_id}`);
+    if (!element || data.outcome === "accepted" || element.querySelector(".undecided")) return;
+    element.append(make("p", { class: "from undecided" }, visible(`it did not count: ${data.detail || data.outcome}`)));
   }
 
   #answer(data) {
