@@ -46,7 +46,7 @@ async def test_the_chat_goes_on_while_people_think(frontend: Caller, operator: C
     messages = transcript_of(stage, "deploy the shop please")
     calls = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
     results = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
-    outcomes = [message for message in messages if str(message["content"]).startswith("<placet-outcome>")]
+    outcomes = [message for message in messages if str(message.get("content")).startswith("<placet-outcome>")]
     assert (calls, 1) == (results, len(outcomes))
     assert '"pending_confirmation"' in next(message["content"] for message in messages if message["role"] == "tool")
     assert len(stage.begun("deploy", visitor.conversation)) == 1
@@ -95,16 +95,11 @@ async def test_a_plain_yes_in_the_chat_decides_where_the_rule_allows_it(frontend
     )
     shown = [each for each in (await visitor.get(visitor.path))["messages"] if each["text"] == "Yes, please."]
     assert [taken] == [each["taken_as"] for each in shown]
-    told = await frontend.request("GET", f"/v1/approvals/{card['approval_id']}")
-    decisions = [(each["person"], each["proof"], each["details"]) for each in told.json()["decisions"]]
-    assert [(visitor_of(told.json()), "conversation_token", {"said": "Yes, please."})] == decisions
+    told = await visitor.get(f"/v1/approvals/{card['approval_id']}")
+    decisions = [(each["person"], each["proof"], each["details"]) for each in told["decisions"]]
+    assert [(told["requester"], "conversation_token", {"said": "Yes, please."})] == decisions
     assert len(stage.begun("set_flag", visitor.conversation)) == 1
     assert not any("Yes, please." in str(request) for request in stage.model_log()["requests"])
-
-
-def visitor_of(approval: dict[str, Any]) -> str:
-    """Return who asked for a call."""
-    return str(approval["requester"])
 
 
 async def test_a_message_that_is_no_plain_yes_decides_nothing(frontend: Caller, operator: Caller, stage: Stage) -> None:
