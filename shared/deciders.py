@@ -118,9 +118,9 @@ def escalations(held: Held) -> Iterator[Escalation]:
             yield step.escalation
 
 
-def strong_enough(held: Held, proof: Proof) -> bool:
-    """Tell whether somebody known by `proof` is known surely enough for the rule."""
-    return held.approval_rule.min_strength in strengths_met(proof)
+def strong_enough(held: Held, proof: Proof, *, said: bool = False) -> bool:
+    """Tell whether somebody known by `proof`, who perhaps only said it in the chat, is known surely enough."""
+    return held.approval_rule.min_strength in strengths_met(proof, said=said)
 
 
 def panels(held: Held) -> list[Panel]:

@@ -137,6 +137,12 @@ def trials_key(instance: str) -> str:
 QUEUES = (
     QueueSpec("agent.messages", "agent", (Destination("messages", "#"),)),
     QueueSpec("agent.tool-results", "agent", (Destination("tool-results", "#"), _abandonments("agent.tool-results"))),
+    # What people think about, and the agent's own word that its requester has written again.
+    QueueSpec(
+        "agent.approvals",
+        "agent",
+        (Destination("approvals", "approval.opened"), Destination("tool-calls", "tool-call.withdrawn")),
+    ),
     QueueSpec(
         "policy.tool-calls",
         "policy",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from services.agent.assembly import ModelAnswer, ProposedCall
 from services.agent.states import MACHINE, Event, State
@@ -63,8 +63,16 @@ class Behaviour:
     steps_max: int
     #: True: the model may end a turn with the tool `final_answer`.
     final_answer: bool
-    #: True: a message that comes while calls wait withdraws them; False: it waits for the end of the turn.
-    supersede: bool
+    #: What a message does that comes while calls wait for people: the turn goes on with interim results, or the message
+    #: waits for its end, or the calls are withdrawn. A rule goes before it.
+    pending: Literal["continue", "wait", "supersede"] = "continue"
+    #: `continue`: the model gets an interim result as soon as people are asked. A rule goes before it.
+    while_pending: Literal["hold", "continue"] = "hold"
+
+    @property
+    def supersede(self) -> bool:
+        """Whether a message withdraws the calls that wait."""
+        return self.pending == "supersede"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +168,11 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A stored message that no turn has answered yet."""
+    """A stored message, or the late outcome of a call, that no turn has answered yet."""
 
     message_id: str
+    #: The person's message that an answer goes back to: itself, or the one that led to the call.
+    answers: str
     author: dict[str, str]
     cause: dict[str, str]
 

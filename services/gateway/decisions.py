@@ -7,13 +7,14 @@ where to look.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from prometheus_client import Counter
 
 from services.gateway.auth import Caller
-from services.gateway.awaited import Awaited
+from services.gateway.awaited import Awaited, Waiting
 from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.read import Row, load_approval, load_approvals, load_execution
@@ -23,7 +24,7 @@ from shared.ids import new_id
 from shared.messages import DecideApproval, DecisionAnswered, DecisionClaims, GrantWish
 from shared.messages.approvals import Verb
 from shared.signing import Purpose, Signer
-from shared.work import UnitOfWork
+from shared.work import UnitOfWork, Work
 
 #: What an approval is after a decision that closed it at once.
 _STATES = {"approve": "approved", "deny": "denied"}
@@ -50,6 +51,8 @@ class Ask:
     seconds: int | None = None
     #: For `approve`: "allow this from now on".
     grant: GrantWish | None = None
+    #: The words of the chat message that was taken for it.
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +101,27 @@ class Decisions:
         decision_id = new_id()
         with self._awaited.expected(decision_id) as waiting:
             approval, claims = await self._together.ask(_Wish(caller, approval_id, ask, decision_id))
-            answer = await self._awaited.answer(waiting)
-        DECISIONS.labels(answer.outcome if answer else "unanswered").inc()
+            answer = await self.outcome(waiting)
         if answer is None:
             return None
         if answer.outcome != "accepted":
             raise _refusal(answer, **await self._run_of(approval, ask, answer))
         return decided(approval, claims, answer) or await self.find(caller, approval_id)
+
+    def expected(self, decision_id: str) -> AbstractContextManager[Waiting[DecisionAnswered]]:
+        """Return the block in which the answer to a decision that is sent with other work can be waited for."""
+        return self._awaited.expected(decision_id)
+
+    def send(self, work: Work, caller: Caller, approval: Row, ask: Ask, decision_id: str) -> None:
+        """Sign a decision and hand it over with a piece of work; whoever sends it has looked what the caller sees."""
+        caller.need(Scope.DECIDE)
+        work.emit(self._signed(_claims(_Wish(caller, approval["approval_id"], ask, decision_id), approval)))
+
+    async def outcome(self, waiting: Waiting[DecisionAnswered]) -> DecisionAnswered | None:
+        """Return the answer to a decision that was sent; None where it takes its time."""
+        answer = await self._awaited.answer(waiting)
+        DECISIONS.labels(answer.outcome if answer else "unanswered").inc()
+        return answer
 
     async def _run_of(self, approval: Row, ask: Ask, answer: DecisionAnswered) -> dict[str, Any]:
         """Return how far a call is that somebody wanted cancelled too late; nothing for any other decision."""
@@ -187,6 +204,7 @@ def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
         to=ask.to,
         seconds=ask.seconds,
         grant=ask.grant,
+        said=ask.said,
         person=caller.person,
         roles=caller.roles_for(approval["requester"]),
         conversation_id=caller.conversation_id,

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from services.gateway.auth import Authenticator
+from services.gateway.consents import Consents
 from services.gateway.conversations import Posts
 from services.gateway.decisions import Decisions
 from services.gateway.drafts import Drafts
@@ -25,6 +26,7 @@ class Deps:
     runtime: Runtime
     authenticator: Authenticator
     posts: Posts
+    consents: Consents
     decisions: Decisions
     trials: Trials
     #: Signs what people say of calls of unknown outcome.

@@ -59,8 +59,12 @@ def status_of(kind: str) -> str:
 
 
 def muted(item: Item, *, waiting: bool) -> Item:
-    """Mark what the model says while a call of its turn waits for people: kept in the history, not shown meanwhile."""
-    return replace(item, data={**item.data, "while_waiting": True}) if item.speaks and waiting else item
+    """Mark what the model says while a call of its turn waits for people: kept in the history, not shown meanwhile.
+
+    What answers somebody who wrote since is no chatter about the call.
+    """
+    chatter = item.speaks and waiting and not item.data.get("heard_meanwhile")
+    return replace(item, data={**item.data, "while_waiting": True}) if chatter else item
 
 
 def parts_of(items: Sequence[Item]) -> list[list[Item]]:

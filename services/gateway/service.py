@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from services.gateway import handlers
 from services.gateway.api import create_app
 from services.gateway.auth import Authenticator
+from services.gateway.consents import Consents
 from services.gateway.conversations import Posts
 from services.gateway.decisions import Decisions
 from services.gateway.deps import Deps
@@ -94,9 +95,11 @@ def build(
 
     authenticator = Authenticator(runtime.database, sessions, settings.gateway_public_url)
     posts = Posts(runtime.units)
-    app = create_app(
-        Deps(settings, runtime, authenticator, posts, decisions, trials, signer, hub, drafts, directory, ready)
+    consents = Consents(runtime.units, decisions, directory)
+    deps = Deps(
+        settings, runtime, authenticator, posts, consents, decisions, trials, signer, hub, drafts, directory, ready
     )
+    app = create_app(deps)
     add_pages(app)
     live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))

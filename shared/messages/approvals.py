@@ -31,10 +31,14 @@ STRENGTH: Mapping[Proof, Strength] = {
 }
 
 
-def strengths_met(proof: Proof) -> tuple[Strength, ...]:
-    """Return what a rule may ask for at most, as `min_strength`, so that somebody known by `proof` may decide."""
+def strengths_met(proof: Proof, *, said: bool = False) -> tuple[Strength, ...]:
+    """Return what a rule may ask for at most, as `min_strength`, so that somebody known by `proof` may decide.
+
+    Who only says it in the chat (`said`) is known no more surely than the chat knows people, whoever they are.
+    """
     strengths: tuple[Strength, ...] = get_args(Strength)
-    return strengths[: strengths.index(STRENGTH[proof]) + 1]
+    known = strengths.index(STRENGTH[proof])
+    return strengths[: (min(known, strengths.index("chat")) if said else known) + 1]
 
 
 #: What a person can do with an approval.
@@ -131,6 +135,14 @@ class ApprovalRule(Value):
     channels: list[str] = Field(default_factory=list)
     on_message_while_pending: Literal["continue", "wait", "supersede"] | None = Field(
         default=None, description="What a message of the user does while this waits; None leaves it to the agent."
+    )
+    while_pending: Literal["hold", "continue"] | None = Field(
+        default=None,
+        description="Whether the model goes on at once with an interim result while this waits; None leaves it to the "
+        "agent.",
+    )
+    by_message: bool = Field(
+        default=False, description="True: an exact yes or no in the chat decides, written by who may decide."
     )
 
 
@@ -262,6 +274,9 @@ class DecisionClaims(Value):
     to: str = Field(default="", description="For `delegate`: the person who may decide too, `person:<id>`.")
     seconds: Seconds | None = Field(default=None, description="For `claim` and `extend`: how long.")
     grant: GrantWish | None = Field(default=None, description='For `approve`: "allow this from now on".')
+    said: Annotated[str, Field(max_length=200)] = Field(
+        default="", description="The words of the chat message that was taken for this decision; empty for any other."
+    )
 
 
 class DecisionAnswered(Message):

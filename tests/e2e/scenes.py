@@ -57,7 +57,33 @@ SECRET = "4929-1234-5678-9123"
 OTHER_SECRET = "5500-0000-0000-0004"
 
 
+_HOLDING = {"on_message_while_pending": "wait"}
+
 RULES = [
+    {
+        "name": "on-hold",
+        "match": {"tool": "deploy"},
+        "when": 'arguments.version == "held"',
+        "effect": "require_approval",
+        "reason": "The conversation waits for it.",
+        "approval": {"approvers": ["operators"], **_HOLDING},
+    },
+    {
+        "name": "at-once",
+        "match": {"tool": "deploy"},
+        "when": 'arguments.version == "at-once"',
+        "effect": "require_approval",
+        "reason": "The conversation goes on at once.",
+        "approval": {"approvers": ["operators"], "while_pending": "continue"},
+    },
+    {
+        "name": "by-word",
+        "match": {"tool": "set_flag"},
+        "when": 'arguments.name == "by-word"',
+        "effect": "require_approval",
+        "reason": "The user may say so.",
+        "approval": {"approvers": ["requester"], "by_message": True},
+    },
     {
         "name": "never-on-sundays",
         "match": {"tool": "deploy"},
@@ -162,6 +188,13 @@ _DEPLOYING = (
     _after("transfer", "No money was moved.", contain="took no effect"),
     _after("transfer", "Nobody knows."),
     _when("was it deployed?", text="Let me see."),
+    _when("deploy and hold", _call("deploy", service="shop", version="held"), text="Deploying."),
+    _when("deploy at once", _call("deploy", service="shop", version="at-once"), text="Deploying."),
+    _when("set it by word", _call("set_flag", name="by-word")),
+    _after("deploy", "Please say yes to the deployment.", contain="pending_confirmation"),
+    _when('"tool": "deploy", "result": "succeeded"', _call("read_status", service="shop")),
+    _when('"tool": "deploy", "result": ', text="It came to nothing."),
+    _when('"tool": "set_flag", "result": "succeeded"', text="The flag is set after all."),
     _when("deploy the shop", _call("deploy", service="shop", version="1.2"), text="Deploying."),
     _after("deploy", "", _call("read_status", service="shop"), contain="succeeded"),
     _after("deploy", "It was not deployed."),

@@ -229,6 +229,8 @@ class House:
     granted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     #: What people said of calls of unknown outcome, as it reached the pool `default`.
     words: asyncio.Queue[ResolveCall] = field(default_factory=asyncio.Queue)
+    #: Every message that reached the agent.
+    posted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
 
     def key(self, *scopes: str, tenant: str = "acme", person: str = "ada") -> str:
         """Return a new API key."""
@@ -267,6 +269,11 @@ class House:
         for event in read_envelope(delivery.body)[0]:
             self.granted.put_nowait(event.message)
 
+    async def take_posted(self, delivery: Delivery) -> None:
+        """Note what reached the agent."""
+        for event in read_envelope(delivery.body)[0]:
+            self.posted.put_nowait(event.message)
+
 
 @asynccontextmanager
 async def open_house(
@@ -283,6 +290,7 @@ async def open_house(
     bus.subscribe(queue("audit.commands"), house.take_audited)
     bus.subscribe(executor_queue("default"), house.take_word)
     bus.subscribe(queue("policy.grants"), house.take_granted)
+    bus.subscribe(queue("agent.messages"), house.take_posted)
     async with AsyncExitStack() as stack:
         for _ in range(gateways):
             service = build(made, runtime_on(made, "gateway", bus), directory)

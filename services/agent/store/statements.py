@@ -43,6 +43,11 @@ def lease_end() -> sa.ColumnElement[Any]:
     return sa.func.clock_timestamp() + given("lease", sa.Interval)
 
 
+def claim_of(row: Any) -> Claim:
+    """Return the claim that a statement returned the columns of."""
+    return Claim(**{column.name: getattr(row, column.name) for column in CLAIM_COLUMNS})
+
+
 #: What a message that arrives brings: itself, and the turn that it begins where its conversation idles.
 ARRIVING = {
     **dict.fromkeys(("conversation_id", "message_id", "tenant", "agent", "language", "text", "turn_id"), sa.Text),

@@ -248,16 +248,18 @@ def _loaded() -> sa.Select[Any]:
         return rows.correlate(CONVERSATIONS).scalar_subquery().label(table.name)
 
     message, step, call = MESSAGES.c, STEPS.c, CALLS.c
-    sound = call.digest.is_not(None)
+    sound, interim = call.digest.is_not(None), call.interim_at.is_not(None)
     called = (call.turn_id, call.step, call.position, call.provider_call_id, call.tool, call.arguments, sound)
     return sa.select(
         CONVERSATIONS.c.conversation_id,
         CONVERSATIONS.c.agent,
         CONVERSATIONS.c.language,
         CONVERSATIONS.c.labels,
-        gathered(MESSAGES, message.number, message.turn_id, message.step, message.text, message.number),
+        gathered(
+            MESSAGES, message.number, message.turn_id, message.step, message.text, message.number, message.call_id
+        ),
         gathered(STEPS, step.step, step.turn_id, step.step, step.raw),
-        gathered(CALLS, call.position, *called, call.result_kind, call.result),
+        gathered(CALLS, call.position, *called, call.result_kind, call.result, call.call_id, interim),
         gathered(FACTS, FACTS.c.number, FACTS.c.number, FACTS.c.text),
     ).where(CONVERSATIONS.c.conversation_id == sa.any_(given("conversation_ids", pg.ARRAY(pg.TEXT))))
 

@@ -115,7 +115,9 @@ def refused(
 
 def _incomplete(approval: Approval, claims: DecisionClaims) -> Answer | None:
     """Return what the decision lacks to be counted; None where it lacks nothing."""
-    if claims.verb in GUARDED and not deciders.strong_enough(approval, claims.proof):
+    if claims.said and not approval.approval_rule.by_message:
+        return Answer("invalid", "This cannot be decided by a message.", approval)
+    if claims.verb in GUARDED and not deciders.strong_enough(approval, claims.proof, said=bool(claims.said)):
         needed = approval.approval_rule.min_strength
         return Answer("too_weak", f"You must be known more surely to decide this: by {needed} or better.", approval)
     if claims.verb in BINDING and (difference := _difference(approval, claims)):

@@ -26,7 +26,7 @@ EDITS = table_of(EditRow)
 CALL_COLUMNS = tuple(ToolCall.model_fields)
 DECISION_COLUMNS = tuple(column.name for column in DECISIONS.c)
 #: What only some verbs carry.
-_DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant"})
+_DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant", "said"})
 _CLAIMED = tuple(name for name in DECISION_COLUMNS if name in DecisionClaims.model_fields)
 
 

@@ -154,6 +154,9 @@ class _Session:
         match item["type"]:
             case "message" if data.get("role") == "assistant" and data.get("text"):
                 out.print(f"agent> {spoken(data['text'])}")
+            case "message" if data.get("taken_as"):
+                taken = data["taken_as"]
+                out.print(f"  = taken as {taken['decision']}: {taken['summary']}", style="dim")
             case "tool_call":
                 out.print(f"  . {data.get('tool')}: {data.get('status')}", style="dim")
             case "approval" if data.get("state") == "pending":

@@ -178,6 +178,24 @@ def test_a_weak_proof_does_not_decide(needed: Any, proof: Any, expected: str) ->
 
 
 @pytest.mark.parametrize(
+    ("rule", "proof", "expected"),
+    [
+        ({"by_message": True}, "conversation_token", "not_allowed"),
+        ({"by_message": True}, "api_key", "accepted"),
+        ({"by_message": True}, "link", "accepted"),
+        ({"by_message": True, "min_strength": "chat"}, "web_session", "accepted"),
+        ({"by_message": True, "min_strength": "chat"}, "link", "too_weak"),
+        ({"by_message": True, "min_strength": "slack"}, "api_key", "too_weak"),
+        ({}, "api_key", "invalid"),
+    ],
+)
+def test_what_is_said_in_the_chat_is_known_by_the_chat_at_most(rule: Any, proof: Any, expected: str) -> None:
+    """A rule must allow it, whatever the gateway signs; and no proof makes a message stronger than the chat."""
+    approval = held_by(approvers=["person:ada"], **rule)
+    assert expected == decide(approval, claims_of(approval, "ada", "approve", proof=proof, said="yes")).outcome
+
+
+@pytest.mark.parametrize(
     ("required", "verb", "reason", "expected"),
     [
         ("never", "deny", "", "accepted"),

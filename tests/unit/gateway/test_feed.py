@@ -193,6 +193,12 @@ def test_only_the_model_is_muted_and_only_in_a_waiting_turn(role: str, *, waitin
     assert expected == muted(item, waiting=waiting).data.get("while_waiting", False)
 
 
+def test_an_answer_to_somebody_who_wrote_meanwhile_is_shown() -> None:
+    """C1: the chat goes on while people think; only chatter about the call is kept back."""
+    item = Item("acme", "c", "message", {"role": "assistant", "turn_id": "t", "heard_meanwhile": True}, "s")
+    assert "while_waiting" not in muted(item, waiting=True).data
+
+
 def test_what_the_model_says_is_stored_after_the_approvals_before_it() -> None:
     """B3: one part per order that counts; other conversations and other items need no part of their own."""
     order = [("c", "approval", ""), ("d", "message", "assistant"), ("c", "message", "user"), ("c", "turn", "")]
