@@ -77,7 +77,7 @@ def _kept(made: Made) -> Kept:
     return Kept(decision, made.approval, after)
 
 
-async def propose(work: Work, made: Made, call: ToolCall) -> None:
+async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> None:
     """Ask policy about an edit; its maker hears when policy has answered."""
     approval, claims = made.approval, made.sent.claims
     work.cause = made.sent.cause
@@ -97,7 +97,7 @@ async def propose(work: Work, made: Made, call: ToolCall) -> None:
     if not await store.add_edit(work.connection, edit, approval, claims, made.at):
         return
     closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome="asked")
-    closing.tell(work, approval, notices.edit_proposed(approval, edit.edit_id, call))
+    closing.tell(work, approval, signed(notices.edit_proposed(approval, edit.edit_id, call), signer))
 
 
 def asked_by(edit: Edit, tenant: str) -> DecideApproval:

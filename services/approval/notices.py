@@ -126,7 +126,7 @@ def watched(approval: Approval) -> Iterator[WatchedCallClosed]:
     """Yield what policy must hear of a closed approval: nothing where its rule has no veto window."""
     if approval.approval_rule.veto_window_seconds:
         end = closed(approval)
-        told = {name: getattr(end, name) for name in WatchedCallClosed.model_fields}
+        told = {name: getattr(end, name) for name in WatchedCallClosed.model_fields if name != "signature"}
         yield WatchedCallClosed(**told)
 
 

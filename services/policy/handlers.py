@@ -31,7 +31,7 @@ from shared.messages import (
     WatchedCallClosed,
 )
 from shared.permit import check_digest
-from shared.signed import verify_signed
+from shared.signed import signed, verify_signed
 from shared.signing import Signer, Verifier
 from shared.work import Cause, Work
 
@@ -148,8 +148,9 @@ async def _free(work: Work, tenant: str, call_id: str, kind: str) -> None:
         work.record(records.of_grant(tenant, returned.grant_id, "returned", "policy", call_id, detail))
 
 
-async def remember_denial(closed: WatchedCallClosed, work: Work) -> None:
+async def remember_denial(closed: WatchedCallClosed, work: Work, deps: Deps) -> None:
     """Begin the veto window of a call that people denied; watch one that ended otherwise no more."""
+    verify_signed(deps.verifier, closed)
     if closed.state == "denied":
         await watched_store.deny(work, closed)
     else:
@@ -158,9 +159,10 @@ async def remember_denial(closed: WatchedCallClosed, work: Work) -> None:
 
 async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     """Say whether people may approve a held call with other arguments."""
+    verify_signed(deps.verifier, proposed)
     rulebook = deps.rulebook
     history = await store.load_history(work, proposed.call) if rulebook.uses_history else {}
-    work.emit(edits.judged(proposed, rulebook, history))
+    work.emit(signed(edits.judged(proposed, rulebook, history), deps.signer))
 
 
 async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:

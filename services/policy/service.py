@@ -41,6 +41,7 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
         ToolCallRefused: handlers.give_back,
         CallResolved: handlers.take_resolved,
     }
+    remember_denial = partial(handlers.remember_denial, deps=deps)
     judge_edit = partial(handlers.judge_edit, deps=deps)
     give_grant = partial(handlers.give_grant, deps=deps)
     return Service(
@@ -51,7 +52,7 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
             Subscription(queue("policy.edits"), {EditProposed: judge_edit}),
             Subscription(queue("policy.grants"), {GrantAsked: give_grant, RevokeGrant: handlers.revoke_grant}),
             Subscription(queue("policy.tool-results"), of_results),
-            Subscription(queue("policy.watched-calls"), {WatchedCallClosed: handlers.remember_denial}),
+            Subscription(queue("policy.watched-calls"), {WatchedCallClosed: remember_denial}),
             # A queue of its own: a simulation takes its time, and verdicts do not wait for it.
             Subscription(queue("policy.trials"), {TryRulebook: partial(try_rulebook, active=active)}),
         ),

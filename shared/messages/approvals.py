@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import AwareDatetime, Field
 
-from shared.messages.message import Digest, Identifier, Message, Value
+from shared.messages.message import Digest, Identifier, Message, SignedMessage, Value
 from shared.messages.tool_calls import Category, Pool, ShownCall, ToolCall
 
 #: Longest reason that a person may give, in characters.
@@ -211,7 +211,7 @@ class ApprovalClosed(Message):
     closed_at: AwareDatetime
 
 
-class WatchedCallClosed(Message):
+class WatchedCallClosed(SignedMessage):
     """The approval of a call whose rule has a veto window is over. Sent to policy, which remembers a denial."""
 
     type_name: ClassVar[str] = "placet.approval.watched-call-closed.v1"
@@ -296,7 +296,7 @@ class DecisionAnswered(Message):
     detail: str = ""
 
 
-class EditProposed(Message):
+class EditProposed(SignedMessage):
     """A person wants other arguments. Approval asks policy whether the rulebook lets such a call be approved."""
 
     type_name: ClassVar[str] = "placet.approval.edit-proposed.v1"
@@ -307,7 +307,7 @@ class EditProposed(Message):
     call: ToolCall = Field(description="The call as it would be.")
 
 
-class EditJudged(Message):
+class EditJudged(SignedMessage):
     """Policy's answer to EditProposed. Sent to approval."""
 
     type_name: ClassVar[str] = "placet.approval.edit-judged.v1"

@@ -53,7 +53,7 @@ RULES: list[dict[str, Any]] = [
     _denied("by-agent", agent="help-*"),
     _denied("by-tenant", tenant="riv*"),
     _denied("by-requester", requester=["group:leads", "visitor:v-*"]),
-    _denied("by-glob") | {"match": {"tool": ["no-such-*", "a[abc]?"]}},
+    _denied("by-glob") | {"match": {"tool": ["read_*", "a[abc]?"]}},
     {
         "name": "broken",
         "match": {"tool": "act"},
@@ -68,7 +68,7 @@ RULES: list[dict[str, Any]] = [
     _held("alternatives", ["group:leads"], alternatives=[{"approvers": ["group:staff"], "approvals": 2}]),
     _held("denials", ["group:releases"], denials=2),
     _held("veto", ["group:releases", "group:leads"], denials=3, veto=["group:leads"]),
-    _held("four-eyes", ["requester", "group:releases"], exclude=["requester"]),
+    _held("four-eyes", ["group:releases"], exclude=["requester"]),
     _held("reasons", ["operators"], reason_required="always"),
     _held("strength", ["requester", "operators"], min_strength="slack"),
     _held(

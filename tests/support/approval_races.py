@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -21,8 +20,6 @@ from tests.builders import an_approval_rule
 from tests.support.approval_builders import a_request
 from tests.support.house import Replica
 
-#: How often each race is run; `PLACET_TEST_RACE_ROUNDS` says otherwise.
-ROUNDS = int(os.environ.get("PLACET_TEST_RACE_ROUNDS", "100"))
 Replicas = tuple[Replica, Replica]
 Action = Callable[[], Awaitable[Any]]
 

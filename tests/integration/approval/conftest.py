@@ -68,7 +68,7 @@ async def replicas(approval_url: str, keys: Path, register: Register) -> AsyncIt
     async with AsyncExitStack() as stack:
         replicas = [
             await stack.enter_async_context(
-                a_replica("approval", approval_url, partial(build, settings, directory=register))
+                a_replica("approval", approval_url, partial(build, settings, directory=register), keys=settings.keys)
             )
             for _ in range(2)
         ]

@@ -20,7 +20,6 @@ from tests.support.approval_builders import (
 )
 from tests.support.approval_keys import add_keys, revoke
 from tests.support.approval_races import (
-    ROUNDS,
     Replicas,
     answer_in,
     at_once,
@@ -30,6 +29,9 @@ from tests.support.approval_races import (
     in_any_order,
     some_cards,
 )
+from tests.support.races import LONG_ENOUGH, ROUNDS
+
+pytestmark = LONG_ENOUGH
 
 TWO_OF_FINANCE: dict[str, Any] = {"approvers": ["group:finance"], "approvals": 2, "edits": True}
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from services.approval import worker
+from services.approval.settings import ApprovalSettings
 from shared.canonical import canonical_text
 from shared.messages import (
     ApprovalClosed,
@@ -25,7 +26,8 @@ from shared.messages import (
     ToolCallRefused,
 )
 from shared.permit import verify_permit
-from shared.signing import Signer, Verifier
+from shared.signed import signed
+from shared.signing import Signer, Verifier, load_signer
 from tests.builders import an_approval_rule
 from tests.support.approval_builders import (
     Register,
@@ -211,6 +213,20 @@ async def test_a_judgement_that_comes_twice_edits_once(replicas: tuple[Replica, 
     assert [] == replicas[1].dead
 
 
+@pytest.mark.parametrize("change", [{"signature": "forged"}, {"accepted": True}, {"edit_id": "other"}], ids=str)
+async def test_a_forged_judgement_of_an_edit_is_buried(
+    replica: Replica, gateway: Signer, settings: ApprovalSettings, change: dict[str, Any]
+) -> None:
+    """Whoever can write to the broker cannot let an edit leave the rulebook: policy's word is signed as a whole."""
+    card = await opened_by(replica, **TWO, edits=True)
+    asked = of(await decide(replica, gateway, card, "ada", "edit", arguments=CHEAPER), EditProposed)
+    verdict = an_edit_judged(asked, accepted=False, detail="Too cheap.")
+    genuine = signed(verdict, load_signer(settings.keys, "policy"))
+    assert [] == await replica.send(genuine.model_copy(update=change))
+    assert [True] == [reason.startswith("security:") for reason in replica.dead]
+    assert [{"arguments_revision": 1}] == await replica.rows("SELECT arguments_revision FROM approval.approvals")
+
+
 async def test_an_edit_that_policy_refuses_is_answered_with_its_reason(replica: Replica, gateway: Signer) -> None:
     """The approval waits on, as it was."""
     card = await opened_by(replica, approvers=["group:finance"], edits=True)
@@ -338,7 +354,7 @@ async def test_a_paused_approval_does_not_expire(replica: Replica, gateway: Sign
         "UPDATE approval.approvals SET created_at = created_at - interval '1 h',"
         " expires_at = expires_at - interval '1 h', paused_at = paused_at - interval '1 h'"
     )
-    assert 0 == await worker.expire_overdue(replica.units, 10)
+    assert 0 == await worker.expire_overdue(replica.units, 10, replica.signer)
     told = await replica.send(a_decision(gateway, some_claims(card, verb="resume")))
     assert "resumed" == of(told, ApprovalProgressed).kind
     row = (

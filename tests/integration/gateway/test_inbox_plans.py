@@ -59,7 +59,9 @@ def filled_url(databases: Databases) -> Iterator[str]:
 async def replica(filled_url: str, tmp_path: Path) -> AsyncIterator[Replica]:
     """An approval service; 20,001 approvals wait in its database."""
     create_keys(tmp_path)
-    async with a_replica("approval", filled_url, partial(build, ApprovalSettings(keys=tmp_path))) as made:
+    async with a_replica(
+        "approval", filled_url, partial(build, ApprovalSettings(keys=tmp_path)), keys=tmp_path
+    ) as made:
         if (await made.rows("SELECT count(*) FROM approval.approvals"))[0]["count"] == 0:
             await made.send(a_request())
             await made.execute(_COPIES)
