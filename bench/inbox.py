@@ -14,8 +14,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import psycopg
-
 from bench.floor import POSTGRES_URL
 from bench.measurement import percentile
 from bench.report import say
@@ -32,6 +30,7 @@ from shared.messages import ApprovalOpened
 from shared.signing import Signer, create_keys, load_signer
 from tests.support.approval_builders import a_decision, a_request, some_claims
 from tests.support.house import Replica, a_replica
+from tests.support.many_approvals import copy_approval
 from tests.support.postgres import Databases
 
 #: What everything is compared with.
@@ -42,6 +41,8 @@ PAGE = 51
 MEMBERS_ONLY = '"finance" in person.groups'
 #: Overdue approvals that one measured sweep closes.
 OVERDUE = 5
+#: One of ten is for finance, one for operators of finance, one for all operators, and seven for somebody else.
+_KIND = "(CASE n % 10 WHEN 0 THEN 1 WHEN 1 THEN 2 WHEN 2 THEN 2 ELSE 3 END)"
 #: Columns of the rows that fill the inbox, where they differ from the one that they are copied from. Each filter fits
 #: enough of them for a full page among the few too, so that a page is compared with a page.
 _FILLED = {
@@ -54,32 +55,20 @@ _FILLED = {
     "category": "(ARRAY['unsafe_write', 'unsafe_api', 'unsafe_exec'])[1 + n % 3]",
     "summary": """'Pay invoice ' || n || ' of customer ' || n % 997 || CASE n % 10 WHEN 0 THEN ' abroad' ELSE '' END
         || CASE n % 361 WHEN 0 THEN ' urgently' ELSE '' END""",
-    "deciders": "(ARRAY['{group:finance}', '{operators}', '{person:zoe}'])[kind]::text[]",
-    "deciders_digest": """'tool-' || n % 10 ||
-        (ARRAY['finance', 'operators', 'zoe', 'members'])[CASE n % 10 WHEN 1 THEN 4 ELSE kind END]""",
+    "deciders": f"(ARRAY['{{group:finance}}', '{{operators}}', '{{person:zoe}}'])[{_KIND}]::text[]",
+    "deciders_digest": f"""'tool-' || n % 10 ||
+        (ARRAY['finance', 'operators', 'zoe', 'members'])[CASE n % 10 WHEN 1 THEN 4 ELSE {_KIND} END]""",
     "approval_rule": f"""a.approval_rule || jsonb_build_object('approvers',
-        (ARRAY['["group:finance"]', '["operators"]', '["person:zoe"]'])[kind]::jsonb, 'condition',
+        (ARRAY['["group:finance"]', '["operators"]', '["person:zoe"]'])[{_KIND}]::jsonb, 'condition',
         CASE n % 10 WHEN 1 THEN '{MEMBERS_ONLY}' ELSE '' END)""",
     "created_at": "a.created_at - n * interval '1 ms'",
     "expires_at": "a.expires_at + n * interval '1 s'",
 }
-#: One of ten is for finance, one for operators of finance, one for all operators, and seven for somebody else.
-_FILL = """
-    INSERT INTO approval.approvals ({columns}) SELECT {values} FROM approval.approvals a,
-    LATERAL (SELECT n, CASE n % 10 WHEN 0 THEN 1 WHEN 1 THEN 2 WHEN 2 THEN 2 ELSE 3 END AS kind
-             FROM generate_series(1, {rows}) n) rows WHERE a.approval_id = '{template}'
-"""
 _OVERDUE = """
     UPDATE approval.approvals SET expires_at = clock_timestamp() WHERE approval_id IN (
         SELECT approval_id FROM approval.approvals WHERE tenant = 'acme' AND state = 'pending'
         ORDER BY created_at, approval_id LIMIT :most)
 """
-_COLUMNS = """
-    SELECT column_name FROM information_schema.columns WHERE table_schema = 'approval' AND table_name = 'approvals'
-"""
-_INDEXES = (
-    "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'approval' AND indexname LIKE 'ix_approvals_%'"
-)
 DIRECTORY = Directory(people={"ada": Person("ada"), "bob": Person("bob")}, groups={"finance": frozenset({"ada"})})
 OPERATOR = Caller("acme", "person:bob", "api_key", frozenset({"decide"}))
 MEMBER = Caller("acme", "person:ada", "api_key", frozenset({"decide"}))
@@ -97,7 +86,7 @@ async def measure(rows: int) -> dict[str, dict[int, float]]:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="placet-bench-")))
             replica, signer = await stack.enter_async_context(_approval(folder))
             await replica.send(a_request())
-            _fill(replica.units.database.url, size, replica.all_sent(ApprovalOpened)[0].approval_id)
+            copy_approval(replica.units.database.url, replica.all_sent(ApprovalOpened)[0].approval_id, size, _FILLED)
             acts[size] = _acts(replica, signer)
         return {name: await _medians_ms({size: acts[size][name] for size in acts}) for name in acts[FEW]}
 
@@ -137,21 +126,6 @@ async def _approval(folder: Path) -> AsyncIterator[tuple[Replica, Signer]]:
 
 def _migrate(url: str) -> None:
     migrate(url)
-
-
-def _fill(url: str, rows: int, template: str) -> None:
-    """Copy an approval; indexes are made after the rows, which takes a third of the time."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        names = [row[0] for row in connection.execute(_COLUMNS)]
-        values = [_FILLED.get(name, f"a.{name}") for name in names]
-        statement = _FILL.format(columns=", ".join(names), values=", ".join(values), rows=rows, template=template)
-        indexes = connection.execute(_INDEXES).fetchall()
-        for name, _ in indexes:
-            connection.execute(f"DROP INDEX approval.{name}".encode())
-        connection.execute(statement.encode())
-        for _, definition in indexes:
-            connection.execute(definition.encode())
-        connection.execute("VACUUM ANALYZE approval.approvals")
 
 
 def _acts(replica: Replica, signer: Signer) -> dict[str, Act]:

@@ -32,13 +32,13 @@ _NESTED = ("records", "verdict", "timers", "execution")
 def list_approvals(  # noqa: PLR0913 - one for each filter
     state: Annotated[str, typer.Option(help="pending, approved, denied, answered, expired or withdrawn.")] = "pending",
     *,
-    mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you to decide.")] = False,
+    mine: Annotated[bool, typer.Option("--mine", help="Only what you can decide now and have not voted on.")] = False,
     tool: Annotated[str, typer.Option(help="Only calls of this tool.")] = "",
     agent: Annotated[str, typer.Option(help="Only calls of this agent.")] = "",
     conversation: Annotated[str, typer.Option(help="Only calls of this conversation.")] = "",
     category: Annotated[str, typer.Option(help="Only tools that can do this: unsafe_write, unsafe_api, …")] = "",
     older_than: Annotated[int, typer.Option(min=0, help="Only what was opened so many seconds ago or earlier.")] = 0,
-    search: Annotated[str, typer.Option(help='Words of the summary: payment -test "299 TRY".')] = "",
+    search: Annotated[str, typer.Option("--search", "--q", help='Words of the summary: payment -test "299 TRY".')] = "",
     limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
     cursor: Annotated[str, typer.Option(help="Where the last page ended.")] = "",
     json: Json = False,
@@ -107,7 +107,9 @@ def abstain(approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *
 @app.command()
 def edit(
     approval_id: ApprovalId,
-    arguments: Annotated[str, typer.Argument(help="All arguments, as a JSON object.")],
+    arguments: Annotated[
+        str, typer.Argument(help="All arguments, as a JSON object; what is masked and left so stays.")
+    ],
     reason: Reason = "",
     digest: Digest = "",
     *,
