@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002_pre_go_on_meanwhile"
-down_revision = "0001_pre_foundation"
+revision = "0003_pre_go_on_meanwhile"
+down_revision = "0002_pre_approval_gaps"
 
 _MOMENT = sa.TIMESTAMP(timezone=True)
 #: Checks of agent.tool_calls that come with it.

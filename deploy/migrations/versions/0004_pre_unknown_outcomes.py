@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002_pre_unknown_outcomes"
-down_revision = "0001_pre_foundation"
+revision = "0004_pre_unknown_outcomes"
+down_revision = "0003_pre_go_on_meanwhile"
 
 _STATES = {
     "before": "'expired', 'failed', 'refused', 'running', 'succeeded', 'unknown'",

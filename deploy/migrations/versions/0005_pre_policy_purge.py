@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003_pre_policy_purge"
-down_revision = "0002_pre_unknown_outcomes"
+revision = "0005_pre_policy_purge"
+down_revision = "0004_pre_unknown_outcomes"
 
 
 def upgrade() -> None:
