@@ -92,7 +92,7 @@ def build(
     async def ready() -> bool:
         return bool(services) and await services[0].ready()
 
-    authenticator = Authenticator(runtime.database, sessions, settings.gateway_public_url)
+    authenticator = Authenticator(runtime.database, sessions, settings.public_url)
     posts = Posts(runtime.units)
     app = create_app(Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, directory, ready))
     add_pages(app)
