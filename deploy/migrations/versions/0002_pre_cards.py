@@ -45,7 +45,7 @@ def upgrade() -> None:
         ["approval_id", "channel", "recipient"],
         schema="notifier",
     )
-    op.drop_constraint("ck_deliveries_state_known", "deliveries", schema="notifier", type_="check")
+    op.drop_constraint("state_known", "deliveries", schema="notifier", type_="check")
     op.create_check_constraint("state_known", "deliveries", _STATES, schema="notifier")
     op.create_check_constraint("sent_version_not_ahead", "deliveries", "sent_version <= version", schema="notifier")
     op.create_index("ix_deliveries_call", "deliveries", ["call_id"], schema="notifier")
