@@ -71,6 +71,7 @@ def progressed(approval: Approval, kind: ProgressKind, claims: DecisionClaims) -
         call=approval.call if edited else None,
         summary=approval.summary if edited else "",
         approvers=[claims.to] if kind == "delegated" else [],
+        claimed_until=approval.claimed_until if kind == "claimed" else None,
     )
 
 

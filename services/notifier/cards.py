@@ -100,6 +100,8 @@ class Card:
     needed: str = ""
     #: Who said "I'm on it".
     claimed_by: str = ""
+    #: How long that holds; it binds nobody.
+    claimed_until: datetime | None = None
     #: What happened last, as one sentence.
     note: str = ""
     #: What kind of news the note tells: `opened`, `voted`, `reminded`, `escalated`, `closed`, `finished` ….

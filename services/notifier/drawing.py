@@ -125,6 +125,7 @@ def moved_on(card: Card, news: ApprovalProgressed, pen: Pen, critical: Collectio
             changes["votes"] = [VoteShown(news.person, at=now)]
         case "claimed" | "released":
             changes["claimed_by"] = news.person if news.kind == "claimed" else ""
+            changes["claimed_until"] = news.claimed_until
         case "escalated" if others:
             words = "{needed}; {others} may decide too"
             changes["needed"] = text(card.locale, words, needed=card.needed, others=others)
@@ -151,6 +152,7 @@ def over(card: Card, news: ApprovalClosed, pen: Pen) -> Card:
         happened="closed",
         votes=votes,
         claimed_by="",
+        claimed_until=None,
         decided_by=news.decided_by,
         decision_reason=visible(news.reason),
         note=text(card.locale, _ENDS[news.state], person=pen.name_of(news.decided_by)),

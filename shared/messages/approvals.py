@@ -179,6 +179,7 @@ class ApprovalProgressed(Message):
     note: str = Field(description="One sentence for people.")
     person: str = Field(default="", description="Who did it; empty for the clock.")
     expires_at: AwareDatetime | None = Field(default=None, description="The deadline as it is now.")
+    claimed_until: AwareDatetime | None = Field(default=None, description="Set where it was claimed: how long it holds.")
     call: ShownCall | None = Field(default=None, description="Set where it was edited: the call as it would run now.")
     summary: str = Field(default="", description="Set where it was edited: what will happen now.")
     approvers: list[Approver] = Field(

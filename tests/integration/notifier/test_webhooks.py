@@ -23,7 +23,7 @@ from services.notifier.webhooks.worker import EventWorker
 from services.notifier.worker import Worker
 from tests.support.cards import closed, finished, opened
 from tests.support.house import Replica, a_replica
-from tests.support.webhook_server import Receiver, a_receiver
+from tests.support.webhook_server import Receiver, a_receiver, a_tls_receiver
 
 SECRET = "whsec_" + base64.b64encode(b"new" * 8).decode()
 OLD = "whsec_" + base64.b64encode(b"old" * 8).decode()
@@ -187,3 +187,19 @@ async def test_a_rule_s_webhook_gets_its_cards(house: Replica, receiver: Receive
     assert 2 == len({each.headers["webhook-id"] for each in receiver.heard})
     states = await house.rows("SELECT recipient, state FROM notifier.deliveries ORDER BY recipient")
     assert [("crm", "sent"), ("nobody", "given_up")] == [tuple(row.values()) for row in states]
+
+
+async def test_the_certificate_is_judged_by_the_name_and_not_by_the_address(tmp_path: Path) -> None:
+    """TLS asks for the host's own certificate, although the connection goes to a pinned address."""
+
+    async def look_up(_host: str, _port: int) -> list[str]:
+        return ["127.0.0.1"]
+
+    async with a_tls_receiver(tmp_path, "hooks.example") as (port, trust):
+        poster = Poster(look_up=look_up, trust=trust)
+        fields = {"secrets": [SECRET], "private": True}
+        named = Endpoint.model_validate(fields | {"url": f"https://hooks.example:{port}/hook"})
+        await poster.post(named, "event-1", "{}")
+        other = Endpoint.model_validate(fields | {"url": f"https://other.example:{port}/hook"})
+        with pytest.raises(ChannelFailed, match="did not answer"):
+            await poster.post(other, "event-1", "{}")

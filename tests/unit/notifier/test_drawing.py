@@ -102,10 +102,11 @@ def test_a_vote_is_told_and_which_way_it_went_only_in_the_end() -> None:
 def test_who_is_on_it_is_shown_until_they_are_not() -> None:
     """A claim is shown, a release and the end take it away."""
     card, news = a_card(), opened()
-    claimed = drawing.moved_on(card, progressed(news, 2, kind="claimed"), PEN, (), NOON)
+    claimed = drawing.moved_on(card, progressed(news, 2, kind="claimed", claimed_until=NOON), PEN, (), NOON)
     released = drawing.moved_on(claimed, progressed(news, 3, kind="released"), PEN, (), NOON)
     over = drawing.over(claimed, closed(news), PEN)
-    assert ["person:p2", "", ""] == [each.claimed_by for each in (claimed, released, over)]
+    told = [(each.claimed_by, each.claimed_until) for each in (claimed, released, over)]
+    assert [("person:p2", NOON), ("", None), ("", None)] == told
 
 
 def test_what_is_needed_is_said_in_words() -> None:
