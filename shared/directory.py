@@ -30,6 +30,10 @@ class Person:
     attributes: Mapping[str, str] = field(default_factory=dict)
     #: False: they may decide nothing any more, and votes they gave count no more.
     active: bool = True
+    #: Language in which they are written to, such as `de`; empty: the installation's.
+    language: str = ""
+    #: When they are left in peace, such as `22:00-07:00 Europe/Berlin`; empty: as their tenant is.
+    quiet_hours: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,7 @@ ROUTES: dict[type[Message], Route] = {
     m.RevokeGrant: Route("decisions", lambda _: "grant-revoke"),
     m.ResolveDeadLetter: Route("decisions", lambda _: "dead-letter"),
     m.AbandonCall: Route("decisions", lambda x: abandon_key(x.queue)),
+    m.RetryDelivery: Route("decisions", lambda _: "delivery-retry"),
     m.TryRulebook: Route("decisions", lambda _: "try-rulebook"),
     m.RulebookTried: Route("decisions", lambda x: f"tried.{x.answer_to}", mandatory=False),
     m.ResolveCall: Route("decisions", lambda x: resolve_key(x.pool)),
@@ -177,8 +178,13 @@ QUEUES = (
             Destination("approvals", "approval.opened"),
             Destination("approvals", "approval.progressed"),
             Destination("approvals", "approval.closed"),
+            # How an approved call ended stands on its card too. Behind the approval's own news in one queue.
+            Destination("tool-results", "tool-call.finished"),
+            # Webhooks hear of it.
+            Destination("tool-results", "tool-call.refused"),
         ),
     ),
+    QueueSpec("notifier.commands", "notifier", (Destination("decisions", "delivery-retry"),)),
     QueueSpec(
         "gateway.feed",
         "gateway",

@@ -152,13 +152,13 @@ def _announcements(claim: Claim, settlement: Settlement, said: tuple[ModelAnswer
         words = {"message_id": claim.assistant_message_id, "step": claim.step, "text": rules.storable(answer.text)}
         heard = True if talk.history.spoken_in(claim.turn_id) else None
         yield _event(claim, "assistant_message", words | _if_any(heard_meanwhile=heard))
-        yield from (_call_message(claim, call, talk) for call in settlement.calls)
+        yield from (_call_message(claim, call, talk, words["text"]) for call in settlement.calls)
     if settlement.state in MACHINE.final:
         end = {"state": settlement.state, "reason": settlement.reason}
         yield _event(claim, "turn_ended", end | _if_any(final_answer=settlement.final_answer))
 
 
-def _call_message(claim: Claim, call: CheckedCall, talk: Talk) -> Message:
+def _call_message(claim: Claim, call: CheckedCall, talk: Talk, said: str) -> Message:
     if call.result is not None:
         texts = {"kind": call.result.kind, "error": call.result.error or call.result.reason}
         return _event(claim, "call_answered", {"call_id": call.call_id, "tool": call.tool, **texts})
@@ -177,6 +177,7 @@ def _call_message(claim: Claim, call: CheckedCall, talk: Talk) -> Message:
         arguments=call.arguments,
         shown_arguments=call.shown_arguments,
         digest=call.digest,
+        quote=rules.quote(said, call),
     )
     return ToolCallProposed(tenant=claim.tenant, call=proposed)
 

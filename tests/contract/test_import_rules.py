@@ -62,6 +62,7 @@ VIOLATIONS = [
     ("door-database", "services/approval/handlers.py", "from sqlalchemy import text"),
     ("door-database", "services/placet/embedded.py", "import sqlmodel"),
     ("door-web", "services/approval/handlers.py", "import fastapi"),
+    ("door-places", "services/gateway/api.py", "import apprise"),
     ("door-person", "services/gateway/api.py", "import typer"),
 ]
 
