@@ -103,13 +103,13 @@ def build(
     door = SlackDoor(
         slack,
         settings.slack_api_url,
-        settings.gateway_public_url,
+        settings.public_url,
         runtime.database,
         decisions,
         directory,
         partial(load_catalog, settings.rulebook),
     )
-    authenticator = Authenticator(runtime.database, sessions, settings.gateway_public_url)
+    authenticator = Authenticator(runtime.database, sessions, settings.public_url)
     posts = Posts(runtime.units)
     app = create_app(Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, directory, ready))
     add_pages(app)

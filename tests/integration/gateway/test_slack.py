@@ -109,7 +109,7 @@ async def scene(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[Scen
             gateways=2,
             directory=lambda: DIRECTORY,
             rulebook=rulebook,
-            gateway_public_url="https://placet.example",
+            public_url="https://placet.example",
             slack_bot_token=SecretStr(BOT_TOKEN),
             slack_team=TEAM,
             slack_tenant="acme",
