@@ -84,6 +84,7 @@ ROUTES: dict[type[Message], Route] = {
     m.RevokeGrant: Route("decisions", lambda _: "grant-revoke"),
     m.ResolveDeadLetter: Route("decisions", lambda _: "dead-letter"),
     m.AbandonCall: Route("decisions", lambda x: abandon_key(x.queue)),
+    m.RetryDelivery: Route("decisions", lambda _: "delivery-retry"),
     m.TryRulebook: Route("decisions", lambda _: "try-rulebook"),
     m.RulebookTried: Route("decisions", lambda x: f"tried.{x.answer_to}", mandatory=False),
     m.ToolCallPermitted: Route("executions", lambda x: x.pool, batch=1),
@@ -163,6 +164,7 @@ QUEUES = (
             Destination("tool-results", "tool-call.finished"),
         ),
     ),
+    QueueSpec("notifier.commands", "notifier", (Destination("decisions", "delivery-retry"),)),
     QueueSpec(
         "gateway.feed",
         "gateway",

@@ -10,6 +10,10 @@ from services.notifier import handlers
 from services.notifier.announcing import Announcer
 from services.notifier.channels import Channel
 from services.notifier.channels.log import LogChannel
+from services.notifier.claiming import Manners, recount
+from services.notifier.crowds import Limits
+from services.notifier.falling_back import see_to_untold
+from services.notifier.peace import hours_of
 from services.notifier.settings import NotifierSettings
 from services.notifier.store import Claims
 from services.notifier.worker import Worker
@@ -17,7 +21,7 @@ from shared.catalog import load_catalog
 from shared.consumer import Together
 from shared.directory import Directory
 from shared.directory_file import DirectoryFile
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, Message, ToolCallFinished
+from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, Message, RetryDelivery, ToolCallFinished
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.topology import queue
 
@@ -30,6 +34,11 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     directory = directory or DirectoryFile(settings.rulebook).current
     announcer = Announcer(directory, load_catalog(settings.rulebook), settings.public_url, settings.notifier_language)
     channels: dict[str, Channel] = {"log": LogChannel()}
+    manners = Manners(
+        Limits(settings.notifier_waiting_max, settings.notifier_same_max),
+        settings.notifier_cards_per_minute,
+        partial(hours_of, directory=directory, tenants=settings.notifier_quiet_hours),
+    )
     messages: dict[type[Message], Together[Any]] = {
         ApprovalOpened: Together(partial(handlers.announce, announcer=announcer)),
         ApprovalProgressed: Together(partial(handlers.redraw, announcer=announcer)),
@@ -39,17 +48,25 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     return Service(
         name="notifier",
         runtime=runtime,
-        subscriptions=(Subscription(queue("notifier.approvals"), messages),),
-        duties=tuple(_duties(settings, runtime, channels)),
+        subscriptions=(
+            Subscription(queue("notifier.approvals"), messages),
+            Subscription(queue("notifier.commands"), {RetryDelivery: handlers.retry}),
+        ),
+        duties=tuple(_duties(settings, runtime, channels, manners)),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
     )
 
 
-def _duties(settings: NotifierSettings, runtime: Runtime, channels: dict[str, Channel]) -> Iterator[Duty]:
-    """Yield one duty for each kind of channel, and one for cards whose channel this installation does not have."""
+def _duties(
+    settings: NotifierSettings, runtime: Runtime, channels: dict[str, Channel], manners: Manners
+) -> Iterator[Duty]:
+    """Yield one duty for each kind of channel and for channels this installation does not have, and those behind."""
+    every = settings.notifier_every_seconds
+    yield Duty("see-to-untold", every, partial(see_to_untold, runtime.units))
+    yield Duty("recount-cards", every, partial(recount, runtime.units, manners.limits))
     kinds = tuple(channels)
     claims = {kind: Claims((kind,), among=True) for kind in kinds} | {"unknown": Claims(kinds)}
     for kind, mine in claims.items():
-        worker = Worker(runtime.units, channels, claims=mine)
-        yield Duty(f"send-{kind}", settings.notifier_every_seconds, worker.run_once)
+        worker = Worker(runtime.units, channels, claims=mine, manners=manners)
+        yield Duty(f"send-{kind}", every, worker.run_once)
