@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import SettingsConfigDict
 
 from shared.errors import PlacetError
 from shared.settings import Settings
@@ -66,7 +67,7 @@ def parse_subject(text: str) -> Subject | None:
 class SlackTeam(BaseModel):
     """One Slack workspace that the app is installed in."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     team: Annotated[str, Field(pattern=r"^[TE][A-Z0-9]{1,30}$")]
     bot_token: SecretStr
@@ -79,7 +80,7 @@ class SlackTeam(BaseModel):
 class SlackFile(BaseModel):
     """A file with everything about Slack."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     signing_secret: SecretStr = SecretStr("")
     app_token: SecretStr = SecretStr("")
@@ -107,6 +108,9 @@ class Slack:
 
 class SlackSettings(Settings):
     """How to reach Slack: one workspace by variables, several (or secrets from a mounted file) by `slack_file`."""
+
+    # What is wrong is told without what was given: that may be a token.
+    model_config = SettingsConfigDict(hide_input_in_errors=True)
 
     slack_bot_token: SecretStr = Field(
         default=SecretStr(""), description="Bot token of the Slack app, `xoxb-…`; empty: Slack is not used."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,13 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     directory = directory or DirectoryFile(settings.rulebook).current
     announcer = Announcer(directory, load_catalog(settings.rulebook), settings.public_url, settings.notifier_language)
     channels: dict[str, Channel] = {"log": LogChannel()}
+    resources: list[AbstractAsyncContextManager[object]] = []
+    if (slack := settings.slack()).teams:
+        # Imported where it is used: Slack's library is large.
+        from services.notifier.channels.slack import SlackChannel  # noqa: PLC0415
+
+        channels["slack"] = in_slack = SlackChannel(slack, settings.slack_api_url, directory)
+        resources.append(in_slack.running())
     manners = Manners(
         Limits(settings.notifier_waiting_max, settings.notifier_same_max),
         settings.notifier_cards_per_minute,
@@ -53,6 +61,7 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
             Subscription(queue("notifier.commands"), {RetryDelivery: handlers.retry}),
         ),
         duties=tuple(_duties(settings, runtime, channels, manners)),
+        resources=tuple(resources),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
     )

@@ -283,7 +283,7 @@ async def _arguments(request: web.Request) -> dict[str, Any]:
 
 def _drop(request: web.Request) -> web.StreamResponse:
     assert request.transport is not None
-    request.transport.abort()  # type: ignore[attr-defined]
+    request.transport.abort()
     return web.Response()
 
 

@@ -208,7 +208,7 @@ class SlackDoor:
         return f"{self.public_url.rstrip('/')}/approvals/{row['approval_id']}" if self.public_url else ""
 
 
-def _authorizing(slack: Slack) -> Callable[..., Awaitable[AuthorizeResult | None]]:
+def _authorizing(slack: Slack) -> Callable[..., Awaitable[Any]]:
     """Return what tells bolt the token of a team; a function of its own, because bolt reads its arguments' names."""
 
     async def authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
