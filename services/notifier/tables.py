@@ -59,6 +59,8 @@ class DeliveryRow(SQLModel, table=True):
     state: str = Field(default=MACHINE.initial)
     #: Whether the approval waits for people; what keeps cards back counts these.
     pending: bool = True
+    #: Number of the address among those that the rule names.
+    rank: int = 0
     #: What its tool does to what: among cards of one topic one is shown, and counts the others.
     topic: str = ""
     #: True: quiet hours and the number of waiting cards do not hold it up.

@@ -1,33 +1,92 @@
-"""Cards for tests of channels: one builder, and what a hostile model would write on one."""
+"""News of approvals for the notifier's tests, and a channel that notes what it is to show."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from services.notifier.cards import Argument, Card
-from tests.builders import NOON
+from services.notifier.channels import Address, Card, ChannelFailed, Delivered
+from shared.ids import new_id
+from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ToolCallFinished
+from tests.builders import NOON, a_call, a_result, an_approval_rule
 
-#: What a model writes that wants to be approved: markup, mentions, a second card, hidden and turned text.
-HOSTILE = "<!channel> *Approved* by <@U0ADA> <https://evil.example|placet.example> :white_check_mark: & ```"
 
-
-def a_card(**changes: Any) -> Card:
-    """Return a card that waits for a decision."""
+def opened(*channels: str, **changes: Any) -> ApprovalOpened:
+    """Return the news that a call waits for people."""
     fields: dict[str, Any] = {
-        "approval_id": "approval-1",
         "tenant": "acme",
-        "conversation_id": "conversation-1",
-        "agent": "default",
-        "tool": "create_pay_link",
+        "approval_id": new_id(),
+        "revision": 1,
+        "call": a_call(),
         "summary": "Create a payment link over 299 TRY?",
-        "requested_by": "visitor-1",
-        "reason": "Money moves.",
-        "rule": "payments",
-        "arguments": [Argument("amount", "299", critical=True), Argument("currency", "TRY")],
-        "digest": "c0ffee" + "a" * 58,
-        "deadline": NOON + timedelta(hours=1),
-        "needed": "1 of operators",
-        "url": "https://placet.example/approvals/approval-1",
+        "rule": "payment-links",
+        "reason": "It costs money.",
+        "approval": an_approval_rule(channels=list(channels)),
+        "expires_at": NOON,
     }
-    return Card(**(fields | changes))
+    return ApprovalOpened(**(fields | changes))
+
+
+def closed(news: ApprovalOpened, state: str = "approved", revision: int = 2, **changes: Any) -> ApprovalClosed:
+    """Return the news that the approval is over."""
+    fields = _ids(news) | {"revision": revision, "state": state, "closed_at": NOON}
+    return ApprovalClosed(**(fields | changes))
+
+
+def progressed(news: ApprovalOpened, revision: int, **changes: Any) -> ApprovalProgressed:
+    """Return the news that the approval moved on: somebody voted, where `changes` say nothing else."""
+    fields = _ids(news) | {"revision": revision, "note": "Somebody voted.", "person": f"person:p{revision}"}
+    return ApprovalProgressed(**(fields | changes))
+
+
+def finished(news: ApprovalOpened, **changes: Any) -> ToolCallFinished:
+    """Return the news that the approved call ran and succeeded, where `changes` say nothing else."""
+    return a_result(news.call).model_copy(update=changes)  # type: ignore[arg-type]
+
+
+def _ids(news: ApprovalOpened) -> dict[str, Any]:
+    return {
+        "tenant": news.tenant,
+        "approval_id": news.approval_id,
+        "conversation_id": news.call.conversation_id,
+        "call_id": news.call.call_id,
+    }
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One card as a channel was to show it."""
+
+    card: Card
+    address: Address
+    reference: Mapping[str, str] | None
+    key: str
+
+
+class Board:
+    """A channel that notes what it shows, and fails as it is told."""
+
+    def __init__(self, *failures: ChannelFailed) -> None:
+        self.shown: list[Shown] = []
+        #: Raised by the next tries, one each.
+        self.failures = list(failures)
+        #: Set to let the tries wait that begin meanwhile.
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.begun = asyncio.Event()
+
+    async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
+        """Note the card once the gate is open."""
+        self.begun.set()
+        await self.gate.wait()
+        if self.failures:
+            raise self.failures.pop(0)
+        self.shown.append(Shown(card, address, reference, key))
+        return Delivered({"place": str(len(self.shown))} if reference is None else reference)
+
+    @property
+    def said(self) -> list[tuple[str, int]]:
+        """State and revision of each card, in their order."""
+        return [(each.card.state, each.card.revision) for each in self.shown]

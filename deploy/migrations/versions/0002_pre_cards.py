@@ -15,6 +15,7 @@ _FILLED: dict[str, tuple[type[sa.types.TypeEngine], str]] = {
     "recipient": (sa.Text, "''"),
     "person": (sa.Text, "''"),
     "pending": (sa.Boolean, "false"),
+    "rank": (sa.Integer, "0"),
     "topic": (sa.Text, "''"),
     "urgent": (sa.Boolean, "false"),
     "version": (sa.Integer, "1"),

@@ -14,7 +14,7 @@ from services.notifier.channels import Address, ChannelFailed
 from services.notifier.channels.slack import SlackChannel
 from shared.directory import Directory, Person, SlackUser
 from shared.slack import Slack, SlackTeam
-from tests.support.cards import a_card
+from tests.support.shown_cards import a_card
 from tests.support.slack_server import BOT_TOKEN, TEAM, Fault, Message, SlackServer, slack_server
 
 OPS = Address("slack:#ops", "#ops")

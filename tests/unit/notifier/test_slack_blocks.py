@@ -16,7 +16,7 @@ from services.notifier.cards import Argument, Card, VoteShown
 from services.notifier.channels import slack_blocks
 from shared import slack as names
 from shared.card_text import visible
-from tests.support.cards import HOSTILE, a_card
+from tests.support.shown_cards import HOSTILE, a_card
 from tests.support.slack_rules import MESSAGE_TEXT_MAX, message_problems, text_length
 
 
