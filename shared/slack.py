@@ -27,6 +27,20 @@ MORE: Final = "placet_more"
 #: A button that only opens the approval's page.
 OPEN: Final = "placet_open"
 
+#: Where the gateway takes clicks and modals over HTTP.
+INTERACTIONS_PATH: Final = "/slack/interactions"
+#: What the app may do in a workspace: write cards and messages to people, look channels up by name, and look for a card
+#: whose post was not answered.
+BOT_SCOPES: Final = (
+    "channels:history",
+    "channels:read",
+    "chat:write",
+    "chat:write.public",
+    "groups:history",
+    "groups:read",
+    "im:history",
+    "im:write",
+)
 #: Type of the metadata that our messages carry, by which a message is found again.
 METADATA_TYPE: Final = "placet_card"
 

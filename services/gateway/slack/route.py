@@ -15,10 +15,10 @@ from slack_sdk.signature import SignatureVerifier
 
 from services.gateway.api.errors import problem
 from services.gateway.slack.door import SlackDoor
+from shared.slack import INTERACTIONS_PATH
 
 log = structlog.get_logger(__name__)
 
-PATH = "/slack/interactions"
 #: Ten digits for the next 260 years; anything else is no time of Slack's.
 _TIMESTAMP = re.compile(r"[0-9]{10}")
 _SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
@@ -34,7 +34,7 @@ def add_slack(app: FastAPI, door: SlackDoor) -> None:
 def _router(door: SlackDoor, verifier: SignatureVerifier) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
-    @router.post(PATH)
+    @router.post(INTERACTIONS_PATH)
     async def interactions(request: Request) -> Response:
         body = await request.body()
         if not _is_signed(verifier, request, body):
