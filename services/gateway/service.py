@@ -21,7 +21,7 @@ from services.gateway.drafts import Drafts
 from services.gateway.live import Hub
 from services.gateway.settings import GatewaySettings
 from services.gateway.sign_in import Sessions
-from services.gateway.slack.door import SlackDoor
+from services.gateway.slack.door import SlackDoor, reachable
 from services.gateway.slack.route import add_slack
 from services.gateway.slack.socket import socket_mode
 from services.gateway.trials import Trials
@@ -99,7 +99,7 @@ def build(
     async def ready() -> bool:
         return bool(services) and await services[0].ready()
 
-    slack = settings.slack()
+    slack = reachable(settings.slack())
     door = SlackDoor(
         slack,
         settings.slack_api_url,

@@ -34,7 +34,7 @@ from shared.directory import Directory
 from shared.errors import Refused
 from shared.ids import derived_id
 from shared.messages.approvals import Verb
-from shared.slack import Slack, Subject
+from shared.slack import Slack, SlackMisconfigured, Subject
 
 log = structlog.get_logger(__name__)
 
@@ -206,6 +206,14 @@ class SlackDoor:
 
     def _page(self, row: Row) -> str:
         return f"{self.public_url.rstrip('/')}/approvals/{row['approval_id']}" if self.public_url else ""
+
+
+def reachable(slack: Slack) -> Slack:
+    """Return `slack`; raise SlackMisconfigured where it is used, and no click could ever come in."""
+    if slack.teams and not (slack.signing_secret.get_secret_value() or slack.app_token.get_secret_value()):
+        problem = "PLACET_SLACK_SIGNING_SECRET or PLACET_SLACK_APP_TOKEN is needed: nobody could press a button"
+        raise SlackMisconfigured(problem)
+    return slack
 
 
 def _authorizing(slack: Slack) -> Callable[..., Awaitable[Any]]:
