@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
@@ -10,21 +10,37 @@ from typing import Any
 from services.notifier import handlers
 from services.notifier.announcing import Announcer
 from services.notifier.channels import Channel
+from services.notifier.channels.apprise import AppriseChannel
 from services.notifier.channels.log import LogChannel
+from services.notifier.channels.webhook import WebhookChannel
 from services.notifier.claiming import Manners, recount
 from services.notifier.crowds import Limits
 from services.notifier.falling_back import see_to_untold
 from services.notifier.peace import hours_of
 from services.notifier.settings import NotifierSettings
 from services.notifier.store import Claims
+from services.notifier.webhooks.endpoints import Endpoint, load_endpoints
+from services.notifier.webhooks.posting import Poster
+from services.notifier.webhooks.worker import EventWorker
 from services.notifier.worker import Worker
 from shared.catalog import load_catalog
 from shared.consumer import Together
 from shared.directory import Directory
 from shared.directory_file import DirectoryFile
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, Message, RetryDelivery, ToolCallFinished
+from shared.messages import (
+    ApprovalClosed,
+    ApprovalOpened,
+    ApprovalProgressed,
+    Message,
+    RetryDelivery,
+    ToolCallFinished,
+    ToolCallRefused,
+)
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.topology import queue
+
+#: Pause between two deletions of old events, in seconds.
+FORGET_EVERY_SECONDS = 600.0
 
 
 def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], Directory] | None = None) -> Service:
@@ -34,7 +50,12 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     """
     directory = directory or DirectoryFile(settings.rulebook).current
     announcer = Announcer(directory, load_catalog(settings.rulebook), settings.public_url, settings.notifier_language)
-    channels: dict[str, Channel] = {"log": LogChannel()}
+    endpoints, poster = load_endpoints(settings.notifier_webhooks), Poster()
+    channels: dict[str, Channel] = {
+        "log": LogChannel(),
+        "webhook": WebhookChannel(endpoints, poster),
+        "apprise": AppriseChannel(settings.notifier_apprise),
+    }
     resources: list[AbstractAsyncContextManager[object]] = []
     if (slack := settings.slack()).teams:
         # Imported where it is used: Slack's library is large.
@@ -47,24 +68,38 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         settings.notifier_cards_per_minute,
         partial(hours_of, directory=directory, tenants=settings.notifier_quiet_hours),
     )
-    messages: dict[type[Message], Together[Any]] = {
-        ApprovalOpened: Together(partial(handlers.announce, announcer=announcer)),
-        ApprovalProgressed: Together(partial(handlers.redraw, announcer=announcer)),
-        ApprovalClosed: Together(partial(handlers.close, announcer=announcer)),
-        ToolCallFinished: Together(partial(handlers.finish, announcer=announcer)),
-    }
+    posting = EventWorker(runtime.units, endpoints, poster)
     return Service(
         name="notifier",
         runtime=runtime,
         subscriptions=(
-            Subscription(queue("notifier.approvals"), messages),
+            Subscription(queue("notifier.approvals"), _handlers(announcer, endpoints)),
             Subscription(queue("notifier.commands"), {RetryDelivery: handlers.retry}),
         ),
-        duties=tuple(_duties(settings, runtime, channels, manners)),
+        duties=(
+            *_duties(settings, runtime, channels, manners),
+            Duty("post-events", settings.notifier_every_seconds, posting.run_once),
+            Duty("forget-events", FORGET_EVERY_SECONDS, posting.forget),
+        ),
         resources=tuple(resources),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
     )
+
+
+def _handlers(announcer: Announcer, endpoints: Mapping[str, Endpoint]) -> dict[type[Message], Together[Any]]:
+    """Return what is done with each message: cards first, and then what webhooks hear of it."""
+    cards: dict[type[Message], Any] = {
+        ApprovalOpened: handlers.announce,
+        ApprovalProgressed: handlers.redraw,
+        ApprovalClosed: handlers.close,
+        ToolCallFinished: handlers.finish,
+        ToolCallRefused: None,
+    }
+    return {
+        kind: Together(partial(handlers.hear, cards=draw, announcer=announcer, endpoints=endpoints))
+        for kind, draw in cards.items()
+    }
 
 
 def _duties(
