@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from services.notifier.channels import Address, Card, ChannelFailed, Delivered
+from services.notifier.rules import Delivery
+from services.notifier.states import State
 from shared.ids import new_id
 from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ToolCallFinished
 from tests.builders import NOON, a_call, a_result, an_approval_rule
@@ -44,6 +47,12 @@ def progressed(news: ApprovalOpened, revision: int, **changes: Any) -> ApprovalP
 def finished(news: ApprovalOpened, **changes: Any) -> ToolCallFinished:
     """Return the news that the approved call ran and succeeded, where `changes` say nothing else."""
     return a_result(news.call).model_copy(update=changes)  # type: ignore[arg-type]
+
+
+def a_delivery(state: State = State.DUE) -> Delivery:
+    """Return a delivery of a call that waits since noon, for an hour."""
+    card = Card("approval-1", "acme", "conversation-1", deadline=NOON + timedelta(hours=1))
+    return Delivery("delivery-1", "acme", "approval-1", "call-1", Address("wall"), state, 1, card, NOON)
 
 
 def _ids(news: ApprovalOpened) -> dict[str, Any]:

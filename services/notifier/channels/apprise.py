@@ -6,7 +6,9 @@ or others asked, and when it is over; such places cannot change what they once s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -35,15 +37,21 @@ class AppriseChannel:
 
 
 async def _notify(url: SecretStr, card: Card) -> None:
-    # A megabyte of code and a second of time, which only those need who use it.
+    # In a thread: the library looks through its hundred places when it first meets a URL.
+    places = await asyncio.to_thread(_places, url)
+    title = f"{text(card.locale, _TITLES[card.state])}: {card.tool}"
+    if not await places.async_notify(title=title, body=words_of(card), body_format="text"):
+        raise ChannelFailed("the place did not take it")
+
+
+def _places(url: SecretStr) -> Any:
+    # A megabyte of code, which only those need who use it.
     import apprise  # noqa: PLC0415
 
     places = apprise.Apprise()
     if not places.add(url.get_secret_value()):
         raise ChannelFailed("the URL of this place is none that Apprise knows", permanent=True)
-    title = f"{text(card.locale, _TITLES[card.state])}: {card.tool}"
-    if not await places.async_notify(title=title, body=words_of(card), body_format=apprise.NotifyFormat.TEXT):
-        raise ChannelFailed("the place did not take it")
+    return places
 
 
 _TITLES = {

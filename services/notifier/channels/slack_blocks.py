@@ -44,7 +44,7 @@ _HEADINGS = {
 _ENDINGS = {
     "succeeded": "It ran and succeeded.",
     "failed": "It ran and failed.",
-    "unknown": "It may have run: nobody knows how it ended. A person must look.",
+    "unknown": "It may have run; nobody can tell. Somebody must look.",
 }
 _VOTES = {"approve": "{person} approved", "deny": "{person} denied", "abstain": "{person} abstained"}
 #: What a rule may ask for so that Slack knows people surely enough.
@@ -140,19 +140,15 @@ def _warnings(card: Card) -> Iterator[Block]:
 
 def _facts(card: Card) -> Block:
     facts = [
-        ("Asked by", card.requested_by),
-        ("Agent", card.agent),
-        ("Held by rule", card.rule),
-        ("Why", card.reason),
-        ("Needed", card.needed),
-        ("On it", card.claimed_by),
-        ("Alike and waiting", str(card.similar) if card.similar else ""),
+        (text(card.locale, "Asked by"), card.requested_by),
+        (text(card.locale, "Agent"), card.agent),
+        (text(card.locale, "Held by rule"), card.rule),
+        (text(card.locale, "Why"), card.reason),
+        (text(card.locale, "Needed"), card.needed),
+        (text(card.locale, "On it"), card.claimed_by),
+        (text(card.locale, "Alike and waiting"), str(card.similar) if card.similar else ""),
     ]
-    shown = [
-        kit.plain(f"{text(card.locale, label)}: {value}", REASON_MAX if label == "Why" else FIELD_MAX)
-        for label, value in facts
-        if value
-    ]
+    shown = [kit.plain(f"{label}: {value}", REASON_MAX) for label, value in facts if value]
     if card.is_open and card.deadline is not None:
         shown.append(kit.mrkdwn(f"{text(card.locale, 'Until')}: {_deadline(card)}"))
     return kit.fields(shown or [kit.plain("", FIELD_MAX)])
