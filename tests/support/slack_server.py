@@ -24,7 +24,7 @@ BOT_TOKEN = "xoxb-test-token"
 APP_TOKEN = "xapp-test-token"
 TEAM = "T0ACME"
 #: How long a test waits for something in Slack, in seconds.
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass
