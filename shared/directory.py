@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+#: The group whose people are operators also where they prove who they are without an API key.
+OPERATORS = "operators"
+
 
 @dataclass(frozen=True, slots=True)
 class SlackUser:
@@ -58,6 +61,16 @@ class Directory:
         """Return the person behind `person:<id>`; None for anybody the directory does not list."""
         prefix, _, name = identity.partition(":")
         return self.people.get(name) if prefix == "person" else None
+
+    def person_in_slack(self, team: str, user: str) -> Person | None:
+        """Return whom the directory lists with this Slack account; None where nobody has it."""
+        account = SlackUser(team, user)
+        return next((person for person in self.people.values() if account in person.slack), None)
+
+    def is_operator(self, identity: str) -> bool:
+        """Tell whether somebody who shows no API key is an operator: the group `operators` says who is."""
+        person = self.person(identity)
+        return person is not None and person.id in self.members(OPERATORS)
 
     def members(self, group: str) -> frozenset[str]:
         """Return the ids of a group's active people; an unknown group has none."""

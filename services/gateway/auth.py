@@ -21,8 +21,8 @@ from services.gateway.store.keys import ApiKey, find_keys, find_token
 from services.gateway.together import Together
 from shared.database import Database
 from shared.errors import Refused
+from shared.messages.approvals import Proof
 
-Proof = Literal["api_key", "conversation_token", "web_session"]
 Role = Literal["requester", "operators"]
 
 #: Name of the session cookie.
@@ -52,6 +52,8 @@ class Caller:
     #: Set for a conversation token: everything outside that conversation does not exist for it.
     conversation_id: str | None = None
     key_id: str | None = None
+    #: Whether they act for the house: the owner of a key does; others do where the directory says so.
+    operator: bool = True
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the caller has a scope."""
@@ -75,7 +77,8 @@ class Caller:
         """
         if self.proof == "conversation_token":
             return ["requester"]
-        return ["operators", "requester"] if self.person == requester else ["operators"]
+        roles: list[Role] = ["operators"] if self.operator else []
+        return [*roles, "requester"] if self.person == requester else roles
 
 
 @dataclass

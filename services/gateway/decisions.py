@@ -6,6 +6,7 @@ where to look.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -91,16 +92,27 @@ class Decisions:
         self._awaited = Awaited(self.answer_seconds)
         self._together = Together(self._send_all)
 
-    async def decide(self, caller: Caller, approval_id: str, ask: Ask) -> Row | None:
+    async def decide(
+        self,
+        caller: Caller,
+        approval_id: str,
+        ask: Ask,
+        *,
+        decision_id: str = "",
+        stored: asyncio.Event | None = None,
+    ) -> Row | None:
         """Have a decision made; return the approval as it is then, or None where the answer takes its time.
 
+        The same `decision_id` means the same decision; `stored` is set when it cannot be lost any more.
         Raises Refused: 400 (what the rule lets nobody do), 403 (scope, not among the approvers, or not known surely
         enough), 404, 409 (already decided, or a stale card).
         """
         caller.need(Scope.DECIDE)
-        decision_id = new_id()
+        decision_id = decision_id or new_id()
         with self._awaited.expected(decision_id) as waiting:
             approval, claims = await self._together.ask(_Wish(caller, approval_id, ask, decision_id))
+            if stored is not None:
+                stored.set()
             answer = await self.outcome(waiting)
         if answer is None:
             return None
@@ -170,6 +182,14 @@ class Decisions:
             answer_to=self.instance,
             decision=self.signer.sign(Purpose.DECISION, claims.model_dump()),
         )
+
+
+def in_words(refusal: Refused) -> str:
+    """Return what a person is told of a refusal, in one or two sentences."""
+    by = refusal.facts.get("decided_by")
+    if by:
+        return f"{refusal.title} Decided by {by}."
+    return str(refusal.facts.get("detail") or refusal.title)
 
 
 def _no_approval() -> Refused:

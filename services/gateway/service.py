@@ -22,15 +22,22 @@ from services.gateway.drafts import Drafts
 from services.gateway.live import Hub
 from services.gateway.settings import GatewaySettings
 from services.gateway.sign_in import Sessions
+from services.gateway.slack.door import SlackDoor, reachable
+from services.gateway.slack.route import add_slack
+from services.gateway.slack.socket import socket_mode
 from services.gateway.trials import Trials
 from services.gateway.web import add_pages
+from shared.catalog import load_catalog
 from shared.directory import Directory
 from shared.directory_file import DirectoryFile
 from shared.health import serving
 from shared.ids import new_id
-from shared.service import Runtime, Service
+from shared.service import Duty, Runtime, Service
 from shared.signing import load_signer, load_verifier
 from shared.topology import Destination, answers_key, queue, trials_key
+
+#: Pause between two deletions of what Slack told long ago, in seconds.
+SLACK_FORGET_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,16 @@ def build(
     async def ready() -> bool:
         return bool(services) and await services[0].ready()
 
+    slack = reachable(settings.slack())
+    door = SlackDoor(
+        slack,
+        settings.slack_api_url,
+        settings.public_url,
+        runtime.database,
+        decisions,
+        directory,
+        partial(load_catalog, settings.rulebook),
+    )
     authenticator = Authenticator(runtime.database, sessions, settings.public_url)
     posts = Posts(runtime.units)
     consents = Consents(runtime.units, decisions, directory)
@@ -101,6 +118,9 @@ def build(
     )
     app = create_app(deps)
     add_pages(app)
+    if slack.teams:
+        add_slack(app, door)
+    by_socket = slack.teams and slack.app_token.get_secret_value()
     live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
     service = GatewayService(
@@ -111,6 +131,8 @@ def build(
             (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub, drafts=drafts)),
             (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions, trials=trials)),
         ),
+        duties=(Duty("forget-slack", SLACK_FORGET_SECONDS, door.forget_old),) if slack.teams else (),
+        resources=(socket_mode(door),) if by_socket else (),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
         settings=settings,

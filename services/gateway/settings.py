@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from shared.settings import Settings
+from shared.slack import SlackSettings
 
 
-class GatewaySettings(Settings):
+class GatewaySettings(SlackSettings):
     """The shared settings and the gateway's own."""
 
     gateway_host: str = Field(default="127.0.0.1", description="Address that the API and the page listen on.")

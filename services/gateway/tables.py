@@ -92,3 +92,13 @@ class FeedRow(SQLModel, table=True):
     at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
     data: dict[str, Any] = Field(sa_type=pg.JSONB)
     source_id: str = Field(description="What the item was made of; the same source again makes no second item.")
+
+
+class SlackSeenRow(SQLModel, table=True):
+    """One interaction that came from Slack: the same again is a copy, and does nothing."""
+
+    __tablename__ = "slack_seen"
+    __table_args__ = (sa.Index("ix_slack_seen_at", "seen_at"), {"schema": "gateway"})
+
+    key: str = Field(primary_key=True, description="SHA-256 of what tells an interaction from every other.")
+    seen_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)

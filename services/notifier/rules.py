@@ -303,6 +303,11 @@ def may_be_unannounced(closed: ApprovalClosed) -> bool:
     return closed.state == "withdrawn"
 
 
+def reference_of(claimed: Delivery) -> Mapping[str, str] | None:
+    """Return what finds the card again: None where it was never tried, nothing where no try was answered."""
+    return {} if claimed.reference is None and claimed.fence > 1 else claimed.reference
+
+
 def retry_after(attempt: int) -> int | None:
     """Return the seconds to wait after the given failed attempt (1 for the first); None to give up."""
     return RETRY_SECONDS[attempt - 1] if attempt <= len(RETRY_SECONDS) else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
@@ -55,6 +56,13 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         "webhook": WebhookChannel(endpoints, poster),
         "apprise": AppriseChannel(settings.notifier_apprise),
     }
+    resources: list[AbstractAsyncContextManager[object]] = []
+    if (slack := settings.slack()).teams:
+        # Imported where it is used: Slack's library is large.
+        from services.notifier.channels.slack import SlackChannel  # noqa: PLC0415
+
+        channels["slack"] = in_slack = SlackChannel(slack, settings.slack_api_url, directory)
+        resources.append(in_slack.running())
     manners = Manners(
         Limits(settings.notifier_waiting_max, settings.notifier_same_max),
         settings.notifier_cards_per_minute,
@@ -73,6 +81,7 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
             Duty("post-events", settings.notifier_every_seconds, posting.run_once),
             Duty("forget-events", FORGET_EVERY_SECONDS, posting.forget),
         ),
+        resources=tuple(resources),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
     )

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from services.notifier.crowds import quiet_hours
-from shared.settings import Settings
+from shared.slack import SlackSettings
 
 
-class NotifierSettings(Settings):
+class NotifierSettings(SlackSettings):
     """Where things are, and how often to look."""
 
     notifier_every_seconds: float = Field(default=1.0, gt=0, description="Pause between two looks for due cards.")

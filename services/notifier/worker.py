@@ -80,7 +80,7 @@ class Worker:
         try:
             async with asyncio.timeout(self._send_seconds):
                 shown = await self._channels[address.kind].send(
-                    delivery.card, address, delivery.reference, key=delivery.key
+                    delivery.card, address, rules.reference_of(delivery), key=delivery.key
                 )
         except ChannelFailed as error:
             return Tried(delivery, error=str(error), retry_after_seconds=error.retry_after, permanent=error.permanent)

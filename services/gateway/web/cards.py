@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from services.gateway.api.approval_forms import ApprovalOut, VoteIn, approval_out
 from services.gateway.api.callers import DepsOf, PathId
-from services.gateway.decisions import Ask
+from services.gateway.decisions import Ask, in_words
 from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.inbox import Filters, list_approvals
@@ -69,17 +69,10 @@ async def decide(
     except Refused as refusal:
         if refusal.status not in {400, 403, 409}:
             raise
-        notice = _told(refusal)
+        notice = in_words(refusal)
     row = await deps.decisions.find(caller, approval_id)
     return _card(approval_out(row, deps.directory()), place, notice, may_decide=caller.may(Scope.DECIDE))
 
 
 def _card(approval: ApprovalOut, place: str, notice: str = "", *, may_decide: bool) -> HTMLResponse:
     return render("card.html", approval=approval, place=place, notice=notice, may_decide=may_decide)
-
-
-def _told(refusal: Refused) -> str:
-    by = refusal.facts.get("decided_by")
-    if by:
-        return f"{refusal.title} Decided by {by}."
-    return str(refusal.facts.get("detail") or refusal.title)

@@ -40,6 +40,8 @@ class Channel(Protocol):
     async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
         """Show `card` at `address`: anew where `reference` is None, else in place of the one it refers to.
 
+        An empty `reference` means that it was tried before, and that nobody can tell whether it arrived.
+
         Calls for one delivery never overlap and never go back to an older card. `key` is the same when the same card
         is tried again, and another for every change of it. Raise ChannelFailed where it did not arrive.
         """

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from services.placet.cli import approvals, calls, dead_letters, deliveries, grants, keys, rulebook
+from services.placet.cli import approvals, calls, dead_letters, deliveries, grants, keys, rulebook, slack
 from services.placet.cli.chat import chat
 from services.placet.cli.output import Json, fail, out, progress, show_json, tell_error
 
@@ -26,6 +26,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(rulebook.app, name="rulebook")
+app.add_typer(slack.app, name="slack")
 app.command()(chat)
 
 #: Typer shows its own wording errors in a box of several lines; its base class is not exported by name.

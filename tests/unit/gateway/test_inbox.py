@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from services.gateway.api.inbox import InboxQuery
-from services.gateway.auth import Caller, Proof
+from services.gateway.auth import Caller
 from services.gateway.store.inbox import Filters
+from shared.messages.approvals import Proof
 
 
 def a_caller(person: str = "person:ada", proof: Proof = "api_key", conversation_id: str | None = None) -> Caller:

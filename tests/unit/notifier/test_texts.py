@@ -14,12 +14,13 @@ from services.notifier.texts import CATALOGUES, LANGUAGES, language_of, moment, 
 from tests.builders import NOON
 
 #: Where texts are that a catalogue must have.
-SOURCES = [CATALOGUES.parent / "drawing.py", Path(channels.__file__).parent / "apprise.py"]
+SOURCES = [
+    CATALOGUES.parent / "drawing.py",
+    *(Path(channels.__file__).parent / name for name in ("apprise.py", "slack_blocks.py")),
+]
+#: Tables of texts in them.
+TABLES = {"_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES", "_HEADINGS", "_ENDINGS", "_VOTES"}
 _PLACEHOLDER = re.compile(r"\{\w+\}")
-
-
-#: Tables of texts, by name.
-TABLES = {"_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES"}
 
 
 def used() -> set[str]:
