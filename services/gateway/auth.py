@@ -21,8 +21,8 @@ from services.gateway.store.keys import ApiKey, find_keys, find_token
 from services.gateway.together import Together
 from shared.database import Database
 from shared.errors import Refused
+from shared.messages.approvals import Proof
 
-Proof = Literal["api_key", "conversation_token", "web_session"]
 Role = Literal["requester", "operators"]
 
 #: Name of the session cookie.
@@ -71,10 +71,13 @@ class Caller:
         """Return what this caller proves about an approval that `requester` asked for.
 
         A conversation token stands for the requester's side of its conversation and for nothing else; a key's owner
-        is an operator, and the requester too where they wrote the message themselves.
+        is an operator, and the requester too where they wrote the message themselves. A mailed link proves its person
+        and nothing about keys.
         """
         if self.proof == "conversation_token":
             return ["requester"]
+        if self.proof == "link":
+            return ["requester"] if self.person == requester else []
         return ["operators", "requester"] if self.person == requester else ["operators"]
 
 

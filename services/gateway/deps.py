@@ -9,6 +9,7 @@ from services.gateway.auth import Authenticator
 from services.gateway.conversations import Posts
 from services.gateway.decisions import Decisions
 from services.gateway.drafts import Drafts
+from services.gateway.links import Guesses
 from services.gateway.live import Hub
 from services.gateway.settings import GatewaySettings
 from services.gateway.trials import Trials
@@ -32,3 +33,4 @@ class Deps:
     directory: Callable[[], Directory]
     #: Whether consumers run and database and broker answer.
     ready: Callable[[], Awaitable[bool]]
+    guesses: Guesses

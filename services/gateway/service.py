@@ -18,6 +18,7 @@ from services.gateway.conversations import Posts
 from services.gateway.decisions import Decisions
 from services.gateway.deps import Deps
 from services.gateway.drafts import Drafts
+from services.gateway.links import Guesses
 from services.gateway.live import Hub
 from services.gateway.settings import GatewaySettings
 from services.gateway.sign_in import Sessions
@@ -94,7 +95,9 @@ def build(
 
     authenticator = Authenticator(runtime.database, sessions, settings.gateway_public_url)
     posts = Posts(runtime.units)
-    app = create_app(Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, directory, ready))
+    guesses = Guesses(settings.gateway_link_misses_max)
+    deps = Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, directory, ready, guesses)
+    app = create_app(deps)
     add_pages(app)
     live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
