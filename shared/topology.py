@@ -86,6 +86,7 @@ ROUTES: dict[type[Message], Route] = {
     m.AbandonCall: Route("decisions", lambda x: abandon_key(x.queue)),
     m.TryRulebook: Route("decisions", lambda _: "try-rulebook"),
     m.RulebookTried: Route("decisions", lambda x: f"tried.{x.answer_to}", mandatory=False),
+    m.MailBounced: Route("decisions", lambda _: "mail-bounced"),
     m.ToolCallPermitted: Route("executions", lambda x: x.pool, batch=1),
     m.ToolCallFinished: Route("tool-results", lambda _: "tool-call.finished"),
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
@@ -161,6 +162,7 @@ QUEUES = (
             Destination("approvals", "approval.closed"),
         ),
     ),
+    QueueSpec("notifier.bounces", "notifier", (Destination("decisions", "mail-bounced"),)),
     QueueSpec(
         "gateway.feed",
         "gateway",

@@ -35,6 +35,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.AbandonCall: ("audit",),
     m.TryRulebook: ("gateway",),
     m.RulebookTried: ("policy",),
+    m.MailBounced: ("gateway",),
     m.ToolCallPermitted: ("policy", "approval"),
     m.ToolCallFinished: ("executor",),
     m.ToolCallRefused: ("policy", "approval", "executor"),

@@ -24,7 +24,6 @@ def a_link(url: str, approval: dict[str, Any], person: str = "person:ada", **cha
         "token_hash": hashlib.sha256(token.encode()).hexdigest(),
         **{name: approval[name] for name in ("tenant", "approval_id", "digest", "revision")},
         "person": person,
-        "mail_id": secrets.token_hex(16),
         "expires_at": datetime.now(UTC) + timedelta(hours=1),
     }
     insert(url, "links", **(row | changes))

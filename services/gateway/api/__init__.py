@@ -16,6 +16,7 @@ from services.gateway.api import (
     grants,
     health,
     keys,
+    mail,
     rulebook,
     tool_calls,
 )
@@ -33,6 +34,7 @@ _ROUTERS = (
     dead_letters.router,
     rulebook.router,
     keys.router,
+    mail.router,
     health.router,
     asyncapi.router,
 )

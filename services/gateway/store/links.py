@@ -15,7 +15,8 @@ from shared.sql import Connection
 
 _USES = table_of(LinkUseRow)
 _COLUMNS = "token_hash tenant approval_id person digest expires_at"
-_LINKS = sa.table("links", *(sa.column(name) for name in (*_COLUMNS.split(), "mail_id")), schema="read")
+_LINKS = sa.table("links", *(sa.column(name) for name in _COLUMNS.split()), schema="read")
+_MAILS = sa.table("mails", sa.column("mail_id"), sa.column("tenant"), schema="read")
 _HASH: sa.BindParameter[str] = sa.bindparam("token_hash", type_=sa.Text)
 
 _FIND = sa.select(
@@ -23,7 +24,9 @@ _FIND = sa.select(
     (_LINKS.c.expires_at > sa.func.now()).label("alive"),
 ).where(_LINKS.c.token_hash == _HASH)
 _FIND_USE = sa.select(_USES.c.verb, _USES.c.used_at).where(_USES.c.token_hash == _HASH, _USES.c.outcome != "refused")
-_TENANTS = sa.select(_LINKS.c.tenant).distinct().where(_LINKS.c.mail_id == sa.bindparam("mail_id", type_=sa.Text))
+_FIND_MAIL = sa.select(sa.literal(1)).where(
+    _MAILS.c.tenant == sa.bindparam("tenant", type_=sa.Text), _MAILS.c.mail_id == sa.bindparam("mail_id", type_=sa.Text)
+)
 
 
 def _take_statement() -> Any:
@@ -71,6 +74,6 @@ async def settle_link(connection: Connection, decision_id: str, *, counted: bool
 
 
 async def mail_is_of(connection: Connection, tenant: str, mail_id: str) -> bool:
-    """Tell whether a mail with links of this tenant has this id."""
-    found = await connection.execute(_TENANTS, {"mail_id": mail_id})
-    return tenant in set(found.scalars())
+    """Tell whether a mail about approvals of this tenant has this id."""
+    found = await connection.execute(_FIND_MAIL, {"tenant": tenant, "mail_id": mail_id})
+    return found.first() is not None
