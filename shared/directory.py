@@ -30,6 +30,8 @@ class Person:
     attributes: Mapping[str, str] = field(default_factory=dict)
     #: False: they may decide nothing any more, and votes they gave count no more.
     active: bool = True
+    #: Language in which they are written to, such as `de`; empty: the installation's.
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,7 @@ class PersonEntry(_Entry):
     slack: Annotated[list[SlackEntry], Field(description="Who they are in Slack; each belongs to one person.")] = Field(
         default_factory=list
     )
+    language: Annotated[str, Field(pattern=r"^([a-z]{2})?$", description="In which they are written to.")] = ""
     attributes: Annotated[dict[_Short, _Short], Field(description="Free facts for conditions.")] = Field(
         default_factory=dict
     )
@@ -190,6 +191,7 @@ def _person(name: str, entry: PersonEntry) -> Person:
         name=entry.name,
         emails=tuple(email.lower() for email in entry.emails),
         slack=tuple(SlackUser(each.team, each.user) for each in entry.slack),
+        language=entry.language,
         attributes=dict(entry.attributes),
         active=entry.active,
     )

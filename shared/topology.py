@@ -160,6 +160,8 @@ QUEUES = (
             Destination("approvals", "approval.opened"),
             Destination("approvals", "approval.progressed"),
             Destination("approvals", "approval.closed"),
+            # How an approved call ended stands on its card too. Behind the approval's own news in one queue.
+            Destination("tool-results", "tool-call.finished"),
         ),
     ),
     QueueSpec("notifier.bounces", "notifier", (Destination("decisions", "mail-bounced"),)),

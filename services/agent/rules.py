@@ -27,6 +27,8 @@ RAW_ARGUMENTS_MAX = 65_536
 ERROR_MAX = 2_000
 #: Longest tool name repeated in an error or an event; a model can write any text there.
 NAME_MAX = 64
+#: Longest words of the model that people see beside a call, in characters.
+QUOTE_MAX = 600
 #: Claims of one step whose worker never came back, before the turn is given up.
 TAKEOVERS_MAX = 5
 
@@ -212,6 +214,14 @@ def leading_run(queued: Sequence[Queued], author: dict[str, str] | None = None) 
             break
         run.append(message)
     return run
+
+
+def quote(said: str, call: CheckedCall) -> str:
+    """Return the model's own words for people who decide on a call; none where it has values that people must not see.
+
+    The model may have repeated such a value in its words.
+    """
+    return said[:QUOTE_MAX] if call.shown_arguments == call.arguments else ""
 
 
 def storable(value: Any) -> Any:

@@ -140,13 +140,13 @@ def _announcements(claim: Claim, settlement: Settlement, said: tuple[ModelAnswer
         answer, talk = said
         words = {"message_id": claim.assistant_message_id, "step": claim.step, "text": rules.storable(answer.text)}
         yield _event(claim, "assistant_message", words)
-        yield from (_call_message(claim, call, talk) for call in settlement.calls)
+        yield from (_call_message(claim, call, talk, words["text"]) for call in settlement.calls)
     if settlement.state in MACHINE.final:
         end = {"state": settlement.state, "reason": settlement.reason}
         yield _event(claim, "turn_ended", end | _if_any(final_answer=settlement.final_answer))
 
 
-def _call_message(claim: Claim, call: CheckedCall, talk: Talk) -> Message:
+def _call_message(claim: Claim, call: CheckedCall, talk: Talk, said: str) -> Message:
     if call.result is not None:
         texts = {"kind": call.result.kind, "error": call.result.error or call.result.reason}
         return _event(claim, "call_answered", {"call_id": call.call_id, "tool": call.tool, **texts})
@@ -165,6 +165,7 @@ def _call_message(claim: Claim, call: CheckedCall, talk: Talk) -> Message:
         arguments=call.arguments,
         shown_arguments=call.shown_arguments,
         digest=call.digest,
+        quote=rules.quote(said, call),
     )
     return ToolCallProposed(tenant=claim.tenant, call=proposed)
 

@@ -56,6 +56,7 @@ def opened(approval: Approval) -> ApprovalOpened:
         reason=approval.reason,
         approval=approval.approval_rule,
         expires_at=approval.expires_at,
+        category=approval.category,
     )
 
 
@@ -69,6 +70,7 @@ def progressed(approval: Approval, kind: ProgressKind, claims: DecisionClaims) -
         person=claims.person,
         call=approval.call if edited else None,
         summary=approval.summary if edited else "",
+        approvers=[claims.to] if kind == "delegated" else [],
     )
 
 

@@ -93,7 +93,7 @@ def build(
     async def ready() -> bool:
         return bool(services) and await services[0].ready()
 
-    authenticator = Authenticator(runtime.database, sessions, settings.gateway_public_url)
+    authenticator = Authenticator(runtime.database, sessions, settings.public_url)
     posts = Posts(runtime.units)
     guesses = Guesses(settings.gateway_link_misses_max)
     deps = Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, directory, ready, guesses)

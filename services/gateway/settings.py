@@ -12,9 +12,6 @@ class GatewaySettings(Settings):
 
     gateway_host: str = Field(default="127.0.0.1", description="Address that the API and the page listen on.")
     gateway_port: int = Field(default=8080, ge=0, le=65535, description="Their port; 0 takes a free one.")
-    gateway_public_url: str = Field(
-        default="", description="Address that browsers use, such as https://placet.example; empty: as they ask for it."
-    )
     gateway_allowed_origins: list[str] = Field(
         default_factory=list, description="Origins of chat widgets that may call the API from a browser."
     )

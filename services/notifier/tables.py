@@ -14,26 +14,70 @@ from shared.database import check_states
 
 
 class DeliveryRow(SQLModel, table=True):
-    """One card of one approval in one channel."""
+    """One card of one approval at one address."""
 
     __tablename__ = "deliveries"
     __table_args__ = (
         check_states("state", State),
         sa.CheckConstraint("sent_revision <= revision", name="sent_not_ahead"),
-        sa.UniqueConstraint("approval_id", "channel"),
+        sa.CheckConstraint("sent_version <= version", name="sent_version_not_ahead"),
+        sa.UniqueConstraint("approval_id", "channel", "recipient"),
         sa.Index("ix_deliveries_due", "due_at", postgresql_where=sa.text("state = 'due'")),
+        sa.Index("ix_deliveries_call", "call_id"),
+        sa.Index(
+            "ix_deliveries_waiting",
+            "tenant",
+            "channel",
+            "recipient",
+            postgresql_where=sa.text("pending AND state IN ('due', 'kept', 'sent')"),
+        ),
+        sa.Index("ix_deliveries_given_up", "tenant", "delivery_id", postgresql_where=sa.text("state = 'given_up'")),
         {"schema": "notifier"},
     )
 
     delivery_id: str = Field(primary_key=True)
     tenant: str
     approval_id: str
+    call_id: str
+    #: As the rule names it, and who or what is meant there.
     channel: str
+    recipient: str = ""
+    #: Id of the person in the directory; empty where a place is meant.
+    person: str = ""
     state: str = Field(default=MACHINE.initial)
+    #: Whether the approval waits for people; what keeps cards back counts these.
+    pending: bool = True
+    #: What its tool does to what: among cards of one topic one is shown, and counts the others.
+    topic: str = ""
+    #: True: quiet hours and the number of waiting cards do not hold it up.
+    urgent: bool = False
+    #: The approval's revision that the card shows, and that the surface shows.
     revision: int
     sent_revision: int = 0
+    #: Number of the card itself: every change of it makes a new one, also how the call ended.
+    version: int = 1
+    sent_version: int = 0
     card: dict[str, Any] = Field(sa_type=pg.JSONB)
+    #: What the channel needs to find the card again; null until it was shown.
+    reference: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
+    #: Tries of this version; fence counts every claim there ever was.
     attempt: int = 0
+    fence: int = 0
+    lease_until: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
     due_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
     updated_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
     error: str = ""
+    #: Whether operators were told that nobody could be told of this approval.
+    alerted: bool = False
+
+
+class PaceRow(SQLModel, table=True):
+    """How fast one channel may be used for one tenant: nothing is sent before `free_at`."""
+
+    __tablename__ = "paces"
+    __table_args__ = ({"schema": "notifier"},)
+
+    tenant: str = Field(primary_key=True)
+    #: As the rule names it; an empty tenant stands for all of them, where the channel itself asked for a pause.
+    channel: str = Field(primary_key=True)
+    free_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 VIEWS = {
     "deliveries": """
-        SELECT delivery_id, tenant, approval_id, channel, state, revision, sent_revision, attempt, error, updated_at
+        SELECT delivery_id, tenant, approval_id, channel, recipient, person, state, pending, revision, sent_revision,
+               attempt, error, due_at, updated_at
         FROM notifier.deliveries
-        WHERE state <> 'asleep'
+        WHERE state NOT IN ('asleep', 'spared')
     """,
 }

@@ -163,6 +163,7 @@ class ApprovalOpened(Message):
     reason: str
     approval: ApprovalRule
     expires_at: AwareDatetime
+    category: Category | None = Field(default=None, description="What the tool can do to the world.")
 
 
 class ApprovalProgressed(Message):
@@ -180,7 +181,9 @@ class ApprovalProgressed(Message):
     expires_at: AwareDatetime | None = Field(default=None, description="The deadline as it is now.")
     call: ShownCall | None = Field(default=None, description="Set where it was edited: the call as it would run now.")
     summary: str = Field(default="", description="Set where it was edited: what will happen now.")
-    approvers: list[Approver] = Field(default_factory=list, description="Set where it escalated: whom to ask too.")
+    approvers: list[Approver] = Field(
+        default_factory=list, description="Whom to ask too: set where it escalated or was delegated."
+    )
     channels: list[str] = Field(default_factory=list, description="Set where it escalated: where to ask them.")
 
 

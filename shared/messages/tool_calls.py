@@ -54,6 +54,9 @@ class ShownCall(Value):
         "that any screen, log or API shows of them. Empty: nothing of them."
     )
     digest: Digest = Field(description="Of the real arguments.")
+    quote: str = Field(
+        default="", description="The agent's own words beside the call, cut. Shown as a quote or not at all."
+    )
 
 
 class ToolCall(ShownCall):

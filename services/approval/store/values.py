@@ -98,7 +98,7 @@ def approval_values(approval: Approval) -> dict[str, Any]:
     values = {name: getattr(approval, name) for name in names}
     return (
         values
-        | approval.call.model_dump()
+        | approval.call.model_dump(exclude={"quote"})
         | decider_values(approval)
         | {
             "approval_rule": approval.approval_rule.model_dump(),

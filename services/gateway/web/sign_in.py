@@ -78,7 +78,7 @@ def _begin(deps: Deps, key_id: str, response: Response) -> Response:
         path="/",
         httponly=True,
         samesite="strict",
-        secure=settings.gateway_public_url.startswith("https:"),
+        secure=settings.public_url.startswith("https:"),
     )
     return response
 
@@ -86,5 +86,5 @@ def _begin(deps: Deps, key_id: str, response: Response) -> Response:
 def _refuse_other_sites(request: Request, deps: Deps) -> None:
     """Nobody signs a browser in or out from another site."""
     headers = request.headers
-    if not same_site(headers.get("origin", ""), headers.get("host", ""), deps.settings.gateway_public_url):
+    if not same_site(headers.get("origin", ""), headers.get("host", ""), deps.settings.public_url):
         raise Refused("This request does not come from this site.", status=403, kind="foreign-origin")

@@ -1,0 +1,137 @@
+"""The notifier's SQL statements. Built once: building one costs more than running it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from services.notifier.states import State
+from services.notifier.tables import DeliveryRow, PaceRow
+from shared.database import table_of
+from shared.sql import records
+
+DELIVERIES = table_of(DeliveryRow)
+PACES = table_of(PaceRow)
+
+_TIME = sa.TIMESTAMP(timezone=True)
+#: Columns that a delivery brings, with their types.
+COLUMNS: Mapping[str, Any] = {
+    **dict.fromkeys(
+        (
+            "delivery_id",
+            "tenant",
+            "approval_id",
+            "call_id",
+            "channel",
+            "recipient",
+            "person",
+            "state",
+            "error",
+            "topic",
+        ),
+        sa.Text,
+    ),
+    **dict.fromkeys(("revision", "sent_revision", "version", "sent_version", "attempt", "fence"), sa.Integer),
+    **dict.fromkeys(("pending", "urgent"), sa.Boolean),
+    "card": pg.JSONB,
+    "reference": pg.JSONB,
+    "due_at": _TIME,
+}
+#: What news and operators change. Claims and settlements have the rest.
+_CHANGED = ("state", "pending", "urgent", "revision", "version", "card", "attempt", "due_at", "error")
+_SETTLED = ("state", "sent_revision", "sent_version", "reference", "attempt", "due_at", "error")
+
+
+def _is(state: State) -> sa.ColumnElement[bool]:
+    return DELIVERIES.c.state == sa.literal_column(f"'{state}'")
+
+
+def kind_of(channel: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    """Return what stands before the colon in a channel's name."""
+    return sa.func.split_part(channel, sa.literal_column("':'"), sa.literal_column("1"), type_=sa.Text)
+
+
+def _add() -> sa.Insert:
+    added, now = records("added", COLUMNS), sa.bindparam("now", type_=_TIME)
+    values: dict[str, sa.ColumnElement[Any]] = {**{name: added.c[name] for name in COLUMNS}, "updated_at": now}
+    source = sa.select(*values.values()).order_by(added.c.delivery_id)
+    return (
+        pg.insert(DELIVERIES)
+        .from_select(list(values), source)
+        .on_conflict_do_nothing()
+        .returning(DELIVERIES.c.delivery_id)
+    )
+
+
+def _locked(column: str) -> sa.Select[Any]:
+    """Lock deliveries in the order of their ids, so that two batches cannot lock each other out."""
+    wanted = DELIVERIES.c[column] == sa.any_(sa.bindparam("ids", type_=pg.ARRAY(sa.Text)))
+    return sa.select(DELIVERIES).where(wanted).order_by(DELIVERIES.c.delivery_id).with_for_update()
+
+
+def _update(parameter: str, names: tuple[str, ...], *guards: str) -> sa.Update:
+    """Write these columns of deliveries that come as JSON, where the guarding columns are still the same."""
+    brought = records(parameter, {name: COLUMNS[name] for name in ("delivery_id", *guards, *names)})
+    same = [DELIVERIES.c[name] == brought.c[name] for name in ("delivery_id", *guards)]
+    values: dict[str, Any] = {name: brought.c[name] for name in names}
+    return sa.update(DELIVERIES).where(*same).values(**values, updated_at=sa.func.now())
+
+
+def _claimable() -> sa.Select[Any]:
+    """Find due deliveries of channels that are free, the longest due first, and lock them; lower ids of a tie first."""
+    kinds = sa.bindparam("kinds", type_=pg.ARRAY(sa.Text))
+    kind = kind_of(DELIVERIES.c.channel)
+    known = sa.bindparam("known", type_=sa.Boolean)
+    ours = sa.case((known, kind == sa.any_(kinds)), else_=kind != sa.all_(kinds))
+    pausing = (
+        sa.select(sa.literal_column("1"))
+        .select_from(PACES)
+        .where(
+            PACES.c.tenant.in_([DELIVERIES.c.tenant, sa.literal_column("''")]),
+            PACES.c.channel == DELIVERIES.c.channel,
+            PACES.c.free_at > sa.func.now(),
+        )
+        .correlate(DELIVERIES)
+        .exists()
+    )
+    unleased = sa.or_(DELIVERIES.c.lease_until.is_(None), DELIVERIES.c.lease_until < sa.func.now())
+    return (
+        sa.select(DELIVERIES)
+        .where(_is(State.DUE), DELIVERIES.c.due_at <= sa.func.now(), unleased, ours, sa.not_(pausing))
+        .order_by(DELIVERIES.c.due_at, DELIVERIES.c.delivery_id)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+        .with_for_update(skip_locked=True)
+    )
+
+
+def _claim() -> sa.Update:
+    ids = sa.bindparam("ids", type_=pg.ARRAY(sa.Text))
+    lease = sa.bindparam("lease", type_=sa.Interval)
+    return (
+        sa.update(DELIVERIES)
+        .where(DELIVERIES.c.delivery_id == sa.any_(ids))
+        .values(lease_until=sa.func.now() + lease, fence=DELIVERIES.c.fence + 1, attempt=DELIVERIES.c.attempt + 1)
+    )
+
+
+def _pause() -> sa.Insert:
+    brought = records("paces", {"tenant": sa.Text, "channel": sa.Text, "free_at": _TIME})
+    new = pg.insert(PACES).from_select(
+        ["tenant", "channel", "free_at"], sa.select(brought).order_by(brought.c.tenant, brought.c.channel)
+    )
+    later = sa.func.greatest(PACES.c.free_at, new.excluded.free_at)
+    return new.on_conflict_do_update(index_elements=["tenant", "channel"], set_={"free_at": later})
+
+
+ADD = _add()
+LOCK_APPROVALS = _locked("approval_id")
+LOCK_CALLS = _locked("call_id")
+LOCK = _locked("delivery_id")
+CHANGE = _update("changed", _CHANGED)
+CLAIMABLE = _claimable()
+CLAIM = _claim()
+SETTLE = _update("settled", _SETTLED, "fence").values(lease_until=None)
+PAUSE = _pause()
