@@ -52,6 +52,8 @@ class Caller:
     #: Set for a conversation token: everything outside that conversation does not exist for it.
     conversation_id: str | None = None
     key_id: str | None = None
+    #: Whether they act for the house: the owner of a key does; others do where the directory says so.
+    operator: bool = True
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the caller has a scope."""
@@ -71,14 +73,12 @@ class Caller:
         """Return what this caller proves about an approval that `requester` asked for.
 
         A conversation token stands for the requester's side of its conversation and for nothing else; a key's owner
-        is an operator, and the requester too where they wrote the message themselves. A mailed link proves its person
-        and nothing about keys.
+        is an operator, and the requester too where they wrote the message themselves.
         """
         if self.proof == "conversation_token":
             return ["requester"]
-        if self.proof == "link":
-            return ["requester"] if self.person == requester else []
-        return ["operators", "requester"] if self.person == requester else ["operators"]
+        roles: list[Role] = ["operators"] if self.operator else []
+        return [*roles, "requester"] if self.person == requester else roles
 
 
 @dataclass

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from services.notifier import handlers
 from services.notifier.announcing import Announcer
+from services.notifier.bounces import give_up, take_bounces
 from services.notifier.channels import Channel
+from services.notifier.channels.email import DigestTerms, EmailChannel, Post
+from services.notifier.channels.email.digests import Digests
+from services.notifier.channels.email.letters import Letterhead
+from services.notifier.channels.email.links import Links
+from services.notifier.channels.email.smtp import Relay
 from services.notifier.channels.log import LogChannel
 from services.notifier.settings import NotifierSettings
 from services.notifier.store import Claims
@@ -17,9 +24,12 @@ from shared.catalog import load_catalog
 from shared.consumer import Together
 from shared.directory import Directory
 from shared.directory_file import DirectoryFile
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, Message, ToolCallFinished
+from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, MailBounced, Message, ToolCallFinished
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.topology import queue
+
+#: Pause between two looks for mails that are old enough to be forgotten.
+FORGET_EVERY_SECONDS = 3600.0
 
 
 def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], Directory] | None = None) -> Service:
@@ -30,6 +40,13 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     directory = directory or DirectoryFile(settings.rulebook).current
     announcer = Announcer(directory, load_catalog(settings.rulebook), settings.public_url, settings.notifier_language)
     channels: dict[str, Channel] = {"log": LogChannel()}
+    duties: list[Duty] = []
+    if (post := _post(settings)) is not None:
+        terms = DigestTerms(settings.email_digest_after, timedelta(seconds=settings.email_digest_seconds))
+        channels["email"] = EmailChannel(runtime.units, post, terms)
+        digests = Digests(runtime.units, post, terms, give_up)
+        duties.append(Duty("send-digests", settings.notifier_every_seconds, digests.run_once))
+        duties.append(Duty("forget-mails", FORGET_EVERY_SECONDS, digests.forget_once))
     messages: dict[type[Message], Together[Any]] = {
         ApprovalOpened: Together(partial(handlers.announce, announcer=announcer)),
         ApprovalProgressed: Together(partial(handlers.redraw, announcer=announcer)),
@@ -39,8 +56,11 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     return Service(
         name="notifier",
         runtime=runtime,
-        subscriptions=(Subscription(queue("notifier.approvals"), messages),),
-        duties=tuple(_duties(settings, runtime, channels)),
+        subscriptions=(
+            Subscription(queue("notifier.approvals"), messages),
+            Subscription(queue("notifier.bounces"), {MailBounced: Together(take_bounces)}),
+        ),
+        duties=(*_duties(settings, runtime, channels), *duties),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
     )
@@ -53,3 +73,20 @@ def _duties(settings: NotifierSettings, runtime: Runtime, channels: dict[str, Ch
     for kind, mine in claims.items():
         worker = Worker(runtime.units, channels, claims=mine)
         yield Duty(f"send-{kind}", settings.notifier_every_seconds, worker.run_once)
+
+
+def _post(settings: NotifierSettings) -> Post | None:
+    """Return what sending mails takes; None where this installation sends none."""
+    if not (settings.email_host and settings.email_from):
+        return None
+    relay = Relay(
+        settings.email_host,
+        settings.email_port,
+        settings.email_security,
+        settings.email_username,
+        settings.email_password,
+        settings.email_ca_file,
+        settings.email_timeout_seconds,
+    )
+    head = Letterhead(settings.email_from, settings.email_reply_to, arguments=settings.email_arguments)
+    return Post(relay, head, Links(settings.public_url, settings.email_link_seconds), settings.email_bounces)

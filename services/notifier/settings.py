@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from shared.settings import Settings
+from services.notifier.email_settings import EmailSettings
 
 
-class NotifierSettings(Settings):
+class NotifierSettings(EmailSettings):
     """Where things are, and how often to look."""
 
     notifier_every_seconds: float = Field(default=1.0, gt=0, description="Pause between two looks for due cards.")

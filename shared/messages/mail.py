@@ -20,5 +20,7 @@ class MailBounced(Message):
     type_name: ClassVar[str] = "placet.mail.bounced.v1"
 
     mail_id: Annotated[str, Field(pattern=MAIL_ID_PATTERN, description="Of the mail, as its Message-ID has it.")]
-    status: Annotated[str, Field(max_length=20, description="RFC 3463, for example `5.1.1`; empty where not told.")] = ""
+    status: Annotated[str, Field(max_length=20, description="RFC 3463, for example `5.1.1`; empty where not told.")] = (
+        ""
+    )
     reason: Annotated[str, Field(max_length=WORDS_MAX, description="In the words of the mail system.")] = ""

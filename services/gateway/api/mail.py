@@ -34,7 +34,7 @@ _BODY = {
 class Taken(BaseModel):
     """What a mail was taken for."""
 
-    taken_as: Literal["bounce", "nothing"] = Field(description="`nothing`: it does not say that a mail of yours failed.")
+    taken_as: Literal["bounce", "nothing"] = Field(description="`nothing`: it says of no mail of yours that it failed.")
 
 
 @router.post("/bounces", status_code=202, responses=described(401, 403, 413, 415, 503), openapi_extra=_BODY)

@@ -126,7 +126,8 @@ async def decide(request: Request, deps: DepsOf, token: str, vote: Annotated[Vot
 
 async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Response:
     link, approval = opened.found()
-    caller = Caller(link.tenant, link.person, "link", frozenset({Scope.DECIDE}))
+    operator = link.person.removeprefix("person:") in deps.directory().members("operators")
+    caller = Caller(link.tenant, link.person, "link", frozenset({Scope.DECIDE}), operator=operator)
     verb: Any = vote.decision
     ask = Ask(verb, vote.digest, vote.reason.strip(), int(vote.revision))
     try:
@@ -214,7 +215,7 @@ def _from_elsewhere(request: Request, deps: Deps) -> bool:
     if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         return True
     origin = headers.get("origin", "null")
-    return origin != "null" and not same_site(origin, headers.get("host", ""), deps.settings.gateway_public_url)
+    return origin != "null" and not same_site(origin, headers.get("host", ""), deps.settings.public_url)
 
 
 def _guessing(request: Request, deps: Deps) -> Response | None:

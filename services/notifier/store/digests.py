@@ -146,8 +146,8 @@ async def list_untold(work: Work, digest: Digest) -> list[Item]:
     """Return what a digest has to tell, oldest news first."""
     found = await work.connection.execute(_LIST, _key(digest))
     return [
-        Item(from_json(row["card"]), Address(row["channel"], row["recipient"], row["person"]), row["version"], row["told_version"])
-        for row in found.mappings()
+        Item(from_json(row.card), Address(row.channel, row.recipient, row.person), row.version, row.told_version)
+        for row in found
     ]
 
 

@@ -114,7 +114,10 @@ async def asked_lately(work: Work, tenant: str, recipient: str, mail_id: str, wi
 async def add_mail(work: Work, mails: Sequence[Mailed], links: Sequence[NewLink]) -> None:
     """Store what a mail will say before it is sent: a link in it works from the moment that somebody can have it."""
     brought = [
-        {**{name: getattr(each, name) for name in ("mail_id", "tenant", "approval_id", "asked")}, **_place(each.address)}
+        {
+            **{name: getattr(each, name) for name in ("mail_id", "tenant", "approval_id", "asked")},
+            **_place(each.address),
+        }
         for each in mails
     ]
     await work.connection.execute(_ADD, {"mails": brought, "now": work.now})
@@ -135,5 +138,5 @@ async def forget(work: Work, age: timedelta) -> int:
     return sum([(await work.connection.execute(statement, values)).rowcount for statement in _FORGET])
 
 
-def _place(address: Address) -> dict[str, str]:
+def _place(address: Address) -> dict[str, Any]:
     return {"channel": address.channel, "recipient": address.recipient, "person": address.person}

@@ -86,7 +86,7 @@ async def test_a_link_shows_the_card_and_decides_once_sent(house: House) -> None
 
 
 async def test_a_mail_scanner_decides_nothing_and_uses_nothing_up(house: House) -> None:
-    """It looks, follows every address, sends the form as it is and sends blindly, ten times; then the person decides."""
+    """It looks, follows every address and sends what it finds, ten times; then the person decides."""
     path = f"/l/{a_link(house.url, waiting(house))}"
     async with house.client() as scanner, house.client() as person:
         statuses = await scan(scanner, path)

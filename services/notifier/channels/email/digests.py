@@ -1,4 +1,4 @@
-"""Sends digests: one mail with a list, for people whom many calls wait for. Claim, act outside any transaction, settle."""
+"""Sends digests, one mail with a list: claim, act outside any transaction, settle."""
 
 from __future__ import annotations
 

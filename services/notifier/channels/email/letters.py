@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from services.notifier.cards import Card
 from services.notifier.channels import ChannelFailed
@@ -58,10 +58,10 @@ class Entry:
     link: str
 
 
-def _environment(*, html: bool) -> Environment:
+def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=html,
+        autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -76,8 +76,7 @@ def line(value: str, most: int = ARGUMENT_MAX) -> str:
     return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
-_TEXT = _environment(html=False)
-_HTML = _environment(html=True)
+_TEMPLATES = _environment()
 
 
 def letter(
@@ -153,9 +152,9 @@ def _follow(message: EmailMessage, ids: Sequence[str]) -> None:
 def _written(message: EmailMessage, template: str, locale: str, values: Mapping[str, Any]) -> EmailMessage:
     """Write both parts; the last one is what mail programs prefer."""
     words = {"t": partial(text, locale), "at": partial(_moment, locale), "locale": locale, **values}
-    plain = _LINES.sub("\n\n", _TEXT.get_template(f"{template}.txt").render(words)).strip() + "\n"
+    plain = _LINES.sub("\n\n", _TEMPLATES.get_template(f"{template}.txt").render(words)).strip() + "\n"
     message.set_content(plain, cte="quoted-printable")
-    html = _HTML.get_template(f"{template}.html").render(words)
+    html = _TEMPLATES.get_template(f"{template}.html").render(words)
     message.add_alternative(html, subtype="html", cte="quoted-printable")
     return message
 
