@@ -32,6 +32,8 @@ class Person:
     active: bool = True
     #: Language in which they are written to, such as `de`; empty: the installation's.
     language: str = ""
+    #: When they are left in peace, such as `22:00-07:00 Europe/Berlin`; empty: as their tenant is.
+    quiet_hours: str = ""
 
 
 @dataclass(frozen=True, slots=True)

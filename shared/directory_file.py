@@ -56,6 +56,13 @@ class PersonEntry(_Entry):
     slack: Annotated[list[SlackEntry], Field(description="Who they are in Slack; each belongs to one person.")] = Field(
         default_factory=list
     )
+    quiet_hours: Annotated[
+        str,
+        Field(
+            pattern=r"^(([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d( [A-Za-z0-9_+/-]+)?)?$",
+            description="When they are left in peace: `22:00-07:00 Europe/Berlin`.",
+        ),
+    ] = ""
     language: Annotated[str, Field(pattern=r"^([a-z]{2})?$", description="In which they are written to.")] = ""
     attributes: Annotated[dict[_Short, _Short], Field(description="Free facts for conditions.")] = Field(
         default_factory=dict
@@ -192,6 +199,7 @@ def _person(name: str, entry: PersonEntry) -> Person:
         emails=tuple(email.lower() for email in entry.emails),
         slack=tuple(SlackUser(each.team, each.user) for each in entry.slack),
         language=entry.language,
+        quiet_hours=entry.quiet_hours,
         attributes=dict(entry.attributes),
         active=entry.active,
     )

@@ -84,6 +84,7 @@ ROUTES: dict[type[Message], Route] = {
     m.RevokeGrant: Route("decisions", lambda _: "grant-revoke"),
     m.ResolveDeadLetter: Route("decisions", lambda _: "dead-letter"),
     m.AbandonCall: Route("decisions", lambda x: abandon_key(x.queue)),
+    m.RetryDelivery: Route("decisions", lambda _: "delivery-retry"),
     m.TryRulebook: Route("decisions", lambda _: "try-rulebook"),
     m.RulebookTried: Route("decisions", lambda x: f"tried.{x.answer_to}", mandatory=False),
     m.MailBounced: Route("decisions", lambda _: "mail-bounced"),
@@ -165,6 +166,7 @@ QUEUES = (
         ),
     ),
     QueueSpec("notifier.bounces", "notifier", (Destination("decisions", "mail-bounced"),)),
+    QueueSpec("notifier.commands", "notifier", (Destination("decisions", "delivery-retry"),)),
     QueueSpec(
         "gateway.feed",
         "gateway",

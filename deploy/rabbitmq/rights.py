@@ -33,6 +33,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.RevokeGrant: ("gateway",),
     m.ResolveDeadLetter: ("gateway",),
     m.AbandonCall: ("audit",),
+    m.RetryDelivery: ("gateway",),
     m.TryRulebook: ("gateway",),
     m.RulebookTried: ("policy",),
     m.MailBounced: ("gateway",),

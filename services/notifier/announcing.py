@@ -11,6 +11,7 @@ from datetime import datetime
 
 from services.notifier import drawing, rules
 from services.notifier.cards import Address, Card
+from services.notifier.crowds import topic_of
 from services.notifier.drawing import Pen
 from services.notifier.rules import Delivery, Moved
 from services.notifier.states import Event, State
@@ -34,10 +35,11 @@ class Announcer:
     def open(self, news: ApprovalOpened, at: datetime) -> Iterator[Delivery]:
         """Yield the deliveries of a call that begins to wait: due ones, and sleeping ones of its escalations."""
         directory, requester = self.directory(), news.call.requester
-        for address in rules.first_addresses(news.approval, requester, directory):
-            yield rules.opened(news, address, State.DUE, self._first_card(news, address, directory), at)
-        for address in rules.later_addresses(news.approval, requester, directory):
-            yield rules.opened(news, address, State.ASLEEP, self._first_card(news, address, directory), at)
+        places = [(each, State.DUE) for each in rules.first_addresses(news.approval, requester, directory)]
+        places += [(each, State.ASLEEP) for each in rules.later_addresses(news.approval, requester, directory)]
+        for address, state in places:
+            card = self._first_card(news, address, directory)
+            yield rules.opened(news, address, state, card, at, topic=topic_of(card))
 
     def progress(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
         """Yield what news of a pending approval does to each of its deliveries."""

@@ -12,9 +12,7 @@ from prometheus_client import Counter
 
 from services.notifier import rules, store
 from services.notifier.cards import Address
-from services.notifier.handlers import change_of
-from services.notifier.rules import Delivery
-from services.notifier.states import Event
+from services.notifier.changes import change_of
 from services.notifier.store.mails import approvals_in
 from shared.consumer import Arrival
 from shared.messages import MailBounced
@@ -40,16 +38,9 @@ async def take_bounces(arrivals: Sequence[Arrival[MailBounced]], work: Work) -> 
 
 
 async def give_up(work: Work, approval_id: str, address: Address, reason: str) -> None:
-    """Take the card of an approval at an address as not shown; tell the next place where nobody else is told."""
+    """Take the card of an approval at an address as not shown; whoever sees to the untold does the rest."""
     deliveries = (await store.lock_approvals(work, [approval_id])).get(approval_id, [])
     moved = [rules.bounced(each, reason) for each in deliveries if each.address == address]
-    now = [next((one.after for one in moved if one.before is each), each) for each in deliveries]
-    if (woken := _next_place(now)) is not None:
-        moved.append(rules.woken(woken, Event.FELL_BACK, work.now))
     changed = [each for each in moved if each.changed]
     work.record(*map(change_of, changed))
     await store.change(work, [each.after for each in changed])
-
-
-def _next_place(deliveries: Sequence[Delivery]) -> Delivery | None:
-    return rules.fallback(deliveries) if rules.nobody_told(deliveries) else None

@@ -122,6 +122,8 @@ class Card:
     risk: Literal["normal", "high"] = "normal"
     #: Further approvals of the same tool and target that wait and are not shown on a card of their own.
     similar: int = 0
+    #: Further approvals of other kinds that are kept back here because enough wait; the inbox has them.
+    held_back: int = 0
     #: The approval's page; empty where nobody said which address browsers use.
     url: str = ""
 

@@ -9,13 +9,13 @@ import structlog
 
 from services.notifier import rules, store
 from services.notifier.announcing import Announcer
+from services.notifier.changes import change_of
 from services.notifier.rules import Delivery, Moved
-from services.notifier.states import MACHINE
 from shared.consumer import Arrival
-from shared.errors import Transient
+from shared.errors import Refused, Transient
 from shared.gathering import waves
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ToolCallFinished
-from shared.work import Change, Work
+from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, RetryDelivery, ToolCallFinished
+from shared.work import Work
 
 log = structlog.get_logger(__name__)
 
@@ -79,6 +79,16 @@ async def finish(arrivals: Sequence[Arrival[ToolCallFinished]], work: Work, anno
         )
 
 
+async def retry(message: RetryDelivery, work: Work) -> None:
+    """Show a card again where it was given up: an operator wants it so."""
+    delivery = await store.lock(work, message.delivery_id)
+    if delivery is None or delivery.tenant != message.tenant:
+        raise Refused(f"there is no delivery {message.delivery_id}")
+    moved = rules.retried(delivery, work.now)
+    work.record(change_of(moved, actor=message.by))
+    await store.change(work, [moved.after] if moved.changed else [])
+
+
 async def _move(
     work: Work,
     arrivals: Sequence[Arrival[N]],
@@ -93,21 +103,6 @@ async def _move(
         work.record(*map(change_of, moved))
         changed += [one.after for one in moved if one.changed]
     await store.change(work, changed)
-
-
-def change_of(moved: Moved) -> Change:
-    """Return the history row of what happened to a delivery."""
-    before, after = moved.before, moved.after
-    return Change(
-        before.tenant,
-        MACHINE.name,
-        before.delivery_id,
-        moved.event,
-        before.state,
-        after.state,
-        actor="notifier",
-        detail={"approval_id": before.approval_id, "channel": before.address.channel, "revision": after.revision},
-    )
 
 
 def _same_tenant(news: ToolCallFinished, found: list[Delivery]) -> list[Delivery]:

@@ -38,6 +38,8 @@ class Delivery:
     due_at: datetime
     #: What its tool does to what; empty where it stands alone.
     topic: str = ""
+    #: Whether operators were told that nobody could be told of its approval.
+    alerted: bool = False
     #: True: quiet hours and the number of waiting cards do not hold it up.
     urgent: bool = False
     sent_revision: int = 0
@@ -146,7 +148,9 @@ def _once(addresses: Iterable[Address]) -> list[Address]:
     return list({(each.channel, each.recipient): each for each in reversed(list(addresses))}.values())[::-1]
 
 
-def opened(news: ApprovalOpened, address: Address, state: State, card: Card, at: datetime) -> Delivery:
+def opened(
+    news: ApprovalOpened, address: Address, state: State, card: Card, at: datetime, *, topic: str = ""
+) -> Delivery:
     """Return the delivery of a call that begins to wait for people."""
     return Delivery(
         delivery_id=delivery_id(news.approval_id, address),
@@ -158,6 +162,7 @@ def opened(news: ApprovalOpened, address: Address, state: State, card: Card, at:
         revision=news.revision,
         card=card,
         due_at=at,
+        topic=topic,
     )
 
 
@@ -173,6 +178,8 @@ def joined(other: Delivery, address: Address, card: Card, at: datetime) -> Deliv
         revision=other.revision,
         card=card,
         due_at=at,
+        topic=other.topic,
+        urgent=True,
     )
 
 
@@ -201,6 +208,13 @@ def woken(delivery: Delivery, event: Event, at: datetime) -> Moved:
     if delivery.state not in {State.ASLEEP, State.KEPT, State.SPARED}:
         return Moved(delivery, delivery, event)
     return _fired(delivery, event, at, urgent=True)
+
+
+def retried(delivery: Delivery, at: datetime) -> Moved:
+    """Return a given-up delivery as an operator wants it: due again. One that was not given up stays as it is."""
+    if delivery.state is not State.GIVEN_UP:
+        return Moved(delivery, delivery, Event.RETRIED)
+    return _fired(delivery, Event.RETRIED, at, alerted=False)
 
 
 def _fired(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Moved:
@@ -269,9 +283,21 @@ def fallback(deliveries: Sequence[Delivery]) -> Delivery | None:
 
 
 def nobody_told(deliveries: Sequence[Delivery]) -> bool:
-    """Tell whether an approval waits and no place shows its card or is about to."""
-    alive = {State.DUE, State.KEPT, State.SENT}
-    return any(each.card.is_open for each in deliveries) and not any(each.state in alive for each in deliveries)
+    """Tell whether an approval waits and no place shows its card, or will before its deadline."""
+    is_open = any(each.card.is_open for each in deliveries)
+    return is_open and not any(_is_alive(each) for each in deliveries)
+
+
+def hushed(deliveries: Sequence[Delivery]) -> list[Delivery]:
+    """Return the deliveries that would come to their people only behind the deadline."""
+    return [each for each in deliveries if each.state is State.DUE and not _is_alive(each)]
+
+
+def _is_alive(delivery: Delivery) -> bool:
+    if delivery.state is State.DUE:
+        deadline = delivery.card.deadline
+        return delivery.was_shown or deadline is None or delivery.due_at < deadline
+    return delivery.state in {State.KEPT, State.SENT}
 
 
 def may_be_unannounced(closed: ApprovalClosed) -> bool:

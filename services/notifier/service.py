@@ -17,6 +17,10 @@ from services.notifier.channels.email.letters import Letterhead
 from services.notifier.channels.email.links import Links
 from services.notifier.channels.email.smtp import Relay
 from services.notifier.channels.log import LogChannel
+from services.notifier.claiming import Manners, recount
+from services.notifier.crowds import Limits
+from services.notifier.falling_back import see_to_untold
+from services.notifier.peace import hours_of
 from services.notifier.settings import NotifierSettings
 from services.notifier.store import Claims
 from services.notifier.worker import Worker
@@ -24,7 +28,15 @@ from shared.catalog import load_catalog
 from shared.consumer import Together
 from shared.directory import Directory
 from shared.directory_file import DirectoryFile
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, MailBounced, Message, ToolCallFinished
+from shared.messages import (
+    ApprovalClosed,
+    ApprovalOpened,
+    ApprovalProgressed,
+    MailBounced,
+    Message,
+    RetryDelivery,
+    ToolCallFinished,
+)
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.topology import queue
 
@@ -47,6 +59,11 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         digests = Digests(runtime.units, post, terms, give_up)
         duties.append(Duty("send-digests", settings.notifier_every_seconds, digests.run_once))
         duties.append(Duty("forget-mails", FORGET_EVERY_SECONDS, digests.forget_once))
+    manners = Manners(
+        Limits(settings.notifier_waiting_max, settings.notifier_same_max),
+        settings.notifier_cards_per_minute,
+        partial(hours_of, directory=directory, tenants=settings.notifier_quiet_hours),
+    )
     messages: dict[type[Message], Together[Any]] = {
         ApprovalOpened: Together(partial(handlers.announce, announcer=announcer)),
         ApprovalProgressed: Together(partial(handlers.redraw, announcer=announcer)),
@@ -58,21 +75,27 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         runtime=runtime,
         subscriptions=(
             Subscription(queue("notifier.approvals"), messages),
+            Subscription(queue("notifier.commands"), {RetryDelivery: handlers.retry}),
             Subscription(queue("notifier.bounces"), {MailBounced: Together(take_bounces)}),
         ),
-        duties=(*_duties(settings, runtime, channels), *duties),
+        duties=(*_duties(settings, runtime, channels, manners), *duties),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
     )
 
 
-def _duties(settings: NotifierSettings, runtime: Runtime, channels: dict[str, Channel]) -> Iterator[Duty]:
-    """Yield one duty for each kind of channel, and one for cards whose channel this installation does not have."""
+def _duties(
+    settings: NotifierSettings, runtime: Runtime, channels: dict[str, Channel], manners: Manners
+) -> Iterator[Duty]:
+    """Yield one duty for each kind of channel and for channels this installation does not have, and those behind."""
+    every = settings.notifier_every_seconds
+    yield Duty("see-to-untold", every, partial(see_to_untold, runtime.units))
+    yield Duty("recount-cards", every, partial(recount, runtime.units, manners.limits))
     kinds = tuple(channels)
     claims = {kind: Claims((kind,), among=True) for kind in kinds} | {"unknown": Claims(kinds)}
     for kind, mine in claims.items():
-        worker = Worker(runtime.units, channels, claims=mine)
-        yield Duty(f"send-{kind}", settings.notifier_every_seconds, worker.run_once)
+        worker = Worker(runtime.units, channels, claims=mine, manners=manners)
+        yield Duty(f"send-{kind}", every, worker.run_once)
 
 
 def _post(settings: NotifierSettings) -> Post | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from services.notifier.crowds import quiet_hours
 from services.notifier.email_settings import EmailSettings
 
 
@@ -16,3 +17,24 @@ class NotifierSettings(EmailSettings):
     notifier_language: Literal["en", "de", "tr"] = Field(
         default="en", description="Language of cards for a place, or for somebody whose language nobody said."
     )
+    notifier_cards_per_minute: dict[str, Annotated[int, Field(ge=1, le=6_000)]] = Field(
+        default_factory=lambda: {"slack": 50, "email": 120},
+        description="Cards that a kind of channel sends in a minute, for each tenant and channel; others have no pace.",
+    )
+    notifier_waiting_max: int = Field(
+        default=25, ge=0, description="Cards that wait at one address; further ones are counted there. 0: any number."
+    )
+    notifier_same_max: int = Field(
+        default=5, ge=0, description="Of these, cards of the same tool and target. 0: any number."
+    )
+    notifier_quiet_hours: dict[str, str] = Field(
+        default_factory=dict,
+        description="Tenant (* for all others) to hours without new cards for people: 22:00-07:00 Europe/Berlin.",
+    )
+
+    @field_validator("notifier_quiet_hours")
+    @classmethod
+    def _check_hours(cls, hours: dict[str, str]) -> dict[str, str]:
+        for words in hours.values():
+            quiet_hours(words)
+        return hours

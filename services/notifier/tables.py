@@ -12,6 +12,10 @@ from sqlmodel import Field, SQLModel
 from services.notifier.states import MACHINE, State
 from shared.database import check_states
 
+#: Deliveries that a duty looks for again and again. Each has an index that holds these rows alone.
+CROWDED_ROWS = "pending AND (state = 'kept' OR card->>'similar' <> '0' OR card->>'held_back' <> '0')"
+UNTOLD_ROWS = "pending AND NOT alerted AND state = 'given_up'"
+
 
 class DeliveryRow(SQLModel, table=True):
     """One card of one approval at one address."""
@@ -31,7 +35,15 @@ class DeliveryRow(SQLModel, table=True):
             "recipient",
             postgresql_where=sa.text("pending AND state IN ('due', 'kept', 'sent')"),
         ),
-        sa.Index("ix_deliveries_given_up", "tenant", "delivery_id", postgresql_where=sa.text("state = 'given_up'")),
+        sa.Index(
+            "ix_deliveries_given_up",
+            "tenant",
+            "updated_at",
+            "delivery_id",
+            postgresql_where=sa.text("state = 'given_up'"),
+        ),
+        sa.Index("ix_deliveries_crowded", "tenant", "channel", "recipient", postgresql_where=sa.text(CROWDED_ROWS)),
+        sa.Index("ix_deliveries_untold", "approval_id", postgresql_where=sa.text(UNTOLD_ROWS)),
         {"schema": "notifier"},
     )
 

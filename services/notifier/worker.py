@@ -15,8 +15,9 @@ import structlog
 from prometheus_client import Counter
 
 from services.notifier import rules, store
+from services.notifier.changes import change_of
 from services.notifier.channels import Channel, ChannelFailed
-from services.notifier.handlers import change_of
+from services.notifier.claiming import Manners, claim
 from services.notifier.rules import Delivery, Moved, Tried
 from services.notifier.states import Event, State
 from services.notifier.store import ALL, Claims, Pause
@@ -45,24 +46,26 @@ class Worker:
         channels: Mapping[str, Channel],
         *,
         claims: Claims = ALL,
+        manners: Manners | None = None,
         send_seconds: float = SEND_SECONDS,
     ) -> None:
         self._units = units
         self._channels = channels
         self._claims = claims
+        self._manners = manners or Manners()
         self._send_seconds = send_seconds
         self._settling = Gathering(self._settle, size_max=BATCH)
 
     async def run_once(self) -> int:
         """Send what is due; return how many cards were tried if more may be due, else 0."""
         async with self._units.begin() as work:
-            claimed = await store.claim_due(work, self._claims, BATCH, timedelta(seconds=LEASE_SECONDS))
+            claimed, more = await claim(work, self._claims, self._manners, BATCH, timedelta(seconds=LEASE_SECONDS))
         # A bug in one channel is loud, and keeps no other card from being sent and written.
         done = await asyncio.gather(*map(self._deliver, claimed), return_exceptions=True)
         for error in done:
             if isinstance(error, BaseException):
                 raise error
-        return len(claimed) if len(claimed) == BATCH else 0
+        return len(claimed) if more else 0
 
     async def _deliver(self, delivery: Delivery) -> None:
         await self._settling.join(await self._send(delivery))

@@ -28,6 +28,7 @@ from shared.messages.conversations import (
     MessagePosted,
 )
 from shared.messages.dead_letters import AbandonCall, ResolveDeadLetter
+from shared.messages.deliveries import RetryDelivery
 from shared.messages.grants import GrantAsked, RevokeGrant
 from shared.messages.mail import MailBounced
 from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
@@ -68,6 +69,7 @@ MESSAGES: dict[str, type[Message]] = {
         RevokeGrant,
         ResolveDeadLetter,
         AbandonCall,
+        RetryDelivery,
         TryRulebook,
         RulebookTried,
         MailBounced,
@@ -105,6 +107,7 @@ __all__ = [
     "Panel",
     "ResolveDeadLetter",
     "ResultKind",
+    "RetryDelivery",
     "RevokeGrant",
     "RulebookTried",
     "ShownCall",

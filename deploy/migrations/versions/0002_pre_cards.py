@@ -45,16 +45,32 @@ def upgrade() -> None:
         ["approval_id", "channel", "recipient"],
         schema="notifier",
     )
-    op.drop_constraint("ck_deliveries_state_known", "deliveries", schema="notifier", type_="check")
+    op.drop_constraint("state_known", "deliveries", schema="notifier", type_="check")
     op.create_check_constraint("state_known", "deliveries", _STATES, schema="notifier")
     op.create_check_constraint("sent_version_not_ahead", "deliveries", "sent_version <= version", schema="notifier")
     op.create_index("ix_deliveries_call", "deliveries", ["call_id"], schema="notifier")
     op.create_index(
         "ix_deliveries_given_up",
         "deliveries",
-        ["tenant", "delivery_id"],
+        ["tenant", "updated_at", "delivery_id"],
         schema="notifier",
         postgresql_where=sa.text("state = 'given_up'"),
+    )
+    op.create_index(
+        "ix_deliveries_crowded",
+        "deliveries",
+        ["tenant", "channel", "recipient"],
+        schema="notifier",
+        postgresql_where=sa.text(
+            "pending AND (state = 'kept' OR card->>'similar' <> '0' OR card->>'held_back' <> '0')"
+        ),
+    )
+    op.create_index(
+        "ix_deliveries_untold",
+        "deliveries",
+        ["approval_id"],
+        schema="notifier",
+        postgresql_where=sa.text("pending AND NOT alerted AND state = 'given_up'"),
     )
     op.create_index(
         "ix_deliveries_waiting",
@@ -75,8 +91,8 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("paces", schema="notifier")
-    for name in ("ix_deliveries_waiting", "ix_deliveries_given_up", "ix_deliveries_call"):
-        op.drop_index(name, table_name="deliveries", schema="notifier")
+    for name in ("waiting", "untold", "crowded", "given_up", "call"):
+        op.drop_index(f"ix_deliveries_{name}", table_name="deliveries", schema="notifier")
     op.drop_constraint("sent_version_not_ahead", "deliveries", schema="notifier", type_="check")
     op.drop_constraint("state_known", "deliveries", schema="notifier", type_="check")
     op.execute("DELETE FROM notifier.deliveries WHERE state IN ('kept', 'spared') OR recipient <> ''")

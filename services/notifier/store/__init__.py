@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from pydantic_core import to_jsonable_python
@@ -16,6 +16,9 @@ from services.notifier.rules import Delivery
 from services.notifier.states import State
 from services.notifier.store import statements
 from shared.work import Work
+
+#: Tenant, channel, recipient.
+Place: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +68,18 @@ async def change(work: Work, deliveries: Sequence[Delivery]) -> None:
         await work.connection.execute(statements.CHANGE, {"changed": [_row(each) for each in deliveries]})
 
 
-async def claim_due(work: Work, claims: Claims, limit: int, lease: timedelta) -> list[Delivery]:
-    """Claim due deliveries for this worker: nobody else sends them until the lease runs out."""
+async def claimable(work: Work, claims: Claims, limit: int) -> list[Delivery]:
+    """Lock and return due deliveries that nobody sends and whose channel does not rest, the longest due first."""
     asked = {"kinds": list(claims.kinds), "known": claims.among, "most": limit}
-    found = [_delivery(row) for row in await work.connection.execute(statements.CLAIMABLE, asked)]
-    if found:
-        ids = [each.delivery_id for each in found]
+    return [_delivery(row) for row in await work.connection.execute(statements.CLAIMABLE, asked)]
+
+
+async def claim(work: Work, deliveries: Sequence[Delivery], lease: timedelta) -> list[Delivery]:
+    """Claim locked deliveries for this worker: nobody else sends them until the lease runs out."""
+    if deliveries:
+        ids = [each.delivery_id for each in deliveries]
         await work.connection.execute(statements.CLAIM, {"ids": ids, "lease": lease})
-    return [replace(each, fence=each.fence + 1, attempt=each.attempt + 1) for each in found]
+    return [replace(each, fence=each.fence + 1, attempt=each.attempt + 1) for each in deliveries]
 
 
 async def lock_claimed(work: Work, claimed: Iterable[Delivery]) -> dict[str, Delivery]:
@@ -99,6 +106,52 @@ async def pause(work: Work, pauses: Iterable[Pause]) -> None:
         await work.connection.execute(statements.PAUSE, {"paces": to_jsonable_python(rows)})
 
 
+async def pace(work: Work, lanes: Iterable[tuple[str, str]]) -> dict[tuple[str, str], datetime]:
+    """Lock and return until when the channels of tenants are spoken for."""
+    rows = [{"tenant": tenant, "channel": channel} for tenant, channel in sorted(lanes)]
+    found = await work.connection.execute(statements.PACE, {"paces": rows})
+    return {(row.tenant, row.channel): row.free_at for row in found}
+
+
+async def queue_up(work: Work, places: Iterable[Place]) -> None:
+    """Return when no other transaction counts what waits at these addresses."""
+    await work.connection.execute(statements.QUEUE_UP, {"places": _places(places)})
+
+
+async def shown_at(work: Work, places: Iterable[Place]) -> dict[Place, Counter[str]]:
+    """Return how many cards of each topic wait at addresses and are shown there, or are being sent."""
+    shown: dict[Place, Counter[str]] = defaultdict(Counter)
+    for row in await work.connection.execute(statements.SHOWN, {"places": _places(places)}):
+        shown[row.tenant, row.channel, row.recipient][row.topic] = row.cards
+    return shown
+
+
+async def crowded(work: Work, limit: int) -> list[Place]:
+    """Return addresses where cards are kept back, or where a card says that some are."""
+    found = await work.connection.execute(statements.CROWDED, {"most": limit})
+    return [(row.tenant, row.channel, row.recipient) for row in found]
+
+
+async def waiting_at(work: Work, place: Place) -> list[Delivery]:
+    """Lock and return what waits at an address, shown or kept back."""
+    found = await work.connection.execute(statements.WAITING, {"places": _places([place])})
+    return [_delivery(row) for row in found]
+
+
+async def untold(work: Work, limit: int) -> list[str]:
+    """Return pending approvals that may be known to nobody: a card of theirs was given up, or comes too late."""
+    return list((await work.connection.execute(statements.UNTOLD, {"most": limit})).scalars())
+
+
+async def lock(work: Work, delivery_id: str) -> Delivery | None:
+    """Lock and return one delivery; None where there is none."""
+    return next(map(_delivery, await work.connection.execute(statements.LOCK, {"ids": [delivery_id]})), None)
+
+
+def _places(places: Iterable[Place]) -> list[dict[str, str]]:
+    return [dict(zip(("tenant", "channel", "recipient"), place, strict=True)) for place in places]
+
+
 async def _lock(work: Work, statement: sa.Select[Any], ids: Collection[str], key: Any) -> dict[str, list[Delivery]]:
     found: dict[str, list[Delivery]] = defaultdict(list)
     for row in await work.connection.execute(statement, {"ids": list(ids)}):
@@ -119,6 +172,7 @@ def _delivery(row: Any) -> Delivery:
         card=from_json(row.card),
         due_at=row.due_at,
         topic=row.topic,
+        alerted=row.alerted,
         urgent=row.urgent,
         sent_revision=row.sent_revision,
         version=row.version,

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.notifier.states import State
-from services.notifier.tables import DeliveryRow, PaceRow
+from services.notifier.tables import CROWDED_ROWS, UNTOLD_ROWS, DeliveryRow, PaceRow
 from shared.database import table_of
 from shared.sql import records
 
@@ -35,13 +35,13 @@ COLUMNS: Mapping[str, Any] = {
         sa.Text,
     ),
     **dict.fromkeys(("revision", "sent_revision", "version", "sent_version", "attempt", "fence"), sa.Integer),
-    **dict.fromkeys(("pending", "urgent"), sa.Boolean),
+    **dict.fromkeys(("pending", "urgent", "alerted"), sa.Boolean),
     "card": pg.JSONB,
     "reference": pg.JSONB,
     "due_at": _TIME,
 }
 #: What news and operators change. Claims and settlements have the rest.
-_CHANGED = ("state", "pending", "urgent", "revision", "version", "card", "attempt", "due_at", "error")
+_CHANGED = ("state", "pending", "urgent", "alerted", "revision", "version", "card", "attempt", "due_at", "error")
 _SETTLED = ("state", "sent_revision", "sent_version", "reference", "attempt", "due_at", "error")
 
 
@@ -126,6 +126,86 @@ def _pause() -> sa.Insert:
     return new.on_conflict_do_update(index_elements=["tenant", "channel"], set_={"free_at": later})
 
 
+def _places() -> sa.TableValuedAlias:
+    return records("places", dict.fromkeys(("tenant", "channel", "recipient"), sa.Text))
+
+
+def _at(places: sa.TableValuedAlias) -> sa.ColumnElement[bool]:
+    """Tell whether a delivery waits at one of the addresses; the index of waiting cards knows."""
+    same = [DELIVERIES.c[name] == places.c[name] for name in ("tenant", "channel", "recipient")]
+    states = [sa.literal_column(f"'{state}'") for state in (State.DUE, State.KEPT, State.SENT)]
+    return sa.and_(*same, DELIVERIES.c.pending, DELIVERIES.c.state.in_(states))
+
+
+def _queue_up() -> sa.Select[Any]:
+    """Let one transaction at a time count what waits at an address; locked in one order by all."""
+    places = _places()
+    name = sa.func.concat_ws(sa.literal_column("chr(31)"), places.c.tenant, places.c.channel, places.c.recipient)
+    ordered = sa.select(sa.func.hashtextextended(name, sa.literal_column("0")).label("key")).order_by("key").subquery()
+    return sa.select(sa.func.pg_advisory_xact_lock(ordered.c.key))
+
+
+def _shown() -> sa.Select[Any]:
+    """Count by topic what is shown at addresses, or is being sent there, while its approval waits."""
+    places = _places()
+    columns = (DELIVERIES.c.tenant, DELIVERIES.c.channel, DELIVERIES.c.recipient, DELIVERIES.c.topic)
+    return (
+        sa.select(*columns, sa.func.count().label("cards"))
+        .join_from(places, DELIVERIES, _at(places))
+        .where(DELIVERIES.c.fence > sa.literal_column("0"), sa.not_(_is(State.KEPT)))
+        .group_by(*columns)
+    )
+
+
+def _crowded() -> sa.Select[Any]:
+    """Find addresses where cards are kept back, or where a card says that some are."""
+    return (
+        sa.select(DELIVERIES.c.tenant, DELIVERIES.c.channel, DELIVERIES.c.recipient)
+        .where(sa.text(CROWDED_ROWS))
+        .distinct()
+        .limit(sa.bindparam("most", type_=sa.Integer))
+    )
+
+
+def _waiting() -> sa.Select[Any]:
+    """Lock what waits at one address, in the order of ids."""
+    places = _places()
+    return (
+        sa.select(DELIVERIES)
+        .join_from(places, DELIVERIES, _at(places))
+        .order_by(DELIVERIES.c.delivery_id)
+        .with_for_update(of=DELIVERIES)
+    )
+
+
+def _untold() -> sa.Select[Any]:
+    """Find pending approvals of which a card was given up, or would come behind the deadline, and nobody knows yet."""
+    deadline = sa.cast(DELIVERIES.c.card.op("->>")(sa.literal_column("'deadline'")), _TIME)
+    late = (
+        _is(State.DUE),
+        DELIVERIES.c.due_at >= deadline,
+        DELIVERIES.c.pending,
+        DELIVERIES.c.sent_version == sa.literal_column("0"),
+    )
+    found = sa.union(
+        sa.select(DELIVERIES.c.approval_id).where(sa.text(UNTOLD_ROWS)),
+        sa.select(DELIVERIES.c.approval_id).where(*late),
+    ).subquery()
+    return sa.select(found.c.approval_id).limit(sa.bindparam("most", type_=sa.Integer))
+
+
+def _pace() -> sa.Insert:
+    """Return until when channels are spoken for, and keep anybody else from speaking for them meanwhile."""
+    brought = records("paces", {"tenant": sa.Text, "channel": sa.Text})
+    now = sa.func.now()
+    new = pg.insert(PACES).from_select(
+        ["tenant", "channel", "free_at"],
+        sa.select(brought.c.tenant, brought.c.channel, now).order_by(brought.c.tenant, brought.c.channel),
+    )
+    kept = new.on_conflict_do_update(index_elements=["tenant", "channel"], set_={"free_at": PACES.c.free_at})
+    return kept.returning(PACES.c.tenant, PACES.c.channel, PACES.c.free_at)
+
+
 ADD = _add()
 LOCK_APPROVALS = _locked("approval_id")
 LOCK_CALLS = _locked("call_id")
@@ -135,3 +215,9 @@ CLAIMABLE = _claimable()
 CLAIM = _claim()
 SETTLE = _update("settled", _SETTLED, "fence").values(lease_until=None)
 PAUSE = _pause()
+PACE = _pace()
+QUEUE_UP = _queue_up()
+SHOWN = _shown()
+CROWDED = _crowded()
+WAITING = _waiting()
+UNTOLD = _untold()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from services.notifier.falling_back import see_to_untold
 from shared.messages import MailBounced, ShownCall
 from tests.builders import a_call
 from tests.integration.notifier.mailing import ADA, BEN, DELIVERIES, FINANCE, ONLY_ADA, a_mailer, hurry, post
@@ -269,6 +270,7 @@ async def test_a_bounce_is_given_up_and_the_next_place_is_told(mailer: Replica, 
     bounce = MailBounced(tenant="acme", mail_id=mail_id, status="5.1.1", reason="no such user")
     await mailer.send(bounce)
     await mailer.send(bounce)
+    await see_to_untold(mailer.units)
     states = "SELECT channel, state, error FROM notifier.deliveries ORDER BY channel"
     assert [("email", "given_up", "the mail came back: 5.1.1 no such user"), ("log", "due", "")] == [
         tuple(row.values()) for row in await mailer.rows(states)

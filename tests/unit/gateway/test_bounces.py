@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.gateway.bounces import Bounce, read_bounce
@@ -50,6 +50,7 @@ def test_the_words_of_a_mail_system_are_one_short_line() -> None:
     assert (500, True) == (len(found.reason), found.reason.isprintable())
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=500), st.integers(0, 900))
 def test_no_broken_mail_is_an_error(garbage: bytes, place: int) -> None:
     """A report with anything in its middle is read or means nothing."""

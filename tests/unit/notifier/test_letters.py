@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from typing import cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.notifier.cards import Argument, Card, VoteShown
@@ -106,6 +106,7 @@ def check(mail: EmailMessage, links: list[str]) -> None:
     assert [link for link in links if "/l/" in link] == [line for line in lines if line.startswith("https://placet.example/l/")]
 
 
+@settings(deadline=None)
 @given(CARDS, st.sampled_from(Kind))
 def test_no_card_changes_what_a_mail_is(card: Card, kind: Kind) -> None:
     """One recipient, our headers, our link and nobody else's, whatever stands on the card."""
@@ -114,6 +115,7 @@ def test_no_card_changes_what_a_mail_is(card: Card, kind: Kind) -> None:
     assert (True, True) == (str(mail["Subject"]).isascii(), len(str(mail["Subject"])) < 200)
 
 
+@settings(deadline=None)
 @given(st.lists(CARDS, min_size=1, max_size=3), CARDS)
 def test_no_card_changes_what_a_digest_is(waiting: list[Card], over: Card) -> None:
     """The same holds for a list."""
