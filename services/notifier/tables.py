@@ -122,7 +122,7 @@ class LinkRow(SQLModel, table=True):
     __tablename__ = "links"
     __table_args__ = (
         sa.CheckConstraint("length(token_hash) = 64", name="token_hashed"),
-        sa.CheckConstraint("person LIKE 'person:%'", name="of_a_person"),
+        sa.CheckConstraint("starts_with(person, 'person:')", name="of_a_person"),
         sa.Index("ix_links_mail", "mail_id"),
         sa.Index("ix_links_expires", "expires_at"),
         {"schema": "notifier"},

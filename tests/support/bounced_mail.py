@@ -6,7 +6,7 @@ from __future__ import annotations
 MAIL = "0123456789abcdef" * 2
 
 
-def a_bounce(  # noqa: PLR0913 - each part of such a mail can be another one
+def a_bounce(
     mail: str = MAIL,
     *,
     to: str | None = None,

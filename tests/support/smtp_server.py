@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from email import message_from_bytes
 from email.message import EmailMessage
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import AuthResult, LoginPassword
@@ -60,10 +60,11 @@ class MailServer:
     endings: list[str] = field(default_factory=list)
     login: tuple[str, str] | None = None
 
-    async def handle_RCPT(  # noqa: N802, PLR0913, PLR0917 - aiosmtpd's interface
+    async def handle_RCPT(  # noqa: N802 - aiosmtpd's interface
         self, server: Any, session: Any, envelope: Any, address: str, rcpt_options: list[str]
     ) -> str:
         """Take a recipient, or say what it was told to say."""
+        del server, session, rcpt_options
         if self.refusals[address]:
             return self.refusals[address].pop(0)
         envelope.rcpt_tos.append(address)
@@ -74,7 +75,7 @@ class MailServer:
         ending = self.endings.pop(0) if self.endings else ""
         if ending and ending != "lost":
             return ending
-        message = cast("EmailMessage", message_from_bytes(envelope.content, policy=email.policy.default))
+        message = message_from_bytes(envelope.content, policy=email.policy.default)
         recipients = tuple(envelope.rcpt_tos)
         safe = session.ssl is not None
         self.inbox.append(Received(envelope.mail_from, recipients, message, safe, envelope.content))
@@ -84,6 +85,7 @@ class MailServer:
 
     def authenticate(self, server: Any, session: Any, envelope: Any, mechanism: str, data: Any) -> AuthResult:
         """Tell whether a login is the one."""
+        del server, session, envelope, mechanism
         assert isinstance(data, LoginPassword)
         good = (data.login.decode(), data.password.decode()) == self.login
         return AuthResult(success=good, handled=False)

@@ -164,8 +164,8 @@ async def test_a_decision_that_did_not_count_gives_the_link_back(house: House) -
 async def test_a_decision_without_an_answer_is_on_its_way(gateway_database_url: str, tmp_path: Path) -> None:
     """Nobody knows yet whether it counted, so the link decides nothing else."""
     people = Everybody()
-    settings = {"gateway_answer_seconds": 0.2, "directory": people}
-    async with open_house(gateway_database_url, tmp_path, **settings) as house, house.client() as browser:
+    quick = open_house(gateway_database_url, tmp_path, directory=people, gateway_answer_seconds=0.2)
+    async with quick as house, house.client() as browser:
         house.approvers.silent = True
         path = f"/l/{a_link(house.url, waiting(house))}"
         page = Page((await browser.get(path)).text).fields

@@ -37,7 +37,7 @@ HURRY = (
 @asynccontextmanager
 async def a_mailer(url: str, server: MailServer, **settings: Any) -> AsyncIterator[Replica]:
     """Run a notifier that hands its mails to `server`."""
-    values = {
+    values: dict[str, Any] = {
         "email_host": "127.0.0.1",
         "email_port": server.port,
         "email_security": "none",
