@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from services.gateway.api.inbox import InboxQuery, seat_of
-from services.gateway.auth import Caller, Proof
+from services.gateway.auth import Caller
 from services.gateway.store.inbox import Filters
 from shared.directory import Directory, Person
+from shared.messages.approvals import Proof
 
 DIRECTORY = Directory(
     people={"ada": Person("ada"), "carl": Person("carl", active=False)},
