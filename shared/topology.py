@@ -163,6 +163,8 @@ QUEUES = (
             Destination("approvals", "approval.closed"),
             # How an approved call ended stands on its card too. Behind the approval's own news in one queue.
             Destination("tool-results", "tool-call.finished"),
+            # Webhooks hear of it.
+            Destination("tool-results", "tool-call.refused"),
         ),
     ),
     QueueSpec("notifier.bounces", "notifier", (Destination("decisions", "mail-bounced"),)),

@@ -37,9 +37,9 @@ class Announcer:
         directory, requester = self.directory(), news.call.requester
         places = [(each, State.DUE) for each in rules.first_addresses(news.approval, requester, directory)]
         places += [(each, State.ASLEEP) for each in rules.later_addresses(news.approval, requester, directory)]
-        for address, state in places:
+        for rank, (address, state) in enumerate(places):
             card = self._first_card(news, address, directory)
-            yield rules.opened(news, address, state, card, at, topic=topic_of(card))
+            yield rules.opened(news, address, state, card, at, topic=topic_of(card), rank=rank)
 
     def progress(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
         """Yield what news of a pending approval does to each of its deliveries."""

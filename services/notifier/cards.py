@@ -109,7 +109,7 @@ class Card:
     #: The deciding person's words.
     decision_reason: str = ""
     ended: Ended = ""
-    #: Error text of a call that failed; empty otherwise.
+    #: Error text of a call that failed, cut; empty otherwise, and where the call has redacted arguments.
     error: str = ""
     #: Language of the card's texts: `en`, `de` or `tr`.
     locale: str = "en"

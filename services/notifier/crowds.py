@@ -69,12 +69,10 @@ def keep_back(
     counts = {place: Counter(topics) for place, topics in shown.items()}
     for delivery in claimable:
         here = counts.setdefault(place_of(delivery), Counter())
-        if (
-            is_held_up(delivery)
-            and delivery.card.batchable
-            and delivery.fence == 0
-            and _is_full(here, delivery, limits)
-        ):
+        if delivery.fence or not delivery.card.is_open:
+            # It is counted already, or counts no more.
+            continue
+        if is_held_up(delivery) and delivery.card.batchable and _is_full(here, delivery, limits):
             state = MACHINE.next_state(delivery.state, Event.KEPT_BACK)
             kept.append(Moved(delivery, replace(delivery, state=state), Event.KEPT_BACK))
         else:

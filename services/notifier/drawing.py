@@ -159,7 +159,9 @@ def over(card: Card, news: ApprovalClosed, pen: Pen) -> Card:
 
 def ran(card: Card, news: ToolCallFinished) -> Card:
     """Return the card as it is when the approved call ran, or may have run."""
-    error = _cut(visible(news.error[: ERROR_MAX + 1]), ERROR_MAX)
+    # A tool's words may repeat what people must not see.
+    told = "" if any(each.redacted for each in card.arguments) else news.error
+    error = _cut(visible(told[: ERROR_MAX + 1]), ERROR_MAX)
     return replace(
         card, ended=news.kind, error=error, happened="finished", note=text(card.locale, _FINISHES[news.kind])
     )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import structlog
 
@@ -11,6 +11,9 @@ from services.notifier import rules, store
 from services.notifier.announcing import Announcer
 from services.notifier.changes import change_of
 from services.notifier.rules import Delivery, Moved
+from services.notifier.store.events import add_events
+from services.notifier.webhooks.endpoints import Endpoint
+from services.notifier.webhooks.events import heard
 from shared.consumer import Arrival
 from shared.errors import Refused, Transient
 from shared.gathering import waves
@@ -20,6 +23,21 @@ from shared.work import Work
 log = structlog.get_logger(__name__)
 
 N = TypeVar("N", ApprovalProgressed, ApprovalClosed, ToolCallFinished)
+
+
+async def hear(
+    arrivals: Sequence[Arrival[Any]],
+    work: Work,
+    *,
+    cards: Callable[..., Awaitable[None]] | None,
+    announcer: Announcer,
+    endpoints: Mapping[str, Endpoint],
+) -> None:
+    """Let `cards` do with messages what they mean for cards, and note what webhooks hear of them."""
+    if cards is not None:
+        await cards(arrivals, work, announcer)
+    events = (each for arrival in arrivals for each in heard(arrival.message, arrival.cause.id, endpoints, work.now))
+    await add_events(work, events)
 
 
 async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, announcer: Announcer) -> None:

@@ -36,6 +36,8 @@ class Delivery:
     revision: int
     card: Card
     due_at: datetime
+    #: Number of the address among those that the rule names.
+    rank: int = 0
     #: What its tool does to what; empty where it stands alone.
     topic: str = ""
     #: Whether operators were told that nobody could be told of its approval.
@@ -149,7 +151,7 @@ def _once(addresses: Iterable[Address]) -> list[Address]:
 
 
 def opened(
-    news: ApprovalOpened, address: Address, state: State, card: Card, at: datetime, *, topic: str = ""
+    news: ApprovalOpened, address: Address, state: State, card: Card, at: datetime, *, topic: str = "", rank: int = 0
 ) -> Delivery:
     """Return the delivery of a call that begins to wait for people."""
     return Delivery(
@@ -163,6 +165,7 @@ def opened(
         card=card,
         due_at=at,
         topic=topic,
+        rank=rank,
     )
 
 
@@ -277,9 +280,10 @@ def bounced(now: Delivery, reason: str) -> Moved:
 def fallback(deliveries: Sequence[Delivery]) -> Delivery | None:
     """Return which sleeping delivery of a pending approval is told because nobody else could be; None: no one is left.
 
-    Those of the earliest escalation come first: they were stored in that order.
+    The rule names first whom it wants first.
     """
-    return next((each for each in deliveries if each.state is State.ASLEEP), None)
+    asleep = [each for each in deliveries if each.state is State.ASLEEP]
+    return min(asleep, key=lambda each: each.rank, default=None)
 
 
 def nobody_told(deliveries: Sequence[Delivery]) -> bool:

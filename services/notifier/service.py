@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,18 +10,19 @@ from services.notifier import handlers
 from services.notifier.announcing import Announcer
 from services.notifier.bounces import give_up, take_bounces
 from services.notifier.channels import Channel
-from services.notifier.channels.email import DigestTerms, EmailChannel, Post
-from services.notifier.channels.email.digests import Digests
-from services.notifier.channels.email.letters import Letterhead
-from services.notifier.channels.email.links import Links
-from services.notifier.channels.email.smtp import Relay
+from services.notifier.channels.apprise import AppriseChannel
+from services.notifier.channels.email.wiring import email_channel, email_duties
 from services.notifier.channels.log import LogChannel
+from services.notifier.channels.webhook import WebhookChannel
 from services.notifier.claiming import Manners, recount
 from services.notifier.crowds import Limits
 from services.notifier.falling_back import see_to_untold
 from services.notifier.peace import hours_of
 from services.notifier.settings import NotifierSettings
 from services.notifier.store import Claims
+from services.notifier.webhooks.endpoints import Endpoint, load_endpoints
+from services.notifier.webhooks.posting import Poster
+from services.notifier.webhooks.worker import EventWorker
 from services.notifier.worker import Worker
 from shared.catalog import load_catalog
 from shared.consumer import Together
@@ -36,12 +36,13 @@ from shared.messages import (
     Message,
     RetryDelivery,
     ToolCallFinished,
+    ToolCallRefused,
 )
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.topology import queue
 
-#: Pause between two looks for mails that are old enough to be forgotten.
-FORGET_EVERY_SECONDS = 3600.0
+#: Pause between two deletions of old events, in seconds.
+FORGET_EVERY_SECONDS = 600.0
 
 
 def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], Directory] | None = None) -> Service:
@@ -51,37 +52,51 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     """
     directory = directory or DirectoryFile(settings.rulebook).current
     announcer = Announcer(directory, load_catalog(settings.rulebook), settings.public_url, settings.notifier_language)
-    channels: dict[str, Channel] = {"log": LogChannel()}
-    duties: list[Duty] = []
-    if (post := _post(settings)) is not None:
-        terms = DigestTerms(settings.email_digest_after, timedelta(seconds=settings.email_digest_seconds))
-        channels["email"] = EmailChannel(runtime.units, post, terms)
-        digests = Digests(runtime.units, post, terms, give_up)
-        duties.append(Duty("send-digests", settings.notifier_every_seconds, digests.run_once))
-        duties.append(Duty("forget-mails", FORGET_EVERY_SECONDS, digests.forget_once))
+    endpoints, poster = load_endpoints(settings.notifier_webhooks), Poster()
+    channels: dict[str, Channel] = {
+        "log": LogChannel(),
+        "webhook": WebhookChannel(endpoints, poster),
+        "apprise": AppriseChannel(settings.notifier_apprise),
+        **email_channel(settings, runtime.units),
+    }
     manners = Manners(
         Limits(settings.notifier_waiting_max, settings.notifier_same_max),
         settings.notifier_cards_per_minute,
         partial(hours_of, directory=directory, tenants=settings.notifier_quiet_hours),
     )
-    messages: dict[type[Message], Together[Any]] = {
-        ApprovalOpened: Together(partial(handlers.announce, announcer=announcer)),
-        ApprovalProgressed: Together(partial(handlers.redraw, announcer=announcer)),
-        ApprovalClosed: Together(partial(handlers.close, announcer=announcer)),
-        ToolCallFinished: Together(partial(handlers.finish, announcer=announcer)),
-    }
+    posting = EventWorker(runtime.units, endpoints, poster)
     return Service(
         name="notifier",
         runtime=runtime,
         subscriptions=(
-            Subscription(queue("notifier.approvals"), messages),
+            Subscription(queue("notifier.approvals"), _handlers(announcer, endpoints)),
             Subscription(queue("notifier.commands"), {RetryDelivery: handlers.retry}),
             Subscription(queue("notifier.bounces"), {MailBounced: Together(take_bounces)}),
         ),
-        duties=(*_duties(settings, runtime, channels, manners), *duties),
+        duties=(
+            *_duties(settings, runtime, channels, manners),
+            *email_duties(settings, runtime.units, give_up),
+            Duty("post-events", settings.notifier_every_seconds, posting.run_once),
+            Duty("forget-events", FORGET_EVERY_SECONDS, posting.forget),
+        ),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
     )
+
+
+def _handlers(announcer: Announcer, endpoints: Mapping[str, Endpoint]) -> dict[type[Message], Together[Any]]:
+    """Return what is done with each message: cards first, and then what webhooks hear of it."""
+    cards: dict[type[Message], Any] = {
+        ApprovalOpened: handlers.announce,
+        ApprovalProgressed: handlers.redraw,
+        ApprovalClosed: handlers.close,
+        ToolCallFinished: handlers.finish,
+        ToolCallRefused: None,
+    }
+    return {
+        kind: Together(partial(handlers.hear, cards=draw, announcer=announcer, endpoints=endpoints))
+        for kind, draw in cards.items()
+    }
 
 
 def _duties(
@@ -96,20 +111,3 @@ def _duties(
     for kind, mine in claims.items():
         worker = Worker(runtime.units, channels, claims=mine, manners=manners)
         yield Duty(f"send-{kind}", every, worker.run_once)
-
-
-def _post(settings: NotifierSettings) -> Post | None:
-    """Return what sending mails takes; None where this installation sends none."""
-    if not (settings.email_host and settings.email_from):
-        return None
-    relay = Relay(
-        settings.email_host,
-        settings.email_port,
-        settings.email_security,
-        settings.email_username,
-        settings.email_password,
-        settings.email_ca_file,
-        settings.email_timeout_seconds,
-    )
-    head = Letterhead(settings.email_from, settings.email_reply_to, arguments=settings.email_arguments)
-    return Post(relay, head, Links(settings.public_url, settings.email_link_seconds), settings.email_bounces)

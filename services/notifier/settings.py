@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 
 from services.notifier.crowds import quiet_hours
 from services.notifier.email_settings import EmailSettings
@@ -30,6 +31,13 @@ class NotifierSettings(EmailSettings):
     notifier_quiet_hours: dict[str, str] = Field(
         default_factory=dict,
         description="Tenant (* for all others) to hours without new cards for people: 22:00-07:00 Europe/Berlin.",
+    )
+
+    notifier_webhooks: Path | None = Field(
+        default=None, description="YAML file of webhooks with their secrets; empty: there are none."
+    )
+    notifier_apprise: dict[str, SecretStr] = Field(
+        default_factory=dict, description="Name to Apprise URL: the places of channels `apprise:<name>`."
     )
 
     @field_validator("notifier_quiet_hours")

@@ -59,6 +59,8 @@ class DeliveryRow(SQLModel, table=True):
     state: str = Field(default=MACHINE.initial)
     #: Whether the approval waits for people; what keeps cards back counts these.
     pending: bool = True
+    #: Number of the address among those that the rule names.
+    rank: int = 0
     #: What its tool does to what: among cards of one topic one is shown, and counts the others.
     topic: str = ""
     #: True: quiet hours and the number of waiting cards do not hold it up.
@@ -81,6 +83,31 @@ class DeliveryRow(SQLModel, table=True):
     error: str = ""
     #: Whether operators were told that nobody could be told of this approval.
     alerted: bool = False
+
+
+class EventRow(SQLModel, table=True):
+    """One event for one webhook. What is sent is kept to the byte, so that each try signs the same."""
+
+    __tablename__ = "webhook_events"
+    __table_args__ = (
+        sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name="state_known"),
+        sa.Index("ix_webhook_events_due", "due_at", postgresql_where=sa.text("state = 'due'")),
+        {"schema": "notifier"},
+    )
+
+    #: The receiver's idempotency key: the same for every try.
+    event_id: str = Field(primary_key=True)
+    tenant: str
+    webhook: str
+    type: str
+    body: str
+    state: str = Field(default=MACHINE.initial)
+    attempt: int = 0
+    fence: int = 0
+    lease_until: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
+    due_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+    created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+    error: str = ""
 
 
 class PaceRow(SQLModel, table=True):

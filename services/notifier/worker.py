@@ -65,7 +65,7 @@ class Worker:
         for error in done:
             if isinstance(error, BaseException):
                 raise error
-        return len(claimed) if more else 0
+        return max(1, len(claimed)) if more else 0
 
     async def _deliver(self, delivery: Delivery) -> None:
         await self._settling.join(await self._send(delivery))

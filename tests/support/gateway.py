@@ -60,8 +60,9 @@ READ = {
     "edits": "edit_id text, tenant text, approval_id text, person text, reason text, state text, base_revision int,"
     " before text, before_digest text, arguments text, digest text, differences jsonb, rulebook_digest text,"
     " refusal text, asked_at timestamptz, judged_at timestamptz",
-    "deliveries": "delivery_id text, tenant text, approval_id text, channel text, state text, revision int,"
-    " sent_revision int, updated_at timestamptz",
+    "deliveries": "delivery_id text, tenant text, approval_id text, channel text, recipient text,"
+    " person text, state text, pending boolean, revision int, sent_revision int, attempt int, error text,"
+    " due_at timestamptz, updated_at timestamptz",
     "tool_calls": "call_id text, tenant text, conversation_id text, turn_id text, message_id text, step int,"
     " position int, tool text, arguments text, digest text, state text, result_kind text, result jsonb,"
     " proposed_at timestamptz, answered_at timestamptz",
@@ -224,6 +225,8 @@ class House:
     gateways: list[GatewayService]
     #: Everything that reached the queue of audit.
     audited: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+    #: Everything that operators wanted of the notifier.
+    retried: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     #: Everything that reached policy's queue of grants.
     granted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
 
@@ -253,6 +256,11 @@ class House:
         for event in read_envelope(delivery.body)[0]:
             self.audited.put_nowait(event.message)
 
+    async def take_retried(self, delivery: Delivery) -> None:
+        """Note what reached the notifier."""
+        for event in read_envelope(delivery.body)[0]:
+            self.retried.put_nowait(event.message)
+
     async def take_granted(self, delivery: Delivery) -> None:
         """Note what reached policy about grants."""
         for event in read_envelope(delivery.body)[0]:
@@ -273,6 +281,7 @@ async def open_house(
     bus.subscribe(queue("policy.trials"), house.policy)
     bus.subscribe(queue("audit.commands"), house.take_audited)
     bus.subscribe(queue("policy.grants"), house.take_granted)
+    bus.subscribe(queue("notifier.commands"), house.take_retried)
     async with AsyncExitStack() as stack:
         for _ in range(gateways):
             service = build(made, runtime_on(made, "gateway", bus), directory)

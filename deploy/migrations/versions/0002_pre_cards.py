@@ -15,6 +15,7 @@ _FILLED: dict[str, tuple[type[sa.types.TypeEngine], str]] = {
     "recipient": (sa.Text, "''"),
     "person": (sa.Text, "''"),
     "pending": (sa.Boolean, "false"),
+    "rank": (sa.Integer, "0"),
     "topic": (sa.Text, "''"),
     "urgent": (sa.Boolean, "false"),
     "version": (sa.Integer, "1"),
@@ -87,9 +88,35 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "channel", name=op.f("pk_paces")),
         schema="notifier",
     )
+    op.create_table(
+        "webhook_events",
+        sa.Column("event_id", sa.Text(), nullable=False),
+        sa.Column("tenant", sa.Text(), nullable=False),
+        sa.Column("webhook", sa.Text(), nullable=False),
+        sa.Column("type", sa.Text(), nullable=False),
+        sa.Column("body", sa.Text(), nullable=False),
+        sa.Column("state", sa.Text(), nullable=False),
+        sa.Column("attempt", sa.Integer(), nullable=False),
+        sa.Column("fence", sa.Integer(), nullable=False),
+        sa.Column("lease_until", sa.TIMESTAMP(timezone=True), nullable=True),
+        sa.Column("due_at", sa.TIMESTAMP(timezone=True), nullable=False),
+        sa.Column("created_at", sa.TIMESTAMP(timezone=True), nullable=False),
+        sa.Column("error", sa.Text(), nullable=False),
+        sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name=op.f("ck_webhook_events_state_known")),
+        sa.PrimaryKeyConstraint("event_id", name=op.f("pk_webhook_events")),
+        schema="notifier",
+    )
+    op.create_index(
+        "ix_webhook_events_due",
+        "webhook_events",
+        ["due_at"],
+        schema="notifier",
+        postgresql_where=sa.text("state = 'due'"),
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("webhook_events", schema="notifier")
     op.drop_table("paces", schema="notifier")
     for name in ("waiting", "untold", "crowded", "given_up", "call"):
         op.drop_index(f"ix_deliveries_{name}", table_name="deliveries", schema="notifier")

@@ -84,9 +84,11 @@ class CardOut(BaseModel):
     """A card that was sent somewhere."""
 
     channel: str
+    recipient: str | None = Field(default=None, description="Who or what is meant there; empty for the log.")
     state: str
     revision: int
     sent_revision: int | None
+    error: str | None = Field(default=None, description="Why it was not shown at the last try.")
     at: datetime
 
 
@@ -101,6 +103,7 @@ class ApprovalDetailOut(ApprovalOut):
     delegations: list[dict[str, str]] = Field(description="Who lets whom decide in their place: {by, to}.")
     timers: TimersOut
     cards: list[CardOut]
+    untold: bool = Field(description="True: it waits, and every card of it was given up. Nobody was told.")
     execution: ExecutionOut | None = Field(description="Its permit, and how it ran.")
     history: list[ChangeOut]
 
@@ -126,10 +129,15 @@ async def detail_of(database: Database, row: Row) -> ApprovalDetailOut:
             "delegations": [{"by": each["by"]["person"], "to": each["to"]} for each in row["delegations"]],
             "timers": dict(row),
             "cards": [{**each, "at": each["updated_at"]} for each in cards],
+            "untold": row["state"] == "pending" and bool(cards) and all(map(_is_given_up, cards)),
             "execution": dict(execution) if execution else None,
             "history": [dict(each) for each in history],
         }
     )
+
+
+def _is_given_up(card: Row) -> bool:
+    return bool(card["state"] == "given_up")
 
 
 def _records(row: Row, execution: Row | None) -> dict[str, Any]:

@@ -62,7 +62,11 @@ _EDITS = _view(
     "edit_id tenant approval_id person reason state base_revision before before_digest arguments digest differences"
     " refusal rulebook_digest asked_at judged_at",
 )
-_DELIVERIES = _view("deliveries", "delivery_id tenant approval_id channel state revision sent_revision updated_at")
+_DELIVERIES = _view(
+    "deliveries",
+    "delivery_id tenant approval_id channel recipient person state pending revision sent_revision attempt error due_at"
+    " updated_at",
+)
 _GRANTS = _view(
     "grants",
     "grant_id tenant approval_id owner rule tool scope subject arguments bounds uses uses_left given_at expires_at"
@@ -156,6 +160,22 @@ async def list_edits(connection: Connection, tenant: str, approval_id: str, limi
 async def list_deliveries(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
     """Return where an approval's cards were sent."""
     return await _of_approval(connection, _DELIVERIES, tenant, approval_id, _DELIVERIES.c.channel, limit)
+
+
+async def list_deliveries_of_tenant(
+    connection: Connection, tenant: str, *, state: str | None, after: Cursor | None, limit: int
+) -> Sequence[Row]:
+    """Return where cards were sent, the newest change first, from after a cursor on."""
+    c = _DELIVERIES.c
+    statement = _of_tenant(_DELIVERIES, tenant)
+    if state is not None:
+        statement = statement.where(c.state == state)
+    return await _all(connection, _newest_page(statement, c.updated_at, c.delivery_id, after, limit))
+
+
+async def load_delivery(connection: Connection, tenant: str, delivery_id: str) -> Row | None:
+    """Return one delivery."""
+    return await _one(connection, _of_tenant(_DELIVERIES, tenant).where(_DELIVERIES.c.delivery_id == delivery_id))
 
 
 async def load_execution(connection: Connection, tenant: str, call_id: str) -> Row | None:

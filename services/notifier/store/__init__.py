@@ -172,6 +172,7 @@ def _delivery(row: Any) -> Delivery:
         card=from_json(row.card),
         due_at=row.due_at,
         topic=row.topic,
+        rank=row.rank,
         alerted=row.alerted,
         urgent=row.urgent,
         sent_revision=row.sent_revision,

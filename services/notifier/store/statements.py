@@ -34,7 +34,7 @@ COLUMNS: Mapping[str, Any] = {
         ),
         sa.Text,
     ),
-    **dict.fromkeys(("revision", "sent_revision", "version", "sent_version", "attempt", "fence"), sa.Integer),
+    **dict.fromkeys(("revision", "sent_revision", "version", "sent_version", "attempt", "fence", "rank"), sa.Integer),
     **dict.fromkeys(("pending", "urgent", "alerted"), sa.Boolean),
     "card": pg.JSONB,
     "reference": pg.JSONB,
@@ -81,7 +81,7 @@ def _update(parameter: str, names: tuple[str, ...], *guards: str) -> sa.Update:
 
 
 def _claimable() -> sa.Select[Any]:
-    """Find due deliveries of channels that are free, the longest due first, and lock them; lower ids of a tie first."""
+    """Find due deliveries of free channels and lock them: the longest due first, of these the oldest approvals."""
     kinds = sa.bindparam("kinds", type_=pg.ARRAY(sa.Text))
     kind = kind_of(DELIVERIES.c.channel)
     known = sa.bindparam("known", type_=sa.Boolean)
@@ -101,7 +101,7 @@ def _claimable() -> sa.Select[Any]:
     return (
         sa.select(DELIVERIES)
         .where(_is(State.DUE), DELIVERIES.c.due_at <= sa.func.now(), unleased, ours, sa.not_(pausing))
-        .order_by(DELIVERIES.c.due_at, DELIVERIES.c.delivery_id)
+        .order_by(DELIVERIES.c.due_at, DELIVERIES.c.approval_id, DELIVERIES.c.delivery_id)
         .limit(sa.bindparam("most", type_=sa.Integer))
         .with_for_update(skip_locked=True)
     )
@@ -133,7 +133,9 @@ def _places() -> sa.TableValuedAlias:
 def _at(places: sa.TableValuedAlias) -> sa.ColumnElement[bool]:
     """Tell whether a delivery waits at one of the addresses; the index of waiting cards knows."""
     same = [DELIVERIES.c[name] == places.c[name] for name in ("tenant", "channel", "recipient")]
-    states = [sa.literal_column(f"'{state}'") for state in (State.DUE, State.KEPT, State.SENT)]
+    states: list[sa.ColumnElement[Any]] = [
+        sa.literal_column(f"'{state}'") for state in (State.DUE, State.KEPT, State.SENT)
+    ]
     return sa.and_(*same, DELIVERIES.c.pending, DELIVERIES.c.state.in_(states))
 
 
@@ -197,10 +199,10 @@ def _untold() -> sa.Select[Any]:
 def _pace() -> sa.Insert:
     """Return until when channels are spoken for, and keep anybody else from speaking for them meanwhile."""
     brought = records("paces", {"tenant": sa.Text, "channel": sa.Text})
-    now = sa.func.now()
+    rested = sa.func.now() - sa.cast(sa.literal_column("'1 minute'"), sa.Interval)
     new = pg.insert(PACES).from_select(
         ["tenant", "channel", "free_at"],
-        sa.select(brought.c.tenant, brought.c.channel, now).order_by(brought.c.tenant, brought.c.channel),
+        sa.select(brought.c.tenant, brought.c.channel, rested).order_by(brought.c.tenant, brought.c.channel),
     )
     kept = new.on_conflict_do_update(index_elements=["tenant", "channel"], set_={"free_at": PACES.c.free_at})
     return kept.returning(PACES.c.tenant, PACES.c.channel, PACES.c.free_at)

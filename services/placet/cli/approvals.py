@@ -22,7 +22,7 @@ Seconds = Annotated[int, typer.Option(min=1, help="How long.")]
 _TABLES = {
     "decisions": ("at", "person", "decision", "outcome", "counts", "reason", "digest"),
     "edits": ("asked_at", "person", "state", "differences", "refusal", "reason"),
-    "cards": ("channel", "state", "revision", "sent_revision", "at"),
+    "cards": ("channel", "recipient", "state", "revision", "sent_revision", "error", "at"),
     "history": ("at", "event", "from_state", "to_state", "actor", "detail"),
 }
 _NESTED = ("records", "verdict", "timers", "execution")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pytest
 
@@ -19,11 +19,11 @@ from shared.catalog import Catalog
 from shared.consumer import Arrival, Consumer, Together, read_envelope
 from shared.directory import Directory
 from shared.errors import Transient
-from shared.ids import new_id
 from shared.in_process import InProcessBus
 from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, Message
 from shared.work import Cause
-from tests.builders import NOON, a_call, an_approval_rule, an_envelope, an_event
+from tests.builders import an_approval_rule, an_envelope, an_event
+from tests.support.cards import closed, opened, progressed
 from tests.support.house import Replica
 
 M = TypeVar("M", bound=Message)
@@ -56,48 +56,6 @@ class Wall:
             raise ChannelFailed("the wall is wet")
         self.sent.append((card.state, card.revision))
         return Delivered()
-
-
-def opened(*channels: str, **changes: Any) -> ApprovalOpened:
-    """Return the news that a call waits for people."""
-    fields: dict[str, Any] = {
-        "tenant": "acme",
-        "approval_id": new_id(),
-        "revision": 1,
-        "call": a_call(),
-        "summary": "Create a payment link over 299 TRY?",
-        "rule": "payment-links",
-        "reason": "It costs money.",
-        "approval": an_approval_rule(channels=list(channels)),
-        "expires_at": NOON,
-    }
-    return ApprovalOpened(**(fields | changes))
-
-
-def closed(news: ApprovalOpened, state: str = "approved", revision: int = 2) -> ApprovalClosed:
-    """Return the news that the approval is over."""
-    return ApprovalClosed(
-        tenant=news.tenant,
-        approval_id=news.approval_id,
-        revision=revision,
-        conversation_id=news.call.conversation_id,
-        call_id=news.call.call_id,
-        state=state,
-        closed_at=NOON,
-    )
-
-
-def progressed(news: ApprovalOpened, revision: int) -> ApprovalProgressed:
-    """Return the news that the approval moved on."""
-    return ApprovalProgressed(
-        tenant=news.tenant,
-        approval_id=news.approval_id,
-        revision=revision,
-        conversation_id=news.call.conversation_id,
-        call_id=news.call.call_id,
-        note="Somebody voted.",
-        person=f"person:p{revision}",
-    )
 
 
 def escalating(*channels: str) -> ApprovalOpened:
