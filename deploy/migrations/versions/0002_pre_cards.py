@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
@@ -10,7 +12,7 @@ revision = "0002_pre_cards"
 down_revision = "0001_pre_foundation"
 
 #: New columns that every row has, each with what deliveries that are there already get.
-_FILLED: dict[str, tuple[type[sa.types.TypeEngine], str]] = {
+_FILLED: dict[str, tuple[Any, str]] = {
     "call_id": (sa.Text, "''"),
     "recipient": (sa.Text, "''"),
     "person": (sa.Text, "''"),

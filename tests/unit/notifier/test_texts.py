@@ -22,31 +22,37 @@ SOURCES = [
 _PLACEHOLDER = re.compile(r"\{\w+\}")
 
 
+#: Tables of texts, by name.
+TABLES = {"_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES"}
+
+
 def used() -> set[str]:
-    """Return the texts that the sources look up: arguments of `text`, and values of the tables of texts."""
-    found: set[str] = set()
-    for source in SOURCES:
-        for node in ast.walk(ast.parse(source.read_text())):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "text":
-                found |= {each.value for each in node.args if isinstance(each, ast.Constant)}
-            if isinstance(node, ast.AnnAssign | ast.Assign) and isinstance(node.value, ast.Dict):
-                target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
-                if isinstance(target, ast.Name) and target.id in {"_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES"}:
-                    found |= {each.value for each in node.value.values if isinstance(each, ast.Constant)}
-            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-                target = node.targets[0]
-                if isinstance(target, ast.Name) and target.id == "words" and isinstance(node.value.value, str):
-                    found.add(node.value.value)
-    for template in CATALOGUES.parent.rglob("templates/*"):
-        found |= set(re.findall(r'\bt\("([^"]+)"', template.read_text()))
-    return found
+    """Return the texts that the sources look up: arguments of `text`, values of the tables, and what `words` is."""
+    nodes = [node for source in SOURCES for node in ast.walk(ast.parse(source.read_text()))]
+    found = {each.value for node in nodes for each in _looked_up(node) if isinstance(each.value, str)}
+    templates = (CATALOGUES.parent / "channels").rglob("templates/*")
+    return found.union(*(re.findall(r'\bt\("([^"]+)"', each.read_text()) for each in templates))
+
+
+def _looked_up(node: ast.AST) -> list[ast.Constant]:
+    found: list[ast.expr | None] = []
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "text":
+        found = list(node.args)
+    elif isinstance(node, ast.Assign | ast.AnnAssign):
+        target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+        name = target.id if isinstance(target, ast.Name) else ""
+        if name in TABLES and isinstance(node.value, ast.Dict):
+            found = list(node.value.values)
+        elif name == "words":
+            found = [node.value]
+    return [each for each in found if isinstance(each, ast.Constant)]
 
 
 @pytest.mark.parametrize("language", [each for each in LANGUAGES if each != "en"])
 def test_every_text_is_translated_with_its_placeholders(language: str) -> None:
     """None is missing, and none loses or invents a value."""
     with (CATALOGUES / f"{language}.po").open("rb") as source:
-        catalogue = {message.id: message.string for message in read_po(source, locale=language) if message.id}
+        catalogue = {str(each.id): str(each.string) for each in read_po(source, locale=language) if each.id}
     missing = {each for each in used() if not catalogue.get(each)}
     assert set() == missing
     wrong = {each for each in used() if set(_PLACEHOLDER.findall(each)) != set(_PLACEHOLDER.findall(catalogue[each]))}
