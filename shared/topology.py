@@ -88,6 +88,7 @@ ROUTES: dict[type[Message], Route] = {
     m.TryRulebook: Route("decisions", lambda _: "try-rulebook"),
     m.RulebookTried: Route("decisions", lambda x: f"tried.{x.answer_to}", mandatory=False),
     m.ResolveCall: Route("decisions", lambda x: resolve_key(x.pool)),
+    m.MailBounced: Route("decisions", lambda _: "mail-bounced"),
     m.ToolCallPermitted: Route("executions", lambda x: x.pool, batch=1),
     m.ToolCallFinished: Route("tool-results", lambda _: "tool-call.finished"),
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
@@ -184,6 +185,7 @@ QUEUES = (
             Destination("tool-results", "tool-call.refused"),
         ),
     ),
+    QueueSpec("notifier.bounces", "notifier", (Destination("decisions", "mail-bounced"),)),
     QueueSpec("notifier.commands", "notifier", (Destination("decisions", "delivery-retry"),)),
     QueueSpec(
         "gateway.feed",

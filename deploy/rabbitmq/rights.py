@@ -37,6 +37,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.TryRulebook: ("gateway",),
     m.RulebookTried: ("policy",),
     m.ResolveCall: ("gateway",),
+    m.MailBounced: ("gateway",),
     m.ToolCallPermitted: ("policy", "approval"),
     m.ToolCallFinished: ("executor",),
     m.ToolCallRefused: ("policy", "approval", "executor"),

@@ -18,6 +18,7 @@ from services.gateway.auth import Caller
 from services.gateway.awaited import Awaited, Waiting
 from services.gateway.keys import Scope
 from services.gateway.store import reading
+from services.gateway.store.links import settle_link, take_link
 from services.gateway.store.read import Row, load_approval, load_approvals, load_execution
 from services.gateway.together import Together
 from shared.errors import Refused
@@ -64,6 +65,8 @@ class _Wish:
     approval_id: str
     ask: Ask
     decision_id: str
+    #: Hash of the mailed link's token that it is made with; empty for everybody else.
+    link: str = ""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -100,20 +103,25 @@ class Decisions:
         *,
         decision_id: str = "",
         stored: asyncio.Event | None = None,
+        link: str = "",
     ) -> Row | None:
         """Have a decision made; return the approval as it is then, or None where the answer takes its time.
 
-        The same `decision_id` means the same decision; `stored` is set when it cannot be lost any more.
-        Raises Refused: 400 (what the rule lets nobody do), 403 (scope, not among the approvers, or not known surely
-        enough), 404, 409 (already decided, or a stale card).
+        The same `decision_id` means the same decision; `stored` is set when it cannot be lost any more. `link` is the
+        hash of the mailed link's token that it is made with: it is used up in the transaction that sends the decision,
+        and given back where the decision did not count. Raises Refused: 400 (what the rule lets nobody do), 403 (scope,
+        not among the approvers, or not known surely enough), 404, 409 (already decided, a stale card, or a used link).
         """
         caller.need(Scope.DECIDE)
         decision_id = decision_id or new_id()
         with self._awaited.expected(decision_id) as waiting:
-            approval, claims = await self._together.ask(_Wish(caller, approval_id, ask, decision_id))
+            approval, claims = await self._together.ask(_Wish(caller, approval_id, ask, decision_id, link))
             if stored is not None:
                 stored.set()
             answer = await self.outcome(waiting)
+        if link and answer is not None:
+            async with self.units.database.single() as connection:
+                await settle_link(connection, decision_id, counted=answer.outcome == "accepted")
         if answer is None:
             return None
         if answer.outcome != "accepted":
@@ -170,6 +178,9 @@ class Decisions:
                     outcomes.append(_no_approval())
                     continue
                 claims = _claims(wish, approval)
+                if wish.link and not await take_link(work.connection, wish.link, claims):
+                    outcomes.append(_used())
+                    continue
                 work.emit(self._signed(claims))
                 outcomes.append((approval, claims))
         return outcomes
@@ -194,6 +205,10 @@ def in_words(refusal: Refused) -> str:
 
 def _no_approval() -> Refused:
     return Refused("There is no such approval.", status=404, kind="not-found")
+
+
+def _used() -> Refused:
+    return Refused("This link was used already.", status=409, kind="link-used")
 
 
 def decided(approval: Row, claims: DecisionClaims, answer: DecisionAnswered) -> Row | None:

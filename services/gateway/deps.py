@@ -10,6 +10,7 @@ from services.gateway.consents import Consents
 from services.gateway.conversations import Posts
 from services.gateway.decisions import Decisions
 from services.gateway.drafts import Drafts
+from services.gateway.links import Guesses
 from services.gateway.live import Hub
 from services.gateway.settings import GatewaySettings
 from services.gateway.trials import Trials
@@ -37,3 +38,4 @@ class Deps:
     directory: Callable[[], Directory]
     #: Whether consumers run and database and broker answer.
     ready: Callable[[], Awaitable[bool]]
+    guesses: Guesses

@@ -19,6 +19,7 @@ from services.gateway.conversations import Posts
 from services.gateway.decisions import Decisions
 from services.gateway.deps import Deps
 from services.gateway.drafts import Drafts
+from services.gateway.links import Guesses
 from services.gateway.live import Hub
 from services.gateway.settings import GatewaySettings
 from services.gateway.sign_in import Sessions
@@ -114,7 +115,19 @@ def build(
     posts = Posts(runtime.units)
     consents = Consents(runtime.units, decisions, directory)
     deps = Deps(
-        settings, runtime, authenticator, posts, consents, decisions, trials, signer, hub, drafts, directory, ready
+        settings=settings,
+        runtime=runtime,
+        authenticator=authenticator,
+        posts=posts,
+        consents=consents,
+        decisions=decisions,
+        trials=trials,
+        signer=signer,
+        hub=hub,
+        drafts=drafts,
+        directory=directory,
+        ready=ready,
+        guesses=Guesses(settings.gateway_link_misses_max),
     )
     app = create_app(deps)
     add_pages(app)

@@ -34,3 +34,6 @@ class GatewaySettings(SlackSettings):
     gateway_session_seconds: int = Field(
         default=12 * 3600, ge=60, description="How long a browser stays signed in, in seconds."
     )
+    gateway_link_misses_max: int = Field(
+        default=20, ge=1, description="Mailed links that do not exist which one address may try in a minute."
+    )

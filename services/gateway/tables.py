@@ -1,4 +1,4 @@
-"""Rows of the gateway: API keys, conversations, and the feed that every frontend of a conversation replays."""
+"""Rows of the gateway: API keys, conversations, the feed that frontends replay, and the mailed links that were used."""
 
 from __future__ import annotations
 
@@ -102,3 +102,22 @@ class SlackSeenRow(SQLModel, table=True):
 
     key: str = Field(primary_key=True, description="SHA-256 of what tells an interaction from every other.")
     seen_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+
+
+class LinkUseRow(SQLModel, table=True):
+    """One mailed link that somebody decided with. The key is what makes a link good for one verdict."""
+
+    __tablename__ = "link_uses"
+    __table_args__ = (
+        sa.CheckConstraint("outcome IN ('sent', 'counted', 'refused')", name="outcome_known"),
+        {"schema": "gateway"},
+    )
+
+    token_hash: str = Field(primary_key=True, description="SHA-256 of the link's token, 64 hexadecimal digits.")
+    tenant: str
+    approval_id: str
+    person: str
+    verb: str
+    decision_id: str = Field(unique=True, description="The decision that it was used for.")
+    outcome: str = Field(description="`sent`; then `counted`, or `refused`, after which the link may be used again.")
+    used_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)

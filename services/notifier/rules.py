@@ -268,6 +268,15 @@ def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
     return Moved(now, replace(now, attempt=claimed.attempt, due_at=at + pause, error=tried.error), Event.REVISED)
 
 
+def bounced(now: Delivery, reason: str) -> Moved:
+    """Return the delivery of a card that its channel had taken and that came back."""
+    try:
+        state = MACHINE.next_state(now.state, Event.BOUNCED)
+    except ExpectedRace:
+        return Moved(now, now, Event.BOUNCED)
+    return Moved(now, replace(now, state=state, error=reason), Event.BOUNCED)
+
+
 def fallback(deliveries: Sequence[Delivery]) -> Delivery | None:
     """Return which sleeping delivery of a pending approval is told because nobody else could be; None: no one is left.
 

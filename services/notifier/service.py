@@ -9,8 +9,10 @@ from typing import Any
 
 from services.notifier import handlers
 from services.notifier.announcing import Announcer
+from services.notifier.bounces import give_up, take_bounces
 from services.notifier.channels import Channel
 from services.notifier.channels.apprise import AppriseChannel
+from services.notifier.channels.email.wiring import email_channel, email_duties
 from services.notifier.channels.log import LogChannel
 from services.notifier.channels.webhook import WebhookChannel
 from services.notifier.claiming import Manners, recount
@@ -31,6 +33,7 @@ from shared.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
+    MailBounced,
     Message,
     RetryDelivery,
     ToolCallFinished,
@@ -55,6 +58,7 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         "log": LogChannel(),
         "webhook": WebhookChannel(endpoints, poster),
         "apprise": AppriseChannel(settings.notifier_apprise),
+        **email_channel(settings, runtime.units),
     }
     resources: list[AbstractAsyncContextManager[object]] = []
     if (slack := settings.slack()).teams:
@@ -75,9 +79,11 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         subscriptions=(
             Subscription(queue("notifier.approvals"), _handlers(announcer, endpoints)),
             Subscription(queue("notifier.commands"), {RetryDelivery: handlers.retry}),
+            Subscription(queue("notifier.bounces"), {MailBounced: Together(take_bounces)}),
         ),
         duties=(
             *_duties(settings, runtime, channels, manners),
+            *email_duties(settings, runtime.units, give_up),
             Duty("post-events", settings.notifier_every_seconds, posting.run_once),
             Duty("forget-events", FORGET_EVERY_SECONDS, posting.forget),
         ),

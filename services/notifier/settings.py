@@ -8,10 +8,11 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from services.notifier.crowds import quiet_hours
+from services.notifier.email_settings import EmailSettings
 from shared.slack import SlackSettings
 
 
-class NotifierSettings(SlackSettings):
+class NotifierSettings(SlackSettings, EmailSettings):
     """Where things are, and how often to look."""
 
     notifier_every_seconds: float = Field(default=1.0, gt=0, description="Pause between two looks for due cards.")

@@ -30,6 +30,7 @@ class Event(StrEnum):
     KEPT_BACK = "kept_back"
     LET_THROUGH = "let_through"
     RETRIED = "retried"
+    BOUNCED = "bounced"
 
 
 MACHINE = Machine(
@@ -45,6 +46,9 @@ MACHINE = Machine(
         (State.DUE, Event.REVISED): State.DUE,
         (State.DUE, Event.ENDED): State.DUE,
         (State.DUE, Event.KEPT_BACK): State.KEPT,
+        # The channel had taken the card, and says later that it did not arrive.
+        (State.DUE, Event.BOUNCED): State.GIVEN_UP,
+        (State.SENT, Event.BOUNCED): State.GIVEN_UP,
         (State.KEPT, Event.REVISED): State.KEPT,
         (State.KEPT, Event.ENDED): State.SPARED,
         (State.KEPT, Event.ESCALATED): State.DUE,
@@ -63,6 +67,8 @@ MACHINE = Machine(
             (State.GIVEN_UP, Event.SUCCEEDED),
             (State.GIVEN_UP, Event.FAILED_FOR_GOOD),
             (State.GIVEN_UP, Event.REVISED),  # the approval goes on; this card does not
+            (State.GIVEN_UP, Event.BOUNCED),  # of several mails each comes back
+            (State.SPARED, Event.BOUNCED),
             (State.SPARED, Event.REVISED),  # how the call ended, behind the approval's end
             (State.SPARED, Event.ENDED),
             (State.SPARED, Event.ESCALATED),  # the escalation comes behind the end

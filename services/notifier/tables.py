@@ -120,3 +120,84 @@ class PaceRow(SQLModel, table=True):
     #: As the rule names it; an empty tenant stands for all of them, where the channel itself asked for a pause.
     channel: str = Field(primary_key=True)
     free_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+
+
+class MailRow(SQLModel, table=True):
+    """One approval in one mail to one person; a digest is one mail about several."""
+
+    __tablename__ = "mails"
+    __table_args__ = (
+        sa.Index("ix_mails_recipient", "tenant", "recipient", "made_at"),
+        {"schema": "notifier"},
+    )
+
+    mail_id: str = Field(primary_key=True, description="What its Message-ID and the sender of its envelope have.")
+    approval_id: str = Field(primary_key=True)
+    tenant: str
+    #: Where its delivery is.
+    channel: str
+    recipient: str
+    person: str
+    #: Whether it asked somebody by itself; these are counted before a digest begins.
+    asked: bool
+    made_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+
+
+class LinkRow(SQLModel, table=True):
+    """One link that was mailed; of its token only the hash is here. The gateway reads it and notes its use."""
+
+    __tablename__ = "links"
+    __table_args__ = (
+        sa.CheckConstraint("length(token_hash) = 64", name="token_hashed"),
+        sa.CheckConstraint("starts_with(person, 'person:')", name="of_a_person"),
+        sa.Index("ix_links_mail", "mail_id"),
+        sa.Index("ix_links_expires", "expires_at"),
+        {"schema": "notifier"},
+    )
+
+    token_hash: str = Field(primary_key=True, description="SHA-256 of the token, 64 hexadecimal digits.")
+    mail_id: str
+    tenant: str
+    approval_id: str
+    person: str = Field(description="Who it stands for, `person:<id>`.")
+    digest: str = Field(description="Of the call that the mail was about: the link decides no other.")
+    revision: int
+    expires_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+
+
+class DigestRow(SQLModel, table=True):
+    """A mail to one person that gathers what waits for them; gone when all of it is told."""
+
+    __tablename__ = "digests"
+    __table_args__ = (sa.Index("ix_digests_due", "due_at"), {"schema": "notifier"})
+
+    tenant: str = Field(primary_key=True)
+    recipient: str = Field(primary_key=True)
+    person: str
+    #: Claims so far; who settles says which one was theirs.
+    attempt: int = 0
+    #: Tries of this one that failed.
+    failures: int = 0
+    due_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+
+
+class DigestItemRow(SQLModel, table=True):
+    """One approval that somebody is told of in digests."""
+
+    __tablename__ = "digest_items"
+    __table_args__ = (
+        sa.CheckConstraint("told_version <= version", name="told_not_ahead"),
+        sa.Index("ix_digest_items_untold", "tenant", "recipient", postgresql_where=sa.text("told_version < version")),
+        {"schema": "notifier"},
+    )
+
+    tenant: str = Field(primary_key=True)
+    recipient: str = Field(primary_key=True)
+    approval_id: str = Field(primary_key=True)
+    channel: str
+    person: str
+    card: dict[str, Any] = Field(sa_type=pg.JSONB)
+    #: Number of the news that the card is, and that the person has been told; 0 where they were told nothing.
+    version: int = 1
+    told_version: int = 0
+    changed_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))

@@ -30,6 +30,7 @@ from shared.messages.conversations import (
 from shared.messages.dead_letters import AbandonCall, ResolveDeadLetter
 from shared.messages.deliveries import RetryDelivery
 from shared.messages.grants import GrantAsked, RevokeGrant
+from shared.messages.mail import MailBounced
 from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from shared.messages.rulebook import RulebookTried, TryRulebook
 from shared.messages.tool_calls import (
@@ -75,6 +76,7 @@ MESSAGES: dict[str, type[Message]] = {
         RetryDelivery,
         TryRulebook,
         RulebookTried,
+        MailBounced,
     )
 }
 
@@ -104,6 +106,7 @@ __all__ = [
     "GrantAsked",
     "GrantTerms",
     "GrantWish",
+    "MailBounced",
     "Message",
     "MessagePosted",
     "Panel",

@@ -24,7 +24,7 @@ from pydantic import SecretStr
 from services.gateway.bootstrap import create_key
 from services.gateway.service import GatewayService, build
 from services.gateway.settings import GatewaySettings
-from services.gateway.tables import ApiKeyRow, ConversationRow, FeedRow, SlackSeenRow
+from services.gateway.tables import ApiKeyRow, ConversationRow, FeedRow, LinkUseRow, SlackSeenRow
 from shared.bus import Delivery
 from shared.canonical import sha256_hex
 from shared.consumer import read_envelope
@@ -81,6 +81,9 @@ READ = {
     " expires_at timestamptz, revoked_at timestamptz, revoked_by text, state text",
     "history": "tenant text, machine text, subject_id text, call_id text, event text, from_state text, to_state text,"
     " actor text, message_id text, at timestamptz, detail jsonb",
+    "links": "token_hash text, tenant text, approval_id text, person text, digest text, revision int,"
+    " expires_at timestamptz",
+    "mails": "mail_id text, tenant text",
     "dead_letters": "dead_letter_id text, tenant text, queue text, service text, reason text, message_id text,"
     " message_type text, body text, state text, received_at timestamptz, resolved_at timestamptz, resolved_by text",
 }
@@ -91,7 +94,7 @@ def prepare(url: str) -> None:
     """Make the gateway's own tables and the stand-ins."""
     engine = sa.create_engine(async_url(url))
     own = service_tables("gateway")
-    tables = [table_of(row) for row in (ApiKeyRow, ConversationRow, FeedRow, SlackSeenRow)]
+    tables = [table_of(row) for row in (ApiKeyRow, ConversationRow, FeedRow, LinkUseRow, SlackSeenRow)]
     with engine.begin() as connection:
         connection.execute(sa.schema.CreateSchema("gateway"))
         connection.execute(sa.schema.CreateSchema("read"))

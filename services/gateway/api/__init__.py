@@ -17,6 +17,7 @@ from services.gateway.api import (
     grants,
     health,
     keys,
+    mail,
     rulebook,
     tool_calls,
 )
@@ -35,6 +36,7 @@ _ROUTERS = (
     deliveries.router,
     rulebook.router,
     keys.router,
+    mail.router,
     health.router,
     asyncapi.router,
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
-from services.gateway.web import cards, page, sign_in
+from services.gateway.web import cards, links, page, sign_in
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -21,4 +21,5 @@ def add_pages(app: FastAPI) -> None:
     app.include_router(sign_in.router)
     app.include_router(page.router)
     app.include_router(cards.router)
+    app.include_router(links.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -41,9 +42,11 @@ def exact(moment: datetime) -> str:
 _TEMPLATES.filters.update(plain=plain, exact=exact)
 
 
-def render(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+def render(
+    template: str, status: int = 200, headers: Mapping[str, str] | None = None, /, **values: Any
+) -> HTMLResponse:
     """Return a template as an answer."""
-    return HTMLResponse(_TEMPLATES.get_template(template).render(values), status)
+    return HTMLResponse(_TEMPLATES.get_template(template).render(values), status, headers)
 
 
 def set_up_was_run() -> bool:

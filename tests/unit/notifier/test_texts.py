@@ -16,6 +16,7 @@ from tests.builders import NOON
 #: Where texts are that a catalogue must have.
 SOURCES = [
     CATALOGUES.parent / "drawing.py",
+    CATALOGUES.parent / "channels" / "email" / "letters.py",
     *(Path(channels.__file__).parent / name for name in ("apprise.py", "slack_blocks.py")),
 ]
 #: Tables of texts in them.
@@ -26,7 +27,9 @@ _PLACEHOLDER = re.compile(r"\{\w+\}")
 def used() -> set[str]:
     """Return the texts that the sources look up: arguments of `text`, values of the tables, and what `words` is."""
     nodes = [node for source in SOURCES for node in ast.walk(ast.parse(source.read_text()))]
-    return {each.value for node in nodes for each in _looked_up(node) if isinstance(each.value, str)}
+    found = {each.value for node in nodes for each in _looked_up(node) if isinstance(each.value, str)}
+    templates = (CATALOGUES.parent / "channels").rglob("templates/*")
+    return found.union(*(re.findall(r'\bt\("([^"]+)"', each.read_text()) for each in templates))
 
 
 def _looked_up(node: ast.AST) -> list[ast.Constant]:
