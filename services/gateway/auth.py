@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from services.gateway.keys import Scope, Secret, parse_secret, person_id, same_hash, visitor_id
+from services.gateway.keys import Scope, Secret, form_token, parse_secret, person_id, same_hash, visitor_id
 from services.gateway.sign_in import Sessions
 from services.gateway.store import reading
 from services.gateway.store.keys import ApiKey, find_keys, find_token
@@ -52,6 +52,8 @@ class Caller:
     #: Set for a conversation token: everything outside that conversation does not exist for it.
     conversation_id: str | None = None
     key_id: str | None = None
+    #: What forms of our own pages send back; empty where the proof is none that browsers send by themselves.
+    form_token: str = ""
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the caller has a scope."""
@@ -150,7 +152,7 @@ class Authenticator:
         key = await self._working_key(key_id) if key_id else None
         if key is None:
             raise NoCaller("The session is over; sign in again.")
-        return _caller_with(key, "web_session")
+        return replace(_caller_with(key, "web_session"), form_token=form_token(cookie))
 
     async def _working_key(self, key_id: str) -> ApiKey | None:
         known = self._remembered.get(key_id)

@@ -66,6 +66,11 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
+def form_token(cookie: str) -> str:
+    """Return what forms of a session's pages carry: 64 hexadecimal digits that nobody makes without its cookie."""
+    return hmac.new(cookie.encode(), b"placet-form", hashlib.sha256).hexdigest()
+
+
 def same_hash(one: str, other: str) -> bool:
     """Compare two hashes in constant time."""
     return hmac.compare_digest(one, other)

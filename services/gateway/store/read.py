@@ -148,6 +148,14 @@ async def list_decisions(connection: Connection, tenant: str, approval_id: str, 
     return await _of_approval(connection, _DECISIONS, tenant, approval_id, _DECISIONS.c.decided_at, limit)
 
 
+async def list_votes(connection: Connection, tenant: str, approval_ids: Collection[str]) -> Sequence[Row]:
+    """Return the accepted decisions about several approvals, oldest first."""
+    c = _DECISIONS.c
+    wanted = sa.literal(sorted(approval_ids), pg.ARRAY(pg.TEXT))
+    statement = _of_tenant(_DECISIONS, tenant).where(c.approval_id == sa.any_(wanted), c.outcome == "accepted")
+    return await _all(connection, statement.order_by(c.decided_at))
+
+
 async def list_edits(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
     """Return the edits that people wanted, oldest first."""
     return await _of_approval(connection, _EDITS, tenant, approval_id, _EDITS.c.asked_at, limit)
