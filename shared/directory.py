@@ -30,6 +30,8 @@ class Person:
     attributes: Mapping[str, str] = field(default_factory=dict)
     #: False: they may decide nothing any more, and votes they gave count no more.
     active: bool = True
+    #: Who they are at the sign-in service (OpenID Connect `sub`).
+    subjects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

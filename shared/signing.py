@@ -31,14 +31,14 @@ class Purpose(StrEnum):
     PERMIT = "placet-permit"  # this call may run once
     DECISION = "placet-decision"  # this person decided this
     GRANT = "placet-grant"  # this person wants such calls allowed from now on
-    SESSION = "placet-session"  # this browser is signed in
+    LOGIN = "placet-login"  # this browser went to a provider to sign in
 
 
 #: Who may sign what. A key file that claims more is refused when it is loaded.
 SIGNERS: Mapping[str, frozenset[Purpose]] = {
     "policy": frozenset({Purpose.PERMIT}),
     "approval": frozenset({Purpose.PERMIT, Purpose.GRANT}),
-    "gateway": frozenset({Purpose.DECISION, Purpose.SESSION}),
+    "gateway": frozenset({Purpose.DECISION, Purpose.LOGIN}),
 }
 
 

@@ -10,6 +10,7 @@ from services.gateway.conversations import Posts
 from services.gateway.decisions import Decisions
 from services.gateway.drafts import Drafts
 from services.gateway.live import Hub
+from services.gateway.oidc import Provider
 from services.gateway.settings import GatewaySettings
 from services.gateway.trials import Trials
 from shared.directory import Directory
@@ -32,3 +33,5 @@ class Deps:
     directory: Callable[[], Directory]
     #: Whether consumers run and database and broker answer.
     ready: Callable[[], Awaitable[bool]]
+    #: Where people sign in who have no key; None: nowhere.
+    provider: Provider | None = None

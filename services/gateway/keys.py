@@ -31,7 +31,7 @@ class Scope(StrEnum):
 
     CHAT = "chat"  # open conversations, post and read in them
     DECIDE = "decide"  # see approvals and decide them, as an operator
-    ADMIN = "admin"  # keys and dead letters
+    ADMIN = "admin"  # keys, other people's sessions and dead letters
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from services.gateway.decisions import Decisions
 from services.gateway.deps import Deps
 from services.gateway.drafts import Drafts
 from services.gateway.live import Hub
+from services.gateway.oidc import Provider
+from services.gateway.sessions import Sessions
 from services.gateway.settings import GatewaySettings
-from services.gateway.sign_in import Sessions
 from services.gateway.trials import Trials
 from services.gateway.web import add_pages
 from shared.directory import Directory
@@ -28,7 +29,7 @@ from shared.directory_file import DirectoryFile
 from shared.health import serving
 from shared.ids import new_id
 from shared.service import Runtime, Service
-from shared.signing import load_signer, load_verifier
+from shared.signing import Signer, Verifier, load_signer, load_verifier
 from shared.topology import Destination, answers_key, queue, trials_key
 
 
@@ -83,7 +84,7 @@ def build(
     # Two instances never share this id: answers and live events come to each one's own queue.
     instance = new_id()
     signer, verifier = load_signer(settings.keys, "gateway"), load_verifier(settings.keys)
-    sessions = Sessions(signer, verifier, settings.gateway_session_seconds)
+    sessions = Sessions(runtime.units, settings.gateway_session_seconds, settings.gateway_session_idle_seconds)
     hub, drafts = Hub(settings.gateway_backlog_max), Drafts()
     decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds)
     trials = Trials(runtime.units, instance, settings.gateway_trial_seconds)
@@ -92,9 +93,18 @@ def build(
     async def ready() -> bool:
         return bool(services) and await services[0].ready()
 
-    authenticator = Authenticator(runtime.database, sessions, settings.gateway_public_url)
+    authenticator = Authenticator(
+        runtime.database,
+        sessions,
+        settings.gateway_public_url,
+        directory,
+        frozenset(settings.gateway_oidc_scopes),
+    )
     posts = Posts(runtime.units)
-    app = create_app(Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, directory, ready))
+    provider = provider_of(settings, signer, verifier)
+    app = create_app(
+        Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, directory, ready, provider)
+    )
     add_pages(app)
     live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
@@ -116,3 +126,17 @@ def build(
     )
     services.append(service)
     return service
+
+
+def provider_of(settings: GatewaySettings, signer: Signer, verifier: Verifier) -> Provider | None:
+    """Return the provider that people sign in at; None where there is none."""
+    if not settings.gateway_oidc_issuer:
+        return None
+    return Provider(
+        settings.gateway_oidc_issuer,
+        settings.gateway_oidc_client_id,
+        settings.gateway_oidc_client_secret.get_secret_value(),
+        f"{settings.gateway_public_url.rstrip('/')}/sign-in/oidc/callback",
+        signer,
+        verifier,
+    )

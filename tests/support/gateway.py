@@ -24,7 +24,7 @@ from pydantic import SecretStr
 from services.gateway.bootstrap import create_key
 from services.gateway.service import GatewayService, build
 from services.gateway.settings import GatewaySettings
-from services.gateway.tables import ApiKeyRow, ConversationRow, FeedRow
+from services.gateway.tables import ApiKeyRow, ConversationRow, FeedRow, SessionRow
 from shared.bus import Delivery
 from shared.canonical import sha256_hex
 from shared.consumer import read_envelope
@@ -88,7 +88,7 @@ def prepare(url: str) -> None:
     """Make the gateway's own tables and the stand-ins."""
     engine = sa.create_engine(async_url(url))
     own = service_tables("gateway")
-    tables = [table_of(row) for row in (ApiKeyRow, ConversationRow, FeedRow)]
+    tables = [table_of(row) for row in (ApiKeyRow, SessionRow, ConversationRow, FeedRow)]
     with engine.begin() as connection:
         connection.execute(sa.schema.CreateSchema("gateway"))
         connection.execute(sa.schema.CreateSchema("read"))
@@ -264,7 +264,7 @@ async def open_house(
     keys = folder / "keys"
     create_keys(keys)
     bus = InProcessBus()
-    made = GatewaySettings(database_url=SecretStr(url), keys=keys, gateway_port=0, **settings)
+    made = GatewaySettings(database_url=SecretStr(url), keys=keys, **({"gateway_port": 0} | settings))
     house = House(url, bus, Approvers(url, keys, bus), Policy(bus), [])
     bus.subscribe(queue("approval.decisions"), house.approvers)
     bus.subscribe(queue("policy.trials"), house.policy)

@@ -17,6 +17,7 @@ from services.gateway.api import (
     health,
     keys,
     rulebook,
+    sessions,
     tool_calls,
 )
 from services.gateway.api.errors import Problem, answer_with_problems
@@ -33,6 +34,7 @@ _ROUTERS = (
     dead_letters.router,
     rulebook.router,
     keys.router,
+    sessions.router,
     health.router,
     asyncapi.router,
 )

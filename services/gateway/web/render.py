@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -63,7 +64,9 @@ class SignInNeeded(HTTPException):
         if "hx-request" in request.headers:
             super().__init__(401, headers={"hx-redirect": "/sign-in"})
         else:
-            super().__init__(303, headers={"location": "/sign-in"})
+            asked = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+            back = f"?{urlencode({'back': asked})}" if request.method == "GET" and asked != "/" else ""
+            super().__init__(303, headers={"location": f"/sign-in{back}"})
 
 
 async def signed_in(request: Request, deps: DepsOf) -> Caller:

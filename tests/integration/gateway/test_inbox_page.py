@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -56,7 +56,7 @@ def signed_in(house: House, person: str, *scopes: str) -> httpx.AsyncClient:
     """Return a client that signs in at its first request, and says where its requests come from."""
 
     class Browser(httpx.AsyncClient):
-        async def __aenter__(self) -> Browser:
+        async def __aenter__(self) -> Self:
             await super().__aenter__()
             await self.post("/sign-in", data={"key": house.key(*(scopes or ("chat", "decide")), person=person)})
             return self
@@ -330,8 +330,8 @@ async def test_the_four_records_and_the_edit_are_shown(house: House, browser: ht
     page = (await browser.get(f"/inbox/{row['approval_id']}")).text
     line = re.search(r'<tr class="differs">.*?</tr>', page, re.DOTALL)
     assert line
-    assert (["1250", "900", "–", "–"], True) == (
-        re.findall(r">([^<>\s]+)<(?:/td|/span></td)", line[0]),
+    assert (["1250", "900"], True) == (
+        re.findall(r"<td>(\d+)</td>", line[0]),
         '<li class="past">' in page,
     )
 
