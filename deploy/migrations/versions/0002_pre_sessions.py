@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlalchemy as sa
 from alembic import op
 
-
 revision = "0002_pre_sessions"
 down_revision = "0001_pre_foundation"
 
