@@ -37,6 +37,8 @@ class Person:
     language: str = ""
     #: When they are left in peace, such as `22:00-07:00 Europe/Berlin`; empty: as their tenant is.
     quiet_hours: str = ""
+    #: Who they are at the sign-in service (OpenID Connect `sub`).
+    subjects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,9 @@ class PersonEntry(_Entry):
         ),
     ] = ""
     language: Annotated[str, Field(pattern=r"^([a-z]{2})?$", description="In which they are written to.")] = ""
+    subjects: Annotated[
+        list[_Short], Field(description="Who they are at the sign-in service (`sub`); each belongs to one person.")
+    ] = Field(default_factory=list)
     attributes: Annotated[dict[_Short, _Short], Field(description="Free facts for conditions.")] = Field(
         default_factory=dict
     )
@@ -200,6 +203,7 @@ def _person(name: str, entry: PersonEntry) -> Person:
         slack=tuple(SlackUser(each.team, each.user) for each in entry.slack),
         language=entry.language,
         quiet_hours=entry.quiet_hours,
+        subjects=tuple(entry.subjects),
         attributes=dict(entry.attributes),
         active=entry.active,
     )
@@ -218,6 +222,7 @@ def _problems(entry: DirectoryEntry) -> Iterator[tuple[Steps, str]]:
         marks: list[tuple[str, list[Any]]] = [
             ("emails", [email.lower() for email in person.emails]),
             ("slack", [(each.team, each.user) for each in person.slack]),
+            ("subjects", [("subject", each) for each in person.subjects]),
         ]
         for key, values in marks:
             for index, value in enumerate(values):

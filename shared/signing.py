@@ -35,14 +35,14 @@ class Purpose(StrEnum):
     EDIT_VERDICT = "placet-edit-verdict"  # the rulebook lets it be approved so, or does not
     END = "placet-end"  # the approval of this call ended so
     RESOLUTION = "placet-resolution"  # this person says whether a call of unknown outcome ran
-    SESSION = "placet-session"  # this browser is signed in
+    LOGIN = "placet-login"  # this browser went to a provider to sign in
 
 
 #: Who may sign what. A key file that claims more is refused when it is loaded.
 SIGNERS: Mapping[str, frozenset[Purpose]] = {
     "policy": frozenset({Purpose.PERMIT, Purpose.EDIT_VERDICT}),
     "approval": frozenset({Purpose.PERMIT, Purpose.GRANT, Purpose.EDIT, Purpose.END}),
-    "gateway": frozenset({Purpose.DECISION, Purpose.RESOLUTION, Purpose.SESSION}),
+    "gateway": frozenset({Purpose.DECISION, Purpose.LOGIN, Purpose.RESOLUTION}),
 }
 
 

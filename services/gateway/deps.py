@@ -12,6 +12,7 @@ from services.gateway.decisions import Decisions
 from services.gateway.drafts import Drafts
 from services.gateway.links import Guesses
 from services.gateway.live import Hub
+from services.gateway.oidc import Provider
 from services.gateway.settings import GatewaySettings
 from services.gateway.trials import Trials
 from shared.directory import Directory
@@ -39,3 +40,5 @@ class Deps:
     #: Whether consumers run and database and broker answer.
     ready: Callable[[], Awaitable[bool]]
     guesses: Guesses
+    #: Where people sign in who have no key; None: nowhere.
+    provider: Provider | None = None

@@ -21,8 +21,9 @@ from services.gateway.deps import Deps
 from services.gateway.drafts import Drafts
 from services.gateway.links import Guesses
 from services.gateway.live import Hub
+from services.gateway.oidc import Provider
+from services.gateway.sessions import Sessions
 from services.gateway.settings import GatewaySettings
-from services.gateway.sign_in import Sessions
 from services.gateway.slack.door import SlackDoor, reachable
 from services.gateway.slack.route import add_slack
 from services.gateway.slack.socket import socket_mode
@@ -34,7 +35,7 @@ from shared.directory_file import DirectoryFile
 from shared.health import serving
 from shared.ids import new_id
 from shared.service import Duty, Runtime, Service
-from shared.signing import load_signer, load_verifier
+from shared.signing import Signer, Verifier, load_signer, load_verifier
 from shared.topology import Destination, answers_key, queue, trials_key
 
 #: Pause between two deletions of what Slack told long ago, in seconds.
@@ -92,7 +93,7 @@ def build(
     # Two instances never share this id: answers and live events come to each one's own queue.
     instance = new_id()
     signer, verifier = load_signer(settings.keys, "gateway"), load_verifier(settings.keys)
-    sessions = Sessions(signer, verifier, settings.gateway_session_seconds)
+    sessions = Sessions(runtime.units, settings.gateway_session_seconds, settings.gateway_session_idle_seconds)
     hub, drafts = Hub(settings.gateway_backlog_max), Drafts()
     decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds)
     trials = Trials(runtime.units, instance, settings.gateway_trial_seconds)
@@ -111,7 +112,9 @@ def build(
         directory,
         partial(load_catalog, settings.rulebook),
     )
-    authenticator = Authenticator(runtime.database, sessions, settings.public_url)
+    authenticator = Authenticator(
+        runtime.database, sessions, settings.public_url, directory, frozenset(settings.gateway_oidc_scopes)
+    )
     posts = Posts(runtime.units)
     consents = Consents(runtime.units, decisions, directory)
     deps = Deps(
@@ -128,6 +131,7 @@ def build(
         directory=directory,
         ready=ready,
         guesses=Guesses(settings.gateway_link_misses_max),
+        provider=provider_of(settings, signer, verifier),
     )
     app = create_app(deps)
     add_pages(app)
@@ -156,3 +160,17 @@ def build(
     )
     services.append(service)
     return service
+
+
+def provider_of(settings: GatewaySettings, signer: Signer, verifier: Verifier) -> Provider | None:
+    """Return the provider that people sign in at; None where there is none."""
+    if not settings.gateway_oidc_issuer:
+        return None
+    return Provider(
+        settings.gateway_oidc_issuer,
+        settings.gateway_oidc_client_id,
+        settings.gateway_oidc_client_secret.get_secret_value(),
+        f"{settings.public_url.rstrip('/')}/sign-in/oidc/callback",
+        signer,
+        verifier,
+    )

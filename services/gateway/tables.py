@@ -1,4 +1,4 @@
-"""Rows of the gateway: API keys, conversations, the feed that frontends replay, and the mailed links that were used."""
+"""Rows of the gateway: API keys, sessions, conversations, the feed that frontends replay, and used mailed links."""
 
 from __future__ import annotations
 
@@ -32,6 +32,35 @@ class ApiKeyRow(SQLModel, table=True):
     secret_hash: str = Field(description="SHA-256 of the secret, 64 hexadecimal digits.")
     created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
     created_by: str
+    revoked_at: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
+    revoked_by: str | None = None
+
+
+class SessionRow(SQLModel, table=True):
+    """One browser that is signed in; of its token only the hash is here."""
+
+    __tablename__ = "sessions"
+    __table_args__ = (
+        sa.CheckConstraint("method IN ('key', 'link', 'oidc')", name="method_known"),
+        sa.CheckConstraint("(method = 'oidc') = (key_id IS NULL)", name="rights_from_somewhere"),
+        sa.CheckConstraint("(revoked_at IS NULL) = (revoked_by IS NULL)", name="revoked_by_somebody"),
+        sa.CheckConstraint("length(token_hash) = 64", name="token_hashed"),
+        sa.Index("ix_sessions_tenant", "tenant", "created_at"),
+        sa.Index("ix_sessions_expires_at", "expires_at"),
+        {"schema": "gateway"},
+    )
+
+    session_id: str = Field(primary_key=True)
+    token_hash: str = Field(unique=True, description="SHA-256 of the cookie, 64 hexadecimal digits.")
+    tenant: str
+    person: str = Field(description="`person:…` who is signed in.")
+    method: str = Field(description="How they signed in: with an API key, a one-time link, or at a provider.")
+    key_id: str | None = Field(default=None, description="The API key whose rights it has.")
+    created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+    seen_at: datetime = Field(
+        sa_type=sa.TIMESTAMP(timezone=True), description="When it was last used, give or take a minute."
+    )
+    expires_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
     revoked_at: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
     revoked_by: str | None = None
 

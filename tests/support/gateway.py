@@ -24,7 +24,7 @@ from pydantic import SecretStr
 from services.gateway.bootstrap import create_key
 from services.gateway.service import GatewayService, build
 from services.gateway.settings import GatewaySettings
-from services.gateway.tables import ApiKeyRow, ConversationRow, FeedRow, LinkUseRow, SlackSeenRow
+from services.gateway.tables import ApiKeyRow, ConversationRow, FeedRow, LinkUseRow, SessionRow, SlackSeenRow
 from shared.bus import Delivery
 from shared.canonical import sha256_hex
 from shared.consumer import read_envelope
@@ -94,7 +94,7 @@ def prepare(url: str) -> None:
     """Make the gateway's own tables and the stand-ins."""
     engine = sa.create_engine(async_url(url))
     own = service_tables("gateway")
-    tables = [table_of(row) for row in (ApiKeyRow, ConversationRow, FeedRow, LinkUseRow, SlackSeenRow)]
+    tables = [table_of(row) for row in (ApiKeyRow, SessionRow, ConversationRow, FeedRow, LinkUseRow, SlackSeenRow)]
     with engine.begin() as connection:
         connection.execute(sa.schema.CreateSchema("gateway"))
         connection.execute(sa.schema.CreateSchema("read"))
@@ -294,7 +294,7 @@ async def open_house(
     keys = folder / "keys"
     create_keys(keys)
     bus = InProcessBus()
-    made = GatewaySettings(database_url=SecretStr(url), keys=keys, gateway_port=0, **settings)
+    made = GatewaySettings(database_url=SecretStr(url), keys=keys, **({"gateway_port": 0} | settings))
     house = House(url, bus, Approvers(url, keys, bus), Policy(bus), [], keys)
     bus.subscribe(queue("approval.decisions"), house.approvers)
     bus.subscribe(queue("policy.trials"), house.policy)

@@ -19,6 +19,7 @@ from services.gateway.api import (
     keys,
     mail,
     rulebook,
+    sessions,
     tool_calls,
 )
 from services.gateway.api.errors import Problem, answer_with_problems
@@ -37,6 +38,7 @@ _ROUTERS = (
     rulebook.router,
     keys.router,
     mail.router,
+    sessions.router,
     health.router,
     asyncapi.router,
 )

@@ -125,7 +125,7 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
             "approval_rule": row["approval_rule"],
             "records": _records(row, execution),
             "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
-            "decisions": _decisions(decisions, row["arguments_revision"]),
+            "decisions": counted(decisions, row["arguments_revision"]),
             "edits": [{**each, "id": each["edit_id"]} for each in edits],
             "delegations": [{"by": each["by"]["person"], "to": each["to"]} for each in row["delegations"]],
             "timers": dict(row),
@@ -160,7 +160,7 @@ def _record(text: str | None, digest: str) -> dict[str, Any]:
     return {"arguments": arguments_value(text) if text else None, "arguments_text": text, "digest": digest}
 
 
-def _decisions(rows: Sequence[Row], number: int) -> list[dict[str, Any]]:
+def counted(rows: Sequence[Row], number: int) -> list[dict[str, Any]]:
     """Return decisions, of which each person's last vote on the arguments as they are counts."""
     last = {row["person"]: row["decision_id"] for row in rows if row["arguments_revision"] == number}
     return [

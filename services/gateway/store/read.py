@@ -89,8 +89,15 @@ def _approvals_statement() -> sa.Select[Any]:
     return sa.select(APPROVALS).join_from(wanted, APPROVALS, here)
 
 
-# Every decision runs it, and building a statement costs more than running it.
+def _votes_statement() -> sa.Select[Any]:
+    c, wanted = DECISIONS.c, sa.bindparam("approval_ids", type_=pg.ARRAY(pg.TEXT))
+    here = [c.tenant == sa.bindparam("tenant"), c.approval_id == sa.any_(wanted), c.outcome == "accepted"]
+    return sa.select(DECISIONS).where(*here).order_by(c.decided_at)
+
+
+# Every decision or page runs one of them, and building a statement costs more than running it.
 _LOAD_APPROVALS = _approvals_statement()
+_LIST_VOTES = _votes_statement()
 
 
 async def load_approval(connection: Connection, tenant: str, approval_id: str) -> Row | None:
@@ -151,6 +158,12 @@ async def load_approval_of_call(connection: Connection, tenant: str, call_id: st
 async def list_decisions(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
     """Return the decisions that people sent about an approval, counted or not, oldest first."""
     return await _of_approval(connection, DECISIONS, tenant, approval_id, DECISIONS.c.decided_at, limit)
+
+
+async def list_votes(connection: Connection, tenant: str, approval_ids: Collection[str]) -> Sequence[Row]:
+    """Return the accepted decisions about several approvals, oldest first."""
+    values = {"tenant": tenant, "approval_ids": sorted(approval_ids)}
+    return [dict(row) for row in (await connection.execute(_LIST_VOTES, values)).mappings()]
 
 
 async def list_edits(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from services.placet.cli import approvals, calls, dead_letters, deliveries, grants, keys, rulebook, slack
+from services.placet.cli import approvals, calls, dead_letters, deliveries, grants, keys, rulebook, sessions, slack
 from services.placet.cli.chat import chat
 from services.placet.cli.output import Json, fail, out, progress, show_json, tell_error
 
@@ -23,6 +23,7 @@ app.add_typer(approvals.app, name="approvals")
 app.add_typer(calls.app, name="calls")
 app.add_typer(grants.app, name="grants")
 app.add_typer(keys.app, name="keys")
+app.add_typer(sessions.app, name="sessions")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(rulebook.app, name="rulebook")
