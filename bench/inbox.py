@@ -172,7 +172,7 @@ class _Expiry:
 
     async def __call__(self) -> object:
         """Close them, and send what follows."""
-        closed = await worker.expire_overdue(self._replica.units, OVERDUE)
+        closed = await worker.expire_overdue(self._replica.units, OVERDUE, self._replica.signer)
         await self._replica.settle()
         if closed != OVERDUE:
             raise RuntimeError(f"{closed} approvals were overdue and not {OVERDUE}")

@@ -80,7 +80,7 @@ async def test_what_nobody_can_approve_is_never_let_through(
     sent = await replica.send(a_decision(gateway, claims_of(card, "ada", "approve")))
     assert ["not_allowed"] == [message.outcome for message in sent if isinstance(message, DecisionAnswered)]
     await replica.execute("UPDATE approval.approvals SET expires_at = clock_timestamp()")
-    await worker.expire_overdue(replica.units, 10)
+    await worker.expire_overdue(replica.units, 10, replica.signer)
     await replica.settle()
     assert ([], ["expired"]) == (
         replica.all_sent(ToolCallPermitted),
