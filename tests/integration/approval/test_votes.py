@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 import pytest
 
 from services.approval import worker
-from services.approval.settings import ApprovalSettings
 from shared.canonical import canonical_text
 from shared.messages import (
     ApprovalClosed,
@@ -26,8 +25,7 @@ from shared.messages import (
     ToolCallRefused,
 )
 from shared.permit import verify_permit
-from shared.signed import signed
-from shared.signing import Signer, Verifier, load_signer
+from shared.signing import Signer, Verifier
 from tests.builders import an_approval_rule
 from tests.support.approval_builders import (
     Register,
@@ -215,13 +213,13 @@ async def test_a_judgement_that_comes_twice_edits_once(replicas: tuple[Replica, 
 
 @pytest.mark.parametrize("change", [{"signature": "forged"}, {"accepted": True}, {"edit_id": "other"}], ids=str)
 async def test_a_forged_judgement_of_an_edit_is_buried(
-    replica: Replica, gateway: Signer, settings: ApprovalSettings, change: dict[str, Any]
+    replica: Replica, gateway: Signer, change: dict[str, Any]
 ) -> None:
     """Whoever can write to the broker cannot let an edit leave the rulebook: policy's word is signed as a whole."""
     card = await opened_by(replica, **TWO, edits=True)
     asked = of(await decide(replica, gateway, card, "ada", "edit", arguments=CHEAPER), EditProposed)
     verdict = an_edit_judged(asked, accepted=False, detail="Too cheap.")
-    genuine = signed(verdict, load_signer(settings.keys, "policy"))
+    genuine = replica.as_sent(verdict)
     assert [] == await replica.send(genuine.model_copy(update=change))
     assert [True] == [reason.startswith("security:") for reason in replica.dead]
     assert [{"arguments_revision": 1}] == await replica.rows("SELECT arguments_revision FROM approval.approvals")
