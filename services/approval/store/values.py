@@ -21,7 +21,9 @@ APPROVALS = table_of(ApprovalRow)
 DECISIONS = table_of(DecisionRow)
 EDITS = table_of(EditRow)
 
-CALL_COLUMNS = tuple(ToolCall.model_fields)
+#: Fields of a call that only pass through on their way to the card.
+PASSING = frozenset({"quote"})
+CALL_COLUMNS = tuple(name for name in ToolCall.model_fields if name not in PASSING)
 DECISION_COLUMNS = tuple(column.name for column in DECISIONS.c)
 #: What only some verbs carry.
 _DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant"})
@@ -98,7 +100,7 @@ def approval_values(approval: Approval) -> dict[str, Any]:
     values = {name: getattr(approval, name) for name in names}
     return (
         values
-        | approval.call.model_dump(exclude={"quote"})
+        | approval.call.model_dump(exclude=set(PASSING))
         | decider_values(approval)
         | {
             "approval_rule": approval.approval_rule.model_dump(),
