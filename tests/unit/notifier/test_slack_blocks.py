@@ -154,6 +154,7 @@ def test_a_button_names_what_was_shown() -> None:
         ({"strength": "web", "url": ""}, [names.MORE]),
         ({"state": "approved"}, []),
         ({"state": "expired"}, []),
+        ({"state": "pending", "ended": "succeeded"}, []),
     ],
 )
 def test_buttons_are_those_that_can_do_something(changes: dict[str, Any], expected: list[str]) -> None:
