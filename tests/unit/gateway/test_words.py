@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.gateway.web.words import ago, due, risk, told, who
-from shared.errors import Refused
+from services.gateway.web.words import ago, due, risk, who
 from tests.builders import NOON
 
 
@@ -47,10 +46,3 @@ def test_names_are_told_without_their_kind(name: str, expected: str) -> None:
 def test_an_unknown_category_is_called_unknown() -> None:
     """Nothing is called harmless by mistake."""
     assert ("executes", "unknown", "unknown") == (risk("unsafe_exec"), risk("new"), risk(None))
-
-
-def test_a_refusal_tells_who_was_first_or_what_is_wrong() -> None:
-    """In one line."""
-    first = Refused("This approval is already over.", decided_by="person:grace", detail="x")
-    wrong = Refused("This cannot be done.", detail="Nothing was changed.")
-    assert ("This approval is already over. Decided by grace.", "Nothing was changed.") == (told(first), told(wrong))
