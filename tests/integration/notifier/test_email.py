@@ -246,7 +246,7 @@ async def test_a_rule_that_wants_more_has_no_link_that_decides(mailer: Replica, 
     await mailer.send(news)
     await post(mailer)
     (mail,) = server.inbox
-    page = f"/approvals/{news.approval_id}"
+    page = f"/inbox/{news.approval_id}"
     assert ("", True, []) == (mail.link, page in mail.part("plain"), await mailer.rows(LINKS))
 
 

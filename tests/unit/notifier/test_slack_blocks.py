@@ -101,7 +101,7 @@ def test_any_card_keeps_slack_s_limits(card: Card) -> None:
 def test_nothing_hostile_is_markup(card: Card) -> None:
     """T1: the only texts with markup are our own: the deadline and the link to the approval's page."""
     for text in marked_up(slack_blocks.blocks(card)):
-        assert text.startswith(("Until: <!date^", "<https://placet.example/approvals/approval-1|"))
+        assert text.startswith(("Until: <!date^", "<https://placet.example/inbox/approval-1|"))
     assert set("<>").isdisjoint(slack_blocks.notification(card))
 
 
