@@ -14,7 +14,7 @@ from services.policy.rules import CallFacts, Rulebook, judge
 from services.policy.store import grants as grant_store
 from services.policy.store import limits as limit_store
 from services.policy.store import watched as watched_store
-from shared.canonical import NotStrictJson
+from shared.canonical import NotStrictJson, parse_arguments
 from shared.consumer import Arrival
 from shared.errors import SecurityAlert
 from shared.gathering import waves
@@ -166,6 +166,8 @@ async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     history = await store.load_history(work, call) if rulebook.uses_history else {}
     asked = await store.load_approval(work, proposed.tenant, call.call_id)
     answer = edits.judged(proposed, asked, rulebook, history)
+    if answer.accepted:
+        await watched_store.add_revision(work, proposed.tenant, call.call_id, parse_arguments(call.arguments))
     work.emit(signed(answer, deps.signer))
 
 
