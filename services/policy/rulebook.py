@@ -14,7 +14,8 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from services.policy.conditions import CelCondition, ConditionInvalid, compile_condition
+from services.policy.cel_checks import ConditionInvalid
+from services.policy.conditions import CelCondition, compile_condition
 from services.policy.limits_entry import check_limits_bite, checked_limits
 from services.policy.rulebook_checks import Scope, check_approval, check_name, check_reachable, check_requesters
 from services.policy.rulebook_entries import ApprovalEntry, FileEntry, RuleEntry

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from services.policy.conditions import plain, unknown_arguments
+from services.policy.cel_checks import ConditionInvalid, checked_type, constant, plain
+from services.policy.conditions import unknown_arguments
 from services.policy.rulebook_entries import ApprovalEntry
 from services.policy.rules import GROUP, RESERVED_NAMES, Rule
 from shared.catalog import ToolSpec
 from shared.directory import Directory
 from shared.messages.approvals import strengths_met
-from shared.person_condition import PersonConditionInvalid, compile_person_condition
+from shared.person_condition import VARIABLES, PersonConditionInvalid, compile_person_condition
 from shared.tool_schema import argument_names
 from shared.yaml_source import Steps, YamlSource
 
@@ -98,8 +99,16 @@ def _condition_problems(text: str, tools: Sequence[ToolSpec]) -> list[tuple[int,
         compile_person_condition(text)
     except PersonConditionInvalid as error:
         return [(offset, plain(problem)) for offset, problem in error.problems]
+    if constant(text) is False:
+        return [(0, "the condition is false whoever decides, so nobody may")]
     # Arguments are those of the call here; blanks keep every offset where it is.
-    return unknown_arguments(text.replace("call.arguments", "     arguments"), tools)
+    if problems := unknown_arguments(text.replace("call.arguments", "     arguments"), tools):
+        return problems
+    try:
+        checked_type(text, VARIABLES, tools, under="call.arguments", only_doubles=True)
+    except ConditionInvalid as error:
+        return error.problems
+    return []
 
 
 def _mentions(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
