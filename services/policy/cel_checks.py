@@ -54,7 +54,7 @@ def compiled(environment: cel.Env, text: str) -> cel.Expression:
         return environment.compile(text)
     except RuntimeError as error:
         found = _ERROR.findall(str(error))
-        problems = [(_offset(text, int(line), int(column)), plain(said)) for line, column, said in found]
+        problems = [(_offset(text, int(line), int(column)), _hinted(plain(said))) for line, column, said in found]
         raise ConditionInvalid(problems or [(0, plain(str(error)))]) from error
 
 
@@ -101,7 +101,7 @@ def checked_type(
     try:
         return _type_name(asked, variables, kinds)
     except ConditionInvalid as error:
-        if problems := [(offset, _hinted(said)) for offset, said in error.problems if not _is_harmless(said)]:
+        if problems := [(offset, said) for offset, said in error.problems if not _is_harmless(said)]:
             raise ConditionInvalid(problems) from error
     # Its numbers are only compared: the rest of its types says what it is.
     return _type_name(asked, variables, {name: kind for name, kind in kinds.items() if not _NUMERIC.search(kind)})
@@ -157,7 +157,7 @@ def _cel_type(kind: str) -> Any:
 
 def _is_harmless(said: str) -> bool:
     """Tell whether a problem is only that numbers of different types are compared, which does work."""
-    found = _OVERLOAD.fullmatch(said)
+    found = _OVERLOAD.match(said)
     if found is None or found["name"] not in _COMPARING:
         return False
     *_, left, right = re.split(r", (?![^(]*\))", _ANY_NUMBER.sub("number", found["types"]))
@@ -167,8 +167,8 @@ def _is_harmless(said: str) -> bool:
 
 
 def _hinted(said: str) -> str:
-    found = _OVERLOAD.fullmatch(said)
-    mixed = found and found["name"] not in _COMPARING and {"double", "int"} <= set(found["types"].split(", "))
+    found = _OVERLOAD.match(said)
+    mixed = found and {"double", "int"} <= set(found["types"].split(", "))
     return f"{said}: beside a number with decimals write 2.0 for 2" if mixed else said
 
 

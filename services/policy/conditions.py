@@ -19,6 +19,7 @@ from services.policy.cel_checks import (
     ConditionInvalid,
     checked_type,
     compiled,
+    constant,
     environment_of,
     plain,
     type_of,
@@ -86,6 +87,8 @@ def compile_condition(text: str, specs: Sequence[ToolSpec]) -> CelCondition:
     """
     if problems := unknown_arguments(text, specs):
         raise ConditionInvalid(problems)
+    if constant(text) is False:
+        raise ConditionInvalid([(0, "the condition is false for every call, so this rule could never decide anything")])
     expression = compiled(_environment(), text)
     if (kind := checked_type(text, _VARIABLES, specs)) != "BOOL":
         raise ConditionInvalid([(0, f"the condition must be true or false, but its type is {kind.lower()}")])
@@ -102,7 +105,7 @@ def unknown_arguments(text: str, specs: Sequence[ToolSpec]) -> list[tuple[int, s
     found: list[tuple[int, str]] = []
     for match in _ARGUMENT_USE.finditer(text):
         steps = list(_steps_of(text, match))
-        known = [_known_steps([step for _, step in steps], spec.parameters) for spec in specs]
+        known = [known_steps([step for _, step in steps], spec.parameters) for spec in specs]
         reach = max(known, default=len(steps))
         if reach < len(steps):
             path = ".".join(step for _, step in steps[: reach + 1])
@@ -122,7 +125,7 @@ def _steps_of(text: str, match: re.Match[str]) -> Iterator[tuple[int, str]]:
         further = _FURTHER.match(text, further.end())
 
 
-def _known_steps(steps: Sequence[str], parameters: Any) -> int:
+def known_steps(steps: Sequence[str], parameters: Any) -> int:
     """Return how many of `steps` a schema describes; all of them from where on it admits any name."""
     schema = parameters
     for count, step in enumerate(steps):

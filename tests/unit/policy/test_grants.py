@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -175,13 +176,9 @@ def test_grant_cannot_be_given_from_an_approval_that_an_error_held() -> None:
         "    match: {tool: ship}\n", "    match: {tool: ship}\n    when: conversation.labels.x == 'y'\n"
     )
     rulebook = rulebook_from(parse_yaml("rulebook.yaml", text.encode()))
-    end = {"expires_at": NOON + timedelta(minutes=1)}
-    said = [
-        grants.refusal(
-            a_grant_request(a_proposal(rulebook, "ship", labels=labels).call, **end), rulebook, GONE, NOON, {}
-        )
-        for labels in ({}, {"x": "z"}, {"x": "y"})
-    ]
+    calls = [a_proposal(rulebook, "ship", labels=labels).call for labels in ({}, {"x": "z"}, {"x": "y"})]
+    asked = [a_grant_request(call, expires_at=NOON + timedelta(minutes=1)) for call in calls]
+    said = [grants.refusal(each, rulebook, GONE, NOON, {}) for each in asked]
     held = "the rule 'shipping' does not hold such a call"
     assert [held, held, "person:ada is not active any more"] == said
 
@@ -204,16 +201,12 @@ def test_call_held_by_an_error_has_no_terms(rulebook: Rulebook) -> None:
     assert [None, None, terms] == [grants.usable_terms(verdict) for verdict in verdicts]
 
 
-def test_fallback_that_lets_people_grant_changes_nothing() -> None:
-    """A rule that errs is held for the fallback, and neither is anything granted there, nor does a grant count."""
-    text = LIMITED + "fallback: {approvers: [operators], grants: {scope: tenant}}\n"
-    rulebook = rulebook_from(parse_yaml("rulebook.yaml", text.encode()))
-    held = judge(CallFacts.of(a_proposal(rulebook, "pay", arguments={"amount": -1}).call), rulebook)
-    assert ("small", None, None) == (
-        held.rule,
-        held.approval and held.approval.grants,
-        grants.usable_terms(held),
-    )
+def test_call_held_by_an_error_lets_nobody_grant(rulebook: Rulebook) -> None:
+    """Whatever the fallback says: the card offers it to nobody, and no grant takes the place of its people."""
+    fallback = ApprovalRule(approvers=["operators"], grants=GrantTerms(scope="tenant"))
+    failing = a_proposal(rulebook, "pay", arguments={"amount": -1}).call
+    held = judge(CallFacts.of(failing), replace(rulebook, fallback=fallback))
+    assert ("small", None, None) == (held.rule, held.approval and held.approval.grants, grants.usable_terms(held))
 
 
 def test_allowed_verdict_names_the_grant_and_asks_nobody(rulebook: Rulebook) -> None:
