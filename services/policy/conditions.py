@@ -19,7 +19,6 @@ from services.policy.cel_checks import (
     ConditionInvalid,
     checked_type,
     compiled,
-    constant,
     environment_of,
     plain,
     type_of,
@@ -87,8 +86,6 @@ def compile_condition(text: str, specs: Sequence[ToolSpec]) -> CelCondition:
     """
     if problems := unknown_arguments(text, specs):
         raise ConditionInvalid(problems)
-    if constant(text) is False:
-        raise ConditionInvalid([(0, "the condition is false for every call, so this rule could never decide anything")])
     expression = compiled(_environment(), text)
     if (kind := checked_type(text, _VARIABLES, specs)) != "BOOL":
         raise ConditionInvalid([(0, f"the condition must be true or false, but its type is {kind.lower()}")])
