@@ -97,13 +97,15 @@ class Transcript:
             self.said, self._asked_at = "", place
 
     def _read_late_outcome(self, text: str) -> bool:
-        """Read an outcome that comes as a message of its own; only a call that waits can have one."""
-        outcome = _outcome_in(text) if text.startswith(OUTCOME_MARK) else {}
+        """Read what the house says of a call, which no user can; only one that waits can have an outcome now."""
+        if not text.startswith(OUTCOME_MARK):
+            return False
+        outcome = _outcome_in(text)
         for made in self.made:
             if made.kind == "pending_confirmation" and made.result.get("call") == outcome.get("call"):
                 self._settle(made.call_id, outcome)
-                return True
-        return False
+                break
+        return True
 
     def _settle(self, call_id: str, result: dict[str, Any]) -> None:
         self.made = [replace(made, result=result) if made.call_id == call_id else made for made in self.made]

@@ -217,7 +217,7 @@ def fact_text(resolved: CallResolved) -> str:
     ran = {"ran": "it did run", "did_not_run": "it did not run, and nothing was done"}[resolved.outcome]
     note = f" Their note: {json.dumps(resolved.note, ensure_ascii=False)}." if resolved.note else ""
     return (
-        f"[News from Placet, not from the user] The outcome of your earlier call of {resolved.tool} was unknown. "
+        f"From the system, not from the user: the outcome of your earlier call of {resolved.tool} was unknown. "
         f"A person has checked since: {ran}.{note}"
     )
 

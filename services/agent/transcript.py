@@ -136,12 +136,17 @@ def interim_text(call_id: str) -> str:
 def outcome_text(call: Call) -> str:
     """Return the message that brings the outcome of a call which the model went on without.
 
-    It has a user's role, since no other may stand there with every provider. Nothing in it can end its mark early.
+    It has a user's role, since no other may stand there with every provider.
     """
     head = json.dumps({"call": call.call_id, "tool": call.tool}, ensure_ascii=False)
     outcome = result_text(str(call.result_kind), call.result or {})
     body = f"{head[:-1]}, {outcome[1:]}".replace("<", "\\u003c")
-    return f"{OUTCOME_MARK}\n{OUTCOME_HEAD}\n{body}\n</placet-outcome>"
+    return _marked(f"{OUTCOME_HEAD}\n{body}")
+
+
+def _marked(text: str) -> str:
+    """Return what the house itself says about a call; nothing in it can end its mark early."""
+    return f"{OUTCOME_MARK}\n{text.replace('<', '&lt;')}\n</placet-outcome>"
 
 
 class _Writer:
@@ -160,7 +165,7 @@ class _Writer:
         for at in sorted({*self._heard, *self._steps}, key=lambda key: (self._order[key[0]], key[1])):
             for message in self._heard.get(at, ()):
                 while self._facts and self._facts[0].number < message.number:
-                    yield {"role": "user", "content": self._facts.pop(0).text}
+                    yield {"role": "user", "content": _marked(self._facts.pop(0).text)}
                 yield {"role": "user", "content": self._heard_text(message)}
             for step in self._steps.get(at, ()):
                 yield from self._said(step, self._calls.get(at, []))

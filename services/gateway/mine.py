@@ -55,7 +55,7 @@ async def list_mine(
     looked, size = 0, limit + 1
     while True:
         rows = await list_candidates(connection, caller.tenant, seat, filters, after=after, limit=size)
-        found += await _decidable(connection, rows, caller, directory)
+        found += await decidable(connection, rows, caller, directory)
         looked += len(rows)
         if len(found) > limit:
             return Page(found[:limit], _cursor(found[limit - 1]))
@@ -83,7 +83,8 @@ async def _seat(connection: Connection, caller: Caller, directory: Directory, to
     return Seat(caller.person, visitor, tuple(chosen), tuple(sorted(owned)))
 
 
-async def _decidable(connection: Connection, rows: Sequence[Row], caller: Caller, directory: Directory) -> list[Row]:
+async def decidable(connection: Connection, rows: Sequence[Row], caller: Caller, directory: Directory) -> list[Row]:
+    """Return those of `rows` that the caller may decide; each has `voters` beside what an approval has."""
     directory = directory.without(await _revoked(connection, rows))
     return [row for row in rows if _may_decide(row, caller, directory)]
 

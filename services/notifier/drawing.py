@@ -94,7 +94,7 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str]) -> Car
         edits=rule.edits,
         reason_required=rule.reason_required,
         risk="high" if _is_risky(news) else "normal",
-        url=f"{pen.public_url}/approvals/{news.approval_id}" if pen.public_url else "",
+        url=f"{pen.public_url}/inbox/{news.approval_id}" if pen.public_url else "",
     )
 
 

@@ -91,7 +91,7 @@ async def test_a_call_is_approved_by_mail_and_runs_once(stage: Stage, system: Sy
     visitor = await a_visitor(Caller(system.url, system.key("chat", person="shop-frontend")))
     await visitor.say("set the flag")
     (asked,), (other,) = await mails(relay, GRACE, 1), await mails(relay, HOPPER, 1)
-    async with httpx.AsyncClient(timeout=20) as browser:
+    async with httpx.AsyncClient(base_url=system.url, timeout=20) as browser:
         await scan(browser, asked.link)
         before = stage.begun("set_flag", visitor.conversation)
         decided = await choose(browser, asked.link, decision="approve", reason="customers wait")

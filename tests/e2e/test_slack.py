@@ -79,7 +79,7 @@ async def a_scene(
         async with a_system(made, dict.fromkeys(services, 1)) as system:
             url = "" if "PLACET_SLACK_APP_TOKEN" in settings else f"{system.url}/slack/interactions"
             frontend = Caller(system.url, system.key("chat", person="shop-frontend"))
-            yield Scene(system, slack, Door(slack, url), frontend)
+            yield Scene(system, slack, Door(slack, url, wait_seconds=30), frontend)
 
 
 def shows(card: Message, words: str) -> bool:
@@ -112,7 +112,7 @@ async def test_a_click_in_slack_runs_the_call_and_the_card_follows_to_its_end(
         slack.fail("chat.update", Fault("ratelimited", retry_after=0.2), Fault("page"))
         await hopper.click(card, names.APPROVE)
         await visitor.see(is_result("deploy"))
-        await slack.until(lambda: shows(card, "It ran and succeeded."))
+        await slack.until(lambda: shows(card, "It ran and succeeded.") and shows(card, "Approved: deploy"))
         assert ({}, 1) == (card.buttons, len(slack.cards()))
         assert ["reviewed-2"] == [line["version"] for line in stage.begun("deploy", visitor.conversation)]
 

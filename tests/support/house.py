@@ -79,7 +79,7 @@ class Replica:
         assert self._keys is not None
         return load_signer(self._keys, issuer)
 
-    def _as_sent(self, message: Message) -> Message:
+    def as_sent(self, message: Message) -> Message:
         """Sign what is not signed yet, as its one sender does."""
         if not isinstance(message, SignedMessage) or message.signature:
             return message
@@ -88,7 +88,7 @@ class Replica:
 
     async def send(self, *messages: Message) -> list[Message]:
         """Have messages of one destination handled as one envelope; return what was sent because of it."""
-        return await self.send_events(*[an_event(self._as_sent(message)) for message in messages])
+        return await self.send_events(*[an_event(self.as_sent(message)) for message in messages])
 
     async def send_events(self, *events: Event) -> list[Message]:
         """Have an envelope handled; return what was sent because of it."""

@@ -12,7 +12,7 @@ import httpx
 from httpx_sse import aconnect_sse
 
 #: How long a person waits for something to show up, in seconds.
-PATIENCE_SECONDS = 240.0
+PATIENCE_SECONDS = 60.0
 
 
 @dataclass

@@ -39,7 +39,7 @@ async def take_pictures(house: House, browser: Browser, folder: Path) -> None:
 async def _page(house: House, browser: Browser, **options: Any) -> Page:
     context = await browser.new_context(locale="en-GB", **options)
     url = house.gateways[0].url
-    key = {"key": house.key("chat", "decide")}
+    key: dict[str, str | float | bool] = {"key": house.key("chat", "decide")}
     await context.request.post(f"{url}/sign-in", form=key, headers={"origin": url}, max_redirects=0)
     return await context.new_page()
 

@@ -28,6 +28,6 @@ def a_card(**changes: Any) -> Card:
         "digest": "c0ffee" + "a" * 58,
         "deadline": NOON + timedelta(hours=1),
         "needed": "1 of operators",
-        "url": "https://placet.example/approvals/approval-1",
+        "url": "https://placet.example/inbox/approval-1",
     }
     return Card(**(fields | changes))

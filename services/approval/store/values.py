@@ -23,9 +23,9 @@ APPROVALS = table_of(ApprovalRow)
 DECISIONS = table_of(DecisionRow)
 EDITS = table_of(EditRow)
 
-#: The agent's words are told when the approval opens, and not kept.
-_UNKEPT = frozenset({"quote"})
-CALL_COLUMNS = tuple(name for name in ToolCall.model_fields if name not in _UNKEPT)
+#: Fields of a call that only pass through on their way to the card.
+PASSING = frozenset({"quote"})
+CALL_COLUMNS = tuple(name for name in ToolCall.model_fields if name not in PASSING)
 DECISION_COLUMNS = tuple(column.name for column in DECISIONS.c)
 #: What only some verbs carry.
 _DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant", "said"})
@@ -122,7 +122,7 @@ def approval_values(approval: Approval) -> dict[str, Any]:
     values = {name: getattr(approval, name) for name in names}
     return (
         values
-        | approval.call.model_dump(exclude=set(_UNKEPT))
+        | approval.call.model_dump(exclude=set(PASSING))
         | decider_values(approval)
         | {
             "approval_rule": approval.approval_rule.model_dump(),

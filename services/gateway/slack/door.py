@@ -205,7 +205,7 @@ class SlackDoor:
         return spec if spec is not None and spec.schema_digest == row["schema_digest"] else None
 
     def _page(self, row: Row) -> str:
-        return f"{self.public_url.rstrip('/')}/approvals/{row['approval_id']}" if self.public_url else ""
+        return f"{self.public_url.rstrip('/')}/inbox/{row['approval_id']}" if self.public_url else ""
 
 
 def reachable(slack: Slack) -> Slack:

@@ -13,7 +13,6 @@ from starlette.datastructures import FormData
 
 from services.gateway.api.approval_details import ApprovalDetailOut, detail_of
 from services.gateway.api.callers import DepsOf, PathId
-from services.gateway.api.inbox import seat_of
 from services.gateway.auth import Caller
 from services.gateway.decisions import in_words
 from services.gateway.deps import Deps
@@ -87,9 +86,9 @@ class Aside:
 
 
 async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int = 200) -> HTMLResponse:
-    detail = await detail_of(deps.runtime.database, row)
+    detail = await detail_of(deps.runtime.database, row, deps.directory())
     async with reading(deps.runtime.database) as connection:
-        (card,) = await waiting_of(connection, caller.tenant, [row], seat_of(caller, deps.directory()))
+        (card,) = await waiting_of(connection, caller, [row], deps.directory())
     editable = _editable(card, detail)
     fields = await asyncio.to_thread(edit_fields, row, deps.settings.rulebook) if editable is not None else ()
     return render(

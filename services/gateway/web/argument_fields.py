@@ -89,7 +89,7 @@ def _kind(schema: Mapping[str, Any], value: Any, *, given: bool) -> tuple[Kind, 
     if expected == "string" and (not given or isinstance(value, str)):
         return "text", ()
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return ("number", ()) if expected in {"number", "integer"} and (not given or number) else ("json", ())
+    return ("number", ()) if expected in ("number", "integer") and (not given or number) else ("json", ())
 
 
 def _value(field: ArgumentField, text: str) -> Any:

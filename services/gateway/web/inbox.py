@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
@@ -18,14 +18,16 @@ from pydantic import ValidationError
 
 from services.gateway.api.approval_forms import BATCH_MAX
 from services.gateway.api.callers import DepsOf, PathId
-from services.gateway.api.inbox import InboxQuery, seat_of
+from services.gateway.api.inbox import InboxQuery
 from services.gateway.api.pages import cursor_of, next_of
 from services.gateway.auth import Caller
 from services.gateway.decisions import Ask, in_words
 from services.gateway.deps import Deps
 from services.gateway.keys import Scope
+from services.gateway.mine import list_mine
+from services.gateway.paging import encode_cursor
 from services.gateway.store import reading
-from services.gateway.store.inbox import list_approvals, list_mine
+from services.gateway.store.inbox import list_approvals
 from services.gateway.store.read import Row, load_approvals
 from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
 from services.gateway.web.waiting import Waiting, grouped, waiting_of
@@ -173,15 +175,15 @@ async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waitin
     filters = asked.query.filters(caller) if asked.query else None
     if asked.query is None or filters is None:
         return (), None
-    after, seat = cursor_of(asked.query.cursor), seat_of(caller, deps.directory())
-    rows: Any = []
+    after, directory = cursor_of(asked.query.cursor), deps.directory()
     async with reading(deps.runtime.database) as connection:
-        if not asked.mine:
-            rows = await list_approvals(connection, caller.tenant, filters, after=after, limit=PAGE + 1)
-        elif seat is not None:
-            rows = await list_mine(connection, caller.tenant, seat, filters, after=after, limit=PAGE + 1)
-        cards = await waiting_of(connection, caller.tenant, rows[:PAGE], seat)
-    following = next_of(rows, PAGE, "created_at", "approval_id")
+        if asked.mine:
+            page = await list_mine(connection, caller, directory, filters, after=after, limit=PAGE)
+            rows, following = page.rows, encode_cursor(page.next) if page.next else None
+        else:
+            found = await list_approvals(connection, caller.tenant, filters, after=after, limit=PAGE + 1)
+            rows, following = found[:PAGE], next_of(found, PAGE, "created_at", "approval_id")
+        cards = await waiting_of(connection, caller, rows, directory)
     return cards, asked.link(cursor=following) if following else None
 
 
@@ -195,7 +197,7 @@ async def _cards(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Wa
 
 async def _with_votes(deps: Deps, caller: Caller, rows: list[Row]) -> tuple[Waiting, ...]:
     async with reading(deps.runtime.database) as connection:
-        return await waiting_of(connection, caller.tenant, rows, seat_of(caller, deps.directory()))
+        return await waiting_of(connection, caller, rows, deps.directory())
 
 
 def _item(text: str) -> tuple[str, str, int] | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from services.gateway.api.approval_details import counted
 from services.gateway.api.approval_forms import ApprovalOut, approval_out
-from services.gateway.store.inbox import Seat
+from services.gateway.auth import Caller
+from services.gateway.mine import decidable
 from services.gateway.store.read import Row, list_votes
+from shared.directory import Directory
 from shared.messages import ApprovalRule
 from shared.sql import Connection
 
@@ -24,7 +25,7 @@ class Waiting:
     #: Who said yes and no to the call as it is now.
     yes: tuple[str, ...]
     no: tuple[str, ...]
-    #: Whether the viewer is among those who may decide, as far as names tell.
+    #: Whether the viewer may decide it.
     mine: bool
 
     @property
@@ -66,13 +67,15 @@ class Group:
 
 
 async def waiting_of(
-    connection: Connection, tenant: str, rows: Sequence[Row], seat: Seat | None
+    connection: Connection, caller: Caller, rows: Sequence[Row], directory: Directory
 ) -> tuple[Waiting, ...]:
     """Return approvals with the votes on them, in the same order."""
-    votes = await list_votes(connection, tenant, [row["approval_id"] for row in rows]) if rows else []
-    return tuple(
-        _waiting(row, [vote for vote in votes if vote["approval_id"] == row["approval_id"]], seat) for row in rows
-    )
+    votes: dict[str, list[Row]] = {row["approval_id"]: [] for row in rows}
+    for vote in await list_votes(connection, caller.tenant, list(votes)) if rows else ():
+        votes[vote["approval_id"]].append(vote)
+    voted = [{**row, "voters": [_identity(each) for each in votes[row["approval_id"]]]} for row in rows]
+    mine = {row["approval_id"] for row in await decidable(connection, voted, caller, directory)}
+    return tuple(_waiting(row, votes[row["approval_id"]], directory, mine) for row in rows)
 
 
 def grouped(cards: Iterable[Waiting]) -> tuple[Group, ...]:
@@ -83,24 +86,14 @@ def grouped(cards: Iterable[Waiting]) -> tuple[Group, ...]:
     return tuple(Group(tuple(each)) for each in found.values())
 
 
-def among(row: Row, seat: Seat | None) -> bool:
-    """Tell whether somebody is among those who may decide an approval, as far as its names tell."""
-    if seat is None:
-        return False
-    rule: dict[str, Any] = row["approval_rule"]
-    excluded = rule.get("exclude") or []
-    if "requester" in excluded and row["requester"] == seat.person:
-        return False
-    if "agent_owner" in excluded and row["agent"] in seat.owned_agents:
-        return False
-    names = set(row["deciders"] or ())
-    known = rule.get("min_strength", "link") in seat.strengths
-    return known and (bool(seat.names & names) or ("requester" in names and row["requester"] == seat.person))
-
-
-def _waiting(row: Row, votes: Sequence[Row], seat: Seat | None) -> Waiting:
+def _waiting(row: Row, votes: Sequence[Row], directory: Directory, mine: Collection[str]) -> Waiting:
     count = [each for each in counted(votes, row["arguments_revision"]) if each["counts"]]
     yes = tuple(each["person"] for each in count if each["verb"] in {"approve", "edit"})
     no = tuple(each["person"] for each in count if each["verb"] == "deny")
     rule = ApprovalRule.model_validate(row["approval_rule"])
-    return Waiting(approval_out(row), rule, yes, no, mine=among(row, seat))
+    return Waiting(approval_out(row, directory), rule, yes, no, mine=row["approval_id"] in mine)
+
+
+def _identity(vote: Row) -> str:
+    """Return who counts once, as the approval service names them."""
+    return f"visitor:{vote['person']}" if vote["proof"] == "conversation_token" else str(vote["person"])

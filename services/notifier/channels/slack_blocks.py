@@ -200,7 +200,8 @@ def _link(url: str) -> str:
 
 
 def _buttons(card: Card, *, blind: bool = False) -> Block | None:
-    if not card.is_open:
+    # The news that it ran may overtake the news that it was approved.
+    if not card.is_open or card.ended:
         return None
     subject = slack.Subject(card.tenant, card.approval_id, card.revision, card.digest).text()
     elements: list[Block] = []

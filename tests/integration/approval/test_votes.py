@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from services.approval import worker
-from services.approval.settings import ApprovalSettings
+from services.approval.views import VIEWS
 from shared.canonical import canonical_text
 from shared.messages import (
     ApprovalClosed,
@@ -26,9 +26,8 @@ from shared.messages import (
     ToolCallRefused,
 )
 from shared.permit import verify_permit
-from shared.signed import signed
-from shared.signing import Signer, Verifier, load_signer
-from tests.builders import an_approval_rule
+from shared.signing import Signer, Verifier
+from tests.builders import a_call, an_approval_rule
 from tests.support.approval_builders import (
     Register,
     a_decision,
@@ -153,6 +152,23 @@ async def test_an_edit_judged_after_its_key_was_revoked_is_not_made(replica: Rep
     assert [] == replica.all_sent(ToolCallPermitted)
 
 
+async def test_an_edit_of_a_redacted_call_tells_no_hidden_value(replica: Replica, gateway: Signer) -> None:
+    """The permit has the kept value; history, the edit as people see it and every message to surfaces do not."""
+    call = a_call(arguments={"amount": 299, "pin": "4929"}, shown_arguments='{"amount":299,"pin":"•••"}')
+    rule = an_approval_rule(approvers=["group:finance"], edits=True)
+    (card,) = await replica.send(a_request(call, approval=rule))
+    assert isinstance(card, ApprovalOpened)
+    wanted, shown = '{"amount":199,"pin":"•••"}', '{"amount":199,"pin":"•••"}'
+    asked = of(await decide(replica, gateway, card, "ada", "edit", arguments=wanted), EditProposed)
+    sent = await replica.send(an_edit_judged(asked, shown_arguments=shown))
+    assert '{"amount":199,"pin":"4929"}' == of(sent, ToolCallPermitted).call.arguments
+    told = [message.model_dump_json() for message in sent if not isinstance(message, ToolCallPermitted)]
+    kept = await replica.rows("SELECT detail FROM approval.history")
+    seen = await replica.rows(VIEWS["edits"])
+    assert [] == [text for text in (*told, str(kept), str(seen)) if "4929" in text]
+    assert [{"at": "/amount", "before": 299, "after": 199}] == seen[0]["differences"]
+
+
 async def test_a_place_given_with_a_revoked_key_is_nobodys(replica: Replica, gateway: Signer) -> None:
     """Dora may decide in ada's place as long as the key works with which ada said so."""
     await add_keys(replica, "key-1")
@@ -215,13 +231,13 @@ async def test_a_judgement_that_comes_twice_edits_once(replicas: tuple[Replica, 
 
 @pytest.mark.parametrize("change", [{"signature": "forged"}, {"accepted": True}, {"edit_id": "other"}], ids=str)
 async def test_a_forged_judgement_of_an_edit_is_buried(
-    replica: Replica, gateway: Signer, settings: ApprovalSettings, change: dict[str, Any]
+    replica: Replica, gateway: Signer, change: dict[str, Any]
 ) -> None:
     """Whoever can write to the broker cannot let an edit leave the rulebook: policy's word is signed as a whole."""
     card = await opened_by(replica, **TWO, edits=True)
     asked = of(await decide(replica, gateway, card, "ada", "edit", arguments=CHEAPER), EditProposed)
     verdict = an_edit_judged(asked, accepted=False, detail="Too cheap.")
-    genuine = signed(verdict, load_signer(settings.keys, "policy"))
+    genuine = replica.as_sent(verdict)
     assert [] == await replica.send(genuine.model_copy(update=change))
     assert [True] == [reason.startswith("security:") for reason in replica.dead]
     assert [{"arguments_revision": 1}] == await replica.rows("SELECT arguments_revision FROM approval.approvals")

@@ -37,7 +37,7 @@ async def test_a_place_is_told_of_what_matters_with_the_way_to_the_page() -> Non
         each["title"] for each in (first, last)
     ]
     assert news.summary in first["message"]
-    assert f"https://placet.example/approvals/{news.approval_id}" in first["message"]
+    assert f"https://placet.example/inbox/{news.approval_id}" in first["message"]
 
 
 async def test_a_place_that_does_not_take_it_is_tried_again() -> None:

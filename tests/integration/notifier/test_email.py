@@ -94,7 +94,8 @@ async def test_how_it_ended_follows_in_the_thread(mailer: Replica, server: MailS
     news = opened("email", rule=FINANCE)
     await mailer.send(news)
     await post(mailer)
-    await mailer.send(closed(news, decided_by="person:ada"))
+    # A decision that closes an approval at once leaves its revision as it was.
+    await mailer.send(closed(news, revision=1, decided_by="person:ada"))
     await post(mailer)
     await mailer.send(finished(news))
     await post(mailer)
@@ -246,7 +247,7 @@ async def test_a_rule_that_wants_more_has_no_link_that_decides(mailer: Replica, 
     await mailer.send(news)
     await post(mailer)
     (mail,) = server.inbox
-    page = f"/approvals/{news.approval_id}"
+    page = f"/inbox/{news.approval_id}"
     assert ("", True, []) == (mail.link, page in mail.part("plain"), await mailer.rows(LINKS))
 
 

@@ -79,7 +79,9 @@ def test_fact_is_read_with_the_first_message_after_it() -> None:
     messages = tuple(UserMessage(f"t{number}", 1, f"m{number}", number) for number in (1, 2, 5))
     facts = (Fact(3, "news"), Fact(6, "too new"))
     written = transcript("", History(messages, (), (), facts))
-    assert ["m1", "m2", "news", "m5"] == [message["content"] for message in written]
+    assert ["m1", "m2", "<placet-outcome>\nnews\n</placet-outcome>", "m5"] == [
+        message["content"] for message in written
+    ]
 
 
 def test_message_that_joined_a_turn_comes_after_the_results() -> None:

@@ -54,6 +54,14 @@ def test_what_was_told_survives_being_stored() -> None:
     assert (ASKED, Told(), Told()) == (told_from(ASKED.as_reference()), told_from(None), told_from({}))
 
 
+def test_an_end_that_is_heard_too_early_is_told_in_its_time() -> None:
+    """The call's end may come before its approval's: whoever decided still hears how it ran."""
+    ran = replace(CARD, ended="succeeded", happened="finished")
+    told = ASKED.after(ran)
+    over = replace(ran, state="approved", decided_by="person:ada")
+    assert (None, Kind.FINISHED) == (kind_for(ran, ASKED, "ada"), kind_for(over, told, "ada"))
+
+
 def test_a_thread_refers_to_its_first_mail_and_the_last_ones() -> None:
     """However long it gets, its header does not."""
     told = Told()

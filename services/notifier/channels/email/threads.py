@@ -55,7 +55,8 @@ class Told:
         if message_id and message_id not in ids:
             ids = (*ids, message_id)
             ids = ids if len(ids) <= REFERENCES_MAX else (ids[0], *ids[1 - REFERENCES_MAX :])
-        return Told(card.digest, card.state, card.ended, ids)
+        # How the call ended may be heard before its approval's end: it is told with that, and not told before.
+        return Told(card.digest, card.state, "" if card.is_open else card.ended, ids)
 
 
 def told_from(reference: Mapping[str, str] | None) -> Told:
