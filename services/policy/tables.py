@@ -72,7 +72,10 @@ class VerdictRow(SQLModel, table=True):
 
 
 class WatchedCallRow(SQLModel, table=True):
-    """One held call whose rule has a veto window, while it waits and for that window after people denied it."""
+    """One held call whose rule has a veto window, while it waits and for that window after people denied it.
+
+    A row for the proposed arguments, and one for all that people changed them to: whatever they saw, they denied.
+    """
 
     __tablename__ = "watched_calls"
     __table_args__ = (
@@ -89,7 +92,7 @@ class WatchedCallRow(SQLModel, table=True):
     conversation_id: str
     tool: str
     #: SHA-256 of the arguments alone: a changed schema of the tool makes it no other call.
-    arguments_digest: str
+    arguments_digest: str = Field(primary_key=True)
     veto_on: str
     window_seconds: int
     #: Who was asked, JSON text of an ApprovalRule; they are asked again.
