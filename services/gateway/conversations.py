@@ -71,6 +71,7 @@ async def open_conversation(units: UnitOfWork, caller: Caller, plan: Plan) -> tu
         visitor=plan.visitor,
         token_hash=hash_secret(token),
         created_by=caller.person,
+        opener_decides=caller.may(Scope.DECIDE),
     )
     async with units.database.transaction() as connection:
         await open_conversations(connection, [opening])
@@ -106,23 +107,31 @@ class Posts:
     async def _post_all(self, posts: Sequence[_Post]) -> list[Posted | Exception]:
         async with self._units.begin() as work:
             known = await lock_conversations(work.connection, {post.place for post in posts})
-            messages = [
-                message_of(post.caller, post.writing, known[post.place]) if post.place in known else None
-                for post in posts
+            messages = [_message_or_why_not(post, known.get(post.place)) for post in posts]
+            items = [
+                each for message in messages if isinstance(message, MessagePosted) for each in items_of(message, "")
             ]
-            items = [item for message in messages if message for item in items_of(message, "")]
             stored = await add_items(work.connection, items) if items else []
             work.act(partial(announce, self._units.outbox, stored))
             fresh = {(item.tenant, item.conversation_id, item.data["message_id"]): item for item in stored}
             outcomes: list[Posted | Exception] = []
             for message in messages:
-                if message is None:
-                    outcomes.append(no_conversation())
+                if isinstance(message, Refused):
+                    outcomes.append(message)
                 elif item := fresh.pop((message.tenant, message.conversation_id, message.message_id), None):
                     outcomes.append(await _send(work, message, known[item.place], item.seq))
                 else:
                     outcomes.append(await _again(work, message))
         return outcomes
+
+
+def _message_or_why_not(post: _Post, conversation: Conversation | None) -> MessagePosted | Refused:
+    if conversation is None:
+        return no_conversation()
+    try:
+        return message_of(post.caller, post.writing, conversation)
+    except Refused as refusal:
+        return refusal
 
 
 async def _send(work: Work, message: MessagePosted, conversation: Conversation, seq: int) -> Posted:
@@ -163,10 +172,18 @@ def author_of(caller: Caller, conversation: Conversation, wanted: str | None) ->
     """Return who a message is from; approvals ask this author as their `requester`.
 
     A conversation token always writes as the visitor and a signed-in person as themselves. A key may relay for the
-    visitor, which is what it does unasked where its conversation was opened for one.
+    visitor, which is what it does unasked where its conversation was opened for one. A key that may decide too does so
+    only in conversations that count as its owner's: it could ask in one name and decide in another. Raises Refused
+    (403) where it is told to all the same.
     """
     visitor = Author(kind="visitor", id=visitor_id(conversation.visitor, conversation.conversation_id))
     if caller.proof == "conversation_token":
         return visitor
-    relays = caller.proof == "api_key" and (wanted or ("visitor" if conversation.visitor else "person")) == "visitor"
-    return visitor if relays else Author(kind="person", id=caller.person)
+    trusted = not caller.may(Scope.DECIDE) or (conversation.opener_decides and conversation.created_by == caller.person)
+    asked = wanted or ("visitor" if conversation.visitor and trusted else "person")
+    if caller.proof != "api_key" or asked == "person":
+        return Author(kind="person", id=caller.person)
+    if not trusted:
+        detail = "A key that may decide writes for the visitor only in a conversation that it opened itself."
+        raise Refused(detail, status=403, kind="author-not-allowed")
+    return visitor

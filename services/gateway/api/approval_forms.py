@@ -182,7 +182,9 @@ def approval_out(row: Row, directory: Directory | None = None) -> ApprovalOut:
         {
             **row,
             "id": row["approval_id"],
-            "undecidable": (undecidable(held_of(row), directory) or None) if directory is not None and waits else None,
+            "undecidable": (undecidable(held_of(row), directory, row["opened_by"]) or None)
+            if directory is not None and waits
+            else None,
             "decided_by": row["decided_by"] or None,
             "decision_reason": row["decision_reason"] or None,
             "call": {

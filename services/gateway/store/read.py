@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.paging import Cursor
-from services.gateway.tables import FeedRow
+from services.gateway.tables import ConversationRow, FeedRow
 from shared.database import table_of
 from shared.sql import Connection
 
@@ -46,6 +46,7 @@ _CALLS = _view(
     " proposed_at answered_at",
 )
 _FEED = table_of(FeedRow)
+_CONVERSATIONS = table_of(ConversationRow)
 _TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
 _EXECUTIONS = _view(
@@ -81,12 +82,20 @@ _LETTERS = _view(
 )
 
 
+def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
+    """Return who opened an approval's conversation with a key that may decide too; empty where nobody did."""
+    c = _CONVERSATIONS.c
+    here = (c.tenant == view.c.tenant, c.conversation_id == view.c.conversation_id, c.opener_decides)
+    opener = sa.select(c.created_by).where(*here).correlate(view).scalar_subquery()
+    return sa.func.coalesce(opener, sa.literal_column("''")).label("opened_by")
+
+
 def _approvals_statement() -> sa.Select[Any]:
     arrays = [sa.bindparam(name, type_=pg.ARRAY(pg.TEXT)) for name in ("tenants", "approval_ids")]
     wanted = sa.func.unnest(*arrays).table_valued("tenant", "approval_id", name="wanted").render_derived()
     c = APPROVALS.c
     here = sa.and_(c.tenant == wanted.c.tenant, c.approval_id == wanted.c.approval_id)
-    return sa.select(APPROVALS).join_from(wanted, APPROVALS, here)
+    return sa.select(APPROVALS, opened_by(APPROVALS)).join_from(wanted, APPROVALS, here)
 
 
 def _votes_statement() -> sa.Select[Any]:

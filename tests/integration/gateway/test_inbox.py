@@ -72,6 +72,22 @@ async def test_what_is_mine_names_me_and_four_eyes_do_not_exclude_me(
     assert expected == await listed(house, house.key("decide", person=person), mine="true")
 
 
+async def test_what_the_visitor_of_my_conversation_asked_for_is_not_mine_to_decide(house: House) -> None:
+    """Four eyes: who opened the conversation with a key that may decide could have asked with its token."""
+    key, other = house.key("chat", "decide", person="dora"), house.key("decide", person="eve")
+    for secret, name in ((key, "hers"), (house.key("chat", person="dora"), "relayed")):
+        async with house.client(secret) as client:
+            conversation, _ = await a_conversation(client, visitor="v")
+        rule = {"approvers": ["operators"], "exclude": ["requester"]}
+        waits(house, name, {"conversation_id": conversation, "requester": "v"}, rule=rule)
+    found = [await listed(house, secret, mine=True) for secret in (key, other)]
+    async with house.client(key) as client:
+        digest = (await client.get("/v1/approvals/hers")).json()["digest"]
+        await client.post("/v1/approvals/hers/decisions", json={"decision": "approve", "digest": digest})
+    assert [{"relayed"}, {"hers", "relayed"}] == found
+    assert ["person:dora"] == [claims.opened_by for claims in house.approvers.claims]
+
+
 async def test_the_token_of_a_conversation_has_what_its_visitor_asked_for(house: House) -> None:
     """A token names nobody: only the requester's place is its own, and only where a chat is proof enough."""
     async with house.client(house.key("chat")) as client:
