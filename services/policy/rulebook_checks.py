@@ -70,14 +70,16 @@ def check_requesters(source: YamlSource, steps: Steps, requesters: Sequence[str]
     """Report groups and people whom the directory does not have: such a rule never decides."""
     for index, requester in enumerate(requesters):
         if problem := _nobody(requester, directory):
-            source.report((*steps, index) if (*steps, index) in source.values else steps, problem)
+            source.report_people((*steps, index) if (*steps, index) in source.values else steps, problem)
 
 
 def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope: Scope) -> None:
     """Report everything because of which this approval could not be decided, or by the wrong people."""
-    nobody = [*_unknown_people(entry, scope.directory), *_excluded(entry)]
+    unknown, excluded = list(_unknown_people(entry, scope.directory)), list(_excluded(entry))
+    for below, problem in unknown or ([] if excluded else _too_few(entry, scope)):
+        source.report_people((*steps, *below), problem)
     for below, problem in (
-        *(nobody or _too_few(entry, scope)),
+        *excluded,
         *_too_late(entry),
         *_unknown_channels(entry, scope.channels),
         *_unknown_bounds(entry, scope.tools),

@@ -1,4 +1,4 @@
-"""A conversation knows whether who opened it may decide too, and it can end."""
+"""A conversation knows whether who opened it may decide too, and it can end; changes of people are activations."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ def upgrade() -> None:
         "(ended_at IS NULL) = (ended_by IS NULL)",
         schema="gateway",
     )
+    kind = sa.Column("kind", sa.Text(), server_default="rulebook", nullable=False)
+    op.add_column("activations", kind, schema="policy")
+    known = "kind IN ('rulebook', 'directory')"
+    op.create_check_constraint(op.f("ck_activations_kind_known"), "activations", known, schema="policy")
     # Which of a person's keys opened it was not kept: one that may decide counts, so that four eyes stay two people.
     op.execute(
         """
@@ -32,6 +36,8 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_constraint(op.f("ck_activations_kind_known"), "activations", schema="policy")
+    op.drop_column("activations", "kind", schema="policy")
     op.drop_constraint(op.f("ck_conversations_ended_by_somebody"), "conversations", schema="gateway")
     for name in ("ended_by", "ended_at", "opener_decides"):
         op.drop_column("conversations", name, schema="gateway")

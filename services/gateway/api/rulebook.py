@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -66,13 +66,16 @@ class Report(BaseModel):
 
 
 class ActivationOut(BaseModel):
-    """One change of the rulebook that policy judges by."""
+    """One change of the rulebook that policy judges by, or of the directory of people."""
 
     id: str
+    kind: Literal["rulebook", "directory"]
     digest: str
     activated_by: str = Field(description="`file`: the file was changed.")
     activated_at: datetime
-    diff: str = Field(description="Against the one before, as unified text.")
+    diff: str = Field(
+        description="Against the one before of its kind, as unified text. Of a directory: who, without addresses."
+    )
 
 
 class ActivationPage(BaseModel):
@@ -84,7 +87,7 @@ class ActivationPage(BaseModel):
 
 @router.get("/activations", responses=described(400, 401, 403, 503))
 async def activations(deps: DepsOf, caller: CallerOf, limit: Limit = 50, after: After = None) -> ActivationPage:
-    """List which rulebook was active since when, newest first."""
+    """List which rulebook and which directory were active since when, newest first: the house's, whatever tenant."""
     caller.need(Scope.ADMIN)
     cursor = cursor_of(after)
     async with reading(deps.runtime.database) as connection:

@@ -75,7 +75,7 @@ _GRANTS = _view(
     " revoked_at revoked_by state",
 )
 _HISTORY = _view("history", "tenant machine subject_id call_id event from_state to_state actor message_id at detail")
-_ACTIVATIONS = _view("activations", "activation_id digest activated_by activated_at diff")
+_ACTIVATIONS = _view("activations", "activation_id kind digest activated_by activated_at diff")
 _LETTERS = _view(
     "dead_letters",
     "dead_letter_id tenant queue service reason message_id message_type body state received_at resolved_at resolved_by",
