@@ -15,12 +15,18 @@ from services.gateway.auth import Caller
 from services.gateway.feed import Place, items_of
 from services.gateway.handlers import announce, openings_of
 from services.gateway.keys import Scope, hash_secret, new_token, visitor_id
-from services.gateway.store.conversations import Conversation, Opening, lock_conversations, open_conversations
+from services.gateway.store.conversations import (
+    Conversation,
+    Opening,
+    end_conversation,
+    lock_conversations,
+    open_conversations,
+)
 from services.gateway.store.feed import add_items, find_item
 from services.gateway.together import Together
 from shared.errors import Refused
 from shared.ids import new_id
-from shared.messages import Author, MessagePosted
+from shared.messages import Author, ConversationEnded, MessagePosted
 from shared.work import UnitOfWork, Work
 
 
@@ -97,20 +103,45 @@ class Posts:
     async def post(self, caller: Caller, conversation_id: str, writing: Writing) -> Posted:
         """Post a message; the same message id again is the same message and has the same answer.
 
-        Raises Refused: 403 (scope), 404, 409 (the message id was used for another text).
+        Raises Refused: 403 (scope, or the visitor's name), 404, 409 (it has ended, or the message id was used for
+        another text).
         """
         caller.need(Scope.CHAT)
         if not caller.sees(conversation_id):
             raise no_conversation()
         return await self._together.ask(_Post(caller, (caller.tenant, conversation_id), writing))
 
+    async def end(self, caller: Caller, conversation_id: str) -> None:
+        """End a conversation: what waits in it is withdrawn, nobody writes there again. A second time does nothing.
+
+        Raises Refused: 403 (scope), 404.
+        """
+        caller.need(Scope.CHAT)
+        place = (caller.tenant, conversation_id)
+        async with self._units.begin() as work:
+            conversation = (await lock_conversations(work.connection, [place])).get(place)
+            if conversation is None or not caller.sees(conversation_id):
+                raise no_conversation()
+            if conversation.ended_at is not None:
+                return
+            ended = ConversationEnded(tenant=caller.tenant, conversation_id=conversation_id, by=caller.person)
+            await end_conversation(work.connection, place, caller.person)
+            stored = await add_items(work.connection, items_of(ended, ""))
+            work.act(partial(announce, self._units.outbox, stored))
+            # Where nobody wrote, the agent never heard of it.
+            if conversation.feed_seq:
+                work.emit(ended)
+
     async def _post_all(self, posts: Sequence[_Post]) -> list[Posted | Exception]:
         async with self._units.begin() as work:
             known = await lock_conversations(work.connection, {post.place for post in posts})
             messages = [_message_or_why_not(post, known.get(post.place)) for post in posts]
-            items = [
-                each for message in messages if isinstance(message, MessagePosted) for each in items_of(message, "")
+            writable = [
+                message
+                for post, message in zip(posts, messages, strict=True)
+                if isinstance(message, MessagePosted) and not known[post.place].ended_at
             ]
+            items = [item for message in writable for item in items_of(message, "")]
             stored = await add_items(work.connection, items) if items else []
             work.act(partial(announce, self._units.outbox, stored))
             fresh = {(item.tenant, item.conversation_id, item.data["message_id"]): item for item in stored}
@@ -121,7 +152,8 @@ class Posts:
                 elif item := fresh.pop((message.tenant, message.conversation_id, message.message_id), None):
                     outcomes.append(await _send(work, message, known[item.place], item.seq))
                 else:
-                    outcomes.append(await _again(work, message))
+                    place = (message.tenant, message.conversation_id)
+                    outcomes.append(await _again(work, message, known[place]))
         return outcomes
 
 
@@ -141,9 +173,12 @@ async def _send(work: Work, message: MessagePosted, conversation: Conversation, 
     return Posted(message.conversation_id, message.message_id, seq)
 
 
-async def _again(work: Work, message: MessagePosted) -> Posted | Exception:
+async def _again(work: Work, message: MessagePosted, conversation: Conversation) -> Posted | Exception:
     (item,) = items_of(message, "")
     known = await find_item(work.connection, *item.place, item.source_id)
+    if known is None and conversation.ended_at is not None:
+        at = conversation.ended_at.isoformat()
+        return Refused("This conversation has ended.", status=409, kind="conversation-ended", ended_at=at)
     if known is None or known.data["text"] != message.text:
         return Refused("This message id was used for another text.", status=409, kind="message-id-used")
     return Posted(message.conversation_id, message.message_id, known.seq, known.data.get("taken_as"))

@@ -14,6 +14,7 @@ def upgrade() -> None:
     decides = sa.Column("opener_decides", sa.Boolean(), server_default=sa.text("false"), nullable=False)
     op.add_column("conversations", decides, schema="gateway")
     op.add_column("conversations", sa.Column("ended_at", moment, nullable=True), schema="gateway")
+    op.add_column("conversations", sa.Column("ended_at", moment, nullable=True), schema="agent")
     op.add_column("conversations", sa.Column("ended_by", sa.Text(), nullable=True), schema="gateway")
     op.create_check_constraint(
         op.f("ck_conversations_ended_by_somebody"),
@@ -36,6 +37,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.drop_column("conversations", "ended_at", schema="agent")
     op.drop_constraint(op.f("ck_activations_kind_known"), "activations", schema="policy")
     op.drop_column("activations", "kind", schema="policy")
     op.drop_constraint(op.f("ck_conversations_ended_by_somebody"), "conversations", schema="gateway")

@@ -144,6 +144,14 @@ async def open_conversations(connection: Connection, openings: Iterable[Opening]
     await connection.execute(_OPEN, rows)
 
 
+async def end_conversation(connection: Connection, place: Place, by: str) -> None:
+    """Let nobody write in a locked conversation any more."""
+    c = _CONVERSATIONS.c
+    here = (c.tenant == place[0], c.conversation_id == place[1])
+    values = {"ended_at": sa.func.clock_timestamp(), "ended_by": by}
+    await connection.execute(sa.update(_CONVERSATIONS).where(*here).values(**values))
+
+
 async def load_conversation(connection: Connection, tenant: str, conversation_id: str) -> Conversation | None:
     """Return one conversation of a tenant."""
     place = {"tenant": tenant, "conversation_id": conversation_id}
