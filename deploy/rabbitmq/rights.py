@@ -145,7 +145,7 @@ def _one_of(patterns: Iterable[str]) -> str:
 
 
 def _anchored(patterns: Iterable[str]) -> str:
-    patterns = tuple(patterns)
+    patterns = tuple(dict.fromkeys(patterns))
     return f"^{_one_of(patterns)}$" if patterns else NOTHING
 
 

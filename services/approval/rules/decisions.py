@@ -6,6 +6,7 @@ is known surely enough, whether they saw what would run, whether they said why.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -184,7 +185,7 @@ def _edit(asked: Asked) -> Answer:
 
 
 def _respond(asked: Asked) -> Answer:
-    if not asked.claims.response.strip():
+    if not _says_something(asked.claims.response):
         return asked.invalid("An answer must say something.")
     if votes.decided_alone(asked.approval, Vote(asked.voter, "deny"), asked.directory) is None:
         return asked.invalid("Only somebody whose denial decides alone can answer instead of the tool.")
@@ -270,8 +271,13 @@ def _difference(approval: Approval, claims: DecisionClaims) -> str:
     return ""
 
 
+def _says_something(text: str) -> bool:
+    """Tell whether there is anything to read: blanks and characters without a shape say nothing."""
+    return any(unicodedata.category(char)[0] not in "ZC" for char in text)
+
+
 def _reason_missing(approval: Approval, claims: DecisionClaims) -> bool:
-    if claims.reason.strip():
+    if _says_something(claims.reason):
         return False
     match approval.approval_rule.reason_required:
         case "always":

@@ -170,7 +170,7 @@ async def post(deps: DepsOf, caller: CallerOf, conversation_id: PathId, body: Me
 
 @router.post("/{conversation_id}/end", status_code=204, responses=described(401, 403, 404, 503))
 async def end(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> None:
-    """End a conversation: calls that wait are withdrawn, and nobody writes in it again. Ending it again does nothing."""
+    """End a conversation: calls that wait are withdrawn, nobody writes in it again. A second time does nothing."""
     await deps.posts.end(caller, conversation_id)
 
 

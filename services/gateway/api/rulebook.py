@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from services.gateway.api.callers import After, CallerOf, DepsOf, Limit, Text
 from services.gateway.api.errors import described, problem
@@ -56,7 +56,9 @@ class SimulateIn(_In):
     """A rulebook to replay the past against."""
 
     rulebook: Annotated[Yaml, Field(description="The rulebook's text, YAML.")]
-    since_seconds: Annotated[int, Field(ge=1, le=SINCE_SECONDS_MAX, description="How far to go back.")] = 30 * 86_400
+    since_seconds: Annotated[int, Strict(), Field(ge=1, le=SINCE_SECONDS_MAX, description="How far to go back.")] = (
+        30 * 86_400
+    )
 
 
 class Report(BaseModel):

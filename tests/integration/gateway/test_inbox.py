@@ -272,6 +272,31 @@ async def test_what_nobody_can_approve_says_so(house: House) -> None:
     assert why == shown["undecidable"]
 
 
+async def test_who_was_asked_later_is_shown_among_the_approvers(house: House) -> None:
+    """From an escalation on whom it names may approve, and the approval says so."""
+    rule = {"approvers": ["group:finance"], "escalations": [{"after_seconds": 60, "approvers": ["person:bob"]}]}
+    waits(house, "fresh", rule=rule)
+    waits(house, "escalated", rule=rule, steps_done=1)
+    async with house.client(house.key("decide")) as client:
+        items = (await client.get("/v1/approvals")).json()["items"]
+    assert {"fresh": ["group:finance"], "escalated": ["group:finance", "person:bob"]} == {
+        item["id"]: item["approvers"] for item in items
+    }
+
+
+async def test_the_vote_of_somebody_who_left_is_shown_and_does_not_count(house: House) -> None:
+    """Carl voted, and is not active any more: the story of what waits says that it does not count."""
+    waits(house, "two", rule={"approvers": ["operators"], "approvals": 2})
+    for person in ("person:ada", "person:carl"):
+        fields = {"decision_id": person, "tenant": "acme", "approval_id": "two", "person": person, "verb": "approve"}
+        more = {"reason": "", "digest": "0" * 64, "proof": "api_key", "details": {}, "outcome": "accepted"}
+        now = datetime.now(UTC)
+        insert(house.url, "decisions", **fields, **more, arguments_revision=1, counted_revision=2, decided_at=now)
+    async with house.client(house.key("decide")) as client:
+        decisions = (await client.get("/v1/approvals/two")).json()["decisions"]
+    assert {"person:ada": True, "person:carl": False} == {each["person"]: each["counts"] for each in decisions}
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

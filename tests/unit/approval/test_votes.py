@@ -403,3 +403,12 @@ def test_rights_come_before_everything_else() -> None:
     assert over is not None
     answers = {decide(each, claims_of(each, "dora", "deny")).detail for each in (approval, over)}
     assert 1 == len(answers)
+
+
+@pytest.mark.parametrize("reason", ["", " ", "\u200b", "\u2060 \ufeff", "\u00a0"])
+def test_a_reason_without_anything_to_read_is_none(reason: str) -> None:
+    """Characters without a shape say nothing, neither as a reason nor as an answer."""
+    approval = held_by(approvers=["person:ada"], reason_required="always")
+    assert "invalid" == decide(approval, claims_of(approval, "ada", "approve", reason=reason)).outcome
+    assert "invalid" == decide(approval, claims_of(approval, "ada", "respond", response=reason)).outcome
+    assert "accepted" == decide(approval, claims_of(approval, "ada", "approve", reason="\u200b好")).outcome
