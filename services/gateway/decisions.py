@@ -245,6 +245,7 @@ def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
         conversation_id=caller.conversation_id,
         proof=caller.proof,
         key_id=caller.key_id,
+        opened_by=approval["opened_by"],
     )
 
 

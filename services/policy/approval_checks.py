@@ -42,9 +42,12 @@ class Scope:
 
 def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope: Scope) -> None:
     """Report everything because of which this approval could not be decided, or by the wrong people."""
-    nobody = [*_unknown_people(entry, scope.directory), *_excluded(entry)]
+    unknown, excluded = list(_unknown_people(entry, scope.directory)), list(_excluded(entry))
+    few = [] if excluded else [*_too_few(entry, scope), *_too_few_denials(entry, scope)]
+    for below, problem in unknown or few:
+        source.report_people((*steps, *below), problem)
     for below, problem in (
-        *(nobody or [*_too_few(entry, scope), *_too_few_denials(entry, scope)]),
+        *excluded,
         *_too_late(entry),
         *_unknown_channels(entry, scope.channels),
         *_unknown_bounds(entry, scope.tools),

@@ -32,10 +32,11 @@ def load_rulebook(path: Path | str) -> Rulebook:
     return rulebook_from(read_yaml(path))
 
 
-def rulebook_from(source: YamlSource, directory: Directory | None = None) -> Rulebook:
+def rulebook_from(source: YamlSource, directory: Directory | None = None, *, lenient: bool = False) -> Rulebook:
     """Return the rulebook in `source`; raise RulebookInvalid with every problem found in it.
 
-    With `directory` that one counts, and no file is opened that the text names: for a text that somebody sent.
+    With `directory` that one counts, and no file is opened that the text names: for a text that somebody sent. When
+    `lenient`, groups and people whom it asks may be missing; `source.about_people` then says who is.
     """
     people = directory if directory is not None and "directory" in source.data else directory_from(source)
     catalog = catalog_from(source)
@@ -46,6 +47,8 @@ def rulebook_from(source: YamlSource, directory: Directory | None = None) -> Rul
     if head.fallback is not None and head.fallback.grants is not None:
         problem = "nobody can allow calls from now on that no rule could judge, so 'fallback' takes no 'grants'"
         source.report(("fallback", "grants"), problem)
+    if lenient:
+        source.forgive_people()
     source.check()
     own = {category: entry.ruling(f"Default for {category}.") for category, entry in head.defaults.items()}
     defaults = {**DEFAULTS, **own}

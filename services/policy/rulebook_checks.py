@@ -69,7 +69,7 @@ def check_requesters(source: YamlSource, steps: Steps, requesters: Sequence[str]
     """Report groups and people whom the directory does not have: such a rule never decides."""
     for index, requester in enumerate(requesters):
         if problem := nobody_behind(requester, directory):
-            source.report((*steps, index) if (*steps, index) in source.values else steps, problem)
+            source.report_people((*steps, index) if (*steps, index) in source.values else steps, problem)
 
 
 def nobody_behind(approver: str, directory: Directory) -> str | None:

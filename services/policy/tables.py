@@ -17,17 +17,23 @@ _TIME = sa.TIMESTAMP(timezone=True)
 
 
 class ActivationRow(SQLModel, table=True):
-    """One change of the rulebook that policy judges by. Written once, never changed."""
+    """One change of the rulebook that policy judges by, or of the people that it asks. Written once, never changed."""
 
     __tablename__ = "activations"
-    __table_args__ = (sa.Index("ix_activations_newest", sa.text("activated_at DESC")), {"schema": "policy"})
+    __table_args__ = (
+        sa.CheckConstraint("kind IN ('rulebook', 'directory')", name="kind_known"),
+        sa.Index("ix_activations_newest", sa.text("activated_at DESC")),
+        {"schema": "policy"},
+    )
 
     activation_id: str = Field(primary_key=True)
+    kind: str = Field(default="rulebook", sa_column_kwargs={"server_default": "rulebook"})
     digest: str = Field(index=True)
     #: `file` for a changed file, or the administrator.
     activated_by: str
     activated_at: datetime = Field(sa_type=_TIME)
-    #: The whole text, so that what a verdict's digest names can be read as long as the verdict.
+    #: The whole text, so that what a verdict's digest names can be read as long as the verdict; of a directory its
+    #: outline, in which no addresses are.
     source: str
     #: Against the one before, as unified text.
     diff: str

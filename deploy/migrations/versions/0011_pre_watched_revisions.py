@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0010_pre_watched_revisions"
-down_revision = "0009_pre_sessions"
+revision = "0011_pre_watched_revisions"
+down_revision = "0010_pre_people"
 
 
 def upgrade() -> None:
