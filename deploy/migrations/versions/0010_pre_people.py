@@ -11,7 +11,9 @@ down_revision = "0009_pre_sessions"
 
 def upgrade() -> None:
     moment = sa.TIMESTAMP(timezone=True)
-    decides = sa.Column("opener_decides", sa.Boolean(), server_default=sa.text("false"), nullable=False)
+    decides: sa.Column[bool] = sa.Column(
+        "opener_decides", sa.Boolean(), server_default=sa.text("false"), nullable=False
+    )
     op.add_column("conversations", decides, schema="gateway")
     op.add_column("conversations", sa.Column("ended_at", moment, nullable=True), schema="gateway")
     op.add_column("conversations", sa.Column("ended_at", moment, nullable=True), schema="agent")

@@ -32,7 +32,8 @@ POOLS = ("default", "payments")
 MAY_PUBLISH = {
     "gateway": {
         "conversations": r"^(feed\..+)$",
-        "decisions": "^(decide|grant-revoke|dead-letter|delivery-retry|try-rulebook|resolve\\.(default|payments)|mail-bounced)$",
+        "decisions": "^(decide|grant-revoke|dead-letter|delivery-retry|try-rulebook"
+        "|resolve\\.(default|payments)|mail-bounced)$",
         "messages": "^(.+)$",
     },
     "agent": {
