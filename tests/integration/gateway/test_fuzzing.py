@@ -31,6 +31,12 @@ CHECKS = [
 ]
 
 
+@schemathesis.serializer("message/rfc822")
+def as_a_mail(_: schemathesis.SerializationContext, value: Any) -> bytes:
+    """Return a body as the bytes of a mail, whatever it is."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
+
+
 @pytest.fixture(scope="module")
 def fuzzed(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A gateway on a thread of its own: its address, and a key with every scope."""
