@@ -37,7 +37,7 @@ def system(
     """One of each service, with a relay to mail through."""
     path = rulebook(tmp_path)
     content = yaml.safe_load(path.read_text())
-    content["rules"].insert(0, MAILED)
+    content["rules"].append(MAILED)
     content["people"] |= {"grace": {"emails": [GRACE]}, "hopper": {"emails": [HOPPER]}}
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
