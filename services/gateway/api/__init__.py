@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
 from services.gateway.api import (
+    ai_sdk,
     approvals,
     asyncapi,
     conversations,
@@ -35,6 +36,7 @@ _ROUTERS = (
     keys.router,
     health.router,
     asyncapi.router,
+    ai_sdk.router,
 )
 _DESCRIPTION = (
     "A self-hosted approval queue between AI agents and the tools they call. Errors are problem documents "

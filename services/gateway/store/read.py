@@ -109,10 +109,37 @@ async def list_calls(connection: Connection, tenant: str, conversation_id: str, 
     return list(reversed(await _all(connection, statement.limit(limit))))
 
 
+async def list_open_calls(connection: Connection, tenant: str, turn_id: str) -> frozenset[str]:
+    """Return the ids of a turn's calls that have no result yet."""
+    c = _CALLS.c
+    statement = sa.select(c.call_id).where(c.tenant == tenant, c.turn_id == turn_id, c.result_kind.is_(None))
+    return frozenset((await connection.execute(statement)).scalars())
+
+
 async def load_newest_turn(connection: Connection, tenant: str, conversation_id: str) -> Row | None:
     """Return the newest turn of a conversation."""
     statement = _of_tenant(_TURNS, tenant, conversation_id).order_by(_TURNS.c.started_at.desc()).limit(1)
     return await _one(connection, statement)
+
+
+async def turn_had_approval(connection: Connection, tenant: str, turn_id: str) -> bool:
+    """Tell whether a call of a turn was held for people."""
+    c = APPROVALS.c
+    held = sa.select(sa.literal(1)).where(c.tenant == tenant, c.turn_id == turn_id)
+    return (await connection.execute(held.limit(1))).first() is not None
+
+
+async def load_turn_start(connection: Connection, tenant: str, conversation_id: str, turn_id: str) -> int | None:
+    """Return the number of the feed item that tells of a turn's beginning; None where there is no such turn here."""
+    c = _FEED.c
+    began = sa.select(c.seq).where(
+        c.tenant == tenant,
+        c.conversation_id == conversation_id,
+        c.type == "turn",
+        c.data["turn_id"].astext == turn_id,
+        c.data["state"].astext == "started",
+    )
+    return (await connection.execute(began.limit(1))).scalar_one_or_none()
 
 
 async def turn_end_is_kept(connection: Connection, tenant: str, conversation_id: str, turn_id: str) -> bool:
