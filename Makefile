@@ -48,8 +48,8 @@ $(DONE)/tests: requirements-test.lock $(DONE)/runtime
 # --- running ----------------------------------------------------------------------------------------------
 
 .PHONY: up
-up: setup ## Start Placet in one process (PORT=8080 DATA=folder)
-	@exec $(VENV)/bin/placet up $(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)")
+up: setup ## Start Placet in one process (PORT=8080 DATA=folder RULEBOOK=file)
+	@exec $(VENV)/bin/placet up $(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)") $(if $(RULEBOOK),--rulebook "$(RULEBOOK)")
 
 .PHONY: compose-env
 compose-env: ## Write random passwords for `docker compose up` into .env

@@ -14,8 +14,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import psycopg
-
 from bench.floor import POSTGRES_URL
 from bench.measurement import percentile
 from bench.report import say
@@ -23,11 +21,16 @@ from deploy.migrations import migrate
 from services.approval import worker
 from services.approval.service import build
 from services.approval.settings import ApprovalSettings
-from services.gateway.store.inbox import Filters, Seat, list_approvals, list_mine
+from services.gateway.auth import Caller
+from services.gateway.mine import list_mine
+from services.gateway.store.inbox import Filters, list_approvals
+from shared.directory import Directory, Person
+from shared.logging import set_up_logging
 from shared.messages import ApprovalOpened
 from shared.signing import Signer, create_keys, load_signer
 from tests.support.approval_builders import a_decision, a_request, some_claims
 from tests.support.house import Replica, a_replica
+from tests.support.many_approvals import copy_approval
 from tests.support.postgres import Databases
 
 #: What everything is compared with.
@@ -35,27 +38,47 @@ FEW = 1_000
 #: Times that each act is measured, after a tenth as many that are not.
 ACTS = 100
 PAGE = 51
-#: Of the rows that fill the inbox: tools and agents, and one of a thousand is for the group.
-_FILL = """
-    INSERT INTO approval.approvals SELECT (jsonb_populate_record(a, jsonb_build_object(
-        'approval_id', 'row-' || n, 'call_id', 'row-' || n, 'conversation_id', 'conversation-' || n / 8,
-        'tool', 'tool-' || n %% 50, 'agent', 'agent-' || n %% 20, 'requester', 'person:' || n %% 5000,
-        'category', (ARRAY['unsafe_write', 'unsafe_api', 'unsafe_exec'])[1 + n %% 3],
-        'summary', 'Pay invoice ' || n || ' of customer ' || n %% 997,
-        'deciders', CASE n %% 1000 WHEN 0 THEN '["group:finance"]' ELSE to_jsonb(a.deciders) END,
-        'deciders_digest', CASE n %% 1000 WHEN 0 THEN 'group' ELSE a.deciders_digest END,
-        'created_at', a.created_at - n * interval '1 ms', 'expires_at', a.expires_at + n * interval '1 s'))).*
-    FROM approval.approvals a, generate_series(1, %s::int) n WHERE a.approval_id = %s
+MEMBERS_ONLY = '"finance" in person.groups'
+#: Overdue approvals that one measured sweep closes.
+OVERDUE = 5
+#: One of ten is for finance, one for operators of finance, one for all operators, and seven for somebody else.
+_KIND = "(CASE n % 10 WHEN 0 THEN 1 WHEN 1 THEN 2 WHEN 2 THEN 2 ELSE 3 END)"
+#: Columns of the rows that fill the inbox, where they differ from the one that they are copied from. Each filter fits
+#: enough of them for a full page among the few too, so that a page is compared with a page.
+_FILLED = {
+    "approval_id": "'row-' || n",
+    "call_id": "'row-' || n",
+    "conversation_id": "'conversation-' || n / 64",
+    "tool": "'tool-' || n % 10",
+    "agent": "'agent-' || n % 10",
+    "requester": "'person:' || n % 5000",
+    "category": "(ARRAY['unsafe_write', 'unsafe_api', 'unsafe_exec'])[1 + n % 3]",
+    "summary": """'Pay invoice ' || n || ' of customer ' || n % 997 || CASE n % 10 WHEN 0 THEN ' abroad' ELSE '' END
+        || CASE n % 361 WHEN 0 THEN ' urgently' ELSE '' END""",
+    "deciders": f"(ARRAY['{{group:finance}}', '{{operators}}', '{{person:zoe}}'])[{_KIND}]::text[]",
+    "deciders_digest": f"""'tool-' || n % 10 ||
+        (ARRAY['finance', 'operators', 'zoe', 'members'])[CASE n % 10 WHEN 1 THEN 4 ELSE {_KIND} END]""",
+    "approval_rule": f"""a.approval_rule || jsonb_build_object('approvers',
+        (ARRAY['["group:finance"]', '["operators"]', '["person:zoe"]'])[{_KIND}]::jsonb, 'condition',
+        CASE n % 10 WHEN 1 THEN '{MEMBERS_ONLY}' ELSE '' END)""",
+    "created_at": "a.created_at - n * interval '1 ms'",
+    "expires_at": "a.expires_at + n * interval '1 s'",
+}
+_OVERDUE = """
+    UPDATE approval.approvals SET expires_at = clock_timestamp() WHERE approval_id IN (
+        SELECT approval_id FROM approval.approvals WHERE tenant = 'acme' AND state = 'pending'
+        ORDER BY created_at, approval_id LIMIT :most)
 """
-_ALL = ("link", "chat", "slack", "web")
-OPERATOR = Seat("person:bob", frozenset({"person:bob", "operators"}), _ALL, frozenset())
-MEMBER = Seat("person:ada", frozenset({"person:ada", "group:finance"}), _ALL, frozenset())
+DIRECTORY = Directory(people={"ada": Person("ada"), "bob": Person("bob")}, groups={"finance": frozenset({"ada"})})
+OPERATOR = Caller("acme", "person:bob", "api_key", frozenset({"decide"}))
+MEMBER = Caller("acme", "person:ada", "api_key", frozenset({"decide"}))
 
 Act = Callable[[], Awaitable[object]]
 
 
 async def measure(rows: int) -> dict[str, dict[int, float]]:
     """Return the median milliseconds of each act among few approvals and among `rows`, taken in turns."""
+    set_up_logging("warning")
     acts: dict[int, dict[str, Act]] = {}
     async with AsyncExitStack() as stack:
         for size in (FEW, rows):
@@ -63,7 +86,7 @@ async def measure(rows: int) -> dict[str, dict[int, float]]:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="placet-bench-")))
             replica, signer = await stack.enter_async_context(_approval(folder))
             await replica.send(a_request())
-            _fill(replica.units.database.url, size, replica.all_sent(ApprovalOpened)[0].approval_id)
+            copy_approval(replica.units.database.url, replica.all_sent(ApprovalOpened)[0].approval_id, size, _FILLED)
             acts[size] = _acts(replica, signer)
         return {name: await _medians_ms({size: acts[size][name] for size in acts}) for name in acts[FEW]}
 
@@ -105,12 +128,6 @@ def _migrate(url: str) -> None:
     migrate(url)
 
 
-def _fill(url: str, rows: int, template: str) -> None:
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(_FILL, (rows, template))
-        connection.execute("VACUUM ANALYZE approval.approvals")
-
-
 def _acts(replica: Replica, signer: Signer) -> dict[str, Act]:
     """Return what is measured, by name."""
 
@@ -118,23 +135,48 @@ def _acts(replica: Replica, signer: Signer) -> dict[str, Act]:
         async with replica.units.database.single() as connection:
             return await list_approvals(connection, "acme", filters, limit=PAGE)
 
-    async def mine(seat: Seat) -> object:
+    async def mine(caller: Caller, filters: Filters) -> object:
         async with replica.units.database.single() as connection:
-            return await list_mine(connection, "acme", seat, Filters(state="pending"), limit=PAGE)
+            return await list_mine(connection, caller, DIRECTORY, filters, limit=PAGE - 1)
 
     return {
         "decision": _Decisions(replica, signer),
         "first_page": partial(page, Filters(state="pending")),
-        "mine_of_operator": partial(mine, OPERATOR),
-        "mine_of_group": partial(mine, MEMBER),
+        "mine_of_operator": partial(mine, OPERATOR, Filters(state="pending")),
+        "mine_of_group": partial(mine, MEMBER, Filters(state="pending")),
+        "mine_and_tool": partial(mine, MEMBER, Filters(state="pending", tool="tool-2")),
         "tool": partial(page, Filters(tool="tool-7", state="pending")),
         "agent": partial(page, Filters(agent="agent-7", state="pending")),
+        "conversation": partial(page, Filters(conversation_id="conversation-7", state="pending")),
         "category": partial(page, Filters(category="unsafe_exec", state="pending")),
         "age": partial(page, Filters(older_than_seconds=1, state="pending")),
-        "rare_word": partial(page, Filters(search="invoice 777", state="pending")),
-        "common_word": partial(page, Filters(search="invoice", state="pending")),
+        "one_word_in_all": partial(page, Filters(search="invoice", state="pending")),
+        "one_word_in_ten": partial(page, Filters(search="abroad", state="pending")),
+        "one_word_in_361": partial(page, Filters(search="urgently", state="pending")),
+        "one_word_in_1000": partial(page, Filters(search="777", state="pending")),
+        "word_of_one": partial(page, Filters(search="999", state="pending")),
         "expiry_of_nothing": partial(worker.expire_overdue, replica.units, 200),
+        f"expiry_of_{OVERDUE}": _Expiry(replica),
     }
+
+
+class _Expiry:
+    """Closes approvals that were made overdue beforehand."""
+
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+
+    async def before(self) -> None:
+        """Let the oldest be overdue."""
+        await self._replica.execute(_OVERDUE, most=OVERDUE)
+
+    async def __call__(self) -> object:
+        """Close them, and send what follows."""
+        closed = await worker.expire_overdue(self._replica.units, OVERDUE, self._replica.signer)
+        await self._replica.settle()
+        if closed != OVERDUE:
+            raise RuntimeError(f"{closed} approvals were overdue and not {OVERDUE}")
+        return closed
 
 
 class _Decisions:
@@ -165,6 +207,8 @@ async def _medians_ms(acts: Mapping[int, Act]) -> dict[int, float]:
     waits: dict[int, list[float]] = {size: [] for size in acts}
     for _ in range(ACTS + warm_up):
         for size, act in acts.items():
+            if isinstance(act, _Expiry):
+                await act.before()
             began = perf_counter()
             await act()
             waits[size].append(perf_counter() - began)

@@ -17,7 +17,7 @@ MACHINES = {
     "agent": "A turn: what the agent does with a user's message.",
     "approval": "An approval: one held call that people decide.",
     "executor": "An execution: one permitted call.",
-    "notifier": "A delivery: one card of one approval in one channel.",
+    "notifier": "A delivery: one card of one approval at one address.",
     "audit": "A dead letter: something that could not be handled.",
 }
 _WARNING = "<!-- Drawn from services/*/states.py by `make docs`; do not edit. -->"

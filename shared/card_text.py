@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Any
 
 from shared.canonical import NotStrictJson, canonical_text
@@ -22,6 +23,11 @@ ABSENT = "…"
 #: Shown in place of a redacted value.
 REDACTED = "•••"
 
+_WORD = re.compile(r"[^\W\d_]+(?:[^\W_]+)*")
+#: Alphabets that are written together in one word, and what stands for them.
+_TOGETHER = dict.fromkeys(("HAN", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"), "CJK")
+#: What Unicode calls the script of characters that belong to all.
+_NEUTRAL = {"COMMON", "INHERITED", "Unknown"}
 _PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
 #: Unicode categories that print nothing or steer the text: control, format, surrogate, private, unassigned,
 #: line and paragraph separators.
@@ -35,7 +41,21 @@ def visible(text: str) -> str:
     """Return `text` with every control, bidirectional and otherwise invisible character as `[U+XXXX]`."""
     if text.isascii() and text.isprintable():
         return text
-    return "".join(f"[U+{ord(char):04X}]" if _is_hidden(char) else char for char in text)
+    return "".join(f"[U+{ord(char):04X}]" if is_hidden(char) else char for char in text)
+
+
+def mixed_scripts(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each word of `text` whose letters are of several alphabets, with the names of these.
+
+    One Cyrillic letter among Latin ones looks like nothing and means another address. Alphabets that one
+    language writes together (Japanese, Korean, Chinese) count as one.
+    """
+    if text.isascii():
+        return
+    for word in _WORD.findall(text):
+        scripts = {_TOGETHER.get(name, name) for name in map(_script, word) if name}
+        if len(scripts) > 1:
+            yield word, sorted(scripts)
 
 
 def is_redaction(shown: Any, real: Any) -> bool:
@@ -91,5 +111,14 @@ def _cut(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
-def _is_hidden(char: str) -> bool:
+def _script(char: str) -> str:
+    """Return the name of a character's alphabet, `Cyrillic`; empty for one that belongs to all."""
+    from confusable_homoglyphs.categories import alias  # noqa: PLC0415 - half a megabyte that few services need
+
+    name = str(alias(char))
+    return "" if name in _NEUTRAL else name
+
+
+def is_hidden(char: str) -> bool:
+    """Tell whether a character prints nothing or steers the text."""
     return unicodedata.category(char) in _HIDDEN_CATEGORIES or ord(char) in _HIDDEN

@@ -6,7 +6,10 @@ A directory is a value: whoever judges by it is given one, and gets another when
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+#: The group whose people are operators also where they prove who they are without an API key.
+OPERATORS = "operators"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,12 @@ class Person:
     attributes: Mapping[str, str] = field(default_factory=dict)
     #: False: they may decide nothing any more, and votes they gave count no more.
     active: bool = True
+    #: Language in which they are written to, such as `de`; empty: the installation's.
+    language: str = ""
+    #: When they are left in peace, such as `22:00-07:00 Europe/Berlin`; empty: as their tenant is.
+    quiet_hours: str = ""
+    #: Who they are at the sign-in service (OpenID Connect `sub`).
+    subjects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +52,27 @@ class Directory:
     groups: Mapping[str, frozenset[str]] = field(default_factory=dict)
     #: Agent -> ids of the people who own it, for four eyes.
     owners: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    #: API keys that work no more, of those that were looked up: they prove nobody.
+    revoked_keys: frozenset[str] = frozenset()
+
+    def without(self, keys: frozenset[str]) -> Directory:
+        """Return this directory, in which `keys` prove nobody either."""
+        return replace(self, revoked_keys=self.revoked_keys | keys) if keys else self
 
     def person(self, identity: str) -> Person | None:
         """Return the person behind `person:<id>`; None for anybody the directory does not list."""
         prefix, _, name = identity.partition(":")
         return self.people.get(name) if prefix == "person" else None
+
+    def person_in_slack(self, team: str, user: str) -> Person | None:
+        """Return whom the directory lists with this Slack account; None where nobody has it."""
+        account = SlackUser(team, user)
+        return next((person for person in self.people.values() if account in person.slack), None)
+
+    def is_operator(self, identity: str) -> bool:
+        """Tell whether somebody who shows no API key is an operator: the group `operators` says who is."""
+        person = self.person(identity)
+        return person is not None and person.id in self.members(OPERATORS)
 
     def members(self, group: str) -> frozenset[str]:
         """Return the ids of a group's active people; an unknown group has none."""

@@ -56,6 +56,17 @@ class PersonEntry(_Entry):
     slack: Annotated[list[SlackEntry], Field(description="Who they are in Slack; each belongs to one person.")] = Field(
         default_factory=list
     )
+    quiet_hours: Annotated[
+        str,
+        Field(
+            pattern=r"^(([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d( [A-Za-z0-9_+/-]+)?)?$",
+            description="When they are left in peace: `22:00-07:00 Europe/Berlin`.",
+        ),
+    ] = ""
+    language: Annotated[str, Field(pattern=r"^([a-z]{2})?$", description="In which they are written to.")] = ""
+    subjects: Annotated[
+        list[_Short], Field(description="Who they are at the sign-in service (`sub`); each belongs to one person.")
+    ] = Field(default_factory=list)
     attributes: Annotated[dict[_Short, _Short], Field(description="Free facts for conditions.")] = Field(
         default_factory=dict
     )
@@ -190,6 +201,9 @@ def _person(name: str, entry: PersonEntry) -> Person:
         name=entry.name,
         emails=tuple(email.lower() for email in entry.emails),
         slack=tuple(SlackUser(each.team, each.user) for each in entry.slack),
+        language=entry.language,
+        quiet_hours=entry.quiet_hours,
+        subjects=tuple(entry.subjects),
         attributes=dict(entry.attributes),
         active=entry.active,
     )
@@ -208,6 +222,7 @@ def _problems(entry: DirectoryEntry) -> Iterator[tuple[Steps, str]]:
         marks: list[tuple[str, list[Any]]] = [
             ("emails", [email.lower() for email in person.emails]),
             ("slack", [(each.team, each.user) for each in person.slack]),
+            ("subjects", [("subject", each) for each in person.subjects]),
         ]
         for key, values in marks:
             for index, value in enumerate(values):

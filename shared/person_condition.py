@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
@@ -18,7 +18,6 @@ from cel_expr_python.ext import ext_strings
 from shared.canonical import parse_arguments
 from shared.directory import Directory
 from shared.errors import PlacetError
-from shared.messages.tool_calls import ToolCall
 
 _STRING, _DYN = cel.Type.STRING, cel.Type.DYN
 _TEXTS = cel.Type.Map(_STRING, _STRING)
@@ -52,6 +51,34 @@ class PersonConditionFailed(PlacetError):
     """A condition gave no answer about this person and call."""
 
 
+class CalledFor(Protocol):
+    """What a condition may know about the call."""
+
+    @property
+    def tool(self) -> str:
+        """Name of the tool."""
+
+    @property
+    def agent(self) -> str:
+        """Who proposed it."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is."""
+
+    @property
+    def requester(self) -> str:
+        """Who wrote the message behind it."""
+
+    @property
+    def arguments(self) -> str:
+        """JSON text."""
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Of the conversation."""
+
+
 @dataclass(frozen=True, slots=True)
 class PersonFacts:
     """What a condition may know about somebody."""
@@ -70,7 +97,7 @@ class PersonCondition:
     text: str
     expression: cel.Expression
 
-    def holds(self, person: PersonFacts, call: ToolCall) -> bool:
+    def holds(self, person: PersonFacts, call: CalledFor) -> bool:
         """Tell whether this person may decide this call; raise PersonConditionFailed where there is no answer."""
         try:
             value = self.expression.eval(data=_activation(person, call)).value()
@@ -113,7 +140,7 @@ def _offset(text: str, line: int, column: int) -> int:
     return sum(len(part) + 1 for part in before) + column - 1
 
 
-def _activation(person: PersonFacts, call: ToolCall) -> dict[str, Any]:
+def _activation(person: PersonFacts, call: CalledFor) -> dict[str, Any]:
     return {
         "person.id": person.id,
         "person.name": person.name,

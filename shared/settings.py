@@ -55,6 +55,11 @@ class Settings(BaseSettings):
     keys: Path = Field(
         default=Path(".data/keys"), description="Folder of signing keys: <issuer>.private.json, public.json."
     )
+    public_url: str = Field(
+        default="",
+        description="Address that people's browsers use, such as https://placet.example; empty: as they ask for it, "
+        "and cards have no link.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info")
     log_format: Literal["json", "console"] = Field(default="json")
     health_host: str = Field(default="127.0.0.1", description="Address of /healthz, /readyz, /metrics of each service.")

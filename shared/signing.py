@@ -31,14 +31,18 @@ class Purpose(StrEnum):
     PERMIT = "placet-permit"  # this call may run once
     DECISION = "placet-decision"  # this person decided this
     GRANT = "placet-grant"  # this person wants such calls allowed from now on
-    SESSION = "placet-session"  # this browser is signed in
+    EDIT = "placet-edit"  # somebody who may wants this call approved with other arguments
+    EDIT_VERDICT = "placet-edit-verdict"  # the rulebook lets it be approved so, or does not
+    END = "placet-end"  # the approval of this call ended so
+    RESOLUTION = "placet-resolution"  # this person says whether a call of unknown outcome ran
+    LOGIN = "placet-login"  # this browser went to a provider to sign in
 
 
 #: Who may sign what. A key file that claims more is refused when it is loaded.
 SIGNERS: Mapping[str, frozenset[Purpose]] = {
-    "policy": frozenset({Purpose.PERMIT}),
-    "approval": frozenset({Purpose.PERMIT, Purpose.GRANT}),
-    "gateway": frozenset({Purpose.DECISION, Purpose.SESSION}),
+    "policy": frozenset({Purpose.PERMIT, Purpose.EDIT_VERDICT}),
+    "approval": frozenset({Purpose.PERMIT, Purpose.GRANT, Purpose.EDIT, Purpose.END}),
+    "gateway": frozenset({Purpose.DECISION, Purpose.LOGIN, Purpose.RESOLUTION}),
 }
 
 

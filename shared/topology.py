@@ -84,11 +84,15 @@ ROUTES: dict[type[Message], Route] = {
     m.RevokeGrant: Route("decisions", lambda _: "grant-revoke"),
     m.ResolveDeadLetter: Route("decisions", lambda _: "dead-letter"),
     m.AbandonCall: Route("decisions", lambda x: abandon_key(x.queue)),
+    m.RetryDelivery: Route("decisions", lambda _: "delivery-retry"),
     m.TryRulebook: Route("decisions", lambda _: "try-rulebook"),
     m.RulebookTried: Route("decisions", lambda x: f"tried.{x.answer_to}", mandatory=False),
+    m.ResolveCall: Route("decisions", lambda x: resolve_key(x.pool)),
+    m.MailBounced: Route("decisions", lambda _: "mail-bounced"),
     m.ToolCallPermitted: Route("executions", lambda x: x.pool, batch=1),
     m.ToolCallFinished: Route("tool-results", lambda _: "tool-call.finished"),
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
+    m.CallResolved: Route("tool-results", lambda _: "tool-call.resolved"),
     m.ConversationEvent: Route("conversations", lambda x: f"event.{x.tenant}"),
     m.ConversationDelta: Route("conversations", lambda x: f"delta.{x.tenant}", mandatory=False, transient=True),
     m.FeedAdvanced: Route("conversations", lambda x: f"feed.{x.tenant}", mandatory=False, transient=True),
@@ -104,6 +108,11 @@ def _abandonments(queue_name: str) -> Destination:
     return Destination("decisions", abandon_key(queue_name))
 
 
+def resolve_key(pool: str) -> str:
+    """Return the routing key of ResolveCall for an executor pool."""
+    return f"resolve.{pool}"
+
+
 def destination_of(message: Message) -> Destination:
     """Return where `message` goes."""
     route = ROUTES[type(message)]
@@ -113,7 +122,8 @@ def destination_of(message: Message) -> Destination:
 def executor_queue(pool: str) -> QueueSpec:
     """Return the queue of one executor pool. Prefetch 1: what waits, waits where every worker can take it."""
     name = f"executor.{pool}"
-    return QueueSpec(name, "executor", (Destination("executions", pool), _abandonments(name)), prefetch=1)
+    words = Destination("decisions", resolve_key(pool))
+    return QueueSpec(name, "executor", (Destination("executions", pool), _abandonments(name), words), prefetch=1)
 
 
 def answers_key(instance: str) -> str:
@@ -129,6 +139,12 @@ def trials_key(instance: str) -> str:
 QUEUES = (
     QueueSpec("agent.messages", "agent", (Destination("messages", "#"),)),
     QueueSpec("agent.tool-results", "agent", (Destination("tool-results", "#"), _abandonments("agent.tool-results"))),
+    # What people think about, and the agent's own word that its requester has written again.
+    QueueSpec(
+        "agent.approvals",
+        "agent",
+        (Destination("approvals", "approval.opened"), Destination("tool-calls", "tool-call.withdrawn")),
+    ),
     QueueSpec(
         "policy.tool-calls",
         "policy",
@@ -142,7 +158,11 @@ QUEUES = (
         (Destination("decisions", "grant-asked"), Destination("decisions", "grant-revoke")),
     ),
     # Only what says that a call did not run: what ran stays counted, so its end is no news here.
-    QueueSpec("policy.tool-results", "policy", (Destination("tool-results", "tool-call.refused"),)),
+    QueueSpec(
+        "policy.tool-results",
+        "policy",
+        (Destination("tool-results", "tool-call.refused"), Destination("tool-results", "tool-call.resolved")),
+    ),
     QueueSpec("policy.watched-calls", "policy", (Destination("approvals", "watched-call.closed"),)),
     QueueSpec("policy.trials", "policy", (Destination("decisions", "try-rulebook"),)),
     QueueSpec("approval.withdrawals", "approval", (Destination("tool-calls", "tool-call.withdrawn"),)),
@@ -159,8 +179,14 @@ QUEUES = (
             Destination("approvals", "approval.opened"),
             Destination("approvals", "approval.progressed"),
             Destination("approvals", "approval.closed"),
+            # How an approved call ended stands on its card too. Behind the approval's own news in one queue.
+            Destination("tool-results", "tool-call.finished"),
+            # Webhooks hear of it.
+            Destination("tool-results", "tool-call.refused"),
         ),
     ),
+    QueueSpec("notifier.bounces", "notifier", (Destination("decisions", "mail-bounced"),)),
+    QueueSpec("notifier.commands", "notifier", (Destination("decisions", "delivery-retry"),)),
     QueueSpec(
         "gateway.feed",
         "gateway",

@@ -11,7 +11,7 @@ import sys
 import sqlalchemy as sa
 from alembic import command
 
-from deploy.migrations import configuration, migrate, newest_or_none
+from deploy.migrations import configuration, newest_or_none
 from shared.database import async_url
 from shared.settings import Settings
 
@@ -19,8 +19,6 @@ from shared.settings import Settings
 def main(phase: str, what: str) -> None:
     """Compare the migrated database with the tables and write the difference."""
     url = Settings().database_url.get_secret_value()
-    if newest_or_none() is not None:
-        migrate(url)
     number = int((newest_or_none() or "0000")[:4]) + 1
     slug = re.sub(r"[^a-z0-9]+", "_", what.lower()).strip("_")
     engine = sa.create_engine(async_url(url))
@@ -28,6 +26,9 @@ def main(phase: str, what: str) -> None:
         config = configuration()
         config.set_main_option("file_template", "%%(rev)s")
         config.attributes["connection"] = connection
+        if newest_or_none() is not None:
+            # Without the views: they may read what the next migration adds.
+            command.upgrade(config, "head")
         command.revision(config, message=what, rev_id=f"{number:04}_{phase}_{slug}", autogenerate=True)
 
 

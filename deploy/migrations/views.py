@@ -36,12 +36,25 @@ def create_views(connection: sa.Connection) -> bool:
     known = connection.execute(sa.text("SELECT obj_description('read'::regnamespace, 'pg_namespace')")).scalar()
     if known == digest:
         return False
+    rights = _rights(connection)
     for name in _existing(connection):
         connection.execute(sa.text(f'DROP VIEW "read"."{name}"'))
     for name, select in wanted.items():
         connection.execute(sa.text(f'CREATE VIEW "read"."{name}" AS {select}'))
+    for name, right, role in rights:
+        if name in wanted:
+            connection.execute(sa.text(f'GRANT {right} ON "read"."{name}" TO "{role}"'))
     connection.execute(sa.text(f"COMMENT ON SCHEMA \"read\" IS '{digest}'"))
     return True
+
+
+def _rights(connection: sa.Connection) -> list[tuple[str, str, str]]:
+    """Return who may do what with a view, as (view, right, role): a view made anew is as readable as it was."""
+    query = sa.text(
+        "SELECT relname, privilege_type, rolname FROM pg_class, aclexplode(relacl) AS acl, pg_roles"
+        " WHERE relnamespace = 'read'::regnamespace AND relkind = 'v' AND pg_roles.oid = grantee AND grantee <> relowner"
+    )
+    return [(row[0], row[1], row[2]) for row in connection.execute(query)]
 
 
 def _existing(connection: sa.Connection) -> list[str]:

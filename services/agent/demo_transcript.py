@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from services.agent.transcript import OUTCOME_MARK
+
 
 @dataclass(frozen=True)
 class Product:
@@ -95,14 +97,14 @@ class Transcript:
             self.said, self._asked_at = "", place
 
     def _read_late_outcome(self, text: str) -> bool:
-        """Read an outcome that comes as a message of its own; only a call that waits can have one."""
-        outcome = _outcome_in(text)
-        waiting = [made for made in self.made if made.kind == "pending_confirmation"]
-        wanted = {outcome.get("tool_call_id"), outcome.get("tool"), outcome.get("name")} - {None}
-        meant = [made for made in waiting if not wanted or wanted & {made.call_id, made.name}]
-        if not outcome or not meant:
+        """Read what the house says of a call, which no user can; only one that waits can have an outcome now."""
+        if not text.startswith(OUTCOME_MARK):
             return False
-        self._settle(meant[0].call_id, outcome)
+        outcome = _outcome_in(text)
+        for made in self.made:
+            if made.kind == "pending_confirmation" and made.result.get("call") == outcome.get("call"):
+                self._settle(made.call_id, outcome)
+                break
         return True
 
     def _settle(self, call_id: str, result: dict[str, Any]) -> None:

@@ -11,14 +11,25 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
-from services.agent import rules, store, turns
-from services.agent.rules import Claim, Result
-from services.agent.store import Answer, Arriving
+from services.agent import going_on, rules, store, turns
+from services.agent.meanwhile import held_as
+from services.agent.rules import Behaviour, Claim, Result
+from services.agent.states import CallState
+from services.agent.store import Answer, Arriving, meanwhile
+from services.agent.store.meanwhile import Holding, Late
 from shared.consumer import Arrival
 from shared.errors import Poison, Refused
 from shared.gathering import waves
 from shared.ids import new_id
-from shared.messages import AbandonCall, CallsWithdrawn, MessagePosted, ToolCallFinished, ToolCallRefused
+from shared.messages import (
+    AbandonCall,
+    ApprovalOpened,
+    CallResolved,
+    CallsWithdrawn,
+    MessagePosted,
+    ToolCallFinished,
+    ToolCallRefused,
+)
 from shared.work import Act, Work
 
 Posted: TypeAlias = Arrival[MessagePosted]
@@ -37,8 +48,7 @@ class Deps:
 
     acts: Acts
     lease: timedelta
-    #: True: a message that comes while calls wait withdraws them, unless their rule says otherwise.
-    supersede: bool
+    behaviour: Behaviour
 
 
 async def take_messages(arrivals: Sequence[Posted], work: Work, deps: Deps) -> None:
@@ -61,6 +71,30 @@ async def take_refused(arrivals: Sequence[Arrival[ToolCallRefused]], work: Work,
     await _take_results([_never_ran(each) for each in arrivals], work, deps)
 
 
+async def take_opened(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, deps: Deps) -> None:
+    """Note which calls people think about, and let turns go on that need not wait for them."""
+    holdings = []
+    for each in arrivals:
+        call, held = each.message.call, held_as(each.message.approval, deps.behaviour)
+        if held is not None:
+            holdings.append(Holding(call.call_id, call.tenant, call.conversation_id, held))
+    if holdings:
+        await _look(await meanwhile.hold(work, holdings), work, deps)
+
+
+async def look_again(withdrawn: CallsWithdrawn, work: Work, deps: Deps) -> None:
+    """Let the turn go on whose requester has written again: our own word that they did, once it is stored."""
+    await _look(await meanwhile.lock_turns_of(work, withdrawn.tenant, withdrawn.call_ids), work, deps)
+
+
+async def _look(turn_ids: Sequence[str], work: Work, deps: Deps) -> None:
+    """Go on with those of these locked turns that need not wait any more."""
+    for waiting in await meanwhile.waiting(work, turn_ids) if turn_ids else ():
+        claim = await going_on.go_on_if_due(work, waiting, deps.lease)
+        if claim is not None:
+            work.act(deps.acts.asking(claim))
+
+
 async def _follow(arriving: Arriving, work: Work, deps: Deps, arrival: store.Arrival | None) -> None:
     """Do what follows from how a message was taken in."""
     posted, claim = arriving.posted, arriving.claim
@@ -76,14 +110,49 @@ async def _follow(arriving: Arriving, work: Work, deps: Deps, arrival: store.Arr
 
 
 async def _take_results(answers: Sequence[Answer], work: Work, deps: Deps) -> None:
+    late: dict[str, Late] = {}
     for wave in waves(answers, key=lambda each: each.conversation_id):
+        waiting: list[str] = []
         for answer, answered in zip(wave, await store.answer(work, wave, deps.lease), strict=True):
             work.cause = answer.cause
             if answered is None:
-                await _explain(answer, work)
-            else:
-                turns.answered(work, answer, answered.claim)
-                await _go_on(answered.claim, answer, work, deps)
+                await _take_unexpected(answer, work, deps, late)
+                continue
+            turns.answered(work, answer, answered.claim)
+            await _go_on(answered.claim, answer, work, deps)
+            waiting += [] if answered.claim else [answered.turn_id]
+        await _look(waiting, work, deps)
+    for begun in late.values():
+        claim = await turns.begin_next(work, begun.claim, begun.claim.turn_id, deps.lease)
+        work.act(deps.acts.asking(claim))
+
+
+async def _take_unexpected(answer: Answer, work: Work, deps: Deps, late: dict[str, Late]) -> None:
+    """Take a result that no turn waits for: the model went on without it, or it is the second one, or nobody's."""
+    call = await store.load_call(work, answer.call_id)
+    if call is None:
+        raise Poison(f"call {answer.call_id} was never proposed")
+    if (call.tenant, call.conversation_id) != (answer.tenant, answer.conversation_id):
+        raise Poison(f"call {answer.call_id} belongs to another conversation than {answer.conversation_id}")
+    if call.state is not CallState.ANSWERED and await _take_late(answer, work, deps, late):
+        return
+    turns.record_second_result(work, call.tenant, answer.call_id, CallState.ANSWERED, answer.result)
+
+
+async def _take_late(answer: Answer, work: Work, deps: Deps, begins: dict[str, Late]) -> bool:
+    """Queue an outcome that came after the model had gone on; False where another result was faster.
+
+    `begins` has the idle conversations for which a turn begins when all outcomes that came together are queued.
+    """
+    first = begins.get(answer.conversation_id)
+    late = await going_on.take_late(work, answer, first.claim.turn_id if first else new_id())
+    if late is None:
+        return False
+    if late.begins:
+        begins[answer.conversation_id] = late
+    else:
+        await _look([late.claim.turn_id], work, deps)
+    return True
 
 
 async def take_abandoned(abandoned: AbandonCall, work: Work, deps: Deps) -> None:
@@ -97,22 +166,24 @@ async def take_abandoned(abandoned: AbandonCall, work: Work, deps: Deps) -> None
         raise Refused(str(error)) from error
 
 
+async def take_resolved(resolved: CallResolved, work: Work) -> None:
+    """Keep what a person found out about a call: its result stands, the model reads of it with the next message.
+
+    It begins no turn: nobody asked for one, and what the model then proposed would be in nobody's name.
+    """
+    if await store.add_fact(work, resolved, rules.fact_text(resolved)):
+        return
+    call = await store.load_call(work, resolved.call_id)
+    if call is None or (call.tenant, call.conversation_id) != (resolved.tenant, resolved.conversation_id):
+        raise Poison(f"call {resolved.call_id} was never proposed in conversation {resolved.conversation_id}")
+
+
 async def _go_on(claim: Claim | None, last: Answer, work: Work, deps: Deps) -> None:
     """Ask the model again after the last result of a step, and show it the message that took the place of a call."""
     if claim is not None:
-        if deps.supersede or last.result.kind == "superseded":
+        if deps.behaviour.supersede or last.result.kind == "superseded":
             claim = await turns.join_queued(work, claim)
         work.act(deps.acts.asking(claim))
-
-
-async def _explain(answer: Answer, work: Work) -> None:
-    """Tell a second result, which is expected, from one for a call that was never proposed, which is not."""
-    call = await store.load_call(work, answer.call_id)
-    if call is None:
-        raise Poison(f"call {answer.call_id} was never proposed")
-    if (call.tenant, call.conversation_id) != (answer.tenant, answer.conversation_id):
-        raise Poison(f"call {answer.call_id} belongs to another conversation than {answer.conversation_id}")
-    turns.record_second_result(work, call.tenant, answer.call_id, call.state, answer.result)
 
 
 async def _know_again(posted: MessagePosted, work: Work, claim: Claim, arrival: store.Arrival) -> None:
@@ -135,7 +206,7 @@ async def _withdraw(posted: MessagePosted, work: Work, deps: Deps, claim: Claim,
                 call_ids=call_ids,
                 kind="superseded",
                 reason="Not run: the user wrote again before it was decided.",
-                by_default="supersede" if deps.supersede else "wait",
+                by_default="supersede" if deps.behaviour.supersede else "wait",
             )
         )
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from services.agent.assembly import ModelAnswer, ProposedCall
 from services.agent.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
 from shared.catalog import Catalog, ToolSpec, shown_text, validate_arguments
 from shared.ids import derived_id
-from shared.messages import ResultKind, ToolCallFinished
+from shared.messages import CallResolved, ResultKind, ToolCallFinished
 from shared.messages.tool_calls import Category
 
 #: Calls of one step that are looked at; what a model proposes beyond them is answered `invalid`.
@@ -27,6 +27,8 @@ RAW_ARGUMENTS_MAX = 65_536
 ERROR_MAX = 2_000
 #: Longest tool name repeated in an error or an event; a model can write any text there.
 NAME_MAX = 64
+#: Longest words of the model that people see beside a call, in characters.
+QUOTE_MAX = 600
 #: Claims of one step whose worker never came back, before the turn is given up.
 TAKEOVERS_MAX = 5
 
@@ -63,8 +65,16 @@ class Behaviour:
     steps_max: int
     #: True: the model may end a turn with the tool `final_answer`.
     final_answer: bool
-    #: True: a message that comes while calls wait withdraws them; False: it waits for the end of the turn.
-    supersede: bool
+    #: What a message does that comes while calls wait for people: the turn goes on with interim results, or the message
+    #: waits for its end, or the calls are withdrawn. A rule goes before it.
+    pending: Literal["continue", "wait", "supersede"] = "continue"
+    #: `continue`: the model gets an interim result as soon as people are asked. A rule goes before it.
+    while_pending: Literal["hold", "continue"] = "hold"
+
+    @property
+    def supersede(self) -> bool:
+        """Whether a message withdraws the calls that wait."""
+        return self.pending == "supersede"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +170,11 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Queued:
-    """A stored message that no turn has answered yet."""
+    """A stored message, or the late outcome of a call, that no turn has answered yet."""
 
     message_id: str
+    #: The person's message that an answer goes back to: itself, or the one that led to the call.
+    answers: str
     author: dict[str, str]
     cause: dict[str, str]
 
@@ -200,6 +212,16 @@ def abandoned(*, may_have_run: bool) -> Result:
     return Result("unknown", error=RESULT_LOST) if may_have_run else Result("failed", error=NEVER_RAN)
 
 
+def fact_text(resolved: CallResolved) -> str:
+    """Return what the model is told, with the next message, of a call whose outcome was `unknown` until now."""
+    ran = {"ran": "it did run", "did_not_run": "it did not run, and nothing was done"}[resolved.outcome]
+    note = f" Their note: {json.dumps(resolved.note, ensure_ascii=False)}." if resolved.note else ""
+    return (
+        f"From the system, not from the user: the outcome of your earlier call of {resolved.tool} was unknown. "
+        f"A person has checked since: {ran}.{note}"
+    )
+
+
 def leading_run(queued: Sequence[Queued], author: dict[str, str] | None = None) -> list[Queued]:
     """Return the first messages in a row of one author (the first one's, where none is named).
 
@@ -212,6 +234,14 @@ def leading_run(queued: Sequence[Queued], author: dict[str, str] | None = None) 
             break
         run.append(message)
     return run
+
+
+def quote(said: str, call: CheckedCall) -> str:
+    """Return the model's own words for people who decide on a call; none where it has values that people must not see.
+
+    The model may have repeated such a value in its words.
+    """
+    return said[:QUOTE_MAX] if call.shown_arguments == call.arguments else ""
 
 
 def storable(value: Any) -> Any:

@@ -18,7 +18,16 @@ from services.agent.settings import AgentSettings
 from services.agent.worker import AskModel, Worker
 from shared.catalog import Catalog, load_catalog
 from shared.consumer import Handler, Together
-from shared.messages import AbandonCall, Message, MessagePosted, ToolCallFinished, ToolCallRefused
+from shared.messages import (
+    AbandonCall,
+    ApprovalOpened,
+    CallResolved,
+    CallsWithdrawn,
+    Message,
+    MessagePosted,
+    ToolCallFinished,
+    ToolCallRefused,
+)
 from shared.service import Duty, Runtime, Service, Subscription
 from shared.slots import Slots
 from shared.topology import queue
@@ -43,12 +52,17 @@ def build_with(
     slots = Slots(settings.agent_slots)
     tools = offered(catalog, behaviour)
     worker = Worker(runtime.units, slots, ask, tools=tools, behaviour=behaviour, lease=lease)
-    deps = Deps(worker, lease, behaviour.supersede)
+    deps = Deps(worker, lease, behaviour)
     messages: dict[type[Message], Together[Any]] = {MessagePosted: Together(partial(handlers.take_messages, deps=deps))}
     results: dict[type[Message], Handler | Together[Any]] = {
         ToolCallFinished: Together(partial(handlers.take_finished, deps=deps)),
         ToolCallRefused: Together(partial(handlers.take_refused, deps=deps)),
         AbandonCall: partial(handlers.take_abandoned, deps=deps),
+        CallResolved: handlers.take_resolved,
+    }
+    approvals: dict[type[Message], Handler | Together[Any]] = {
+        ApprovalOpened: Together(partial(handlers.take_opened, deps=deps)),
+        CallsWithdrawn: partial(handlers.look_again, deps=deps),
     }
     return Service(
         name="agent",
@@ -56,6 +70,7 @@ def build_with(
         subscriptions=(
             Subscription(queue("agent.messages"), messages, slots.wait_free),
             Subscription(queue("agent.tool-results"), results, slots.wait_free),
+            Subscription(queue("agent.approvals"), approvals, slots.wait_free),
         ),
         duties=(Duty("take-over", settings.agent_sweep_seconds, worker.sweep),),
         slots=slots,

@@ -15,7 +15,7 @@ class State(StrEnum):
     """Where a turn can be, and who moves it on."""
 
     THINKING = "thinking"  # a worker asks the model under a lease; when the lease runs out the sweeper claims it again
-    WAITING = "waiting"  # calls are open; the last missing result moves it on
+    WAITING = "waiting"  # calls are open; the last missing result moves it on, or going on without it
     FINISHED = "finished"  # final: the model answered without calls, or called `final_answer`
     FAILED = "failed"  # final: no model answered, or the steps ran out
 
@@ -26,6 +26,7 @@ class Event(StrEnum):
     CALLS_PROPOSED = "calls_proposed"  # the model called tools, and at least one call must run or wait elsewhere
     CALLS_SETTLED = "calls_settled"  # the model called tools, and each call has its result already
     RESULTS_COMPLETE = "results_complete"  # the last open call got its result
+    WENT_ON = "went_on"  # people think about all open calls, and the model goes on with interim results for them
     TAKEN_OVER = "taken_over"  # the lease ran out; another worker asks again
     ANSWERED = "answered"
     STEPS_EXHAUSTED = "steps_exhausted"
@@ -50,6 +51,7 @@ MACHINE = Machine(
         (State.THINKING, Event.CALLS_PROPOSED): State.WAITING,
         (State.THINKING, Event.CALLS_SETTLED): State.THINKING,
         (State.WAITING, Event.RESULTS_COMPLETE): State.THINKING,
+        (State.WAITING, Event.WENT_ON): State.THINKING,
         (State.THINKING, Event.TAKEN_OVER): State.THINKING,
         (State.THINKING, Event.ANSWERED): State.FINISHED,
         (State.THINKING, Event.STEPS_EXHAUSTED): State.FAILED,
@@ -68,7 +70,8 @@ MACHINE = Machine(
 class CallState(StrEnum):
     """Where a tool call can be for the agent; what happens in between is policy's, approval's and the executor's."""
 
-    OPEN = "open"  # proposed; exactly one result will move it on
+    OPEN = "open"  # proposed; its result moves it on, or the turn that goes on without it
+    CONTINUED = "continued"  # the model has its interim result; the real one will be a fact of its own
     ANSWERED = "answered"  # final: it has its one result
 
 
@@ -76,12 +79,17 @@ class CallEvent(StrEnum):
     """What can happen to a tool call."""
 
     RESULT_CAME = "result_came"
+    WENT_ON = "went_on"  # people think about it, and the model goes on meanwhile
 
 
 CALL_MACHINE = Machine(
     name="tool_call",
     initial=CallState.OPEN,
-    transitions={(CallState.OPEN, CallEvent.RESULT_CAME): CallState.ANSWERED},
+    transitions={
+        (CallState.OPEN, CallEvent.RESULT_CAME): CallState.ANSWERED,
+        (CallState.OPEN, CallEvent.WENT_ON): CallState.CONTINUED,
+        (CallState.CONTINUED, CallEvent.RESULT_CAME): CallState.ANSWERED,
+    },
     final=frozenset({CallState.ANSWERED}),
     races=frozenset({(CallState.ANSWERED, CallEvent.RESULT_CAME)}),  # the first result wins
 )

@@ -9,12 +9,14 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
+from services.agent.meanwhile import Held
 from services.agent.states import CALL_MACHINE, MACHINE, CallState, State
 from shared.database import check_states
 from shared.messages import ResultKind
 
 _MOMENT = sa.TIMESTAMP(timezone=True)
 _FINAL = ", ".join(f"'{state}'" for state in sorted(MACHINE.final))
+_HELD = ", ".join(f"'{held}'" for held in get_args(Held))
 _KINDS = ", ".join(f"'{kind}'" for kind in get_args(ResultKind))
 
 
@@ -37,12 +39,15 @@ class ConversationRow(SQLModel, table=True):
     language: str
     labels: dict[str, str] = Field(sa_type=pg.JSONB)
     turn_id: str | None = Field(default=None, description="The turn that goes on now; none while it idles.")
-    queued: int = Field(default=0, description="Messages that wait for a turn.")
+    queued: int = Field(default=0, description="Messages, and late outcomes of calls, that wait for a turn.")
     created_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
 
 
 class MessageRow(SQLModel, table=True):
-    """One message of a person. It belongs to the turn that answers it, or waits for one."""
+    """One message of a person, or the late outcome of a call. It belongs to the turn that sees it, or waits for one.
+
+    Both are things that the model has not heard of yet, so they share a queue and its order.
+    """
 
     __tablename__ = "messages"
     __table_args__ = (
@@ -60,7 +65,26 @@ class MessageRow(SQLModel, table=True):
     cause: dict[str, str] = Field(sa_type=pg.JSONB)
     turn_id: str | None = None
     step: int | None = Field(default=None, description="The first step of the turn in which the model sees it.")
+    call_id: str | None = Field(
+        default=None,
+        foreign_key="agent.tool_calls.call_id",
+        description="Set for a late outcome: the call that has it. Its id is one that no client can choose.",
+    )
     posted_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+
+
+class FactRow(SQLModel, table=True):
+    """What a person found out about a call that was answered `unknown`; the model reads it with the next message."""
+
+    __tablename__ = "facts"
+    __table_args__ = (sa.Index("ix_facts_conversation", "conversation_id", "number"), {"schema": "agent"})
+
+    call_id: str = Field(primary_key=True, foreign_key="agent.tool_calls.call_id")
+    tenant: str
+    conversation_id: str
+    number: int = Field(sa_type=sa.BigInteger, description="Its place among the numbers of the messages.")
+    text: str
+    learned_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
 
 
 class TurnRow(SQLModel, table=True):
@@ -122,6 +146,9 @@ class CallRow(SQLModel, table=True):
         check_states("state", CallState),
         sa.CheckConstraint("(result_kind IS NOT NULL) = (state = 'answered')", name="result_iff_answered"),
         sa.CheckConstraint("(answered_at IS NOT NULL) = (state = 'answered')", name="answered_at_iff_answered"),
+        sa.CheckConstraint(f"held IN ({_HELD})", name="held_known"),
+        sa.CheckConstraint("state <> 'open' OR interim_at IS NULL", name="no_interim_while_open"),
+        sa.CheckConstraint("state <> 'continued' OR interim_at IS NOT NULL", name="interim_when_continued"),
         sa.CheckConstraint(f"result_kind IN ({_KINDS})", name="result_kind_known"),
         sa.CheckConstraint(
             "digest IS NOT NULL OR result_kind IS NOT DISTINCT FROM 'invalid'", name="digest_unless_invalid"
@@ -146,5 +173,11 @@ class CallRow(SQLModel, table=True):
     state: str = Field(default=CALL_MACHINE.initial)
     result_kind: str | None = None
     result: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB(none_as_null=True))
+    held: str | None = Field(
+        default=None, description="When the model may go on while people think; none: not, or nobody was asked yet."
+    )
+    interim_at: datetime | None = Field(
+        default=None, sa_type=_MOMENT, description="When the model went on with an interim result."
+    )
     proposed_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
     answered_at: datetime | None = Field(default=None, sa_type=_MOMENT)

@@ -18,6 +18,16 @@ OUTPUT_BYTES_MAX = 65_536
 #: Longest text repeated to the model of arguments that it wrote and nobody could read, in characters.
 INVALID_ARGUMENTS_MAX = 2_000
 
+#: What the model is told of a call that people still think about.
+PENDING = (
+    "It waits for people and has no outcome yet. Do not make this call again. Its outcome will come in a message that "
+    "begins with <placet-outcome>."
+)
+#: How a late outcome begins. A person's text that contains it is changed so that it does not.
+OUTCOME_MARK = "<placet-outcome>"
+OUTCOME_HEAD = "From the system, not from the user: a call that was pending_confirmation has its outcome now."
+_MARK = re.compile(r"<(\s*/?\s*)placet-", re.IGNORECASE)
+
 #: Parts of a result that the model is shown.
 _SHOWN = ("data", "error", "reason", "edited")
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
@@ -32,10 +42,22 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A person's message, at the first step of the turn that sees it."""
+    """A person's message, or the late outcome of a call, at the first step of the turn that sees it."""
 
     turn_id: str
     step: int
+    text: str
+    #: Its place in the conversation, growing.
+    number: int = 0
+    #: The call whose outcome it is; None for a person's message.
+    call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What became known of an earlier call; read with the first message whose number is higher."""
+
+    number: int
     text: str
 
 
@@ -62,6 +84,9 @@ class Call:
     sound: bool
     result_kind: str | None
     result: Mapping[str, Any] | None
+    call_id: str = ""
+    #: True: the model went on with an interim result; the real one is a message of its own.
+    interim: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +96,12 @@ class History:
     messages: tuple[UserMessage, ...]
     steps: tuple[Step, ...]
     calls: tuple[Call, ...]
+    #: In the order of their numbers.
+    facts: tuple[Fact, ...] = ()
+
+    def spoken_in(self, turn_id: str) -> bool:
+        """Tell whether a person wrote while the turn went on, and it has heard them."""
+        return any(each.turn_id == turn_id and each.step > 1 and each.call_id is None for each in self.messages)
 
 
 def transcript(instructions: str, history: History) -> list[dict[str, Any]]:
@@ -96,6 +127,28 @@ def _cut_text(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
+def interim_text(call_id: str) -> str:
+    """Return the tool message of a call that people still think about; it stays so when they are done."""
+    content = {"result": "pending_confirmation", "call": call_id, "reason": PENDING}
+    return json.dumps(content, ensure_ascii=False)
+
+
+def outcome_text(call: Call) -> str:
+    """Return the message that brings the outcome of a call which the model went on without.
+
+    It has a user's role, since no other may stand there with every provider.
+    """
+    head = json.dumps({"call": call.call_id, "tool": call.tool}, ensure_ascii=False)
+    outcome = result_text(str(call.result_kind), call.result or {})
+    body = f"{head[:-1]}, {outcome[1:]}".replace("<", "\\u003c")
+    return _marked(f"{OUTCOME_HEAD}\n{body}")
+
+
+def _marked(text: str) -> str:
+    """Return what the house itself says about a call; nothing in it can end its mark early."""
+    return f"{OUTCOME_MARK}\n{text.replace('<', '&lt;')}\n</placet-outcome>"
+
+
 class _Writer:
     """Writes one transcript; remembers which ids are used, since a provider wants each once in the whole of it."""
 
@@ -105,13 +158,24 @@ class _Writer:
         self._heard = _by_step(history.messages)
         self._steps = _by_step(history.steps)
         self._calls = _by_step(history.calls)
+        self._facts = list(history.facts)
+        self._by_id = {call.call_id: call for call in history.calls}
 
     def messages(self) -> Iterator[dict[str, Any]]:
         for at in sorted({*self._heard, *self._steps}, key=lambda key: (self._order[key[0]], key[1])):
             for message in self._heard.get(at, ()):
-                yield {"role": "user", "content": message.text if message.text.strip() else "(blank message)"}
+                while self._facts and self._facts[0].number < message.number:
+                    yield {"role": "user", "content": _marked(self._facts.pop(0).text)}
+                yield {"role": "user", "content": self._heard_text(message)}
             for step in self._steps.get(at, ()):
                 yield from self._said(step, self._calls.get(at, []))
+
+    def _heard_text(self, message: UserMessage) -> str:
+        if message.call_id is not None:
+            return outcome_text(self._by_id[message.call_id])
+        # Only Placet itself may speak under this mark.
+        text = _MARK.sub(r"&lt;\1placet-", message.text)
+        return text if text.strip() else "(blank message)"
 
     def _said(self, step: Step, calls: list[Call]) -> Iterator[dict[str, Any]]:
         """Write an assistant message and all its results. One that says nothing at all is left out."""
@@ -124,13 +188,7 @@ class _Writer:
             said["tool_calls"] = [_written(call, call_id) for call, call_id in zip(calls, ids, strict=True)]
         yield said | {name: value for name, value in step.raw.items() if name not in _OURS}
         for call, call_id in zip(calls, ids, strict=True):
-            if call.result_kind is None:
-                raise Unanswered(f"call {call.position} of step {call.step} in turn {call.turn_id}")
-            yield {
-                "role": "tool",
-                "tool_call_id": call_id,
-                "content": result_text(call.result_kind, call.result or {}),
-            }
+            yield {"role": "tool", "tool_call_id": call_id, "content": _answer_text(call)}
 
     def _unused(self, call: Call) -> str:
         """Return the call's id, numbered where the transcript has it already. Append-only rows give the same again."""
@@ -141,6 +199,15 @@ class _Writer:
             found = f"{wanted}-{number}"
         self._used.add(found)
         return found
+
+
+def _answer_text(call: Call) -> str:
+    """Return the one tool message of a call."""
+    if call.interim:
+        return interim_text(call.call_id)
+    if call.result_kind is None:
+        raise Unanswered(f"call {call.position} of step {call.step} in turn {call.turn_id}")
+    return result_text(call.result_kind, call.result or {})
 
 
 def _by_step(rows: Iterable[Any]) -> dict[tuple[str, int], list[Any]]:

@@ -6,7 +6,7 @@ be told apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
@@ -46,7 +46,7 @@ async def settle(
     work.record(*_settle_changes(claim, settlement))
     work.emit(*_announcements(claim, settlement, said))
     if settled.next_turn_id:
-        return await _begin_next(work, claim, settled.next_turn_id, lease)
+        return await begin_next(work, claim, settled.next_turn_id, lease)
     return next_step(claim, settlement)
 
 
@@ -75,15 +75,15 @@ async def join_queued(work: Work, claim: Claim) -> Claim:
     run = rules.leading_run(await store.queued(work, claim.conversation_id), claim.author)
     if not run:
         return claim
-    joined = replace(claim, message_id=run[-1].message_id, cause=run[-1].cause)
+    joined = replace(claim, message_id=run[-1].answers, cause=run[-1].cause)
     await store.join(work, joined, run)
     return joined
 
 
-def answered(work: Work, answer: Answer, after: Claim | None) -> None:
+def answered(work: Work, answer: Answer, after: Claim | None, *, before: CallState = CallState.OPEN) -> None:
     """Record the result that a call was just given; `after` is the claim where it was the last one of the step."""
-    to = CALL_MACHINE.next_state(CallState.OPEN, CallEvent.RESULT_CAME)
-    work.record(_result_change(answer.tenant, answer.call_id, (CallState.OPEN, to), answer.result))
+    to = CALL_MACHINE.next_state(before, CallEvent.RESULT_CAME)
+    work.record(_result_change(answer.tenant, answer.call_id, (before, to), answer.result))
     if after is not None:
         detail = {"step": after.step, "fence": after.fence}
         work.record(_change(after, Event.RESULTS_COMPLETE, State.WAITING, State.THINKING, detail))
@@ -97,6 +97,16 @@ def record_second_result(work: Work, tenant: str, call_id: str, state: CallState
         work.record(_result_change(tenant, call_id, (state, state), result))
 
 
+def went_on(work: Work, after: Claim, call_ids: Sequence[str]) -> None:
+    """Record that a turn goes on while people think about these calls."""
+    to = CALL_MACHINE.next_state(CallState.OPEN, CallEvent.WENT_ON)
+    event, machine, turn = CallEvent.WENT_ON, CALL_MACHINE.name, {"turn_id": after.turn_id}
+    for call_id in call_ids:
+        work.record(Change(after.tenant, machine, call_id, event, CallState.OPEN, to, "agent", call_id, turn))
+    detail = {"step": after.step, "fence": after.fence}
+    work.record(_change(after, Event.WENT_ON, State.WAITING, MACHINE.next_state(State.WAITING, Event.WENT_ON), detail))
+
+
 def taken_over(work: Work, claim: Claim, takeovers: int) -> None:
     """Record that a turn whose lease ran out was claimed again."""
     to = MACHINE.next_state(State.THINKING, Event.TAKEN_OVER)
@@ -104,16 +114,17 @@ def taken_over(work: Work, claim: Claim, takeovers: int) -> None:
     work.record(_change(claim, Event.TAKEN_OVER, State.THINKING, to, detail))
 
 
-async def _begin_next(work: Work, ended: Claim, turn_id: str, lease: timedelta) -> Claim:
-    queued = await store.queued(work, ended.conversation_id)
+async def begin_next(work: Work, before: Claim, turn_id: str, lease: timedelta) -> Claim:
+    """Begin the turn that a conversation was given for what waits in it; `before` is any claim of the conversation."""
+    queued = await store.queued(work, before.conversation_id)
     run = rules.leading_run(queued)
     newest = run[-1]
     claim = replace(
-        ended,
+        before,
         turn_id=turn_id,
         step=1,
         fence=1,
-        message_id=newest.message_id,
+        message_id=newest.answers,
         author=newest.author,
         cause=newest.cause,
     )
@@ -139,14 +150,15 @@ def _announcements(claim: Claim, settlement: Settlement, said: tuple[ModelAnswer
     if said is not None:
         answer, talk = said
         words = {"message_id": claim.assistant_message_id, "step": claim.step, "text": rules.storable(answer.text)}
-        yield _event(claim, "assistant_message", words)
-        yield from (_call_message(claim, call, talk) for call in settlement.calls)
+        heard = True if talk.history.spoken_in(claim.turn_id) else None
+        yield _event(claim, "assistant_message", words | _if_any(heard_meanwhile=heard))
+        yield from (_call_message(claim, call, talk, words["text"]) for call in settlement.calls)
     if settlement.state in MACHINE.final:
         end = {"state": settlement.state, "reason": settlement.reason}
         yield _event(claim, "turn_ended", end | _if_any(final_answer=settlement.final_answer))
 
 
-def _call_message(claim: Claim, call: CheckedCall, talk: Talk) -> Message:
+def _call_message(claim: Claim, call: CheckedCall, talk: Talk, said: str) -> Message:
     if call.result is not None:
         texts = {"kind": call.result.kind, "error": call.result.error or call.result.reason}
         return _event(claim, "call_answered", {"call_id": call.call_id, "tool": call.tool, **texts})
@@ -165,6 +177,7 @@ def _call_message(claim: Claim, call: CheckedCall, talk: Talk) -> Message:
         arguments=call.arguments,
         shown_arguments=call.shown_arguments,
         digest=call.digest,
+        quote=rules.quote(said, call),
     )
     return ToolCallProposed(tenant=claim.tenant, call=proposed)
 

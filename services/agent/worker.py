@@ -173,10 +173,13 @@ class Worker:
         return await self._settle_by_itself(claim, answer, talk)
 
     async def _settle_by_itself(self, claim: Claim, answer: ModelAnswer, talk: Talk) -> Claim | None:
-        """Settle in a transaction: messages wait, somebody holds the conversation, or the claim was lost."""
+        """Settle in a transaction: messages wait, somebody holds the conversation, or the claim was lost.
+
+        Calls are proposed under the conversation's lock, so that a message either sees them or is seen by them.
+        """
         async with self._units.begin(Cause(**claim.cause)) as work:
-            may_interrupt = self._behaviour.supersede and bool(answer.calls)
-            interrupted = may_interrupt and await turns.interrupted(work, claim)
+            spoken = bool(answer.calls) and await turns.interrupted(work, claim)
+            interrupted = spoken and self._behaviour.supersede
             settlement = rules.settle(answer, claim, self._tools, self._behaviour, interrupted=interrupted)
             following = await turns.settle(work, claim, settlement, (answer, talk), self._lease)
             if interrupted and following is not None and following.turn_id == claim.turn_id:

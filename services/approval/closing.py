@@ -14,16 +14,16 @@ from services.approval.rules import Approval
 from services.approval.states import MACHINE, Event, State
 from shared.messages import Message, ToolCallPermitted
 from shared.permit import issue_permit
+from shared.signed import signed
 from shared.signing import Signer
 from shared.work import Cause, Change, Work
 
 
-def close(
-    work: Work, approval: Approval, event: Event, *, actor: str, signer: Signer | None = None, **more: Any
-) -> None:
-    """Record that a pending approval was closed by `event`, and tell everybody; only an approved one needs a signer."""
+def close(work: Work, approval: Approval, event: Event, *, actor: str, signer: Signer, **more: Any) -> None:
+    """Record that a pending approval was closed by `event`, and tell everybody."""
     record(work, approval, event, actor=actor, before=State.PENDING, **more)
-    tell(work, approval, _end_of_call(approval, signer), notices.closed(approval), *notices.watched(approval))
+    tell(work, approval, _end_of_call(approval, signer), notices.closed(approval))
+    tell(work, approval, *(signed(each, signer) for each in notices.watched(approval)))
 
 
 def tell(work: Work, approval: Approval, *messages: Message) -> None:
@@ -66,11 +66,11 @@ def record(
     )
 
 
-def _end_of_call(approval: Approval, signer: Signer | None) -> Message:
+def _end_of_call(approval: Approval, signer: Signer) -> Message:
     if approval.state is not State.APPROVED:
         return notices.refused(approval)
-    if signer is None or approval.closed_at is None:
-        raise ValueError(f"approval {approval.approval_id} cannot be permitted here")
+    if approval.closed_at is None:
+        raise ValueError(f"approval {approval.approval_id} is not closed")
     permit = issue_permit(
         signer,
         approval.call,

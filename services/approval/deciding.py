@@ -14,9 +14,9 @@ from services.approval import closing, notices, store
 from services.approval.rules import Answer, Approval, Decision, Edit, edits, grants
 from services.approval.states import Event, State
 from services.approval.store import Kept
-from shared.grant import signed
 from shared.ids import derived_id
 from shared.messages import DecideApproval, DecisionClaims, ToolCall
+from shared.signed import signed
 from shared.signing import Signer
 from shared.work import Cause, Work
 
@@ -77,7 +77,7 @@ def _kept(made: Made) -> Kept:
     return Kept(decision, made.approval, after)
 
 
-async def propose(work: Work, made: Made, call: ToolCall) -> None:
+async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> None:
     """Ask policy about an edit; its maker hears when policy has answered."""
     approval, claims = made.approval, made.sent.claims
     work.cause = made.sent.cause
@@ -94,11 +94,10 @@ async def propose(work: Work, made: Made, call: ToolCall) -> None:
         signed=made.sent.message.decision,
         answer_to=made.sent.message.answer_to,
     )
-    differences = edits.differences(approval.call.arguments, call.arguments)
-    if not await store.add_edit(work.connection, edit, approval, claims, differences, made.at):
+    if not await store.add_edit(work.connection, edit, approval, claims, made.at):
         return
     closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome="asked")
-    closing.tell(work, approval, notices.edit_proposed(approval, edit.edit_id, call))
+    closing.tell(work, approval, signed(notices.edit_proposed(approval, edit.edit_id, call), signer))
 
 
 def asked_by(edit: Edit, tenant: str) -> DecideApproval:
@@ -144,7 +143,7 @@ def _more(before: Approval, after: Approval, claims: DecisionClaims) -> dict[str
     if after.closed_at is None:
         more["reason"] = claims.reason
     if after.arguments_revision != before.arguments_revision:
-        found = edits.differences(before.call.arguments, after.call.arguments)
+        found = edits.differences(before.call, after.call)
         more["differences"] = [each.as_json() for each in found]
     if after.expires_at != before.expires_at:
         more["expires_at"] = after.expires_at.isoformat()

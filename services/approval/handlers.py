@@ -24,6 +24,7 @@ from shared.messages import (
     DecisionAnswered,
     EditJudged,
 )
+from shared.signed import verify_signed
 from shared.signing import Signer, Verifier
 from shared.work import Cause, Work
 
@@ -45,14 +46,14 @@ class Opening:
     cause: Cause
 
 
-async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: Work) -> None:
+async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: Work, deps: Deps) -> None:
     """Let calls that policy holds wait for people, unless something was heard of them before."""
     for wave in waves([_opening(each, work.now) for each in arrivals], key=lambda each: each.approval.call.call_id):
         stored = await store.open_approvals(work.connection, [each.approval for each in wave])
         for opening, approval in zip(wave, stored, strict=True):
             work.cause = opening.cause
             if approval is None:
-                await _answer_known(opening.approval, work)
+                await _answer_known(opening.approval, work, deps)
             else:
                 closing.record(work, approval, "opened", actor="policy", before=None)
                 work.emit(notices.opened(approval))
@@ -64,7 +65,7 @@ def _opening(arrival: Arrival[ApprovalRequested], at: datetime) -> Opening:
     return Opening(rules.opening(new_id(), requested, at, cause.correlation_id, cause.traceparent), cause)
 
 
-async def _answer_known(opening: Approval, work: Work) -> None:
+async def _answer_known(opening: Approval, work: Work, deps: Deps) -> None:
     """Close at once what was withdrawn before it was held; a call that was held before keeps its approval."""
     withdrawal = await store.load_withdrawal(work.connection, opening.call)
     if withdrawal is None:
@@ -72,7 +73,7 @@ async def _answer_known(opening: Approval, work: Work) -> None:
     closed = rules.withdrawn(opening, withdrawal, opening.created_at)
     if await store.add_closed(work.connection, closed):
         closing.record(work, opening, "opened", actor="policy", before=None)
-        closing.close(work, closed, Event.WITHDRAW, actor="agent")
+        closing.close(work, closed, Event.WITHDRAW, actor="agent", signer=deps.signer)
 
 
 async def decide_approvals(arrivals: Sequence[Arrival[DecideApproval]], work: Work, deps: Deps) -> None:
@@ -90,28 +91,29 @@ async def _decide(sent: Sequence[Sent], work: Work, deps: Deps) -> None:
     locked = await store.lock_approvals(
         work.connection, ((each.claims.tenant, each.claims.approval_id) for each in sent)
     )
-    now, earlier = await store.read_clock(work.connection, (each.claims for each in sent))
-    fresh = [each for each in sent if each.key not in earlier]
+    read = await store.read_clock(work.connection, [each.claims for each in sent], locked.values())
+    fresh = [each for each in sent if each.key not in read.earlier]
     for each in sent:
-        if each.key in earlier:
+        if each.key in read.earlier:
             work.cause = each.cause
-            work.emit(_again(each, earlier[each.key]))
-    made = await _judge(fresh, locked, now, work, deps.directory())
+            work.emit(_again(each, read.earlier[each.key]))
+    made = await _judge(fresh, locked, read.now, work, deps.directory().without(read.revoked_keys))
     await deciding.finish(work, [each for each in made if each.answer.proposal is None], deps.signer)
     for edit in made:
         if edit.answer.proposal is not None:
-            await deciding.propose(work, edit, edit.answer.proposal)
+            await deciding.propose(work, edit, edit.answer.proposal, deps.signer)
 
 
 async def _judge(
     sent: Sequence[Sent], locked: Mapping[str, Approval], now: datetime, work: Work, directory: Directory
 ) -> list[Made]:
-    """Return what decisions come to. Everything was read after the locks: clock, directory, and now the votes."""
+    """Return what decisions come to. Everything was read after the locks: clock, directory, keys, and now the votes."""
     asked = [(each, locked.get(each.claims.approval_id)) for each in sent]
-    votes = await store.load_votes(
+    votes, revoked = await store.load_votes(
         work.connection,
         [approval for each, approval in asked if approval and rules.needs_votes(approval, each.claims, directory)],
     )
+    directory = directory.without(revoked)
     return [
         Made(
             each,
@@ -131,6 +133,7 @@ def _again(sent: Sent, earlier: store.Earlier) -> DecisionAnswered:
 
 async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
     """Make the edit that policy has judged, or say why not: everything about its maker is asked again."""
+    verify_signed(deps.verifier, judged)
     approval = await store.lock_approval(work.connection, judged.tenant, judged.approval_id)
     edit = await store.load_edit(work.connection, judged.tenant, judged.edit_id)
     if approval is None or edit is None or edit.approval_id != approval.approval_id:
@@ -139,34 +142,32 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
         return
     message = deciding.asked_by(edit, judged.tenant)
     claims = read_claims(message, deps.verifier)
-    now = await work.clock()
-    answer = rules.judge_edit(approval, edit, claims, judged, now, deps.directory())
-    refusal = "" if answer.outcome == "accepted" else answer.detail
-    await store.end_edit(
-        work.connection, edit, judged.tenant, detail=refusal, rulebook_digest=judged.rulebook_digest, now=now
-    )
+    read = await store.read_clock(work.connection, [claims], [approval])
+    now, directory = read.now, deps.directory().without(read.revoked_keys)
+    answer = rules.judge_edit(approval, edit, claims, judged, now, directory)
+    await store.end_edit(work.connection, edit, judged, answer=answer, before=approval, now=now)
     await deciding.finish(work, [Made(Sent(message, claims, work.cause), approval, answer, now)], deps.signer)
 
 
-async def withdraw_calls(message: CallsWithdrawn, work: Work) -> None:
+async def withdraw_calls(message: CallsWithdrawn, work: Work, deps: Deps) -> None:
     """Close what the conversation no longer wants and still waits; remember what is not held yet."""
     withdrawal = Withdrawal(message.kind, message.reason, message.by_default)
-    await _withdraw(work, message.tenant, message.call_ids, withdrawal, actor="agent")
+    await _withdraw(work, deps, message.tenant, message.call_ids, withdrawal, actor="agent")
 
 
-async def abandon_call(message: AbandonCall, work: Work) -> None:
+async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:
     """End a call whose request was given up: withdraw its approval if one waits, else answer for it.
 
     What is remembered of it here also sees to it that a second copy of the request waits for nobody any more.
     """
     withdrawal = Withdrawal("cancelled", notices.ABANDONED)
-    approvals = await _withdraw(work, message.tenant, [message.call_id], withdrawal, actor=message.by)
+    approvals = await _withdraw(work, deps, message.tenant, [message.call_id], withdrawal, actor=message.by)
     if not approvals:
         work.emit(notices.given_up(message))
 
 
 async def _withdraw(
-    work: Work, tenant: str, call_ids: Sequence[str], withdrawal: Withdrawal, *, actor: str
+    work: Work, deps: Deps, tenant: str, call_ids: Sequence[str], withdrawal: Withdrawal, *, actor: str
 ) -> list[Approval]:
     """Withdraw what waits of these calls and remember what was never heard of; return the approvals that there are."""
     unheard: set[str] = set()
@@ -178,7 +179,8 @@ async def _withdraw(
     waiting = [each for each in pending if withdrawal.takes(each)]
     ends = await store.save_withdrawn(work.connection, waiting, withdrawal)
     for approval, closed_at in zip(waiting, ends, strict=True):
-        closing.close(work, rules.withdrawn(approval, withdrawal, closed_at), Event.WITHDRAW, actor=actor)
+        ended = rules.withdrawn(approval, withdrawal, closed_at)
+        closing.close(work, ended, Event.WITHDRAW, actor=actor, signer=deps.signer)
     for approval in late:
         closing.record(work, approval, Event.WITHDRAW, actor=actor, before=approval.state, outcome="late")
     for approval in pending:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from services.approval.rules import Answer, Approval, RefusedKind
-from services.approval.rules.timers import Step
+from shared.deciders import Step
 from shared.messages import (
     AbandonCall,
     ApprovalClosed,
@@ -56,6 +56,7 @@ def opened(approval: Approval) -> ApprovalOpened:
         reason=approval.reason,
         approval=approval.approval_rule,
         expires_at=approval.expires_at,
+        category=approval.category,
     )
 
 
@@ -69,6 +70,8 @@ def progressed(approval: Approval, kind: ProgressKind, claims: DecisionClaims) -
         person=claims.person,
         call=approval.call if edited else None,
         summary=approval.summary if edited else "",
+        approvers=[claims.to] if kind == "delegated" else [],
+        claimed_until=approval.claimed_until if kind == "claimed" else None,
     )
 
 
@@ -126,7 +129,7 @@ def watched(approval: Approval) -> Iterator[WatchedCallClosed]:
     """Yield what policy must hear of a closed approval: nothing where its rule has no veto window."""
     if approval.approval_rule.veto_window_seconds:
         end = closed(approval)
-        told = {name: getattr(end, name) for name in WatchedCallClosed.model_fields}
+        told = {name: getattr(end, name) for name in WatchedCallClosed.model_fields if name != "signature"}
         yield WatchedCallClosed(**told)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from services.approval import handlers, worker
 from services.approval.settings import ApprovalSettings
+from services.approval.watching import Watch
 from shared.consumer import Handler, Together
 from shared.directory import Directory
 from shared.directory_file import DirectoryFile
@@ -26,11 +27,11 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
     deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys), directory)
     decide = Together(partial(handlers.decide_approvals, deps=deps))
     settle = partial(handlers.settle_edit, deps=deps)
-    expire = partial(worker.expire_overdue, runtime.units, settings.approval_expire_batch)
+    expire = partial(worker.expire_overdue, runtime.units, settings.approval_expire_batch, deps.signer)
     take_steps = partial(worker.take_steps, runtime.units, settings.approval_step_batch)
     requests: dict[type[Message], Handler | Together[Any]] = {
-        ApprovalRequested: Together(handlers.open_approvals),
-        AbandonCall: handlers.abandon_call,
+        ApprovalRequested: Together(partial(handlers.open_approvals, deps=deps)),
+        AbandonCall: partial(handlers.abandon_call, deps=deps),
     }
     return Service(
         name="approval",
@@ -39,11 +40,12 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
             Subscription(queue("approval.requests"), requests),
             Subscription(queue("approval.decisions"), {DecideApproval: decide}),
             Subscription(queue("approval.edits"), {EditJudged: settle}),
-            Subscription(queue("approval.withdrawals"), {CallsWithdrawn: handlers.withdraw_calls}),
+            Subscription(queue("approval.withdrawals"), {CallsWithdrawn: partial(handlers.withdraw_calls, deps=deps)}),
         ),
         duties=(
             Duty("expire-overdue", settings.approval_expire_every_seconds, expire),
             Duty("take-steps", settings.approval_step_every_seconds, take_steps),
+            Duty("watch-deciders", settings.approval_watch_every_seconds, Watch(runtime.units, directory).run_once),
         ),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,

@@ -19,6 +19,9 @@ class ApprovalSettings(Settings):
     approval_step_every_seconds: float = Field(
         default=1.0, gt=0, description="Pause between two looks for reminders and escalations that are due."
     )
+    approval_watch_every_seconds: float = Field(
+        default=10.0, gt=0, description="Pause between two looks for approvals that nobody can approve any more."
+    )
     approval_step_batch: int = Field(
         default=200,
         ge=1,

@@ -125,7 +125,8 @@ class ApprovalRow(SQLModel, table=True):
     reason: str
     #: ApprovalRule as policy pinned it to this call: a later rulebook does not change who may decide.
     approval_rule: dict[str, Any] = Field(sa_type=pg.JSONB)
-    #: Whom it names by now, in the rule's words and sorted, and their digest: no index takes a long list.
+    #: Whom it names by now, in the rule's words and sorted, and the digest of this and of everything else that says who
+    #: may decide calls of this tool: no index takes a long list.
     deciders: list[str] = Field(sa_type=pg.ARRAY(pg.TEXT))
     deciders_digest: str
     state: str = Field(default=MACHINE.initial)
@@ -191,6 +192,8 @@ class DecisionRow(SQLModel, table=True):
     revision: int | None = None
     #: How the gateway knew the person, and what it proved.
     proof: str
+    #: The API key behind the proof; NULL where none was. The vote counts as long as the key works.
+    key_id: str | None = None
     roles: list[str] = Field(sa_type=pg.JSONB, sa_column_kwargs={"server_default": sa.text("'[]'")})
     conversation_id: str | None = None
     #: What some verbs carry: arguments, response, to, seconds, grant.
@@ -230,7 +233,10 @@ class EditRow(SQLModel, table=True):
     before_digest: str
     arguments: str
     digest: str
-    #: Where the two differ: a list of {at, before?, after?}.
+    #: Both as people may see them, redacted values masked; NULL in a row from before anything redacted could be edited.
+    shown_before: str | None = None
+    shown_arguments: str | None = None
+    #: Where the two differ, as people may see it: a list of {at, before?, after?}.
     differences: list[dict[str, Any]] = Field(sa_type=pg.JSONB)
     signed: str
     answer_to: str

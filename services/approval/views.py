@@ -5,6 +5,7 @@ from __future__ import annotations
 VIEWS = {
     "approvals": """
         SELECT approval_id, tenant, conversation_id, call_id, turn_id, tool, category, shown_arguments AS arguments,
+               shown_arguments <> arguments AS arguments_masked, labels,
                digest, schema_digest, revision, arguments_revision, edited, state, summary, rule, rulebook_digest,
                reason, approval_rule, approval_rule -> 'approvers' AS approvers, deciders, deciders_digest, requester,
                agent, language, created_at, expires_at, decided_by, decision_reason, closed_at,
@@ -14,13 +15,14 @@ VIEWS = {
     """,
     "decisions": """
         SELECT decision_id, tenant, approval_id, person, verb, reason, digest, revision, proof,
-               details - 'arguments' AS details, outcome, arguments_revision, counted_revision, decided_at
+               details - 'arguments' AS details, key_id, outcome, arguments_revision, counted_revision, decided_at
         FROM approval.decisions
     """,
     # An edit that policy refused may hold what nobody may see.
     "edits": """
-        SELECT edit_id, tenant, approval_id, person, reason, state, base_revision, before, before_digest,
-               CASE WHEN state = 'accepted' THEN arguments END AS arguments, digest,
+        SELECT edit_id, tenant, approval_id, person, reason, state, base_revision,
+               coalesce(shown_before, before) AS before, before_digest,
+               CASE WHEN state = 'accepted' THEN coalesce(shown_arguments, arguments) END AS arguments, digest,
                CASE WHEN state = 'accepted' THEN differences END AS differences, detail AS refusal, rulebook_digest,
                asked_at, judged_at
         FROM approval.edits

@@ -10,17 +10,18 @@ import structlog
 from services.approval import closing, notices, store
 from services.approval.rules import timers
 from services.approval.states import Event
+from shared.signing import Signer
 from shared.work import UnitOfWork
 
 log = structlog.get_logger(__name__)
 
 
-async def expire_overdue(units: UnitOfWork, most: int) -> int:
+async def expire_overdue(units: UnitOfWork, most: int, signer: Signer) -> int:
     """Close up to `most` approvals that are overdue by the database clock; return how many there were."""
     async with units.begin() as work:
         expired = await store.expire_overdue(work.connection, most)
         for approval in expired:
-            closing.close(work, approval, Event.TIME_OUT, actor="clock")
+            closing.close(work, approval, Event.TIME_OUT, actor="clock", signer=signer)
     if expired:
         log.info("approval.expired", approvals=len(expired))
     return len(expired)

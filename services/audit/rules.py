@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,8 @@ from shared.messages import (
 
 #: Tenant of dead letters that do not tell theirs: only the operators of the installation see them.
 OPERATORS_TENANT = "default"
+#: Of a JWS in compact form.
+_JWS_DOTS = 2
 #: Queues of a call's steps, executors' by their common name -> messages without which the call cannot go on, and
 #: whether it may have run when such a one is lost. Whether a permit was used, the executor knows better.
 STEPS: Mapping[str, Mapping[str, bool]] = {
@@ -91,10 +94,27 @@ def _masked(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     masked = {name: _masked(each) for name, each in value.items()}
+    if _carries_arguments(value.get("decision")):
+        masked["decision"] = REDACTED
     if "arguments" in value:
         told = value.get("shown_arguments")
         masked["arguments"] = told if isinstance(told, str) and told else REDACTED
     return masked
+
+
+def _carries_arguments(decision: Any) -> bool:
+    """Tell whether a signed decision has arguments in it: an edit's, of which nobody said what may be seen.
+
+    What looks like one and cannot be read may have them too.
+    """
+    if not isinstance(decision, str) or decision.count(".") != _JWS_DOTS:
+        return False
+    payload = decision.split(".")[1]
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(claims, dict) or bool(claims.get("arguments"))
 
 
 def events_of(body: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Permits arrive.
+"""Permits arrive, and the words of people who looked whether a call ran.
 
 Claiming takes the calls' rows in the handler's own transaction, with one statement for all that arrived together; a
 tool is started only after the commit, because what is not recorded as begun would look after a crash as if it had
@@ -13,13 +13,16 @@ from functools import partial
 
 from services.executor import rules, store
 from services.executor.metrics import count_answer
-from services.executor.states import Event
+from services.executor.states import MACHINE, Event
 from services.executor.store import Attempt, Wanted
 from services.executor.worker import Worker
 from shared.consumer import Arrival
-from shared.errors import SecurityAlert
-from shared.messages import AbandonCall, ToolCallPermitted
+from shared.errors import Refused, SecurityAlert
+from shared.messages import AbandonCall, ResolveCall, ToolCallPermitted
 from shared.permit import Permit, verify_permit
+from shared.signed import verify_signed
+from shared.signing import Verifier
+from shared.transitions import ExpectedRace
 from shared.work import Work
 
 
@@ -63,6 +66,21 @@ async def abandon_call(message: AbandonCall, work: Work, *, pool: str) -> None:
     answer = rules.abandoned(message)
     if await store.abandon(work, message, pool=pool, error=answer.reason):
         work.emit(answer)
+
+
+async def resolve_call(said: ResolveCall, work: Work, *, verifier: Verifier) -> None:
+    """Keep what a person says of a call that was answered `unknown`, and tell the conversation; the answer stands."""
+    verify_signed(verifier, said)
+    if resolved := await store.resolve(work, said):
+        work.emit(rules.resolved(said, resolved.call, at=await work.clock()))
+        return
+    state = await store.state_of(work, said)
+    if state is None:
+        raise Refused("no such execution", status=404, kind="not-found")
+    try:
+        MACHINE.next_state(state, Event.RESOLVED)
+    except ExpectedRace:
+        store.record_second_word(work, said, state)
 
 
 def genuine_permit(permitted: ToolCallPermitted, *, pool: str, worker: Worker) -> Permit:

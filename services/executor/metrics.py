@@ -13,6 +13,11 @@ TOOL_SECONDS = Histogram(
     ["tool"],
     buckets=(0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800),
 )
+FINDINGS = Counter(
+    "placet_executor_findings_total",
+    "What probes found of calls in doubt, by tool: succeeded (it ran), failed (it did not) or unknown.",
+    ["tool", "finding"],
+)
 SLOTS = Gauge("placet_executor_slots", "Calls that this executor runs at the same time at most.")
 SLOTS_BUSY = Gauge("placet_executor_slots_busy", "Calls that run now, tools that outlived their time included.")
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from services.executor.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.catalog import ToolSpec, validate_arguments
-from shared.messages import AbandonCall, ToolCall, ToolCallFinished, ToolCallRefused
+from shared.messages import AbandonCall, CallResolved, ResolveCall, ToolCall, ToolCallFinished, ToolCallRefused
 from shared.permit import Permit
 
 NOTHING_RAN: Final = "Nothing was run: "
@@ -23,6 +23,12 @@ LOST_TEXT: Final = f"The worker that ran the tool was lost before it could tell 
 TAMPERED_TEXT: Final = (
     f"An attempt to run the tool was lost, and its stored call no longer fits its permit. {MAY_HAVE_RUN}"
 )
+NOT_RUN_TEXT: Final = (
+    "The attempt to run the tool ended in doubt, and the tool's own check has found since that it took no effect: "
+    "nothing was done."
+)
+#: Code of an attempt that took no effect, as the tool's probe found.
+NOT_RUN: Final = "not_run"
 #: Problems of the arguments named in one refusal.
 PROBLEMS_MAX: Final = 5
 
@@ -106,10 +112,16 @@ def crashed(text: str, data: Any, code: str, *, idempotent: bool) -> Outcome:
     return Outcome(Event.FAILED, data, text if idempotent else f"{text} {MAY_HAVE_RUN}", code=code)
 
 
-def what_follows(outcome: Outcome, *, idempotent: bool, fence: int, attempts_max: int) -> Event:
-    """Return what an outcome does to the execution: doubt about what is safe to repeat is overcome by repeating."""
-    doubtful = outcome.event is Event.GAVE_UP
-    return Event.LET_GO if doubtful and idempotent and fence < attempts_max else outcome.event
+def what_follows(outcome: Outcome, *, idempotent: bool, fence: int, attempts_max: int, verifiable: bool) -> Event:
+    """Return what an outcome does to the execution.
+
+    Doubt is overcome by repeating where another attempt is safe and allowed, else by the tool's probe, else not at all.
+    """
+    if outcome.event is not Event.GAVE_UP:
+        return outcome.event
+    if idempotent and fence < attempts_max:
+        return Event.LET_GO
+    return Event.PROBED if verifiable else Event.GAVE_UP
 
 
 def kind_of(outcome: Outcome) -> Literal["succeeded", "failed", "unknown"]:
@@ -141,6 +153,39 @@ def abandoned(message: AbandonCall) -> ToolCallRefused:
     )
 
 
+def resolved(said: ResolveCall, call: ToolCall, *, at: datetime) -> CallResolved:
+    """Return what the conversation is told when a person has looked."""
+    return CallResolved(
+        tenant=call.tenant,
+        call_id=call.call_id,
+        conversation_id=call.conversation_id,
+        tool=call.tool,
+        outcome=said.outcome,
+        note=said.note,
+        by=said.by,
+        resolved_at=at,
+    )
+
+
+def answer(
+    call: ToolCall, outcome: Outcome, *, fence: int, started_at: datetime, finished_at: datetime
+) -> ToolCallFinished | ToolCallRefused:
+    """Return the one answer to a call that began, or that took no effect, as its probe found.
+
+    The latter is told as what never ran: then what the call took of limits is given back.
+    """
+    if outcome.code == NOT_RUN:
+        return ToolCallRefused(
+            tenant=call.tenant,
+            call_id=call.call_id,
+            conversation_id=call.conversation_id,
+            tool=call.tool,
+            kind="failed",
+            reason=outcome.error,
+        )
+    return finished(call, outcome, fence=fence, started_at=started_at, finished_at=finished_at)
+
+
 def finished(
     call: ToolCall, outcome: Outcome, *, fence: int, started_at: datetime, finished_at: datetime
 ) -> ToolCallFinished:
@@ -155,7 +200,7 @@ def finished(
         error=outcome.error,
         ui_blocks=list(outcome.ui_blocks),
         edited=call.edited,
-        executed=call.arguments if call.edited else "",
+        executed=call.shown_arguments if call.edited else "",
         attempt=fence,
         started_at=started_at,
         finished_at=finished_at,

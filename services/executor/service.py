@@ -1,4 +1,4 @@
-"""Puts an executor together: one queue per pool, one door, one set of slots, two sweeping duties.
+"""Puts an executor together: one queue per pool, one door, one set of slots, three sweeping duties.
 
 An executor loads only the tools of its own pools, so that a pool with secrets shares neither code nor credentials
 with another.
@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from services.executor.handlers import abandon_call, claim_calls
+from services.executor.handlers import abandon_call, claim_calls, resolve_call
 from services.executor.intake import Intake
 from services.executor.metrics import SLOTS, SLOTS_BUSY
 from services.executor.settings import EVERY_POOL, ExecutorSettings
@@ -24,7 +24,7 @@ from services.executor.worker import Worker
 from shared.catalog import Catalog, ToolSpec, load_catalog
 from shared.consumer import Consumer, Handler, Together
 from shared.errors import PlacetError
-from shared.messages import AbandonCall, Message, ToolCallPermitted
+from shared.messages import AbandonCall, Message, ResolveCall, ToolCallPermitted
 from shared.service import Duty, Runtime, Service
 from shared.signing import load_verifier
 from shared.slots import Slots
@@ -80,7 +80,12 @@ def assemble(
     """Return the service around a worker."""
     intake = Intake(worker.slots, patience_seconds=settings.executor_patience_seconds)
     repeatable = frozenset(spec.schema_digest for spec in worker.specs.values() if spec.idempotent)
-    sweeper = Sweeper(worker, intake, Sweep(pools, repeatable, worker.attempts_max))
+    probed = {
+        worker.specs[name].schema_digest: worker.specs[name].timeout_seconds
+        for name, tool in tools.items()
+        if tool.probe is not None
+    }
+    sweeper = Sweeper(worker, intake, Sweep(pools, repeatable, worker.attempts_max, probed))
     database_url = settings.database_url.get_secret_value()
     packs = PackSettings(database_url=database_url, overrides=settings.executor_packs)
     SLOTS.set(worker.slots.size)
@@ -99,6 +104,7 @@ def assemble(
         duties=(
             Duty("give-up-lost", every, sweeper.give_up_lost),
             Duty("repeat-lost", every, sweeper.repeat_lost),
+            Duty("verify-lost", every, sweeper.verify_lost),
         ),
         slots=worker.slots,
         resources=(worker.with_resources(open_tool_resources(tools.values(), packs)),),
@@ -111,5 +117,6 @@ def _consumer(pool: str, worker: Worker, runtime: Runtime) -> Consumer:
     handlers: dict[type[Message], Handler | Together[Any]] = {
         ToolCallPermitted: Together(partial(claim_calls, pool=pool, worker=worker)),
         AbandonCall: partial(abandon_call, pool=pool),
+        ResolveCall: partial(resolve_call, verifier=worker.verifier),
     }
     return Consumer(executor_queue(pool).name, handlers, units=runtime.units, bus=runtime.bus)

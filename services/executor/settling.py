@@ -71,7 +71,7 @@ class Settling:
         for (attempt, outcome), finished_at in zip(ended, times, strict=True):
             if finished_at is None:
                 continue
-            answer = rules.finished(
+            answer = rules.answer(
                 attempt.call, outcome, fence=attempt.fence, started_at=attempt.begun_at, finished_at=finished_at
             )
             work.cause = attempt.cause

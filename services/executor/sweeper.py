@@ -1,7 +1,8 @@
-"""Looks after calls whose worker went silent: repeats what is safe to repeat, gives up the rest, says so once.
+"""Looks after calls whose worker went silent: repeats them, asks the tool's probe, or gives them up, and says so once.
 
-Only executors of the call's own pool look after it, because only they have its tool. Any number of them may look at
-the same time: a row belongs to whoever locks it first.
+Repeated is what is safe to repeat, the probe is asked about what is not, given up is what has none. Only
+executors of the call's own pool look after it, because only they have its tool. Any number of them may look at the same
+time: a row belongs to whoever locks it first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from services.executor import rules, store
 from services.executor.intake import Intake, NoSlot
 from services.executor.metrics import count_answer
 from services.executor.rules import Outcome
-from services.executor.states import Event
+from services.executor.states import Event, State
 from services.executor.store import Attempt, Sweep
 from services.executor.worker import Worker
 from shared.consumer import SECURITY_ALERTS
@@ -53,7 +54,7 @@ class Sight:
 
 
 class Sweeper:
-    """Two duties of every executor process."""
+    """Three duties of every executor process."""
 
     def __init__(
         self, worker: Worker, intake: Intake, sweep: Sweep, *, monotonic: Callable[[], float] = time.monotonic
@@ -65,7 +66,7 @@ class Sweeper:
         self._sight = Sight(worker.holder.lease_seconds)
 
     async def give_up_lost(self) -> int:
-        """End as unknown what is lost and cannot be repeated; return how many."""
+        """End as unknown what is lost and can neither be repeated nor verified; return how many."""
         if not await self._sees():
             return 0
         async with self._worker.units.begin() as work:
@@ -88,11 +89,18 @@ class Sweeper:
 
     async def repeat_lost(self) -> int:
         """Begin the next attempt of one lost call, waiting for a free slot like any other; return how many."""
-        if not await self._sees() or not await self._any_waits():
+        return await self._take_lost(Event.RECLAIMED)
+
+    async def verify_lost(self) -> int:
+        """Begin the probe of one lost call that must not be repeated, in a slot too; return how many."""
+        return await self._take_lost(Event.PROBED)
+
+    async def _take_lost(self, event: Event) -> int:
+        if not await self._sees() or not await self._any_waits(event):
             return 0
         try:
             async with self._intake.entered(), self._worker.units.begin() as work:
-                attempt = await store.reclaim(work, self._sweep, self._worker.holder)
+                attempt = await store.take_lost(work, self._sweep, event, self._worker.holder)
                 if attempt is None:
                     return 0
                 await self._begin_again(work, attempt)
@@ -116,12 +124,13 @@ class Sweeper:
             verify_permit(self._worker.verifier, attempt.permit, attempt.call, pool=attempt.pool)
         except SecurityAlert as alert:
             return str(alert)
-        known = attempt.call.schema_digest in self._sweep.repeatable
+        sweep = self._sweep
+        known = attempt.call.schema_digest in (sweep.probed if attempt.state is State.VERIFYING else sweep.repeatable)
         return "" if known else f"call {attempt.call.call_id} is not of the tool that its row names"
 
     async def _sees(self) -> bool:
         return await self._worker.units.database.ready() and self._sight.clear(self._monotonic())
 
-    async def _any_waits(self) -> bool:
+    async def _any_waits(self, event: Event) -> bool:
         async with self._worker.units.database.transaction() as connection:
-            return await store.any_repeatable(connection, self._sweep)
+            return await store.any_lost(connection, self._sweep, event)

@@ -1,7 +1,8 @@
 """Rows of the executor.
 
 The CHECKs repeat the machine, so that a statement that forgets it is refused: only what began has a fence, only what
-runs has a lease, only what is over has an end. Two unique keys make a call and a permit good for one row.
+somebody works on has a lease, only what is answered has an end, and only what a person resolved names the person. Two
+unique keys make a call and a permit good for one row.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from services.executor.states import FINAL, State
+from services.executor.states import ANSWERED, LEASED, State
 
 _TIME = sa.TIMESTAMP(timezone=True)
 _STORED = frozenset(State) - {State.NEW}
@@ -25,17 +26,23 @@ def _one_of(states: frozenset[State]) -> str:
 
 
 class ExecutionRow(SQLModel, table=True):
-    """One call that an executor took; it never leaves a final state."""
+    """One call that an executor took; it never leaves a final state, and its answer never changes."""
 
     __tablename__ = "executions"
     __table_args__ = (
         sa.CheckConstraint(_one_of(_STORED), name="state_known"),
-        sa.CheckConstraint(f"({_one_of(FINAL)}) = (finished_at IS NOT NULL)", name="finished_iff_final"),
-        sa.CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="lease_iff_running"),
+        sa.CheckConstraint(f"({_one_of(ANSWERED)}) = (finished_at IS NOT NULL)", name="finished_iff_answered"),
+        sa.CheckConstraint(f"({_one_of(LEASED)}) = (lease_until IS NOT NULL)", name="lease_iff_worked_on"),
         sa.CheckConstraint(f"({_one_of(_NEVER_BEGAN)}) = (begun_at IS NULL)", name="begun_iff_claimed"),
         sa.CheckConstraint("(begun_at IS NULL) = (fence = 0) AND fence >= 0", name="fence_iff_begun"),
+        sa.CheckConstraint("(state = 'resolved') = (resolved_at IS NOT NULL)", name="resolved_iff_resolved"),
+        sa.CheckConstraint(
+            "(resolved_at IS NULL) = (resolution IS NULL) AND (resolved_at IS NULL) = (resolved_by IS NULL)",
+            name="resolution_whole",
+        ),
+        sa.CheckConstraint("resolution IN ('ran', 'did_not_run')", name="resolution_known"),
         sa.UniqueConstraint("permit_id"),
-        sa.Index("ix_executions_leases", "pool", "lease_until", postgresql_where=sa.text("state = 'running'")),
+        sa.Index("ix_executions_leases", "pool", "lease_until", postgresql_where=sa.text(_one_of(LEASED))),
         {"schema": "executor"},
     )
 
@@ -67,3 +74,9 @@ class ExecutionRow(SQLModel, table=True):
     finished_at: datetime | None = Field(default=None, sa_type=_TIME)
     #: What the model was told where the call did not succeed.
     error: str = ""
+    #: What a person said of an outcome that was answered `unknown`: `ran` or `did_not_run`.
+    resolution: str | None = None
+    resolved_by: str | None = None
+    #: In their words; what they looked at.
+    resolution_note: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    resolved_at: datetime | None = Field(default=None, sa_type=_TIME)

@@ -11,7 +11,8 @@ VIEWS: dict[str, str] = {
         SELECT call_id, tenant, conversation_id, pool, state, fence, worker, permit_id, permit_issuer, lease_until,
                CAST(call AS json) ->> 'digest' AS digest, permit_expires_at,
                begun_at AS started_at, finished_at,
-               CASE WHEN finished_at IS NOT NULL THEN state END AS result_kind, error
+               CASE WHEN finished_at IS NOT NULL THEN CASE state WHEN 'resolved' THEN 'unknown' ELSE state END END
+               AS result_kind, error, resolution, resolved_by, resolution_note, resolved_at
         FROM executor.executions
     """,
 }

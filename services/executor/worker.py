@@ -1,4 +1,4 @@
-"""Runs a claimed call: the tool under a renewed lease, then the outcome, and at most one attempt per slot.
+"""Runs a claimed call: the tool or its probe under a renewed lease, then the outcome, one attempt per slot.
 
 A tool that does not end when its time is over keeps its slot until it really ends, because a thread cannot be
 stopped: a hung tool then costs a slot, and never threads without end. What it says late is kept as evidence.
@@ -18,12 +18,13 @@ import structlog
 
 from services.executor import rules, store
 from services.executor.metrics import TOOL_SECONDS
+from services.executor.outcomes import found, said
 from services.executor.rules import Outcome
 from services.executor.settling import Settling
-from services.executor.states import Event
+from services.executor.states import Event, State
 from services.executor.store import Attempt, Holder
-from services.executor.tools import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
-from services.executor.tools.registry import CRASHED, NEUTRAL_TEXT
+from services.executor.tools import CannotTell, Finding, ToolContext, ToolReply
+from services.executor.tools.probes import LoadedProbe
 from shared.canonical import parse_arguments
 from shared.catalog import ToolSpec
 from shared.database import is_outage
@@ -46,6 +47,10 @@ class Tool(Protocol):
     @property
     def function(self) -> Callable[..., Any]:
         """The tool's own function; one that is not async runs in a thread."""
+
+    @property
+    def probe(self) -> LoadedProbe | None:
+        """What finds out whether a call of unknown outcome ran; None where nothing can."""
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolReply:
         """Run the tool once."""
@@ -80,46 +85,75 @@ class Worker:
         self.slots.spawn(self._run(attempt), name=f"{attempt.call.tool} {attempt.call.call_id} #{attempt.fence}")
 
     async def _run(self, attempt: Attempt) -> None:
-        running = asyncio.create_task(self._timed(attempt))
-        seconds = self.specs[attempt.call.tool].timeout_seconds
-        waiting = self._wait(attempt, running, seconds)
+        running = asyncio.create_task(self._act(attempt))
+        waiting = self._wait(attempt, running, self.specs[attempt.call.tool].timeout_seconds)
         try:
             await under_lease(waiting, lambda: self._renew(attempt), every_seconds=self.holder.lease_seconds / 3)
         except asyncio.CancelledError:
             # The lease is lost or the process stops: what the tool says from here on is evidence at most.
             await self._outlive(attempt, running)
             raise
-        await self._settle(attempt, self._outcome(attempt, running) or rules.overdue(seconds))
+        outcome = self._outcome(attempt, running) or self._overdue(attempt)
+        # Of a tool that still runs no probe could tell what it will have done.
+        doubt = Event.PROBED if running.done() else Event.GAVE_UP
+        if probing := await self._settle(attempt, outcome, self._what_follows(attempt, outcome, doubt)):
+            await self._run(probing)
         if not running.done():
             await self._outlive(attempt, running)
 
-    async def _wait(self, attempt: Attempt, running: asyncio.Task[ToolReply], seconds: float) -> None:
+    def _overdue(self, attempt: Attempt) -> Outcome:
+        if attempt.state is State.VERIFYING:
+            return found(attempt, CannotTell())
+        return rules.overdue(self.specs[attempt.call.tool].timeout_seconds)
+
+    def _what_follows(self, attempt: Attempt, outcome: Outcome, doubt: Event) -> Event:
+        """Return what the outcome does; `doubt` is what overcomes doubt that must not be overcome by repeating."""
+        running = attempt.state is State.RUNNING
+        event = rules.what_follows(
+            outcome,
+            idempotent=running and self.specs[attempt.call.tool].idempotent,
+            fence=attempt.fence,
+            attempts_max=self.attempts_max,
+            verifiable=running and self.tools[attempt.call.tool].probe is not None,
+        )
+        return doubt if event is Event.PROBED else event
+
+    async def _wait(self, attempt: Attempt, running: asyncio.Task[Any], seconds: float) -> None:
         """Wait for the tool as long as it may take."""
         await asyncio.wait({running}, timeout=seconds)
         if not running.done() and self._can_be_cancelled(attempt):
             running.cancel()
             await asyncio.wait({running}, timeout=CANCEL_SECONDS)
 
-    async def _outlive(self, attempt: Attempt, running: asyncio.Task[ToolReply]) -> None:
-        """Stay in the slot until the tool has really ended; what it says then is settled if it still counts."""
+    async def _outlive(self, attempt: Attempt, running: asyncio.Task[Any]) -> None:
+        """Stay in the slot until the tool has really ended; what it says then is settled if it still counts.
+
+        Doubt is left to the sweeper, which has the probe asked: this process may be about to stop.
+        """
         if self._can_be_cancelled(attempt):
             running.cancel()
         await asyncio.wait({running})
         if outcome := self._outcome(attempt, running):
-            await self._settle(attempt, outcome)
+            await self._settle(attempt, outcome, self._what_follows(attempt, outcome, Event.LET_GO))
 
-    def _outcome(self, attempt: Attempt, running: asyncio.Task[ToolReply]) -> Outcome | None:
+    def _outcome(self, attempt: Attempt, running: asyncio.Task[Any]) -> Outcome | None:
         """Return what the tool came to; None where it still runs or was cancelled before it could say."""
         if not running.done() or running.cancelled():
             return None
-        return _said(attempt, running, idempotent=self.specs[attempt.call.tool].idempotent)
+        if attempt.state is State.VERIFYING:
+            return found(attempt, running.result())
+        return said(attempt, running, idempotent=self.specs[attempt.call.tool].idempotent)
 
     def _can_be_cancelled(self, attempt: Attempt) -> bool:
         """Tell whether cancelling stops the tool; a thread would go on unseen, and its outcome would be lost."""
-        return inspect.iscoroutinefunction(self.tools[attempt.call.tool].function)
+        tool = self.tools[attempt.call.tool]
+        probe = tool.probe if attempt.state is State.VERIFYING else None
+        return inspect.iscoroutinefunction((probe or tool).function)
 
-    async def _timed(self, attempt: Attempt) -> ToolReply:
+    async def _act(self, attempt: Attempt) -> ToolReply | Finding:
         tool, arguments = self.tools[attempt.call.tool], parse_arguments(attempt.call.arguments)
+        if attempt.state is State.VERIFYING:
+            return await tool.probe.find(arguments, self._context(attempt)) if tool.probe else CannotTell()
         with TOOL_SECONDS.labels(attempt.call.tool).time():
             return await tool.run(arguments, self._context(attempt))
 
@@ -142,45 +176,29 @@ class Worker:
         async with self.units.database.transaction() as connection:
             return await store.renew(connection, attempt, self.holder)
 
-    async def _settle(self, attempt: Attempt, outcome: Outcome) -> None:
-        """Write the outcome, again and again while the database is away: nobody else knows it."""
+    async def _settle(self, attempt: Attempt, outcome: Outcome, event: Event) -> Attempt | None:
+        """Write the outcome, again and again while the database is away: nobody else knows it.
+
+        Return the probe's attempt where the outcome is doubt and a probe is to look.
+        """
         pause = 0.1
         while True:
             try:
-                await self._settle_once(attempt, outcome)
+                return await self._settle_once(attempt, outcome, event)
             except Exception as error:
                 if not is_outage(error):
                     raise
                 log.warning("settle.waiting", call_id=attempt.call.call_id, error=type(error).__name__)
-            else:
-                return
             await asyncio.sleep(pause)
             pause = min(pause * 2, SETTLE_PAUSE_MAX_SECONDS)
 
-    async def _settle_once(self, attempt: Attempt, outcome: Outcome) -> None:
-        event = rules.what_follows(
-            outcome,
-            idempotent=self.specs[attempt.call.tool].idempotent,
-            fence=attempt.fence,
-            attempts_max=self.attempts_max,
-        )
-        if event is not Event.LET_GO:
-            await self.settling.settle(attempt, outcome)
-            return
-        async with self.units.begin(attempt.cause) as work:
-            await store.let_go(work, attempt, outcome, worker=self.holder.worker)
-
-
-def _said(attempt: Attempt, running: asyncio.Task[ToolReply], *, idempotent: bool) -> Outcome:
-    try:
-        reply = running.result()
-    except ToolOutcomeUnknown as doubt:
-        return rules.in_doubt(doubt.text, doubt.data)
-    except ToolError as error:
-        if error.code == CRASHED:
-            return rules.crashed(error.text, error.data, error.code, idempotent=idempotent)
-        return Outcome(Event.FAILED, error.data, error.text, code=error.code)
-    except Exception:  # a tool is foreign code: whatever it raises ends this call only
-        log.exception("tool.broken", tool=attempt.call.tool, call_id=attempt.call.call_id)
-        return rules.crashed(NEUTRAL_TEXT, None, CRASHED, idempotent=idempotent)
-    return Outcome(Event.SUCCEEDED, reply.data, ui_blocks=reply.to_json()["ui_blocks"])
+    async def _settle_once(self, attempt: Attempt, outcome: Outcome, event: Event) -> Attempt | None:
+        if event is Event.LET_GO:
+            async with self.units.begin(attempt.cause) as work:
+                await store.let_go(work, attempt, outcome, worker=self.holder.worker)
+            return None
+        if event is Event.PROBED:
+            async with self.units.begin(attempt.cause) as work:
+                return await store.probe(work, attempt, outcome, self.holder)
+        await self.settling.settle(attempt, outcome)
+        return None

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from services.gateway.keys import Scope, Secret, parse_secret, person_id, same_hash, visitor_id
-from services.gateway.sign_in import Sessions
+from services.gateway.keys import Scope, Secret, form_token, parse_secret, person_id, same_hash, visitor_id
+from services.gateway.sessions import Sessions
 from services.gateway.store import reading
 from services.gateway.store.keys import ApiKey, find_keys, find_token
 from services.gateway.together import Together
 from shared.database import Database
+from shared.directory import Directory
 from shared.errors import Refused
+from shared.messages.approvals import Proof
 
-Proof = Literal["api_key", "conversation_token", "web_session"]
 Role = Literal["requester", "operators"]
 
 #: Name of the session cookie.
@@ -52,6 +53,12 @@ class Caller:
     #: Set for a conversation token: everything outside that conversation does not exist for it.
     conversation_id: str | None = None
     key_id: str | None = None
+    #: Whether they act for the house: the owner of a key does; others do where the directory says so.
+    operator: bool = True
+    #: What forms of our own pages send back; empty where the proof is none that browsers send by themselves.
+    form_token: str = ""
+    #: Set for a browser that is signed in.
+    session_id: str | None = None
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the caller has a scope."""
@@ -75,7 +82,8 @@ class Caller:
         """
         if self.proof == "conversation_token":
             return ["requester"]
-        return ["operators", "requester"] if self.person == requester else ["operators"]
+        roles: list[Role] = ["operators"] if self.operator else []
+        return [*roles, "requester"] if self.person == requester else roles
 
 
 @dataclass
@@ -85,6 +93,9 @@ class Authenticator:
     database: Database
     sessions: Sessions
     public_url: str = ""
+    #: Who is who now, and what they may do who signed in at a provider.
+    directory: Callable[[], Directory] = Directory
+    provider_scopes: frozenset[str] = frozenset()
     clock: Callable[[], float] = time.monotonic
     _remembered: dict[str, tuple[float, ApiKey]] = field(default_factory=dict)
     _together: Together[str, ApiKey | None] = field(init=False)
@@ -106,7 +117,11 @@ class Authenticator:
         raise NoCaller("An API key or a conversation token is needed.")
 
     async def still(self, caller: Caller) -> bool:
-        """Tell whether the caller's key still works; a conversation token has no end of its own."""
+        """Tell whether the caller's key and session still hold; a conversation token has no end of its own."""
+        if caller.session_id is not None and not await self.sessions.holds(caller.session_id):
+            return False
+        if caller.proof == "web_session" and caller.key_id is None:
+            return self._is_known(caller.person)
         return caller.key_id is None or await self._working_key(caller.key_id) is not None
 
     async def key_works(self, secret: Secret) -> bool:
@@ -146,11 +161,24 @@ class Authenticator:
         )
 
     async def _session(self, cookie: str) -> Caller:
-        key_id = self.sessions.key_of(cookie)
-        key = await self._working_key(key_id) if key_id else None
+        session = await self.sessions.use(cookie)
+        if session is None:
+            raise NoCaller("The session is over; sign in again.")
+        if session.key_id is None:
+            if not self._is_known(session.person):
+                raise NoCaller("The session is over; sign in again.")
+            caller = Caller(session.tenant, session.person, "web_session", self.provider_scopes)
+            return replace(caller, form_token=form_token(cookie), session_id=session.session_id)
+        key = await self._working_key(session.key_id)
         if key is None:
             raise NoCaller("The session is over; sign in again.")
-        return _caller_with(key, "web_session")
+        caller = _caller_with(key, "web_session")
+        return replace(caller, form_token=form_token(cookie), session_id=session.session_id)
+
+    def _is_known(self, identity: str) -> bool:
+        """Tell whether the directory lists somebody who may act: a provider's word alone makes nobody a person here."""
+        person = self.directory().person(identity)
+        return person is not None and person.active
 
     async def _working_key(self, key_id: str) -> ApiKey | None:
         known = self._remembered.get(key_id)

@@ -6,7 +6,7 @@ back through the broker is known by the message's id.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -52,6 +52,8 @@ class Posted:
     message_id: str
     #: Its number in the conversation's feed.
     event_id: int
+    #: The decision that it was taken for, {approval_id, decision, summary}; None for an ordinary message.
+    taken_as: Mapping[str, str] | None = None
 
 
 async def open_conversation(
@@ -109,7 +111,10 @@ class Posts:
     async def _post_all(self, posts: Sequence[_Post]) -> list[Posted | Exception]:
         async with self._units.begin() as work:
             known = await lock_conversations(work.connection, {post.place for post in posts})
-            messages = [_message(post, known[post.place]) if post.place in known else None for post in posts]
+            messages = [
+                message_of(post.caller, post.writing, known[post.place]) if post.place in known else None
+                for post in posts
+            ]
             items = [item for message in messages if message for item in items_of(message, "")]
             stored = await add_items(work.connection, items) if items else []
             work.act(partial(announce, self._units.outbox, stored))
@@ -137,7 +142,7 @@ async def _again(work: Work, message: MessagePosted) -> Posted | Exception:
     known = await find_item(work.connection, *item.place, item.source_id)
     if known is None or known.data["text"] != message.text:
         return Refused("This message id was used for another text.", status=409, kind="message-id-used")
-    return Posted(message.conversation_id, message.message_id, known.seq)
+    return Posted(message.conversation_id, message.message_id, known.seq, known.data.get("taken_as"))
 
 
 def no_conversation() -> Refused:
@@ -145,8 +150,8 @@ def no_conversation() -> Refused:
     return Refused("There is no such conversation.", status=404, kind="not-found")
 
 
-def _message(post: _Post, conversation: Conversation) -> MessagePosted:
-    caller, writing = post.caller, post.writing
+def message_of(caller: Caller, writing: Writing, conversation: Conversation) -> MessagePosted:
+    """Return what somebody writes as a message of its author."""
     return MessagePosted(
         tenant=caller.tenant,
         conversation_id=conversation.conversation_id,

@@ -6,16 +6,19 @@ where to look.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from prometheus_client import Counter
 
 from services.gateway.auth import Caller
-from services.gateway.awaited import Awaited
+from services.gateway.awaited import Awaited, Waiting
 from services.gateway.keys import Scope
 from services.gateway.store import reading
+from services.gateway.store.links import settle_link, take_link
 from services.gateway.store.read import Row, load_approval, load_approvals, load_execution
 from services.gateway.together import Together
 from shared.errors import Refused
@@ -23,7 +26,7 @@ from shared.ids import new_id
 from shared.messages import DecideApproval, DecisionAnswered, DecisionClaims, GrantWish
 from shared.messages.approvals import Verb
 from shared.signing import Purpose, Signer
-from shared.work import UnitOfWork
+from shared.work import UnitOfWork, Work
 
 #: What an approval is after a decision that closed it at once.
 _STATES = {"approve": "approved", "deny": "denied"}
@@ -50,6 +53,8 @@ class Ask:
     seconds: int | None = None
     #: For `approve`: "allow this from now on".
     grant: GrantWish | None = None
+    #: The words of the chat message that was taken for it.
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class _Wish:
     approval_id: str
     ask: Ask
     decision_id: str
+    #: Hash of the mailed link's token that it is made with; empty for everybody else.
+    link: str = ""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -88,23 +95,53 @@ class Decisions:
         self._awaited = Awaited(self.answer_seconds)
         self._together = Together(self._send_all)
 
-    async def decide(self, caller: Caller, approval_id: str, ask: Ask) -> Row | None:
+    async def decide(
+        self,
+        caller: Caller,
+        approval_id: str,
+        ask: Ask,
+        *,
+        decision_id: str = "",
+        stored: asyncio.Event | None = None,
+        link: str = "",
+    ) -> Row | None:
         """Have a decision made; return the approval as it is then, or None where the answer takes its time.
 
-        Raises Refused: 400 (what the rule lets nobody do), 403 (scope, not among the approvers, or not known surely
-        enough), 404, 409 (already decided, or a stale card).
+        The same `decision_id` means the same decision; `stored` is set when it cannot be lost any more. `link` is the
+        hash of the mailed link's token that it is made with: it is used up in the transaction that sends the decision,
+        and given back where the decision did not count. Raises Refused: 400 (what the rule lets nobody do), 403 (scope,
+        not among the approvers, or not known surely enough), 404, 409 (already decided, a stale card, or a used link).
         """
         caller.need(Scope.DECIDE)
-        decision_id = new_id()
+        decision_id = decision_id or new_id()
         with self._awaited.expected(decision_id) as waiting:
-            approval, claims = await self._together.ask(_Wish(caller, approval_id, ask, decision_id))
-            answer = await self._awaited.answer(waiting)
-        DECISIONS.labels(answer.outcome if answer else "unanswered").inc()
+            approval, claims = await self._together.ask(_Wish(caller, approval_id, ask, decision_id, link))
+            if stored is not None:
+                stored.set()
+            answer = await self.outcome(waiting)
+        if link and answer is not None:
+            async with self.units.database.single() as connection:
+                await settle_link(connection, decision_id, counted=answer.outcome == "accepted")
         if answer is None:
             return None
         if answer.outcome != "accepted":
             raise _refusal(answer, **await self._run_of(approval, ask, answer))
         return decided(approval, claims, answer) or await self.find(caller, approval_id)
+
+    def expected(self, decision_id: str) -> AbstractContextManager[Waiting[DecisionAnswered]]:
+        """Return the block in which the answer to a decision that is sent with other work can be waited for."""
+        return self._awaited.expected(decision_id)
+
+    def send(self, work: Work, caller: Caller, approval: Row, ask: Ask, decision_id: str) -> None:
+        """Sign a decision and hand it over with a piece of work; whoever sends it has looked what the caller sees."""
+        caller.need(Scope.DECIDE)
+        work.emit(self._signed(_claims(_Wish(caller, approval["approval_id"], ask, decision_id), approval)))
+
+    async def outcome(self, waiting: Waiting[DecisionAnswered]) -> DecisionAnswered | None:
+        """Return the answer to a decision that was sent; None where it takes its time."""
+        answer = await self._awaited.answer(waiting)
+        DECISIONS.labels(answer.outcome if answer else "unanswered").inc()
+        return answer
 
     async def _run_of(self, approval: Row, ask: Ask, answer: DecisionAnswered) -> dict[str, Any]:
         """Return how far a call is that somebody wanted cancelled too late; nothing for any other decision."""
@@ -141,6 +178,9 @@ class Decisions:
                     outcomes.append(_no_approval())
                     continue
                 claims = _claims(wish, approval)
+                if wish.link and not await take_link(work.connection, wish.link, claims):
+                    outcomes.append(_used())
+                    continue
                 work.emit(self._signed(claims))
                 outcomes.append((approval, claims))
         return outcomes
@@ -155,8 +195,20 @@ class Decisions:
         )
 
 
+def in_words(refusal: Refused) -> str:
+    """Return what a person is told of a refusal, in one or two sentences."""
+    by = refusal.facts.get("decided_by")
+    if by:
+        return f"{refusal.title} Decided by {by}."
+    return str(refusal.facts.get("detail") or refusal.title)
+
+
 def _no_approval() -> Refused:
     return Refused("There is no such approval.", status=404, kind="not-found")
+
+
+def _used() -> Refused:
+    return Refused("This link was used already.", status=409, kind="link-used")
 
 
 def decided(approval: Row, claims: DecisionClaims, answer: DecisionAnswered) -> Row | None:
@@ -187,10 +239,12 @@ def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
         to=ask.to,
         seconds=ask.seconds,
         grant=ask.grant,
+        said=ask.said,
         person=caller.person,
         roles=caller.roles_for(approval["requester"]),
         conversation_id=caller.conversation_id,
         proof=caller.proof,
+        key_id=caller.key_id,
     )
 
 

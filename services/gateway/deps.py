@@ -6,14 +6,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from services.gateway.auth import Authenticator
+from services.gateway.consents import Consents
 from services.gateway.conversations import Posts
 from services.gateway.decisions import Decisions
 from services.gateway.drafts import Drafts
+from services.gateway.links import Guesses
 from services.gateway.live import Hub
+from services.gateway.oidc import Provider
 from services.gateway.settings import GatewaySettings
 from services.gateway.trials import Trials
 from shared.directory import Directory
 from shared.service import Runtime
+from shared.signing import Signer
 
 
 @dataclass(frozen=True)
@@ -24,11 +28,17 @@ class Deps:
     runtime: Runtime
     authenticator: Authenticator
     posts: Posts
+    consents: Consents
     decisions: Decisions
     trials: Trials
+    #: Signs what people say of calls of unknown outcome.
+    signer: Signer
     hub: Hub
     drafts: Drafts
     #: Who is who now; says what "mine" is, never what is allowed.
     directory: Callable[[], Directory]
     #: Whether consumers run and database and broker answer.
     ready: Callable[[], Awaitable[bool]]
+    guesses: Guesses
+    #: Where people sign in who have no key; None: nowhere.
+    provider: Provider | None = None

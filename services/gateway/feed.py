@@ -59,8 +59,12 @@ def status_of(kind: str) -> str:
 
 
 def muted(item: Item, *, waiting: bool) -> Item:
-    """Mark what the model says while a call of its turn waits for people: kept in the history, not shown meanwhile."""
-    return replace(item, data={**item.data, "while_waiting": True}) if item.speaks and waiting else item
+    """Mark what the model says while a call of its turn waits for people: kept in the history, not shown meanwhile.
+
+    What answers somebody who wrote since is no chatter about the call.
+    """
+    chatter = item.speaks and waiting and not item.data.get("heard_meanwhile")
+    return replace(item, data={**item.data, "while_waiting": True}) if chatter else item
 
 
 def parts_of(items: Sequence[Item]) -> list[list[Item]]:
@@ -167,6 +171,11 @@ def _refused(message: m.ToolCallRefused, event_id: str) -> list[Item]:
     return [_item(message, "tool_call", data, event_id)]
 
 
+def _resolved(message: m.CallResolved, event_id: str) -> list[Item]:
+    data = message.model_dump(mode="json", exclude={"tenant", "conversation_id"})
+    return [_item(message, "resolution", data, event_id)]
+
+
 def _item(message: Any, kind: str, data: Data, source_id: str) -> Item:
     return Item(message.tenant, message.conversation_id, kind, data, source_id)
 
@@ -202,6 +211,7 @@ _MAKERS: Mapping[type[Message], Callable[[Any, str], list[Item]]] = {
     m.ApprovalClosed: _closed,
     m.ToolCallFinished: _finished,
     m.ToolCallRefused: _refused,
+    m.CallResolved: _resolved,
 }
 
 #: The messages that make feed items.

@@ -31,7 +31,7 @@ class Scope(StrEnum):
 
     CHAT = "chat"  # open conversations, post and read in them
     DECIDE = "decide"  # see approvals and decide them, as an operator
-    ADMIN = "admin"  # keys and dead letters
+    ADMIN = "admin"  # keys, other people's sessions and dead letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,11 @@ def parse_secret(text: str) -> Secret | None:
 def hash_secret(secret: str) -> str:
     """Return what is stored of a secret: SHA-256, 64 hexadecimal digits."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def form_token(cookie: str) -> str:
+    """Return what forms of a session's pages carry: 64 hexadecimal digits that nobody makes without its cookie."""
+    return hmac.new(cookie.encode(), b"placet-form", hashlib.sha256).hexdigest()
 
 
 def same_hash(one: str, other: str) -> bool:

@@ -14,22 +14,32 @@ from fastapi import FastAPI
 from services.gateway import handlers
 from services.gateway.api import create_app
 from services.gateway.auth import Authenticator
+from services.gateway.consents import Consents
 from services.gateway.conversations import Posts
 from services.gateway.decisions import Decisions
 from services.gateway.deps import Deps
 from services.gateway.drafts import Drafts
+from services.gateway.links import Guesses
 from services.gateway.live import Hub
+from services.gateway.oidc import Provider
+from services.gateway.sessions import Sessions
 from services.gateway.settings import GatewaySettings
-from services.gateway.sign_in import Sessions
+from services.gateway.slack.door import SlackDoor, reachable
+from services.gateway.slack.route import add_slack
+from services.gateway.slack.socket import socket_mode
 from services.gateway.trials import Trials
 from services.gateway.web import add_pages
+from shared.catalog import load_catalog
 from shared.directory import Directory
 from shared.directory_file import DirectoryFile
 from shared.health import serving
 from shared.ids import new_id
-from shared.service import Runtime, Service
-from shared.signing import load_signer, load_verifier
+from shared.service import Duty, Runtime, Service
+from shared.signing import Signer, Verifier, load_signer, load_verifier
 from shared.topology import Destination, answers_key, queue, trials_key
+
+#: Pause between two deletions of what Slack told long ago, in seconds.
+SLACK_FORGET_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ def build(
     # Two instances never share this id: answers and live events come to each one's own queue.
     instance = new_id()
     signer, verifier = load_signer(settings.keys, "gateway"), load_verifier(settings.keys)
-    sessions = Sessions(signer, verifier, settings.gateway_session_seconds)
+    sessions = Sessions(runtime.units, settings.gateway_session_seconds, settings.gateway_session_idle_seconds)
     hub, drafts = Hub(settings.gateway_backlog_max), Drafts()
     decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds)
     trials = Trials(runtime.units, instance, settings.gateway_trial_seconds)
@@ -92,10 +102,42 @@ def build(
     async def ready() -> bool:
         return bool(services) and await services[0].ready()
 
-    authenticator = Authenticator(runtime.database, sessions, settings.gateway_public_url)
+    slack = reachable(settings.slack())
+    door = SlackDoor(
+        slack,
+        settings.slack_api_url,
+        settings.public_url,
+        runtime.database,
+        decisions,
+        directory,
+        partial(load_catalog, settings.rulebook),
+    )
+    authenticator = Authenticator(
+        runtime.database, sessions, settings.public_url, directory, frozenset(settings.gateway_oidc_scopes)
+    )
     posts = Posts(runtime.units)
-    app = create_app(Deps(settings, runtime, authenticator, posts, decisions, trials, hub, drafts, directory, ready))
+    consents = Consents(runtime.units, decisions, directory)
+    deps = Deps(
+        settings=settings,
+        runtime=runtime,
+        authenticator=authenticator,
+        posts=posts,
+        consents=consents,
+        decisions=decisions,
+        trials=trials,
+        signer=signer,
+        hub=hub,
+        drafts=drafts,
+        directory=directory,
+        ready=ready,
+        guesses=Guesses(settings.gateway_link_misses_max),
+        provider=provider_of(settings, signer, verifier),
+    )
+    app = create_app(deps)
     add_pages(app)
+    if slack.teams:
+        add_slack(app, door)
+    by_socket = slack.teams and slack.app_token.get_secret_value()
     live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
     service = GatewayService(
@@ -106,6 +148,8 @@ def build(
             (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub, drafts=drafts)),
             (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions, trials=trials)),
         ),
+        duties=(Duty("forget-slack", SLACK_FORGET_SECONDS, door.forget_old),) if slack.teams else (),
+        resources=(socket_mode(door),) if by_socket else (),
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
         settings=settings,
@@ -116,3 +160,17 @@ def build(
     )
     services.append(service)
     return service
+
+
+def provider_of(settings: GatewaySettings, signer: Signer, verifier: Verifier) -> Provider | None:
+    """Return the provider that people sign in at; None where there is none."""
+    if not settings.gateway_oidc_issuer:
+        return None
+    return Provider(
+        settings.gateway_oidc_issuer,
+        settings.gateway_oidc_client_id,
+        settings.gateway_oidc_client_secret.get_secret_value(),
+        f"{settings.public_url.rstrip('/')}/sign-in/oidc/callback",
+        signer,
+        verifier,
+    )

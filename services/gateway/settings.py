@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Self
 
-from shared.settings import Settings
+from pydantic import Field, SecretStr, model_validator
+
+from services.gateway.keys import Scope
+from shared.slack import SlackSettings
 
 
-class GatewaySettings(Settings):
+class GatewaySettings(SlackSettings):
     """The shared settings and the gateway's own."""
 
     gateway_host: str = Field(default="127.0.0.1", description="Address that the API and the page listen on.")
     gateway_port: int = Field(default=8080, ge=0, le=65535, description="Their port; 0 takes a free one.")
-    gateway_public_url: str = Field(
-        default="", description="Address that browsers use, such as https://placet.example; empty: as they ask for it."
-    )
     gateway_allowed_origins: list[str] = Field(
         default_factory=list, description="Origins of chat widgets that may call the API from a browser."
     )
@@ -35,5 +35,29 @@ class GatewaySettings(Settings):
         default=1000, ge=16, description="Events that wait for one slow client before its stream is closed."
     )
     gateway_session_seconds: int = Field(
-        default=12 * 3600, ge=60, description="How long a browser stays signed in, in seconds."
+        default=12 * 3600, ge=60, description="How long a browser stays signed in at most, in seconds."
     )
+    gateway_link_misses_max: int = Field(
+        default=20, ge=1, description="Mailed links that do not exist which one address may try in a minute."
+    )
+    gateway_session_idle_seconds: int = Field(
+        default=2 * 3600, ge=60, description="How long it stays signed in while nobody uses it, in seconds."
+    )
+    gateway_oidc_issuer: str = Field(
+        default="", description="Issuer of the OpenID Connect provider that people sign in at; empty: none."
+    )
+    gateway_oidc_client_id: str = Field(default="", description="Placet's client id there.")
+    gateway_oidc_client_secret: SecretStr = Field(
+        default=SecretStr(""), description="Its secret; empty for a public client, which PKCE protects alone."
+    )
+    gateway_oidc_tenant: str = Field(default="default", description="Tenant of the people who sign in there.")
+    gateway_oidc_scopes: list[Scope] = Field(
+        default_factory=lambda: [Scope.CHAT, Scope.DECIDE], description="What they may do here."
+    )
+
+    @model_validator(mode="after")
+    def _check_oidc(self) -> Self:
+        """Refuse a provider without what it takes: an address taken from a request could lead anybody's code away."""
+        if self.gateway_oidc_issuer and not (self.gateway_oidc_client_id and self.public_url):
+            raise ValueError("gateway_oidc_issuer needs gateway_oidc_client_id and public_url")
+        return self

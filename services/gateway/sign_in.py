@@ -1,8 +1,4 @@
-"""How a browser becomes a person: signed sessions, and one-time links of the process that prints them.
-
-A session names the API key it began with and nothing it may do: rights are read from the key at each request, so
-revoking the key ends every session that came from it.
-"""
+"""One-time links: how whoever starts Placet on their own machine signs in. Made by the process that prints them."""
 
 from __future__ import annotations
 
@@ -12,8 +8,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from shared.signing import BadSignature, Purpose, Signer, Verifier
-
 #: Whose key `placet up` makes, and who the one-time link signs in.
 ADMIN_TENANT = "default"
 ADMIN_PERSON = "admin"
@@ -21,30 +15,6 @@ ADMIN_PERSON = "admin"
 LINK_SECONDS = 3600.0
 #: Links that wait at the same time; the oldest goes.
 LINKS_MAX = 16
-
-
-@dataclass(frozen=True)
-class Sessions:
-    """Makes and reads session cookies."""
-
-    signer: Signer
-    verifier: Verifier
-    seconds: int
-    clock: Callable[[], float] = time.time
-
-    def begin(self, key_id: str) -> str:
-        """Return the cookie value of a session that begins now with this API key."""
-        now = int(self.clock())
-        return self.signer.sign(Purpose.SESSION, {"sub": key_id, "iat": now, "exp": now + self.seconds})
-
-    def key_of(self, cookie: str) -> str | None:
-        """Return the API key's id of a cookie; None where it is forged, of another purpose, or over."""
-        try:
-            claims = self.verifier.verify(Purpose.SESSION, cookie)
-        except BadSignature:
-            return None
-        key_id, ends = claims.get("sub"), claims.get("exp")
-        return key_id if isinstance(key_id, str) and isinstance(ends, int) and self.clock() < ends else None
 
 
 @dataclass

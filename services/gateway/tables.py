@@ -1,4 +1,4 @@
-"""Rows of the gateway: API keys, conversations, and the feed that every frontend of a conversation replays."""
+"""Rows of the gateway: API keys, sessions, conversations, the feed that frontends replay, and used mailed links."""
 
 from __future__ import annotations
 
@@ -32,6 +32,35 @@ class ApiKeyRow(SQLModel, table=True):
     secret_hash: str = Field(description="SHA-256 of the secret, 64 hexadecimal digits.")
     created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
     created_by: str
+    revoked_at: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
+    revoked_by: str | None = None
+
+
+class SessionRow(SQLModel, table=True):
+    """One browser that is signed in; of its token only the hash is here."""
+
+    __tablename__ = "sessions"
+    __table_args__ = (
+        sa.CheckConstraint("method IN ('key', 'link', 'oidc')", name="method_known"),
+        sa.CheckConstraint("(method = 'oidc') = (key_id IS NULL)", name="rights_from_somewhere"),
+        sa.CheckConstraint("(revoked_at IS NULL) = (revoked_by IS NULL)", name="revoked_by_somebody"),
+        sa.CheckConstraint("length(token_hash) = 64", name="token_hashed"),
+        sa.Index("ix_sessions_tenant", "tenant", "created_at"),
+        sa.Index("ix_sessions_expires_at", "expires_at"),
+        {"schema": "gateway"},
+    )
+
+    session_id: str = Field(primary_key=True)
+    token_hash: str = Field(unique=True, description="SHA-256 of the cookie, 64 hexadecimal digits.")
+    tenant: str
+    person: str = Field(description="`person:…` who is signed in.")
+    method: str = Field(description="How they signed in: with an API key, a one-time link, or at a provider.")
+    key_id: str | None = Field(default=None, description="The API key whose rights it has.")
+    created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+    seen_at: datetime = Field(
+        sa_type=sa.TIMESTAMP(timezone=True), description="When it was last used, give or take a minute."
+    )
+    expires_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
     revoked_at: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
     revoked_by: str | None = None
 
@@ -92,3 +121,32 @@ class FeedRow(SQLModel, table=True):
     at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
     data: dict[str, Any] = Field(sa_type=pg.JSONB)
     source_id: str = Field(description="What the item was made of; the same source again makes no second item.")
+
+
+class SlackSeenRow(SQLModel, table=True):
+    """One interaction that came from Slack: the same again is a copy, and does nothing."""
+
+    __tablename__ = "slack_seen"
+    __table_args__ = (sa.Index("ix_slack_seen_at", "seen_at"), {"schema": "gateway"})
+
+    key: str = Field(primary_key=True, description="SHA-256 of what tells an interaction from every other.")
+    seen_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+
+
+class LinkUseRow(SQLModel, table=True):
+    """One mailed link that somebody decided with. The key is what makes a link good for one verdict."""
+
+    __tablename__ = "link_uses"
+    __table_args__ = (
+        sa.CheckConstraint("outcome IN ('sent', 'counted', 'refused')", name="outcome_known"),
+        {"schema": "gateway"},
+    )
+
+    token_hash: str = Field(primary_key=True, description="SHA-256 of the link's token, 64 hexadecimal digits.")
+    tenant: str
+    approval_id: str
+    person: str
+    verb: str
+    decision_id: str = Field(unique=True, description="The decision that it was used for.")
+    outcome: str = Field(description="`sent`; then `counted`, or `refused`, after which the link may be used again.")
+    used_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)

@@ -1,5 +1,11 @@
-"""What others may read of the gateway: nothing. Its feeds are told over HTTP, and its keys to nobody."""
+"""What others may read of the gateway: which API keys work. Its feeds are told over HTTP, secrets to nobody."""
 
 from __future__ import annotations
 
-VIEWS: dict[str, str] = {}
+VIEWS = {
+    # Approval asks it when a decision falls: a vote counts as long as the key that proved its maker.
+    "api_keys": """
+        SELECT key_id, tenant, revoked_at
+        FROM gateway.api_keys
+    """,
+}

@@ -2,71 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import structlog
 
 from services.notifier import rules, store
-from services.notifier.states import MACHINE, Event, State
-from services.notifier.store import Added, News, Revised
+from services.notifier.announcing import Announcer
+from services.notifier.changes import change_of
+from services.notifier.rules import Delivery, Moved
+from services.notifier.store.events import add_events
+from services.notifier.webhooks.endpoints import Endpoint
+from services.notifier.webhooks.events import heard
 from shared.consumer import Arrival
-from shared.errors import Transient
+from shared.errors import Refused, Transient
 from shared.gathering import waves
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed
-from shared.work import Change, Work
+from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, RetryDelivery, ToolCallFinished
+from shared.work import Work
 
 log = structlog.get_logger(__name__)
 
-N = TypeVar("N", ApprovalProgressed, ApprovalClosed)
+N = TypeVar("N", ApprovalProgressed, ApprovalClosed, ToolCallFinished)
 
 
-async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work) -> None:
-    """Make one card per channel due: calls wait for people. Channels of escalations get theirs too, asleep."""
-    await store.add_deliveries(work, (added for each in arrivals for added in _cards(each.message)))
+async def hear(
+    arrivals: Sequence[Arrival[Any]],
+    work: Work,
+    *,
+    cards: Callable[..., Awaitable[None]] | None,
+    announcer: Announcer,
+    endpoints: Mapping[str, Endpoint],
+) -> None:
+    """Let `cards` do with messages what they mean for cards, and note what webhooks hear of them."""
+    if cards is not None:
+        await cards(arrivals, work, announcer)
+    events = (each for arrival in arrivals for each in heard(arrival.message, arrival.cause.id, endpoints, work.now))
+    await add_events(work, events)
 
 
-async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work) -> None:
-    """Make the cards due again: approvals moved on."""
-    for progressed in await _revise(work, arrivals, rules.progress):
-        raise _too_early(progressed)
+async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, announcer: Announcer) -> None:
+    """Make one card per address due: calls wait for people. Addresses of escalations get theirs too, asleep."""
+    await store.add(work, (added for each in arrivals for added in announcer.open(each.message, work.now)))
 
 
-async def close(arrivals: Sequence[Arrival[ApprovalClosed]], work: Work) -> None:
-    """Let the cards say how it ended: approvals are over."""
-    for closed in await _revise(work, arrivals, rules.closing):
-        if not rules.may_be_unannounced(closed):
-            raise _too_early(closed)
-        log.info("approval.unannounced", approval_id=closed.approval_id, approval_state=closed.state)
+async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, announcer: Announcer) -> None:
+    """Make the cards due again: approvals moved on. Who is asked too gets one now."""
 
+    def move(news: ApprovalProgressed, found: list[Delivery]) -> Iterable[Moved]:
+        return announcer.progress(news, found, work.now)
 
-async def _revise(work: Work, arrivals: Sequence[Arrival[N]], changes: Callable[[N], dict[str, Any]]) -> list[N]:
-    """Make the cards due that can still change; return the news of approvals that have no card."""
-    unannounced: list[N] = []
     for wave in waves(arrivals, key=lambda each: each.message.approval_id):
-        messages = [each.message for each in wave]
-        revised = await store.revise(work, [_news(each, changes) for each in messages])
+        found = await store.lock_approvals(work, [each.message.approval_id for each in wave])
+        joining = [
+            added
+            for each in wave
+            if each.message.approval_id in found
+            for added in announcer.join(each.message, found[each.message.approval_id], work.now)
+        ]
+        await _move(work, wave, [found.get(each.message.approval_id, []) for each in wave], move)
+        await store.add(work, joining)
         for each in wave:
-            work.cause = each.cause
-            work.record(*map(_change, revised.get(each.message.approval_id, ())))
-        unannounced += [each for each in messages if each.approval_id not in revised]
-    return unannounced
+            if each.message.approval_id not in found:
+                raise _too_early(each.message)
 
 
-def _cards(opened: ApprovalOpened) -> Iterator[Added]:
-    card, revision = rules.card_of(opened), opened.revision
-    yield from (Added(card, revision, name, State.DUE) for name in rules.channels_for(opened))
-    yield from (Added(card, revision, name, State.ASLEEP) for name in rules.later_channels_for(opened))
+async def close(arrivals: Sequence[Arrival[ApprovalClosed]], work: Work, announcer: Announcer) -> None:
+    """Let the cards say how it ended: approvals are over."""
+
+    def move(news: ApprovalClosed, found: list[Delivery]) -> Iterable[Moved]:
+        return announcer.close(news, found, work.now)
+
+    for wave in waves(arrivals, key=lambda each: each.message.approval_id):
+        found = await store.lock_approvals(work, [each.message.approval_id for each in wave])
+        await _move(work, wave, [found.get(each.message.approval_id, []) for each in wave], move)
+        for each in wave:
+            closed = each.message
+            if closed.approval_id in found:
+                continue
+            if not rules.may_be_unannounced(closed):
+                raise _too_early(closed)
+            log.info("approval.unannounced", approval_id=closed.approval_id, approval_state=closed.state)
 
 
-def _news(message: N, changes: Callable[[N], dict[str, Any]]) -> News:
-    return News(message.approval_id, message.revision, changes(message), rules.woken(message))
+async def finish(arrivals: Sequence[Arrival[ToolCallFinished]], work: Work, announcer: Announcer) -> None:
+    """Let the cards say how the call itself ended. Most calls needed nobody's yes, and have no cards."""
+
+    def move(news: ToolCallFinished, found: list[Delivery]) -> Iterable[Moved]:
+        return announcer.finish(news, found, work.now)
+
+    for wave in waves(arrivals, key=lambda each: each.message.call_id):
+        found = await store.lock_calls(work, [each.message.call_id for each in wave])
+        await _move(
+            work, wave, [_same_tenant(each.message, found.get(each.message.call_id, [])) for each in wave], move
+        )
 
 
-def _change(delivery: Revised) -> Change:
-    event = Event.ESCALATED if delivery.woken else Event.REVISED
-    after = MACHINE.next_state(delivery.before, event) if delivery.moved else delivery.before
-    return Change(delivery.tenant, MACHINE.name, delivery.delivery_id, event, delivery.before, after, actor="notifier")
+async def retry(message: RetryDelivery, work: Work) -> None:
+    """Show a card again where it was given up: an operator wants it so."""
+    delivery = await store.lock(work, message.delivery_id)
+    if delivery is None or delivery.tenant != message.tenant:
+        raise Refused(f"there is no delivery {message.delivery_id}")
+    moved = rules.retried(delivery, work.now)
+    work.record(change_of(moved, actor=message.by))
+    await store.change(work, [moved.after] if moved.changed else [])
+
+
+async def _move(
+    work: Work,
+    arrivals: Sequence[Arrival[N]],
+    found: Sequence[list[Delivery]],
+    move: Callable[[N, list[Delivery]], Iterable[Moved]],
+) -> None:
+    """Do to the deliveries found for each message what it means for them, and keep it in the history."""
+    changed: list[Delivery] = []
+    for each, deliveries in zip(arrivals, found, strict=True):
+        work.cause = each.cause
+        moved = list(move(each.message, deliveries))
+        work.record(*map(change_of, moved))
+        changed += [one.after for one in moved if one.changed]
+    await store.change(work, changed)
+
+
+def _same_tenant(news: ToolCallFinished, found: list[Delivery]) -> list[Delivery]:
+    return [each for each in found if each.tenant == news.tenant]
 
 
 def _too_early(news: ApprovalProgressed | ApprovalClosed) -> Transient:

@@ -1,74 +1,307 @@
-"""Whom to tell and in which words: pure, so that a card is decided by the stored bytes alone."""
+"""What becomes of deliveries: whom to tell, what news does to a card, how often to try. Pure; time is an argument."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
 
+from services.notifier.cards import Address, Card, kind_of
+from services.notifier.states import MACHINE, Event, State
+from shared.directory import Directory, Person
 from shared.ids import derived_id
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed
+from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalRule
+from shared.transitions import ExpectedRace
 
 #: Seconds before the n-th further try of a card.
 RETRY_SECONDS = (1, 5, 30, 120, 600)
-#: Digits of the digest on a card: enough to tell two calls apart.
-DIGEST_SHOWN = 12
+#: The channel of a rule that names none.
+LOG = "log"
+#: Kinds of channels that tell people one by one: each who may decide has a delivery of their own.
+PERSONAL = frozenset({"email"})
 
 
-@dataclass(frozen=True)
-class Card:
-    """What a channel shows of an approval, rendered from the stored call and never from the agent's words."""
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One card of one approval at one address."""
 
-    approval_id: str
+    delivery_id: str
     tenant: str
-    conversation_id: str
-    tool: str
-    summary: str
-    digest_prefix: str
-    reason: str
-    state: str
-    decided_by: str = ""
+    approval_id: str
+    call_id: str
+    address: Address
+    state: State
+    #: The approval's revision that the card shows, and the one that the surface shows.
+    revision: int
+    card: Card
+    due_at: datetime
+    #: Number of the address among those that the rule names.
+    rank: int = 0
+    #: What its tool does to what; empty where it stands alone.
+    topic: str = ""
+    #: Whether operators were told that nobody could be told of its approval.
+    alerted: bool = False
+    #: True: quiet hours and the number of waiting cards do not hold it up.
+    urgent: bool = False
+    sent_revision: int = 0
+    #: Number of the card itself: every change of it makes the next.
+    version: int = 1
+    sent_version: int = 0
+    #: What the channel needs to find the card again; None until it was shown.
+    reference: Mapping[str, str] | None = None
+    #: Tries of this version; and the number of the newest claim, of all there ever were.
+    attempt: int = 0
+    fence: int = 0
+    error: str = ""
+
+    @property
+    def key(self) -> str:
+        """What a repeated try of the same card has in common, and no other card."""
+        return f"{self.delivery_id}-{self.version}"
+
+    @property
+    def was_shown(self) -> bool:
+        """Whether the surface shows the card, in whatever version."""
+        return self.sent_version > 0
 
 
-def channels_for(opened: ApprovalOpened) -> list[str]:
-    """Return the channels that the rule names; the log where it names none."""
-    return list(dict.fromkeys(opened.approval.channels)) or ["log"]
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What an event did to a delivery; `after` is `before` itself where it came too late."""
+
+    before: Delivery
+    after: Delivery
+    event: Event
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is to be stored."""
+        return self.after is not self.before
 
 
-def later_channels_for(opened: ApprovalOpened) -> list[str]:
-    """Return the channels that only the rule's escalations name."""
-    named = [channel for step in opened.approval.escalations for channel in step.channels]
-    return [channel for channel in dict.fromkeys(named) if channel not in channels_for(opened)]
+def channels_of(rule: ApprovalRule) -> list[str]:
+    """Return the channels that a rule names, once each, in its order; the log where it names none."""
+    return list(dict.fromkeys(rule.channels)) or [LOG]
 
 
-def card_of(opened: ApprovalOpened) -> Card:
-    """Return the first card of an approval."""
-    return Card(
-        approval_id=opened.approval_id,
-        tenant=opened.tenant,
-        conversation_id=opened.call.conversation_id,
-        tool=opened.call.tool,
-        summary=opened.summary,
-        digest_prefix=opened.call.digest[:DIGEST_SHOWN],
-        reason=opened.reason,
-        state="pending",
+def first_addresses(rule: ApprovalRule, requester: str, directory: Directory) -> list[Address]:
+    """Return where an approval is shown as soon as it opens."""
+    approvers = [*rule.approvers, *rule.veto, *(name for panel in rule.alternatives for name in panel.approvers)]
+    people = people_of(approvers, requester, directory)
+    return _once(_addresses(channels_of(rule), people))
+
+
+def later_addresses(rule: ApprovalRule, requester: str, directory: Directory) -> list[Address]:
+    """Return where an approval may be shown later: what only its escalations name, in their order."""
+    first = first_addresses(rule, requester, directory)
+    later: list[Address] = []
+    for step in rule.escalations:
+        later += escalation_addresses(step.approvers, step.channels, channels_of(rule), requester, directory)
+    return [each for each in _once(later) if each not in first]
+
+
+def escalation_addresses(
+    approvers: Iterable[str], channels: Iterable[str], told: Iterable[str], requester: str, directory: Directory
+) -> list[Address]:
+    """Return where an escalation asks: its channels, and whoever it names by the personal channels used so far."""
+    named = [*channels, *(channel for channel in told if kind_of(channel) in PERSONAL)]
+    return _once(_addresses(named, people_of(approvers, requester, directory)))
+
+
+def people_of(approvers: Iterable[str], requester: str, directory: Directory) -> list[Person]:
+    """Return the active people whom approvers name, once each.
+
+    `operators` are who has an operator's key, so only a group of that name tells who they are.
+    """
+    found: dict[str, Person] = {}
+    for approver in approvers:
+        for person in _people(approver, requester, directory):
+            if person.active:
+                found.setdefault(person.id, person)
+    return list(found.values())
+
+
+def _people(approver: str, requester: str, directory: Directory) -> Iterator[Person]:
+    kind, _, name = approver.partition(":")
+    if kind in {"group", "operators"}:
+        yield from (
+            directory.people[member] for member in sorted(directory.members(name or kind)) if member in directory.people
+        )
+    elif (person := directory.person(requester if kind == "requester" else approver)) is not None:
+        yield person
+
+
+def _addresses(channels: Iterable[str], people: Iterable[Person]) -> Iterator[Address]:
+    people = list(people)
+    for channel in channels:
+        kind, _, name = channel.partition(":")
+        if kind not in PERSONAL:
+            yield Address(channel, name)
+            continue
+        reachable = [person for person in people if person.emails]
+        yield from (Address(channel, person.emails[0], person.id) for person in reachable)
+        if not reachable:
+            # Nobody to write to: the delivery fails for good, and what follows from that follows.
+            yield Address(channel)
+
+
+def _once(addresses: Iterable[Address]) -> list[Address]:
+    return list({(each.channel, each.recipient): each for each in reversed(list(addresses))}.values())[::-1]
+
+
+def opened(
+    news: ApprovalOpened, address: Address, state: State, card: Card, at: datetime, *, topic: str = "", rank: int = 0
+) -> Delivery:
+    """Return the delivery of a call that begins to wait for people."""
+    return Delivery(
+        delivery_id=delivery_id(news.approval_id, address),
+        tenant=news.tenant,
+        approval_id=news.approval_id,
+        call_id=news.call.call_id,
+        address=address,
+        state=state,
+        revision=news.revision,
+        card=card,
+        due_at=at,
+        topic=topic,
+        rank=rank,
     )
 
 
-def progress(progressed: ApprovalProgressed) -> dict[str, str]:
-    """Return what changes on a card while its approval waits."""
-    changes = {"note": progressed.note}
-    if progressed.call is not None:
-        changes |= {"summary": progressed.summary, "digest_prefix": progressed.call.digest[:DIGEST_SHOWN]}
-    return changes
+def joined(other: Delivery, address: Address, card: Card, at: datetime) -> Delivery:
+    """Return the delivery at an address that is asked too, of an approval whose card `other` shows elsewhere."""
+    return Delivery(
+        delivery_id=delivery_id(other.approval_id, address),
+        tenant=other.tenant,
+        approval_id=other.approval_id,
+        call_id=other.call_id,
+        address=address,
+        state=State.DUE,
+        revision=other.revision,
+        card=card,
+        due_at=at,
+        topic=other.topic,
+        urgent=True,
+    )
 
 
-def closing(closed: ApprovalClosed) -> dict[str, str]:
-    """Return what changes on a card when its approval is over."""
-    return {"state": closed.state, "decided_by": closed.decided_by}
+def delivery_id(approval_id: str, address: Address) -> str:
+    """Return the id of the one delivery of an approval to an address."""
+    return derived_id("delivery", approval_id, address.channel, address.recipient)
 
 
-def woken(news: ApprovalProgressed | ApprovalClosed) -> list[str]:
-    """Return the channels that are told from now on too."""
-    return news.channels if isinstance(news, ApprovalProgressed) and news.kind == "escalated" else []
+def revised(delivery: Delivery, card: Card, at: datetime) -> Moved:
+    """Return the delivery as a newer card leaves it: due, unless it sleeps, is kept or was given up."""
+    ended = delivery.card.is_open and not card.is_open
+    event = Event.ENDED if ended else Event.REVISED
+    if delivery.state is State.GIVEN_UP and not delivery.was_shown:
+        # Nothing is to be put right there.
+        event = Event.REVISED
+    return _fired(delivery, event, at, card=card, revision=max(delivery.revision, card.revision))
+
+
+def unchanged(delivery: Delivery) -> Moved:
+    """Return what news does that is older than the card: nothing."""
+    return Moved(delivery, delivery, Event.REVISED)
+
+
+def woken(delivery: Delivery, event: Event, at: datetime) -> Moved:
+    """Return the delivery as it is when its place is told too: by an escalation, or because nobody else could be."""
+    if delivery.state not in {State.ASLEEP, State.KEPT, State.SPARED}:
+        return Moved(delivery, delivery, event)
+    return _fired(delivery, event, at, urgent=True)
+
+
+def retried(delivery: Delivery, at: datetime) -> Moved:
+    """Return a given-up delivery as an operator wants it: due again. One that was not given up stays as it is."""
+    if delivery.state is not State.GIVEN_UP:
+        return Moved(delivery, delivery, Event.RETRIED)
+    return _fired(delivery, Event.RETRIED, at, alerted=False)
+
+
+def _fired(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Moved:
+    """Fire an event that changes what a surface should show; an expected race changes the card and nothing else."""
+    try:
+        state = MACHINE.next_state(delivery.state, event)
+    except ExpectedRace:
+        state = delivery.state
+        if state is State.SPARED:
+            return Moved(delivery, delivery, event)
+    due: dict[str, Any] = {"due_at": at, "attempt": 0, "error": ""} if state is State.DUE else {}
+    if "card" in changes:
+        changes["version"] = delivery.version + 1
+    return Moved(delivery, replace(delivery, state=state, **changes, **due), event)
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A claimed delivery after one try."""
+
+    claimed: Delivery
+    #: What the channel needs to find the card again; None where the try failed.
+    reference: Mapping[str, str] | None = None
+    #: Why it failed; empty where it did not.
+    error: str = ""
+    retry_after_seconds: float | None = None
+    permanent: bool = False
+
+
+def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
+    """Return the delivery after a try, where `now` is how it stands: news may have come while it was sent."""
+    claimed = tried.claimed
+    newest = now.version == claimed.version and now.state is State.DUE
+    if not tried.error:
+        shown: dict[str, Any] = {
+            "sent_revision": claimed.revision,
+            "sent_version": claimed.version,
+            "reference": dict(tried.reference or {}),
+            "error": "",
+        }
+        state = MACHINE.next_state(State.DUE, Event.SUCCEEDED) if newest else now.state
+        return Moved(now, replace(now, **shown, state=state), Event.SUCCEEDED)
+    wait = None if tried.permanent else retry_after(claimed.attempt)
+    if wait is None and newest:
+        state = MACHINE.next_state(State.DUE, Event.FAILED_FOR_GOOD)
+        return Moved(now, replace(now, state=state, error=tried.error), Event.FAILED_FOR_GOOD)
+    pause = timedelta(seconds=max(wait or 0, tried.retry_after_seconds or 0))
+    return Moved(now, replace(now, attempt=claimed.attempt, due_at=at + pause, error=tried.error), Event.REVISED)
+
+
+def bounced(now: Delivery, reason: str) -> Moved:
+    """Return the delivery of a card that its channel had taken and that came back."""
+    try:
+        state = MACHINE.next_state(now.state, Event.BOUNCED)
+    except ExpectedRace:
+        return Moved(now, now, Event.BOUNCED)
+    return Moved(now, replace(now, state=state, error=reason), Event.BOUNCED)
+
+
+def fallback(deliveries: Sequence[Delivery]) -> Delivery | None:
+    """Return which sleeping delivery of a pending approval is told because nobody else could be; None: no one is left.
+
+    The rule names first whom it wants first.
+    """
+    asleep = [each for each in deliveries if each.state is State.ASLEEP]
+    return min(asleep, key=lambda each: each.rank, default=None)
+
+
+def nobody_told(deliveries: Sequence[Delivery]) -> bool:
+    """Tell whether an approval waits and no place shows its card, or will before its deadline."""
+    is_open = any(each.card.is_open for each in deliveries)
+    return is_open and not any(_is_alive(each) for each in deliveries)
+
+
+def hushed(deliveries: Sequence[Delivery]) -> list[Delivery]:
+    """Return the deliveries that would come to their people only behind the deadline."""
+    return [each for each in deliveries if each.state is State.DUE and not _is_alive(each)]
+
+
+def _is_alive(delivery: Delivery) -> bool:
+    if delivery.state is State.DUE:
+        deadline = delivery.card.deadline
+        return delivery.was_shown or deadline is None or delivery.due_at < deadline
+    return delivery.state in {State.KEPT, State.SENT}
 
 
 def may_be_unannounced(closed: ApprovalClosed) -> bool:
@@ -79,9 +312,9 @@ def may_be_unannounced(closed: ApprovalClosed) -> bool:
     return closed.state == "withdrawn"
 
 
-def delivery_id(approval_id: str, channel: str) -> str:
-    """Return the id of the one delivery of an approval to a channel."""
-    return derived_id("delivery", approval_id, channel)
+def reference_of(claimed: Delivery) -> Mapping[str, str] | None:
+    """Return what finds the card again: None where it was never tried, nothing where no try was answered."""
+    return {} if claimed.reference is None and claimed.fence > 1 else claimed.reference
 
 
 def retry_after(attempt: int) -> int | None:

@@ -2,12 +2,48 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pathlib import Path
+from typing import Annotated, Literal
 
-from shared.settings import Settings
+from pydantic import Field, SecretStr, field_validator
+
+from services.notifier.crowds import quiet_hours
+from services.notifier.email_settings import EmailSettings
+from shared.slack import SlackSettings
 
 
-class NotifierSettings(Settings):
+class NotifierSettings(SlackSettings, EmailSettings):
     """Where things are, and how often to look."""
 
     notifier_every_seconds: float = Field(default=1.0, gt=0, description="Pause between two looks for due cards.")
+    notifier_language: Literal["en", "de", "tr"] = Field(
+        default="en", description="Language of cards for a place, or for somebody whose language nobody said."
+    )
+    notifier_cards_per_minute: dict[str, Annotated[int, Field(ge=1, le=6_000)]] = Field(
+        default_factory=lambda: {"slack": 50, "email": 120},
+        description="Cards that a kind of channel sends in a minute, for each tenant and channel; others have no pace.",
+    )
+    notifier_waiting_max: int = Field(
+        default=25, ge=0, description="Cards that wait at one address; further ones are counted there. 0: any number."
+    )
+    notifier_same_max: int = Field(
+        default=5, ge=0, description="Of these, cards of the same tool and target. 0: any number."
+    )
+    notifier_quiet_hours: dict[str, str] = Field(
+        default_factory=dict,
+        description="Tenant (* for all others) to hours without new cards for people: 22:00-07:00 Europe/Berlin.",
+    )
+
+    notifier_webhooks: Path | None = Field(
+        default=None, description="YAML file of webhooks with their secrets; empty: there are none."
+    )
+    notifier_apprise: dict[str, SecretStr] = Field(
+        default_factory=dict, description="Name to Apprise URL: the places of channels `apprise:<name>`."
+    )
+
+    @field_validator("notifier_quiet_hours")
+    @classmethod
+    def _check_hours(cls, hours: dict[str, str]) -> dict[str, str]:
+        for words in hours.values():
+            quiet_hours(words)
+        return hours

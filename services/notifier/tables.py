@@ -12,28 +12,192 @@ from sqlmodel import Field, SQLModel
 from services.notifier.states import MACHINE, State
 from shared.database import check_states
 
+#: Deliveries that a duty looks for again and again. Each has an index that holds these rows alone.
+CROWDED_ROWS = "pending AND (state = 'kept' OR card->>'similar' <> '0' OR card->>'held_back' <> '0')"
+UNTOLD_ROWS = "pending AND NOT alerted AND state = 'given_up'"
+
 
 class DeliveryRow(SQLModel, table=True):
-    """One card of one approval in one channel."""
+    """One card of one approval at one address."""
 
     __tablename__ = "deliveries"
     __table_args__ = (
         check_states("state", State),
         sa.CheckConstraint("sent_revision <= revision", name="sent_not_ahead"),
-        sa.UniqueConstraint("approval_id", "channel"),
+        sa.CheckConstraint("sent_version <= version", name="sent_version_not_ahead"),
+        sa.UniqueConstraint("approval_id", "channel", "recipient"),
         sa.Index("ix_deliveries_due", "due_at", postgresql_where=sa.text("state = 'due'")),
+        sa.Index("ix_deliveries_call", "call_id"),
+        sa.Index(
+            "ix_deliveries_waiting",
+            "tenant",
+            "channel",
+            "recipient",
+            postgresql_where=sa.text("pending AND state IN ('due', 'kept', 'sent')"),
+        ),
+        sa.Index(
+            "ix_deliveries_given_up",
+            "tenant",
+            "updated_at",
+            "delivery_id",
+            postgresql_where=sa.text("state = 'given_up'"),
+        ),
+        sa.Index("ix_deliveries_crowded", "tenant", "channel", "recipient", postgresql_where=sa.text(CROWDED_ROWS)),
+        sa.Index("ix_deliveries_untold", "approval_id", postgresql_where=sa.text(UNTOLD_ROWS)),
         {"schema": "notifier"},
     )
 
     delivery_id: str = Field(primary_key=True)
     tenant: str
     approval_id: str
+    call_id: str
+    #: As the rule names it, and who or what is meant there.
     channel: str
+    recipient: str = ""
+    #: Id of the person in the directory; empty where a place is meant.
+    person: str = ""
     state: str = Field(default=MACHINE.initial)
+    #: Whether the approval waits for people; what keeps cards back counts these.
+    pending: bool = True
+    #: Number of the address among those that the rule names.
+    rank: int = 0
+    #: What its tool does to what: among cards of one topic one is shown, and counts the others.
+    topic: str = ""
+    #: True: quiet hours and the number of waiting cards do not hold it up.
+    urgent: bool = False
+    #: The approval's revision that the card shows, and that the surface shows.
     revision: int
     sent_revision: int = 0
+    #: Number of the card itself: every change of it makes a new one, also how the call ended.
+    version: int = 1
+    sent_version: int = 0
     card: dict[str, Any] = Field(sa_type=pg.JSONB)
+    #: What the channel needs to find the card again; null until it was shown.
+    reference: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
+    #: Tries of this version; fence counts every claim there ever was.
     attempt: int = 0
+    fence: int = 0
+    lease_until: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
     due_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
     updated_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
     error: str = ""
+    #: Whether operators were told that nobody could be told of this approval.
+    alerted: bool = False
+
+
+class EventRow(SQLModel, table=True):
+    """One event for one webhook. What is sent is kept to the byte, so that each try signs the same."""
+
+    __tablename__ = "webhook_events"
+    __table_args__ = (
+        sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name="state_known"),
+        sa.Index("ix_webhook_events_due", "due_at", postgresql_where=sa.text("state = 'due'")),
+        {"schema": "notifier"},
+    )
+
+    #: The receiver's idempotency key: the same for every try.
+    event_id: str = Field(primary_key=True)
+    tenant: str
+    webhook: str
+    type: str
+    body: str
+    state: str = Field(default=MACHINE.initial)
+    attempt: int = 0
+    fence: int = 0
+    lease_until: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
+    due_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+    created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+    error: str = ""
+
+
+class PaceRow(SQLModel, table=True):
+    """How fast one channel may be used for one tenant: nothing is sent before `free_at`."""
+
+    __tablename__ = "paces"
+    __table_args__ = ({"schema": "notifier"},)
+
+    tenant: str = Field(primary_key=True)
+    #: As the rule names it; an empty tenant stands for all of them, where the channel itself asked for a pause.
+    channel: str = Field(primary_key=True)
+    free_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+
+
+class MailRow(SQLModel, table=True):
+    """One approval in one mail to one person; a digest is one mail about several."""
+
+    __tablename__ = "mails"
+    __table_args__ = (
+        sa.Index("ix_mails_recipient", "tenant", "recipient", "made_at"),
+        {"schema": "notifier"},
+    )
+
+    mail_id: str = Field(primary_key=True, description="What its Message-ID and the sender of its envelope have.")
+    approval_id: str = Field(primary_key=True)
+    tenant: str
+    #: Where its delivery is.
+    channel: str
+    recipient: str
+    person: str
+    #: Whether it asked somebody by itself; these are counted before a digest begins.
+    asked: bool
+    made_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+
+
+class LinkRow(SQLModel, table=True):
+    """One link that was mailed; of its token only the hash is here. The gateway reads it and notes its use."""
+
+    __tablename__ = "links"
+    __table_args__ = (
+        sa.CheckConstraint("length(token_hash) = 64", name="token_hashed"),
+        sa.CheckConstraint("starts_with(person, 'person:')", name="of_a_person"),
+        sa.Index("ix_links_mail", "mail_id"),
+        sa.Index("ix_links_expires", "expires_at"),
+        {"schema": "notifier"},
+    )
+
+    token_hash: str = Field(primary_key=True, description="SHA-256 of the token, 64 hexadecimal digits.")
+    mail_id: str
+    tenant: str
+    approval_id: str
+    person: str = Field(description="Who it stands for, `person:<id>`.")
+    digest: str = Field(description="Of the call that the mail was about: the link decides no other.")
+    revision: int
+    expires_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+
+
+class DigestRow(SQLModel, table=True):
+    """A mail to one person that gathers what waits for them; gone when all of it is told."""
+
+    __tablename__ = "digests"
+    __table_args__ = (sa.Index("ix_digests_due", "due_at"), {"schema": "notifier"})
+
+    tenant: str = Field(primary_key=True)
+    recipient: str = Field(primary_key=True)
+    person: str
+    #: Claims so far; who settles says which one was theirs.
+    attempt: int = 0
+    #: Tries of this one that failed.
+    failures: int = 0
+    due_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+
+
+class DigestItemRow(SQLModel, table=True):
+    """One approval that somebody is told of in digests."""
+
+    __tablename__ = "digest_items"
+    __table_args__ = (
+        sa.CheckConstraint("told_version <= version", name="told_not_ahead"),
+        sa.Index("ix_digest_items_untold", "tenant", "recipient", postgresql_where=sa.text("told_version < version")),
+        {"schema": "notifier"},
+    )
+
+    tenant: str = Field(primary_key=True)
+    recipient: str = Field(primary_key=True)
+    approval_id: str = Field(primary_key=True)
+    channel: str
+    person: str
+    card: dict[str, Any] = Field(sa_type=pg.JSONB)
+    #: Number of the news that the card is, and that the person has been told; 0 where they were told nothing.
+    version: int = 1
+    told_version: int = 0
+    changed_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 VIEWS = {
     "deliveries": """
-        SELECT delivery_id, tenant, approval_id, channel, state, revision, sent_revision, attempt, error, updated_at
+        SELECT delivery_id, tenant, approval_id, channel, recipient, person, state, pending, revision, sent_revision,
+               attempt, error, due_at, updated_at
         FROM notifier.deliveries
-        WHERE state <> 'asleep'
+        WHERE state NOT IN ('asleep', 'spared')
+    """,
+    # Of a link's token there is only the hash, and it is found by nothing else.
+    "links": """
+        SELECT token_hash, tenant, approval_id, person, digest, revision, expires_at FROM notifier.links
+    """,
+    "mails": """
+        SELECT mail_id, tenant, approval_id, channel, recipient, made_at FROM notifier.mails
     """,
 }

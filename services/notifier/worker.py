@@ -1,102 +1,120 @@
 """Sends due cards: claim, act outside any transaction, settle.
 
-Cards are sent one after the other. What becomes of them is written as it comes: while one transaction writes, the
-next cards gather for the next one, so a quick channel costs one write a round and a slow one is never written late.
+One worker for each kind of channel, so that an outage of one is nothing to the others. The cards of a round are sent
+side by side. What becomes of them is written as it comes: while one transaction writes, the next cards gather for the
+next one, so a quick channel costs one write a round and a slow one is never written late.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import structlog
+from prometheus_client import Counter
 
 from services.notifier import rules, store
+from services.notifier.changes import change_of
 from services.notifier.channels import Channel, ChannelFailed
-from services.notifier.states import MACHINE, Event, State
-from services.notifier.store import Settled
-from services.notifier.tables import DeliveryRow
+from services.notifier.claiming import Manners, claim
+from services.notifier.rules import Delivery, Moved, Tried
+from services.notifier.states import Event, State
+from services.notifier.store import ALL, Claims, Pause
 from shared.gathering import Gathering
-from shared.work import Change, UnitOfWork
+from shared.work import UnitOfWork
 
 log = structlog.get_logger(__name__)
 
 #: Cards that one round claims.
 BATCH = 50
+#: How long a claimed card belongs to its worker, and how long a channel may take for it: well within that.
+LEASE_SECONDS = 60.0
+SEND_SECONDS = 20.0
+#: Longest rest that a channel is taken at its word for.
+PAUSE_MAX_SECONDS = 900.0
 
-#: A delivery, and why sending it failed; empty where it was sent.
-Tried = tuple[DeliveryRow, str]
+GIVEN_UP = Counter("placet_deliveries_given_up_total", "Cards that a channel could not show.", ["channel"])
 
 
 class Worker:
-    """Sends the cards of every tenant."""
+    """Sends the cards of some kinds of channels, for every tenant."""
 
-    def __init__(self, units: UnitOfWork, channels: Mapping[str, Channel]) -> None:
+    def __init__(
+        self,
+        units: UnitOfWork,
+        channels: Mapping[str, Channel],
+        *,
+        claims: Claims = ALL,
+        manners: Manners | None = None,
+        send_seconds: float = SEND_SECONDS,
+    ) -> None:
         self._units = units
         self._channels = channels
+        self._claims = claims
+        self._manners = manners or Manners()
+        self._send_seconds = send_seconds
         self._settling = Gathering(self._settle, size_max=BATCH)
 
     async def run_once(self) -> int:
         """Send what is due; return how many cards were tried if more may be due, else 0."""
         async with self._units.begin() as work:
-            claimed = await store.claim_due(work, BATCH)
-        settling: list[asyncio.Task[None]] = []
-        try:
-            for delivery in claimed:
-                tried = (delivery, await self._send(delivery))
-                settling.append(asyncio.create_task(self._settling.join(tried)))
-        finally:
-            await asyncio.gather(*settling)
-        return len(claimed) if len(claimed) == BATCH else 0
+            claimed, more = await claim(work, self._claims, self._manners, BATCH, timedelta(seconds=LEASE_SECONDS))
+        # A bug in one channel is loud, and keeps no other card from being sent and written.
+        done = await asyncio.gather(*map(self._deliver, claimed), return_exceptions=True)
+        for error in done:
+            if isinstance(error, BaseException):
+                raise error
+        return max(1, len(claimed)) if more else 0
 
-    async def _send(self, delivery: DeliveryRow) -> str:
-        """Return why sending failed, or nothing."""
-        channel = self._channels.get(delivery.channel)
-        if channel is None:
-            return f"no channel is called {delivery.channel!r}"
+    async def _deliver(self, delivery: Delivery) -> None:
+        await self._settling.join(await self._send(delivery))
+
+    async def _send(self, delivery: Delivery) -> Tried:
+        """Show the card, and return what came of it."""
+        address = delivery.address
+        if address.kind in rules.PERSONAL and not address.recipient:
+            return Tried(delivery, error="nobody who may decide has an address here", permanent=True)
+        if address.kind not in self._channels:
+            return Tried(delivery, error=f"no channel is called {address.channel!r}", permanent=True)
         try:
-            await channel.send(delivery.card, revision=delivery.revision)
+            async with asyncio.timeout(self._send_seconds):
+                shown = await self._channels[address.kind].send(
+                    delivery.card, address, rules.reference_of(delivery), key=delivery.key
+                )
         except ChannelFailed as error:
-            return str(error)
-        return ""
+            return Tried(delivery, error=str(error), retry_after_seconds=error.retry_after, permanent=error.permanent)
+        except TimeoutError:
+            return Tried(delivery, error=f"no answer within {self._send_seconds:g} s")
+        return Tried(delivery, reference=shown.reference)
 
     async def _settle(self, tried: list[Tried]) -> None:
-        """Write what became of cards, in one transaction."""
+        """Write what became of cards, in one transaction; of one that another worker has claimed since, nothing."""
         async with self._units.begin() as work:
-            settled = [_settled(delivery, error, work.now) for delivery, error in tried]
-            written = await store.settle(work, settled)
-            ours = [each for each in settled if each.claimed.delivery_id in written and each.state is not State.DUE]
-            work.record(*(_change(each) for each in ours))
-        for each in ours:
-            if each.state is State.GIVEN_UP:
-                ids = {"delivery_id": each.claimed.delivery_id, "channel": each.claimed.channel}
-                log.error("delivery.given_up", **ids, reason=each.error)
+            now = await store.lock_claimed(work, [each.claimed for each in tried])
+            moved = [
+                rules.settled(now[each.claimed.delivery_id], each, work.now)
+                for each in tried
+                if each.claimed.delivery_id in now
+            ]
+            await store.settle(work, [each.after for each in moved])
+            await store.pause(work, _pauses(tried, work.now))
+            work.record(*(change_of(each) for each in moved if each.after.state is not each.before.state))
+        _tell_of(moved)
 
 
-def _settled(delivery: DeliveryRow, error: str, now: datetime) -> Settled:
-    """Return what a delivery is after a try."""
-    wait = rules.retry_after(delivery.attempt) if error else None
-    if wait is not None:
-        return Settled(delivery, State.DUE, error, delivery.sent_revision, now + timedelta(seconds=wait))
-    state = MACHINE.next_state(State.DUE, _event(error))
-    shown = delivery.sent_revision if error else delivery.revision
-    return Settled(delivery, state, error, shown, delivery.due_at)
+def _pauses(tried: Sequence[Tried], at: datetime) -> Iterator[Pause]:
+    """Yield the rests that channels asked for: the same channel of other tenants would be told the same."""
+    for each in tried:
+        if each.retry_after_seconds:
+            channel = each.claimed.address.channel
+            yield Pause("", channel, at + timedelta(seconds=min(each.retry_after_seconds, PAUSE_MAX_SECONDS)))
 
 
-def _event(error: str) -> Event:
-    return Event.FAILED_FOR_GOOD if error else Event.SUCCEEDED
-
-
-def _change(settled: Settled) -> Change:
-    delivery = settled.claimed
-    return Change(
-        tenant=delivery.tenant,
-        machine=MACHINE.name,
-        subject_id=delivery.delivery_id,
-        event=_event(settled.error),
-        from_state=State.DUE,
-        to_state=settled.state,
-        actor="notifier",
-        detail={"approval_id": delivery.approval_id, "channel": delivery.channel, "revision": delivery.revision},
-    )
+def _tell_of(moved: Sequence[Moved]) -> None:
+    for each in moved:
+        if (each.event, each.after.state) == (Event.FAILED_FOR_GOOD, State.GIVEN_UP):
+            address = each.after.address
+            GIVEN_UP.labels(address.kind).inc()
+            ids = {"delivery_id": each.after.delivery_id, "approval_id": each.after.approval_id}
+            log.error("delivery.given_up", **ids, channel=address.channel, reason=each.after.error)

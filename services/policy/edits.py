@@ -32,16 +32,16 @@ def judged(proposed: EditProposed, rulebook: Rulebook, history: Mapping[str, Any
     if problem := _problem(proposed, facts, verdict):
         return _answer(proposed, rulebook, problem=problem)
     spec = rulebook.tools[call.tool]
-    return _answer(proposed, rulebook, summary=render_summary(spec, dict(facts.arguments), call.language))
+    arguments = dict(facts.arguments)
+    summary = render_summary(spec, arguments, call.language)
+    return _answer(proposed, rulebook, summary=summary, shown=shown_text(spec, call.arguments, arguments))
 
 
 def _problem(proposed: EditProposed, facts: CallFacts, verdict: Verdict) -> str:
     """Return why the changed call may not be approved; empty where it may."""
-    call, spec = proposed.call, verdict.spec
+    spec = verdict.spec
     if spec is not None and (errors := validate_arguments(spec, dict(facts.arguments))):
         return f"The arguments do not fit the tool: {errors[0].pointer or '/'}: {errors[0].detail}."
-    if spec is not None and shown_text(spec, call.arguments, dict(facts.arguments)) != call.shown_arguments:
-        return "An edit may not bring arguments that nobody may see."
     match verdict.effect:
         case Effect.ALLOW:
             return ""
@@ -53,7 +53,9 @@ def _problem(proposed: EditProposed, facts: CallFacts, verdict: Verdict) -> str:
             return f"Rule {verdict.rule!r} does not let such a call run: {verdict.reason}"
 
 
-def _answer(proposed: EditProposed, rulebook: Rulebook, *, problem: str = "", summary: str = "") -> EditJudged:
+def _answer(
+    proposed: EditProposed, rulebook: Rulebook, *, problem: str = "", summary: str = "", shown: str = ""
+) -> EditJudged:
     return EditJudged(
         tenant=proposed.tenant,
         edit_id=proposed.edit_id,
@@ -62,5 +64,6 @@ def _answer(proposed: EditProposed, rulebook: Rulebook, *, problem: str = "", su
         accepted=not problem,
         detail=problem,
         summary=summary,
+        shown_arguments=shown,
         rulebook_digest=rulebook.digest,
     )

@@ -18,10 +18,10 @@ from shared.canonical import NotStrictJson
 from shared.consumer import Arrival
 from shared.errors import SecurityAlert
 from shared.gathering import waves
-from shared.grant import verify_asked
 from shared.ids import new_id
 from shared.messages import (
     AbandonCall,
+    CallResolved,
     EditProposed,
     GrantAsked,
     RevokeGrant,
@@ -31,6 +31,7 @@ from shared.messages import (
     WatchedCallClosed,
 )
 from shared.permit import check_digest
+from shared.signed import signed, verify_signed
 from shared.signing import Signer, Verifier
 from shared.work import Cause, Work
 
@@ -101,7 +102,8 @@ async def _judge(proposed: Sequence[Proposed], work: Work, rulebook: Rulebook, s
 
 async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
     """Keep what a person wants allowed from now on, if the rulebook of today still lets them; else say why not."""
-    verify_asked(deps.verifier, asked)
+    verify_signed(deps.verifier, asked)
+    check_digest(asked.call, asked.tenant)
     now, call_id, rulebook = await work.clock(), asked.call.call_id, deps.rulebook
     if reason := grants.refusal(asked, rulebook, rulebook.directory, now):
         detail: dict[str, object] = {"approval_id": asked.approval_id, "reason": reason}
@@ -127,17 +129,28 @@ async def give_back(refused: ToolCallRefused, work: Work) -> None:
         return
     tenant, call_id = refused.tenant, refused.call_id
     if refused.kind == "failed":
-        # Nobody was asked: an operator gave it up before it had an approval.
+        # Nobody was asked, or what they approved took no effect: there is no denial that could be remembered.
         await watched_store.forget(work, tenant, call_id)
-    await limit_store.give_back(work, tenant, call_id, refused.kind)
+    await _free(work, tenant, call_id, refused.kind)
+
+
+async def take_resolved(resolved: CallResolved, work: Work) -> None:
+    """Free what a call of unknown outcome had taken, because a person found that it did not run."""
+    if resolved.outcome == "did_not_run":
+        await _free(work, resolved.tenant, resolved.call_id, resolved.outcome)
+
+
+async def _free(work: Work, tenant: str, call_id: str, kind: str) -> None:
+    await limit_store.give_back(work, tenant, call_id, kind)
     returned = await grant_store.return_use(work, tenant, call_id)
     if returned is not None:
-        detail = {"kind": refused.kind, "uses_left": returned.uses_left}
+        detail = {"kind": kind, "uses_left": returned.uses_left}
         work.record(records.of_grant(tenant, returned.grant_id, "returned", "policy", call_id, detail))
 
 
-async def remember_denial(closed: WatchedCallClosed, work: Work) -> None:
+async def remember_denial(closed: WatchedCallClosed, work: Work, deps: Deps) -> None:
     """Begin the veto window of a call that people denied; watch one that ended otherwise no more."""
+    verify_signed(deps.verifier, closed)
     if closed.state == "denied":
         await watched_store.deny(work, closed)
     else:
@@ -146,9 +159,10 @@ async def remember_denial(closed: WatchedCallClosed, work: Work) -> None:
 
 async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     """Say whether people may approve a held call with other arguments."""
+    verify_signed(deps.verifier, proposed)
     rulebook = deps.rulebook
     history = await store.load_history(work, proposed.call) if rulebook.uses_history else {}
-    work.emit(edits.judged(proposed, rulebook, history))
+    work.emit(signed(edits.judged(proposed, rulebook, history), deps.signer))
 
 
 async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:

@@ -14,6 +14,7 @@ from services.policy.rulebook_entries import ApprovalEntry
 from services.policy.rules import GROUP, RESERVED_NAMES, Rule
 from shared.catalog import ToolSpec
 from shared.directory import Directory
+from shared.messages.approvals import strengths_met
 from shared.person_condition import PersonConditionInvalid, compile_person_condition
 from shared.tool_schema import argument_names
 from shared.yaml_source import Steps, YamlSource
@@ -81,7 +82,8 @@ def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope
         *_unknown_channels(entry, scope.channels),
         *_unknown_bounds(entry, scope.tools),
         *_no_window(entry),
-        *_not_yet(entry),
+        *_nothing_waits(entry),
+        *_cannot_be_said(entry),
     ):
         source.report((*steps, *below), problem)
     for offset, problem in _condition_problems(entry.condition, scope.tools):
@@ -228,6 +230,20 @@ def _no_window(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
         yield ("veto_on",), "'veto_on' says nothing without 'veto_window_seconds'"
 
 
-def _not_yet(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
-    if entry.on_message_while_pending == "continue":
-        yield ("on_message_while_pending",), "'continue' is not available yet; use 'wait' or 'supersede'"
+def _nothing_waits(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+    on_message = entry.on_message_while_pending
+    if entry.while_pending == "continue" and on_message in {"wait", "supersede"}:
+        yield (
+            ("on_message_while_pending",),
+            f"{on_message!r} says nothing with 'while_pending: continue'",
+        )
+
+
+def _cannot_be_said(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+    """Yield why a message in the chat could never decide what its rule lets it decide."""
+    if not entry.by_message:
+        return
+    if entry.min_strength not in strengths_met("web_session", said=True):
+        yield ("by_message",), f"a message is known by 'chat', which is less than 'min_strength: {entry.min_strength}'"
+    if entry.reason_required != "never":
+        yield ("by_message",), f"a message gives no reason, and 'reason_required' is {entry.reason_required!r}"

@@ -80,6 +80,7 @@ class WatchedCallRow(SQLModel, table=True):
         sa.CheckConstraint("window_seconds > 0", name="window_not_empty"),
         sa.CheckConstraint("(denied_at IS NULL) = (until IS NULL)", name="denied_until"),
         sa.Index("ix_watched_calls_same", "tenant", "conversation_id", "tool"),
+        sa.Index("ix_watched_calls_oldest", "until", postgresql_where=sa.text("until IS NOT NULL")),
         {"schema": "policy"},
     )
 
@@ -105,7 +106,7 @@ class CounterRow(SQLModel, table=True):
     """What several calls are counted on together. The row is the lock: who asks it for room holds it to the commit."""
 
     __tablename__ = "counters"
-    __table_args__ = (check_states("per", Per), {"schema": "policy"})
+    __table_args__ = (check_states("per", Per), sa.Index("ix_counters_oldest", "touched_at"), {"schema": "policy"})
 
     #: Digest of tenant, rule, measure, per and subject.
     counter_id: str = Field(primary_key=True)
@@ -134,6 +135,7 @@ class ReservationRow(SQLModel, table=True):
             postgresql_where=sa.text("released_at IS NULL"),
         ),
         sa.Index("ix_reservations_call", "call_id"),
+        sa.Index("ix_reservations_oldest", "reserved_at"),
         {"schema": "policy"},
     )
 

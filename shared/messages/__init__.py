@@ -28,12 +28,16 @@ from shared.messages.conversations import (
     MessagePosted,
 )
 from shared.messages.dead_letters import AbandonCall, ResolveDeadLetter
+from shared.messages.deliveries import RetryDelivery
 from shared.messages.grants import GrantAsked, RevokeGrant
+from shared.messages.mail import MailBounced
 from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from shared.messages.rulebook import RulebookTried, TryRulebook
 from shared.messages.tool_calls import (
+    CallResolved,
     CallsWithdrawn,
     Edited,
+    ResolveCall,
     ShownCall,
     ToolCall,
     ToolCallFinished,
@@ -53,6 +57,8 @@ MESSAGES: dict[str, type[Message]] = {
         ToolCallPermitted,
         ToolCallRefused,
         ToolCallFinished,
+        ResolveCall,
+        CallResolved,
         CallsWithdrawn,
         ApprovalRequested,
         ApprovalOpened,
@@ -67,8 +73,10 @@ MESSAGES: dict[str, type[Message]] = {
         RevokeGrant,
         ResolveDeadLetter,
         AbandonCall,
+        RetryDelivery,
         TryRulebook,
         RulebookTried,
+        MailBounced,
     )
 }
 
@@ -82,6 +90,7 @@ __all__ = [
     "ApprovalRequested",
     "ApprovalRule",
     "Author",
+    "CallResolved",
     "CallsWithdrawn",
     "ConversationDelta",
     "ConversationEvent",
@@ -97,11 +106,14 @@ __all__ = [
     "GrantAsked",
     "GrantTerms",
     "GrantWish",
+    "MailBounced",
     "Message",
     "MessagePosted",
     "Panel",
+    "ResolveCall",
     "ResolveDeadLetter",
     "ResultKind",
+    "RetryDelivery",
     "RevokeGrant",
     "RulebookTried",
     "ShownCall",

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import AwareDatetime, Field
 
-from shared.messages.message import Digest, Identifier, Message, Value
+from shared.messages.message import Digest, Identifier, Message, SignedMessage, Value
 from shared.messages.tool_calls import Category, Pool, ShownCall, ToolCall
 
 #: Longest reason that a person may give, in characters.
@@ -31,10 +31,14 @@ STRENGTH: Mapping[Proof, Strength] = {
 }
 
 
-def strengths_met(proof: Proof) -> tuple[Strength, ...]:
-    """Return what a rule may ask for at most, as `min_strength`, so that somebody known by `proof` may decide."""
+def strengths_met(proof: Proof, *, said: bool = False) -> tuple[Strength, ...]:
+    """Return what a rule may ask for at most, as `min_strength`, so that somebody known by `proof` may decide.
+
+    Who only says it in the chat (`said`) is known no more surely than the chat knows people, whoever they are.
+    """
     strengths: tuple[Strength, ...] = get_args(Strength)
-    return strengths[: strengths.index(STRENGTH[proof]) + 1]
+    known = strengths.index(STRENGTH[proof])
+    return strengths[: (min(known, strengths.index("chat")) if said else known) + 1]
 
 
 #: What a person can do with an approval.
@@ -132,6 +136,14 @@ class ApprovalRule(Value):
     on_message_while_pending: Literal["continue", "wait", "supersede"] | None = Field(
         default=None, description="What a message of the user does while this waits; None leaves it to the agent."
     )
+    while_pending: Literal["hold", "continue"] | None = Field(
+        default=None,
+        description="Whether the model goes on at once with an interim result while this waits; None leaves it to the "
+        "agent.",
+    )
+    by_message: bool = Field(
+        default=False, description="True: an exact yes or no in the chat decides, written by who may decide."
+    )
 
 
 class ApprovalRequested(Message):
@@ -163,6 +175,7 @@ class ApprovalOpened(Message):
     reason: str
     approval: ApprovalRule
     expires_at: AwareDatetime
+    category: Category | None = Field(default=None, description="What the tool can do to the world.")
 
 
 class ApprovalProgressed(Message):
@@ -178,9 +191,14 @@ class ApprovalProgressed(Message):
     note: str = Field(description="One sentence for people.")
     person: str = Field(default="", description="Who did it; empty for the clock.")
     expires_at: AwareDatetime | None = Field(default=None, description="The deadline as it is now.")
+    claimed_until: AwareDatetime | None = Field(
+        default=None, description="Set where it was claimed: how long it holds."
+    )
     call: ShownCall | None = Field(default=None, description="Set where it was edited: the call as it would run now.")
     summary: str = Field(default="", description="Set where it was edited: what will happen now.")
-    approvers: list[Approver] = Field(default_factory=list, description="Set where it escalated: whom to ask too.")
+    approvers: list[Approver] = Field(
+        default_factory=list, description="Whom to ask too: set where it escalated or was delegated."
+    )
     channels: list[str] = Field(default_factory=list, description="Set where it escalated: where to ask them.")
 
 
@@ -199,7 +217,7 @@ class ApprovalClosed(Message):
     closed_at: AwareDatetime
 
 
-class WatchedCallClosed(Message):
+class WatchedCallClosed(SignedMessage):
     """The approval of a call whose rule has a veto window is over. Sent to policy, which remembers a denial."""
 
     type_name: ClassVar[str] = "placet.approval.watched-call-closed.v1"
@@ -247,7 +265,14 @@ class DecisionClaims(Value):
     roles: list[Literal["requester", "operators"]] = Field(description="What the gateway proved about the person here.")
     conversation_id: str | None = Field(default=None, description="Set where the proof is a conversation token.")
     proof: Proof
-    arguments: str = Field(default="", description="For `edit`: canonical JSON text of the new arguments.")
+    key_id: str | None = Field(
+        default=None,
+        description="The API key that proved them, also behind a web session: once it is revoked, this counts no more.",
+    )
+    arguments: str = Field(
+        default="",
+        description="For `edit`: canonical JSON text of the new arguments; a redacted value's mask keeps the value.",
+    )
     response: Annotated[str, Field(max_length=RESPONSE_MAX)] = Field(
         default="", description="For `respond`: what the model gets instead of a result of the tool."
     )
@@ -255,6 +280,9 @@ class DecisionClaims(Value):
     to: str = Field(default="", description="For `delegate`: the person who may decide too, `person:<id>`.")
     seconds: Seconds | None = Field(default=None, description="For `claim` and `extend`: how long.")
     grant: GrantWish | None = Field(default=None, description='For `approve`: "allow this from now on".')
+    said: Annotated[str, Field(max_length=200)] = Field(
+        default="", description="The words of the chat message that was taken for this decision; empty for any other."
+    )
 
 
 class DecisionAnswered(Message):
@@ -274,7 +302,7 @@ class DecisionAnswered(Message):
     detail: str = ""
 
 
-class EditProposed(Message):
+class EditProposed(SignedMessage):
     """A person wants other arguments. Approval asks policy whether the rulebook lets such a call be approved."""
 
     type_name: ClassVar[str] = "placet.approval.edit-proposed.v1"
@@ -285,7 +313,7 @@ class EditProposed(Message):
     call: ToolCall = Field(description="The call as it would be.")
 
 
-class EditJudged(Message):
+class EditJudged(SignedMessage):
     """Policy's answer to EditProposed. Sent to approval."""
 
     type_name: ClassVar[str] = "placet.approval.edit-judged.v1"
@@ -296,4 +324,8 @@ class EditJudged(Message):
     accepted: bool
     detail: str = Field(default="", description="Why not, for the person; empty where accepted.")
     summary: str = Field(default="", description="What would happen now; empty where not accepted.")
+    shown_arguments: str = Field(
+        default="",
+        description="The arguments as people may see them, redacted ones masked; empty where not accepted.",
+    )
     rulebook_digest: Digest

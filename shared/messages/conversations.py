@@ -51,7 +51,8 @@ class ConversationEvent(Message):
     turn_id: Identifier
     kind: Literal["assistant_message", "turn_started", "turn_ended", "call_answered"]
     payload: dict[str, Any] = Field(
-        description="assistant_message: {message_id, step, text}; turn_started: {message_id}; "
+        description="assistant_message: {message_id, step, text, heard_meanwhile? (a person wrote since the turn "
+        "began, and this answers them too)}; turn_started: {message_id}; "
         "turn_ended: {state, reason, final_answer?}; call_answered: {call_id, tool, kind, error}."
     )
 

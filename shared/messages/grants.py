@@ -6,11 +6,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AwareDatetime, Field
 
-from shared.messages.message import Digest, Identifier, Message
+from shared.messages.message import Digest, Identifier, Message, SignedMessage
 from shared.messages.tool_calls import ToolCall
 
 
-class GrantAsked(Message):
+class GrantAsked(SignedMessage):
     """A person who approved a call wants such calls allowed from now on. Sent by approval to policy, which keeps it.
 
     Terms are what was asked within the rule's GrantTerms. Only an accepted approval asks for a grant: never an edit,
@@ -29,7 +29,6 @@ class GrantAsked(Message):
     expires_at: AwareDatetime
     rule: str = Field(description="Name of the rule that held the call.")
     rulebook_digest: Digest
-    signature: str = Field(default="", description="Approval's signature over all of this; policy trusts nothing else.")
 
 
 class RevokeGrant(Message):

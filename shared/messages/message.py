@@ -51,6 +51,12 @@ class Message(Value):
     tenant: Tenant = Field(description="The tenant that every row written for this message belongs to.")
 
 
+class SignedMessage(Message):
+    """A message that only one service may ever write, and that says so: see `shared.signed`."""
+
+    signature: str = Field(default="", description="The sender's signature over all of this; no reader acts without.")
+
+
 class Attributes(Value):
     """The CloudEvents attributes of one event, as they stand on the wire."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AwareDatetime, Field
 
-from shared.messages.message import Digest, Identifier, Message, ResultKind, Tenant, Value
+from shared.messages.message import Digest, Identifier, Message, ResultKind, SignedMessage, Tenant, Value
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
@@ -29,8 +29,8 @@ class Edited(Value):
 
     person: str = Field(description="Who changed it last, for example `person:ada`.")
     reason: str = Field(default="", description="Why, in their words.")
-    proposed: str = Field(description="Canonical JSON text of the arguments as the model proposed them.")
-    proposed_digest: Digest
+    proposed: str = Field(description="Canonical JSON text of the proposed arguments, as people may see them.")
+    proposed_digest: Digest = Field(description="Of the proposed arguments themselves.")
 
 
 class ShownCall(Value):
@@ -54,6 +54,9 @@ class ShownCall(Value):
         "that any screen, log or API shows of them. Empty: nothing of them."
     )
     digest: Digest = Field(description="Of the real arguments.")
+    quote: str = Field(
+        default="", description="The agent's own words beside the call, cut. Shown as a quote or not at all."
+    )
 
 
 class ToolCall(ShownCall):
@@ -111,10 +114,44 @@ class ToolCallFinished(Message):
         default_factory=list, description="Blocks for the frontend, never for the model."
     )
     edited: Edited | None = Field(default=None, description="What people changed about the call before it ran.")
-    executed: str = Field(default="", description="The arguments that ran, where they are not the proposed ones.")
+    executed: str = Field(
+        default="", description="What people may see of the arguments that ran, where they are not the proposed ones."
+    )
     attempt: int = Field(ge=1, description="Fence of the attempt that ended the call.")
     started_at: AwareDatetime
     finished_at: AwareDatetime
+
+
+#: What a person says of a call whose outcome nobody knew.
+Resolution = Literal["ran", "did_not_run"]
+#: Longest note to it, in characters.
+NOTE_MAX = 2_000
+
+
+class ResolveCall(SignedMessage):
+    """A person has looked whether a call ran that was answered `unknown`. Sent by the gateway to the call's pool."""
+
+    type_name: ClassVar[str] = "placet.tool-call.resolve.v1"
+
+    call_id: Identifier
+    pool: Pool
+    outcome: Resolution
+    note: Annotated[str, Field(max_length=NOTE_MAX, description="What they found, for people and for the model.")] = ""
+    by: str = Field(description="Stable id of the person, for example `person:ada`.")
+
+
+class CallResolved(Message):
+    """Whether a call ran that was answered `unknown`: a new fact beside that answer, which stands. By the executor."""
+
+    type_name: ClassVar[str] = "placet.tool-call.resolved.v1"
+
+    call_id: Identifier
+    conversation_id: Identifier
+    tool: ToolName
+    outcome: Resolution
+    note: str = ""
+    by: str
+    resolved_at: AwareDatetime
 
 
 class CallsWithdrawn(Message):

@@ -63,6 +63,7 @@ IN_WORDS: dict[tuple[str, str], str] = {
     ("MatchEntry", "requester"): "`*`",
     ("ApprovalEntry", "condition"): "none",
     ("ApprovalEntry", "on_message_while_pending"): "the agent's",
+    ("ApprovalEntry", "while_pending"): "the agent's",
     ("ExpectEntry", "rule"): "not compared",
     ("ExpectEntry", "approvers"): "not compared",
     ("ExpectEntry", "approvals"): "not compared",

@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import migrate
 from tests.e2e.scenes import SCRIPT, rulebook
+from tests.support.orphans import end_with_parent
 from tests.support.people import Caller
 from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
@@ -74,7 +75,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         ["tests.support.model_server", "--port", str(made.model_port), "--script", str(script)],
         ["services.executor.demo.payment_provider", "--port", str(made.payments_port), "--data", str(folder / "pay")],
     ]
-    running = [subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT) for command in commands]
+    running = [
+        subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, preexec_fn=end_with_parent)  # noqa: PLW1509 - it only asks the kernel for a signal
+        for command in commands
+    ]
     try:
         asyncio.run(until(lambda: _answers(made), "the stage is set"))
         yield made

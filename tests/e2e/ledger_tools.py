@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from services.executor.tools import ToolContext, ToolError
+from services.executor.tools import DidNotRun, Finding, Ran, ToolContext, ToolError
 
 
 def _write(context: ToolContext, what: str, tool: str, **facts: Any) -> None:
@@ -50,6 +50,22 @@ def slow_deploy(service: str, context: ToolContext) -> dict[str, str]:
     return {"service": service}
 
 
+async def transfer(to: str, context: ToolContext) -> None:
+    """Move money, unless it is to nobody, and never come back; must never run twice for one call."""
+    _write(context, "begin", "transfer", to=to)
+    if to != "nobody":
+        _write(context, "effect", "transfer", to=to)
+    await asyncio.Event().wait()
+
+
+def find_transfer(to: str, context: ToolContext) -> Finding:
+    """Find out whether a transfer was made: the ledger knows."""
+    _write(context, "look", "transfer", to=to)
+    lines = [json.loads(line) for line in Path(os.environ["PLACET_TEST_LEDGER"]).read_text().splitlines()]
+    made = any((line["what"], line["key"]) == ("effect", context.idempotency_key) for line in lines)
+    return Ran(data={"to": to}) if made else DidNotRun()
+
+
 async def set_flag(name: str, context: ToolContext) -> dict[str, str]:
     """Set a flag; safe to repeat with the same key."""
     _write(context, "begin", "set_flag", name=name)
@@ -68,6 +84,12 @@ def fail_on_purpose(context: ToolContext) -> None:
     """Fail with a text for the model."""
     _write(context, "begin", "fail_on_purpose")
     raise ToolError("the disk is full")
+
+
+def act(form: str, amount: float, context: ToolContext, note: str = "") -> dict[str, float]:
+    """Act, which does nothing; some sums are refused."""
+    _write(context, "begin", "act", form=form, amount=amount, note=note)
+    return {"amount": amount}
 
 
 def refund(amount: float, context: ToolContext) -> dict[str, float]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from tests.e2e import forms
 from tests.support.model_script import Answer, Call, Rule, Script
 from tests.support.system import SHOP_RULEBOOK
 
@@ -34,6 +35,13 @@ def _tool(name: str, category: str, properties: dict[str, Any], **more: Any) -> 
 TOOLS = {
     "deploy": _tool("deploy", "unsafe_exec", {"service": _TEXT, "version": _TEXT}),
     "slow_deploy": _tool("slow_deploy", "unsafe_exec", {"service": _TEXT}, timeout_seconds=120),
+    "transfer": _tool(
+        "transfer",
+        "unsafe_api",
+        {"to": _TEXT},
+        timeout_seconds=10,
+        verify="tests.e2e.ledger_tools:find_transfer",
+    ),
     "set_flag": _tool("set_flag", "unsafe_api", {"name": _TEXT}, idempotent=True),
     "read_status": _tool("read_status", "safe_read", {"service": _TEXT}),
     "fail_on_purpose": _tool("fail_on_purpose", "safe_compute", {}),
@@ -45,9 +53,37 @@ TOOLS = {
 }
 #: What nobody may see of the calls above, wherever they look.
 SECRET = "4929-1234-5678-9123"
+#: What an approver writes in its place.
+OTHER_SECRET = "5500-0000-0000-0004"
 
+
+_HOLDING = {"on_message_while_pending": "wait"}
 
 RULES = [
+    {
+        "name": "on-hold",
+        "match": {"tool": "deploy"},
+        "when": 'arguments.version == "held"',
+        "effect": "require_approval",
+        "reason": "The conversation waits for it.",
+        "approval": {"approvers": ["operators"], **_HOLDING},
+    },
+    {
+        "name": "at-once",
+        "match": {"tool": "deploy"},
+        "when": 'arguments.version == "at-once"',
+        "effect": "require_approval",
+        "reason": "The conversation goes on at once.",
+        "approval": {"approvers": ["operators"], "while_pending": "continue"},
+    },
+    {
+        "name": "by-word",
+        "match": {"tool": "set_flag"},
+        "when": 'arguments.name == "by-word"',
+        "effect": "require_approval",
+        "reason": "The user may say so.",
+        "approval": {"approvers": ["requester"], "by_message": True},
+    },
     {
         "name": "never-on-sundays",
         "match": {"tool": "deploy"},
@@ -73,6 +109,13 @@ RULES = [
         "approval": {"approvers": ["group:releases"], "approvals": 2, "exclude": ["requester"], "edits": True},
     },
     {
+        "name": "charges",
+        "match": {"tool": "charge_card"},
+        "effect": "require_approval",
+        "reason": "It costs the customer money.",
+        "approval": {"approvers": ["operators"], "edits": True},
+    },
+    {
         "name": "small-refunds",
         "match": {"tool": "refund"},
         "effect": "allow",
@@ -92,9 +135,9 @@ RULES = [
 def rulebook(folder: Path) -> Path:
     """Write the shop's rulebook with the tests' tools added, and return where."""
     content = yaml.safe_load(SHOP_RULEBOOK.read_text())
-    content["tools"] |= TOOLS
-    content["rules"] += RULES
-    content |= {"people": {"grace": {}, "hopper": {}}, "groups": {"releases": ["grace", "hopper"]}}
+    content["tools"] |= TOOLS | {"act": forms.TOOL}
+    content["rules"] += RULES + forms.RULES
+    content |= {"people": forms.PEOPLE, "groups": forms.GROUPS}
     path = folder / "rulebook.yaml"
     path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
     return path
@@ -139,6 +182,19 @@ _DEPLOYING = (
     _when("deploy slowly", _call("slow_deploy", service="shop")),
     _after("slow_deploy", "Nobody knows whether it ran.", contain="unknown"),
     _after("slow_deploy", "It took a while."),
+    _when("transfer to ada", _call("transfer", to="ada")),
+    _when("transfer to nobody", _call("transfer", to="nobody")),
+    _after("transfer", "The money is there.", contain="succeeded"),
+    _after("transfer", "No money was moved.", contain="took no effect"),
+    _after("transfer", "Nobody knows."),
+    _when("was it deployed?", text="Let me see."),
+    _when("deploy and hold", _call("deploy", service="shop", version="held"), text="Deploying."),
+    _when("deploy at once", _call("deploy", service="shop", version="at-once"), text="Deploying."),
+    _when("set it by word", _call("set_flag", name="by-word")),
+    _after("deploy", "Please say yes to the deployment.", contain="pending_confirmation"),
+    _when('"tool": "deploy", "result": "succeeded"', _call("read_status", service="shop")),
+    _when('"tool": "deploy", "result": ', text="It came to nothing."),
+    _when('"tool": "set_flag", "result": "succeeded"', text="The flag is set after all."),
     _when("deploy the shop", _call("deploy", service="shop", version="1.2"), text="Deploying."),
     _after("deploy", "", _call("read_status", service="shop"), contain="succeeded"),
     _after("deploy", "It was not deployed."),
@@ -199,5 +255,6 @@ _TALK = (
 )
 
 SCRIPT = Script(
-    rules=(*_LOOPS, *_SHOP, *_DEPLOYING, *_SECRETS, *_TALK), otherwise=Answer(text="I have no line for that.")
+    rules=(*_LOOPS, *_SHOP, *_DEPLOYING, *_SECRETS, *forms.SCRIPT, *_TALK),
+    otherwise=Answer(text="I have no line for that."),
 )

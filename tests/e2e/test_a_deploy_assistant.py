@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.e2e.conftest import Stage
@@ -14,7 +16,7 @@ async def test_while_people_think_the_model_is_not_called(
 ) -> None:
     """C1, hold: the model is asked again only when the call has its one result, and every transcript was valid."""
     visitor = await a_visitor(frontend)
-    await visitor.say("deploy the shop")
+    await visitor.say("deploy and hold")
     card = await visitor.see_card()
     await visitor.say("hello, are you still there?")
     before = len(stage.model_log()["requests"])
@@ -24,6 +26,101 @@ async def test_while_people_think_the_model_is_not_called(
     assert await visitor.see_answer() == "The shop is green."
     assert await visitor.see_answer() == "Hello, how can I help you today?"
     assert stage.model_log()["rejected"] == 0
+
+
+def transcript_of(stage: Stage, words: str) -> list[dict[str, Any]]:
+    """Return the newest transcript that the model was asked with in which a user says `words`."""
+    requests: list[list[dict[str, Any]]] = [each["body"]["messages"] for each in stage.model_log()["requests"]]
+    return [messages for messages in requests if any(words in str(each.get("content")) for each in messages)][-1]
+
+
+async def test_the_chat_goes_on_while_people_think(frontend: Caller, operator: Caller, stage: Stage) -> None:
+    """C1, C4: a message is answered meanwhile; each call has one tool result, and its outcome comes later as a fact."""
+    visitor = await a_visitor(frontend)
+    await visitor.say("deploy the shop please")
+    card = await visitor.see_card()
+    await visitor.say("hello, are you still there?")
+    assert await visitor.see_answer() == "Hello, how can I help you today?"
+    await operator.decide(card, "approve")
+    assert await visitor.see_answer() == "The shop is green."
+    messages = transcript_of(stage, "deploy the shop please")
+    calls = [call["id"] for message in messages for call in message.get("tool_calls") or ()]
+    results = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
+    outcomes = [message for message in messages if str(message.get("content")).startswith("<placet-outcome>")]
+    assert (calls, 1) == (results, len(outcomes))
+    assert '"pending_confirmation"' in next(message["content"] for message in messages if message["role"] == "tool")
+    assert len(stage.begun("deploy", visitor.conversation)) == 1
+    shown = (await visitor.get(visitor.path))["messages"]
+    assert not any(message["while_waiting"] for message in shown)
+    assert stage.model_log()["rejected"] == 0
+
+
+async def test_what_the_model_says_of_a_waiting_call_is_kept_and_not_shown(
+    frontend: Caller, operator: Caller, stage: Stage
+) -> None:
+    """B3, C1: the model goes on at once; its chatter is marked and in the history, its word on the outcome is shown."""
+    visitor = await a_visitor(frontend)
+    await visitor.say("deploy at once")
+    card = await visitor.see_card()
+    assert await visitor.see_answer() == "Please say yes to the deployment."
+    denied = await operator.decide(card, "deny", "Not today.")
+    assert await visitor.see_answer() == "It came to nothing."
+    shown = (await visitor.get(visitor.path))["messages"]
+    assert [
+        ("Deploying.", False),
+        ("Please say yes to the deployment.", True),
+        ("It came to nothing.", False),
+    ] == [(message["text"], message["while_waiting"]) for message in shown if message["role"] == "assistant"]
+    marked = [item["data"]["text"] for item in visitor.items if item["data"].get("while_waiting")]
+    assert (200, ["Please say yes to the deployment."]) == (denied.status_code, marked)
+    outcome = transcript_of(stage, '"tool": "deploy", "result": "denied"')[-1]["content"]
+    assert "Not today." in outcome
+    assert stage.begun("deploy", visitor.conversation) == []
+
+
+async def test_a_plain_yes_in_the_chat_decides_where_the_rule_allows_it(frontend: Caller, stage: Stage) -> None:
+    """C3: the user's own exact yes is shown for what it was taken as; the model never sees it and the call runs."""
+    visitor = await a_visitor(frontend)
+    await visitor.say("set it by word")
+    card = await visitor.see_card()
+    posted = await visitor.post(f"{visitor.path}/messages", {"text": "Yes, please.", "message_id": "my-yes"})
+    again = await visitor.post(f"{visitor.path}/messages", {"text": "Yes, please.", "message_id": "my-yes"})
+    assert await visitor.see_answer() == "The flag is set."
+    taken = {"approval_id": card["approval_id"], "decision": "approve", "summary": card["summary"]}
+    assert (taken, "accepted", taken, posted["event_id"]) == (
+        posted["taken_as"],
+        posted["outcome"],
+        again["taken_as"],
+        again["event_id"],
+    )
+    shown = [each for each in (await visitor.get(visitor.path))["messages"] if each["text"] == "Yes, please."]
+    assert [taken] == [each["taken_as"] for each in shown]
+    told = await visitor.get(f"/v1/approvals/{card['approval_id']}")
+    decisions = [(each["person"], each["proof"], each["details"]) for each in told["decisions"]]
+    assert [(told["requester"], "conversation_token", {"said": "Yes, please."})] == decisions
+    assert len(stage.begun("set_flag", visitor.conversation)) == 1
+    assert not any("Yes, please." in str(request) for request in stage.model_log()["requests"])
+
+
+async def test_a_message_that_is_no_plain_yes_decides_nothing(frontend: Caller, operator: Caller, stage: Stage) -> None:
+    """C3: doubts, other people's words and a yes to something else are ordinary messages; a named yes is clear."""
+    visitor = await a_visitor(frontend)
+    await visitor.say("set it by word")
+    card = await visitor.see_card()
+    path = f"{visitor.path}/messages"
+    relayed = await frontend.post(path, {"text": "yes", "author": "visitor"})
+    somebody = await Caller(frontend.url, operator.token).request("POST", path, json={"text": "yes"})
+    doubts = [await visitor.post(path, {"text": text}) for text in ("yes?", "yes but not now", "not yes", "ok")]
+    await visitor.see(lambda item: item["type"] == "message" and item["data"].get("heard_meanwhile"))
+    after_more_words = await visitor.post(path, {"text": "yes"})
+    assert [None] * 6 == [each["taken_as"] for each in (relayed, *doubts, after_more_words)]
+    assert somebody.status_code == 403
+    assert (await visitor.get(f"/v1/approvals/{card['approval_id']}"))["state"] == "pending"
+    assert stage.begun("set_flag", visitor.conversation) == []
+    named = await visitor.post(path, {"text": "Yes, set flag"})
+    assert ("approve", "accepted") == (named["taken_as"]["decision"], named["outcome"])
+    await visitor.see(lambda item: item["data"].get("text") == "The flag is set after all.")
+    assert len(stage.begun("set_flag", visitor.conversation)) == 1
 
 
 async def test_a_frontend_renders_from_status_alone(frontend: Caller, operator: Caller) -> None:

@@ -52,7 +52,10 @@ async def test_a_storm_of_kills_loses_and_doubles_nothing(
 async def test_a_worker_that_dies_in_the_act_ends_unknown(
     frontend: Caller, operator: Caller, stage: Stage, system: System
 ) -> None:
-    """A tool that is not safe to repeat and whose worker died is not repeated: the result says that nobody knows."""
+    """A tool that is not safe to repeat and whose worker died is not repeated: the result says that nobody knows.
+
+    A person who has looked says so: the result stands, people see their word at once, the model with the next message.
+    """
     gate = Path(stage.environment["PLACET_TEST_LEDGER"] + ".gate")
     os.mkfifo(gate)
     visitor = await a_visitor(frontend)
@@ -63,13 +66,53 @@ async def test_a_worker_that_dies_in_the_act_ends_unknown(
         return bool(stage.begun("slow_deploy", visitor.conversation))
 
     await until(begun, "the tool has begun")
+    await _kill_executors(system)
+    assert await visitor.see_answer() == "Nobody knows whether it ran."
+    (begin,) = stage.begun("slow_deploy", visitor.conversation)
+    admin = Caller(system.url, system.key("admin", person="lovelace"))
+    word = {"outcome": "ran", "note": "The version is live."}
+    await admin.post(f"/v1/tool-calls/{begin['call']}/resolution", word)
+    seen = await visitor.see(lambda item: bool(item["type"] == "resolution"))
+    assert ("ran", "person:lovelace") == (seen["data"]["outcome"], seen["data"]["by"])
+    told = await operator.get(f"/v1/tool-calls/{begin['call']}")
+    assert ("unknown", "resolved", "ran") == (told["kind"], told["execution"]["state"], told["execution"]["resolution"])
+    await visitor.say("was it deployed?")
+    assert await visitor.see_answer() == "Let me see."
+    assert "The version is live." in json.dumps(stage.model_log()["requests"])
+    assert len(stage.begun("slow_deploy", visitor.conversation)) == 1
+
+
+@pytest.mark.parametrize(
+    ("to", "answer", "state"),
+    [("ada", "The money is there.", "succeeded"), ("nobody", "No money was moved.", "failed")],
+)
+async def test_a_probe_tells_what_a_dead_worker_cannot(
+    frontend: Caller, operator: Caller, stage: Stage, system: System, to: str, answer: str, state: str
+) -> None:
+    """The worker is killed in the act: the tool's probe finds what became of it, and the tool does not run again."""
+    visitor = await a_visitor(frontend)
+    await visitor.say(f"transfer to {to}")
+    await operator.decide(await visitor.see_card(), "approve")
+
+    async def begun() -> bool:
+        return bool(stage.begun("transfer", visitor.conversation))
+
+    await until(begun, "the tool has begun")
+    await _kill_executors(system)
+    assert answer == await visitor.see_answer()
+    lines = [line for line in stage.ledger() if line["conversation"] == visitor.conversation]
+    looked = [(line["what"], line["fence"]) for line in lines if line["what"] != "effect"]
+    assert [("begin", 1), ("look", 2)] == looked
+    told = await operator.get(f"/v1/tool-calls/{lines[0]['call']}")
+    assert ["claimed", "probed", state] == [each["event"] for each in told["history"] if each["machine"] == "execution"]
+
+
+async def _kill_executors(system: System) -> None:
     names = [name for name in system.processes if name.startswith("executor")]
     for name in names:
         system.processes[name].kill()
     for name in names:
         await system.start_again(name)
-    assert await visitor.see_answer() == "Nobody knows whether it ran."
-    assert len(stage.begun("slow_deploy", visitor.conversation)) == 1
 
 
 async def _begin(frontend: Caller, number: int) -> Visitor:

@@ -15,7 +15,7 @@ from psycopg import sql
 
 from deploy.migrations.views import views
 from tests.e2e.conftest import Stage
-from tests.e2e.scenes import SECRET
+from tests.e2e.scenes import OTHER_SECRET, SECRET
 from tests.support.people import Caller, Visitor, a_visitor, is_result
 from tests.support.system import ROOT, System, until
 
@@ -69,6 +69,41 @@ async def test_a_redacted_value_is_shown_nowhere(
     assert [] == [where for where, text in seen.items() if SECRET in text]
     lines = [*stage.begun("check_pin", visitor.conversation), *stage.begun("charge_card", visitor.conversation)]
     assert [SECRET, SECRET] == [line.get("pin") or line["number"] for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("number", "runs_with"), [("•••", SECRET), (OTHER_SECRET, OTHER_SECRET)], ids=["left", "replaced"]
+)
+async def test_a_redacted_value_stays_unseen_when_a_call_is_edited(
+    frontend: Caller, operator: Caller, stage: Stage, system: System, number: str, runs_with: str
+) -> None:
+    """An approver changes what they see, and leaves the hidden value or writes another: the tool alone gets it."""
+    visitor = await a_visitor(frontend)
+    await visitor.say("charge my card")
+    card = await visitor.see_card()
+    arguments = {"amount": 199, "card": {"holder": "ada", "number": number}}
+    body = {"decision": "edit", "digest": card["digest"], "arguments": arguments, "reason": "a discount"}
+    path = f"/v1/approvals/{card['approval_id']}"
+    answer = await operator.request("POST", f"{path}/decisions", json=body)
+    assert (200, "approved") == (answer.status_code, answer.json()["state"])
+    await visitor.see_answer()
+    shown = placet(system, operator.token, "approvals", "show", card["approval_id"])
+    seen = {
+        "told": await told_about(visitor, operator, card),
+        "cli": shown.stdout,
+        "stored": stored_for_people(system),
+        "logs": system.logs(),
+        "answer": answer.text,
+    }
+    assert [] == [(where, each) for where, text in seen.items() for each in (SECRET, OTHER_SECRET) if each in text]
+    assert OTHER_SECRET not in json.dumps(stage.model_log()["requests"])
+    whole = await operator.get(path)
+    assert {"amount": 199, "card": {"holder": "ada", "number": "•••"}} == whole["records"]["executed"]["arguments"]
+    (edit,) = whole["edits"]
+    changed = {"/amount"} | ({"/card/number"} if number != "•••" else set())
+    assert changed == {each["at"] for each in edit["differences"]}
+    (line,) = stage.begun("charge_card", visitor.conversation)
+    assert runs_with == line["number"]
 
 
 @pytest.fixture

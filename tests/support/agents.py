@@ -21,7 +21,7 @@ from pydantic import SecretStr
 from services.agent.assembly import ModelAnswer, ProposedCall
 from services.agent.service import build, build_with
 from services.agent.settings import AgentSettings
-from services.agent.tables import CallRow, ConversationRow, MessageRow, StepRow, TurnRow
+from services.agent.tables import CallRow, ConversationRow, FactRow, MessageRow, StepRow, TurnRow
 from shared.bus import Delivery
 from shared.catalog import Catalog, ToolSpec
 from shared.consumer import read_envelope
@@ -66,7 +66,7 @@ SHOP = Catalog([SEARCH, PAY])
 def create_agent_schema(url: str) -> None:
     """Create the agent's tables in an empty database."""
     own = service_tables("agent")
-    rows = (ConversationRow, MessageRow, TurnRow, StepRow, CallRow)
+    rows = (ConversationRow, MessageRow, TurnRow, StepRow, CallRow, FactRow)
     tables = [own.inbox, own.outbox, own.history, *(table_of(row) for row in rows)]
     engine = sa.create_engine(async_url(url))
     with engine.begin() as connection:

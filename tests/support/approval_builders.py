@@ -175,6 +175,7 @@ def an_edit_judged(edit: Edit | EditProposed, **changes: Any) -> EditJudged:
         "digest": edit.digest if isinstance(edit, Edit) else edit.call.digest,
         "accepted": True,
         "summary": "Create another payment link?",
+        "shown_arguments": edit.arguments if isinstance(edit, Edit) else edit.call.arguments,
         "rulebook_digest": RULEBOOK_DIGEST,
     }
     return EditJudged(**(fields | changes))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -21,8 +20,6 @@ from tests.builders import an_approval_rule
 from tests.support.approval_builders import a_request
 from tests.support.house import Replica
 
-#: How often each race is run; `PLACET_TEST_RACE_ROUNDS` says otherwise.
-ROUNDS = int(os.environ.get("PLACET_TEST_RACE_ROUNDS", "100"))
 Replicas = tuple[Replica, Replica]
 Action = Callable[[], Awaitable[Any]]
 
@@ -87,9 +84,60 @@ async def end_states(replicas: Replicas) -> dict[str, str]:
         "SELECT subject_id FROM approval.history WHERE from_state = 'pending' AND to_state <> 'pending'"
     )
     assert Counter(row["approval_id"] for row in rows) == Counter(row["subject_id"] for row in moves)
-    late = "SELECT approval_id FROM approval.approvals WHERE state = 'approved' AND closed_at >= expires_at"
-    assert [] == await replicas[0].rows(late)
+    await check_invariants(replicas)
     return {row["approval_id"]: row["state"] for row in rows}
+
+
+#: What must never be found, whatever was raced: number of the invariant and its fact -> a query for what breaks it.
+INVARIANTS = {
+    "14 one decision ends an approval": """
+        SELECT a.approval_id FROM approval.approvals a LEFT JOIN approval.decisions d
+            ON d.approval_id = a.approval_id AND d.outcome = 'accepted' AND d.answer ->> 'state' = a.state
+            AND d.verb IN ('approve', 'deny', 'edit', 'respond')
+        WHERE a.state IN ('approved', 'denied', 'answered')
+        GROUP BY a.approval_id, a.decided_by
+        HAVING count(DISTINCT d.decision_id) <> 1 OR min(d.person) <> a.decided_by""",
+    "14 no vote counts after the end": """
+        SELECT decision_id FROM approval.decisions d JOIN approval.approvals a USING (approval_id)
+        WHERE d.counted_revision IS NOT NULL AND d.decided_at > a.closed_at""",
+    "19 as many people as the rule wants, each counted once, approved the arguments that ran": """
+        SELECT a.approval_id FROM approval.approvals a WHERE a.state = 'approved'
+            AND (a.approval_rule ->> 'approvals')::int > (
+                SELECT count(*) FROM (
+                    SELECT DISTINCT ON (person, conversation_id) verb FROM approval.decisions d
+                    WHERE d.approval_id = a.approval_id AND d.arguments_revision = a.arguments_revision
+                    ORDER BY person, conversation_id, counted_revision DESC, decided_at DESC) last
+                WHERE verb IN ('approve', 'edit'))""",
+    "19 nobody whom four eyes exclude voted": """
+        SELECT a.approval_id FROM approval.approvals a JOIN approval.decisions d USING (approval_id)
+        WHERE d.counted_revision IS NOT NULL AND jsonb_exists(a.approval_rule -> 'exclude', 'requester')
+            AND d.person = a.requester""",
+    "20 what is over never changes": """
+        SELECT subject_id FROM approval.history WHERE machine = 'approval'
+            AND from_state <> 'pending' AND to_state <> from_state
+        UNION ALL
+        SELECT subject_id FROM approval.history WHERE machine = 'approval'
+            AND from_state = 'pending' AND to_state <> 'pending' GROUP BY subject_id HAVING count(*) > 1""",
+    "20 the history ends where the approval does": """
+        SELECT a.approval_id FROM approval.approvals a WHERE a.state <> 'pending' AND NOT EXISTS (
+            SELECT FROM approval.history h WHERE h.subject_id = a.approval_id AND h.to_state = a.state)""",
+    "24 every vote says how its maker was proved, with the signed evidence": """
+        SELECT decision_id FROM approval.decisions WHERE proof = '' OR signed = '' OR person = ''""",
+    "27 nothing is decided at or after its deadline, and nothing expires before it": """
+        SELECT approval_id FROM approval.approvals
+        WHERE (state IN ('approved', 'denied', 'answered') AND closed_at >= expires_at)
+            OR (state = 'expired' AND closed_at < expires_at)""",
+    "28 what was approved stays so, whoever wanted it cancelled": """
+        SELECT approval_id FROM approval.approvals WHERE cancel_asked_at IS NOT NULL AND state <> 'approved'""",
+}
+
+
+async def check_invariants(replicas: Replicas) -> None:
+    """Ask the database for what must never be, and the messages for permits that were issued twice."""
+    found = {name: await replicas[0].rows(query) for name, query in INVARIANTS.items()}
+    assert {} == {name: rows for name, rows in found.items() if rows}
+    permits = [message.permit for replica in replicas for message in replica.all_sent(ToolCallPermitted)]
+    assert len(set(permits)) == len(permits), "22: a permit was sent twice"
 
 
 def answer_in(sent: Sequence[Message]) -> DecisionAnswered:

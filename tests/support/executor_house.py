@@ -24,7 +24,15 @@ from shared.catalog import Catalog, load_catalog
 from shared.consumer import read_envelope
 from shared.database import async_url, service_tables, table_of
 from shared.in_process import InProcessBus
-from shared.messages import Event, Message, ToolCall, ToolCallFinished, ToolCallPermitted, ToolCallRefused
+from shared.messages import (
+    CallResolved,
+    Event,
+    Message,
+    ToolCall,
+    ToolCallFinished,
+    ToolCallPermitted,
+    ToolCallRefused,
+)
 from shared.permit import issue_permit
 from shared.service import Service, runtime_on
 from shared.signing import create_keys, load_signer
@@ -32,7 +40,7 @@ from shared.topology import DEAD_LETTERS, Destination, QueueSpec, executor_queue
 from tests.builders import a_call, an_envelope, an_event
 from tests.support.executor_tools import RULEBOOK
 
-Answer = ToolCallFinished | ToolCallRefused
+Answer = ToolCallFinished | ToolCallRefused | CallResolved
 
 
 def make_schema(url: str) -> None:
@@ -118,6 +126,12 @@ class Premises:
         )
         return [f"{row.event} (late)" if row.detail.get("late") else row.event for row in rows]
 
+    def pass_deadline(self, call: ToolCall) -> None:
+        """Let the time of a call's tool run out, wherever it may still run."""
+        self.sql(
+            "UPDATE executor.executions SET begun_at = now() - interval '1 hour' WHERE call_id = :id", id=call.call_id
+        )
+
     def end_lease(self, call: ToolCall) -> None:
         """Let the lease of a silent worker run out."""
         end = "UPDATE executor.executions SET lease_until = now() - interval '1 second' WHERE call_id = :id"
@@ -169,7 +183,7 @@ class House:
     async def answer(self) -> Answer:
         """Return the next answer that left."""
         message = (await self.answers.get()).message
-        assert isinstance(message, ToolCallFinished | ToolCallRefused)
+        assert isinstance(message, ToolCallFinished | ToolCallRefused | CallResolved)
         return message
 
     async def sweep(self, duty: str) -> int:

@@ -17,7 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from services.executor.tools import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
+from services.executor.tools import (
+    CannotTell,
+    DidNotRun,
+    Finding,
+    Ran,
+    ToolContext,
+    ToolError,
+    ToolOutcomeUnknown,
+    ToolReply,
+)
 from services.executor.tools.resources import PackSettings
 from services.executor.tools.ui_blocks import NoticeBlock
 
@@ -54,6 +63,11 @@ TOOLS = {
     "hang_blocking": _tool("block", "gate", timeout_seconds=0.05),
     "write_ledger": _tool("write_ledger", "ledger", "hang"),
     "write_ledger_repeatable": _tool("write_ledger", "ledger", "hang", idempotent=True),
+    "wait_verified": _tool("wait", "gate", verify=f"{__name__}:look"),
+    "wait_repeatable_verified": _tool("wait", "gate", idempotent=True, verify=f"{__name__}:look"),
+    "hang_verified": _tool("wait", "gate", timeout_seconds=0.05, verify=f"{__name__}:look"),
+    "hang_blocking_verified": _tool("block", "gate", timeout_seconds=0.05, verify=f"{__name__}:look"),
+    "doubt_verified": _tool("doubt_at", "gate", verify=f"{__name__}:look"),
     "read_fifo": _tool("read_fifo", "fifo"),
     "pay": _tool("wait", "gate", pool="payments"),
     "pay_repeatable": _tool("wait", "gate", pool="payments", idempotent=True),
@@ -76,6 +90,11 @@ class Gate:
     cancelled: threading.Event = field(default_factory=threading.Event)
     #: Fence and idempotency key of each attempt that came here.
     attempts: list[tuple[int, str]] = field(default_factory=list)
+    #: What the probe finds here, or raises; None lets it hang.
+    finding: object = None
+    #: Fence and idempotency key of each look.
+    looks: list[tuple[int, str]] = field(default_factory=list)
+    looked: threading.Event = field(default_factory=threading.Event)
 
     async def has_begun(self) -> None:
         """Return when the tool has begun."""
@@ -122,6 +141,29 @@ async def break_down() -> None:
 async def doubt() -> None:
     """Not know."""
     raise ToolOutcomeUnknown("The provider did not answer.")
+
+
+async def doubt_at(gate: str, context: ToolContext) -> None:
+    """Not know, after having come to the gate."""
+    a_gate(gate).attempts.append((context.fence, context.idempotency_key))
+    raise ToolOutcomeUnknown("The provider did not answer.")
+
+
+async def look(gate: str, context: ToolContext) -> Finding:
+    """Find what the gate says."""
+    here = a_gate(gate)
+    here.looks.append((context.fence, context.idempotency_key))
+    here.looked.set()
+    match here.finding:
+        case Ran() | DidNotRun() | CannotTell() as finding:
+            return finding
+        case None:
+            await asyncio.Event().wait()
+            raise AssertionError
+        case BaseException() as error:
+            raise error
+        case other:
+            return other  # type: ignore[return-value]  # a probe that breaks its promise
 
 
 async def wait(gate: str, context: ToolContext) -> str:

@@ -24,7 +24,7 @@ from pydantic import SecretStr
 from services.gateway.bootstrap import create_key
 from services.gateway.service import GatewayService, build
 from services.gateway.settings import GatewaySettings
-from services.gateway.tables import ApiKeyRow, ConversationRow, FeedRow
+from services.gateway.tables import ApiKeyRow, ConversationRow, FeedRow, LinkUseRow, SessionRow, SlackSeenRow
 from shared.bus import Delivery
 from shared.canonical import sha256_hex
 from shared.consumer import read_envelope
@@ -36,13 +36,14 @@ from shared.messages import (
     DecisionAnswered,
     DecisionClaims,
     Message,
+    ResolveCall,
     RulebookTried,
     ToolCall,
     TryRulebook,
 )
 from shared.service import runtime_on
 from shared.signing import Purpose, create_keys, load_verifier
-from shared.topology import destination_of, queue
+from shared.topology import destination_of, executor_queue, queue
 from tests.builders import a_call, an_approval_rule, an_envelope, an_event
 
 READ = {
@@ -53,15 +54,16 @@ READ = {
     " arguments_revision int default 1, edited jsonb, approval_rule jsonb default '{}', steps_done int default 0,"
     " next_step_at timestamptz, claimed_by text, claimed_until timestamptz, delegations jsonb default '[]',"
     " paused_at timestamptz, cancel_asked_by text, cancel_asked_at timestamptz, category text, deciders text[],"
-    " deciders_digest text",
+    " deciders_digest text, labels jsonb default '{}', arguments_masked bool default false",
     "decisions": "decision_id text, tenant text, approval_id text, person text, verb text, reason text, digest text,"
-    " revision int, proof text, details jsonb, outcome text, arguments_revision int, counted_revision int,"
+    " revision int, proof text, key_id text, details jsonb, outcome text, arguments_revision int, counted_revision int,"
     " decided_at timestamptz",
     "edits": "edit_id text, tenant text, approval_id text, person text, reason text, state text, base_revision int,"
     " before text, before_digest text, arguments text, digest text, differences jsonb, rulebook_digest text,"
     " refusal text, asked_at timestamptz, judged_at timestamptz",
-    "deliveries": "delivery_id text, tenant text, approval_id text, channel text, state text, revision int,"
-    " sent_revision int, updated_at timestamptz",
+    "deliveries": "delivery_id text, tenant text, approval_id text, channel text, recipient text,"
+    " person text, state text, pending boolean, revision int, sent_revision int, attempt int, error text,"
+    " due_at timestamptz, updated_at timestamptz",
     "tool_calls": "call_id text, tenant text, conversation_id text, turn_id text, message_id text, step int,"
     " position int, tool text, arguments text, digest text, state text, result_kind text, result jsonb,"
     " proposed_at timestamptz, answered_at timestamptz",
@@ -72,12 +74,16 @@ READ = {
     "activations": "activation_id text, digest text, activated_by text, activated_at timestamptz, diff text",
     "executions": "call_id text, tenant text, conversation_id text, pool text, state text, fence int, worker text,"
     " permit_id text, permit_issuer text, lease_until timestamptz, started_at timestamptz, finished_at timestamptz,"
-    " result_kind text, error text, digest text, permit_expires_at timestamptz",
+    " result_kind text, error text, digest text, permit_expires_at timestamptz, resolution text, resolved_by text,"
+    " resolution_note text default '', resolved_at timestamptz",
     "grants": "grant_id text, tenant text, approval_id text, owner text, rule text, tool text, scope text,"
     " subject text, arguments text, bounds jsonb, uses int, uses_left int, given_at timestamptz,"
     " expires_at timestamptz, revoked_at timestamptz, revoked_by text, state text",
     "history": "tenant text, machine text, subject_id text, call_id text, event text, from_state text, to_state text,"
     " actor text, message_id text, at timestamptz, detail jsonb",
+    "links": "token_hash text, tenant text, approval_id text, person text, digest text, revision int,"
+    " expires_at timestamptz",
+    "mails": "mail_id text, tenant text",
     "dead_letters": "dead_letter_id text, tenant text, queue text, service text, reason text, message_id text,"
     " message_type text, body text, state text, received_at timestamptz, resolved_at timestamptz, resolved_by text",
 }
@@ -88,7 +94,7 @@ def prepare(url: str) -> None:
     """Make the gateway's own tables and the stand-ins."""
     engine = sa.create_engine(async_url(url))
     own = service_tables("gateway")
-    tables = [table_of(row) for row in (ApiKeyRow, ConversationRow, FeedRow)]
+    tables = [table_of(row) for row in (ApiKeyRow, SessionRow, ConversationRow, FeedRow, LinkUseRow, SlackSeenRow)]
     with engine.begin() as connection:
         connection.execute(sa.schema.CreateSchema("gateway"))
         connection.execute(sa.schema.CreateSchema("read"))
@@ -127,7 +133,7 @@ def an_approval_row(call: ToolCall | None = None, **changes: Any) -> dict[str, A
         "approval_rule": rule.model_dump(),
         "category": "unsafe_api",
         "deciders": "{" + ",".join(sorted(rule.approvers)) + "}",
-        "deciders_digest": sha256_hex(sorted(rule.approvers)),
+        "deciders_digest": sha256_hex({"tool": call.tool, "rule": rule.model_dump(mode="json")}),
         "created_at": now,
         "expires_at": now + timedelta(hours=1),
     }
@@ -219,10 +225,18 @@ class House:
     approvers: Approvers
     policy: Policy
     gateways: list[GatewayService]
+    #: The folder of signing keys.
+    keys: Path
     #: Everything that reached the queue of audit.
     audited: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+    #: Everything that operators wanted of the notifier.
+    retried: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     #: Everything that reached policy's queue of grants.
     granted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+    #: What people said of calls of unknown outcome, as it reached the pool `default`.
+    words: asyncio.Queue[ResolveCall] = field(default_factory=asyncio.Queue)
+    #: Every message that reached the agent.
+    posted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
 
     def key(self, *scopes: str, tenant: str = "acme", person: str = "ada") -> str:
         """Return a new API key."""
@@ -245,15 +259,31 @@ class House:
             cursor = connection.execute(statement, values)
             return cursor.fetchall() if cursor.description else []
 
+    async def take_word(self, delivery: Delivery) -> None:
+        """Keep what the pool's executors would get."""
+        for event in read_envelope(delivery.body)[0]:
+            if isinstance(event.message, ResolveCall):
+                self.words.put_nowait(event.message)
+
     async def take_audited(self, delivery: Delivery) -> None:
         """Note what reached audit."""
         for event in read_envelope(delivery.body)[0]:
             self.audited.put_nowait(event.message)
 
+    async def take_retried(self, delivery: Delivery) -> None:
+        """Note what reached the notifier."""
+        for event in read_envelope(delivery.body)[0]:
+            self.retried.put_nowait(event.message)
+
     async def take_granted(self, delivery: Delivery) -> None:
         """Note what reached policy about grants."""
         for event in read_envelope(delivery.body)[0]:
             self.granted.put_nowait(event.message)
+
+    async def take_posted(self, delivery: Delivery) -> None:
+        """Note what reached the agent."""
+        for event in read_envelope(delivery.body)[0]:
+            self.posted.put_nowait(event.message)
 
 
 @asynccontextmanager
@@ -264,12 +294,15 @@ async def open_house(
     keys = folder / "keys"
     create_keys(keys)
     bus = InProcessBus()
-    made = GatewaySettings(database_url=SecretStr(url), keys=keys, gateway_port=0, **settings)
-    house = House(url, bus, Approvers(url, keys, bus), Policy(bus), [])
+    made = GatewaySettings(database_url=SecretStr(url), keys=keys, **({"gateway_port": 0} | settings))
+    house = House(url, bus, Approvers(url, keys, bus), Policy(bus), [], keys)
     bus.subscribe(queue("approval.decisions"), house.approvers)
     bus.subscribe(queue("policy.trials"), house.policy)
     bus.subscribe(queue("audit.commands"), house.take_audited)
+    bus.subscribe(executor_queue("default"), house.take_word)
     bus.subscribe(queue("policy.grants"), house.take_granted)
+    bus.subscribe(queue("agent.messages"), house.take_posted)
+    bus.subscribe(queue("notifier.commands"), house.take_retried)
     async with AsyncExitStack() as stack:
         for _ in range(gateways):
             service = build(made, runtime_on(made, "gateway", bus), directory)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -18,8 +19,11 @@ from shared.consumer import read_envelope
 from shared.database import Database, async_url, metadata, service_tables
 from shared.in_process import InProcessBus
 from shared.messages import Event, Message
+from shared.messages.message import SignedMessage
 from shared.outbox import Outbox
 from shared.service import Runtime, Service
+from shared.signed import PURPOSES, signed
+from shared.signing import SIGNERS, Signer, load_signer
 from shared.topology import DEAD_LETTERS, EXCHANGES, Destination, QueueSpec, destination_of, queue
 from shared.work import UnitOfWork
 from tests.builders import an_envelope, an_event
@@ -49,8 +53,9 @@ def create_tables(service: str) -> Callable[[str], None]:
 class Replica:
     """One process of a service."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, keys: Path | None = None) -> None:
         self.service = service
+        self._keys = keys
         self.units: UnitOfWork = service.runtime.units
         self.sent: list[Event] = []
         self.dead: list[str] = []
@@ -65,9 +70,25 @@ class Replica:
     async def _bury(self, delivery: Delivery) -> None:
         self.dead.append(str(delivery.headers["x-placet-reason"]))
 
+    @property
+    def signer(self) -> Signer:
+        """The service's own key."""
+        return self._signer_of(self.service.name)
+
+    def _signer_of(self, issuer: str) -> Signer:
+        assert self._keys is not None
+        return load_signer(self._keys, issuer)
+
+    def as_sent(self, message: Message) -> Message:
+        """Sign what is not signed yet, as its one sender does."""
+        if not isinstance(message, SignedMessage) or message.signature:
+            return message
+        issuer = next(name for name, purposes in SIGNERS.items() if PURPOSES[type(message)] in purposes)
+        return signed(message, self._signer_of(issuer))
+
     async def send(self, *messages: Message) -> list[Message]:
         """Have messages of one destination handled as one envelope; return what was sent because of it."""
-        return await self.send_events(*[an_event(message) for message in messages])
+        return await self.send_events(*[an_event(self.as_sent(message)) for message in messages])
 
     async def send_events(self, *events: Event) -> list[Message]:
         """Have an envelope handled; return what was sent because of it."""
@@ -111,12 +132,14 @@ class Replica:
 
 
 @asynccontextmanager
-async def a_replica(name: str, url: str, build: Callable[[Runtime], Service]) -> AsyncIterator[Replica]:
-    """Run one replica without its duties: a test calls those itself."""
+async def a_replica(
+    name: str, url: str, build: Callable[[Runtime], Service], *, keys: Path | None = None
+) -> AsyncIterator[Replica]:
+    """Run one replica without its duties: a test calls those itself. `keys` are those of all who send to it."""
     database = Database(url, service=name, pool_size=5)
     bus = InProcessBus()
     outbox = Outbox(database, bus)
-    replica = Replica(build(Runtime(database, bus, outbox, UnitOfWork(database, outbox))))
+    replica = Replica(build(Runtime(database, bus, outbox, UnitOfWork(database, outbox))), keys)
     await bus.start()
     try:
         yield replica

@@ -36,9 +36,9 @@ class Caller:
         """Return the JSON of a successful POST."""
         return (await self.request("POST", path, json=body)).raise_for_status().json()
 
-    async def decide(self, card: dict[str, Any], verb: str, reason: str = "") -> httpx.Response:
-        """Decide a card as it was shown."""
-        body = {"decision": verb, "digest": card["digest"], "reason": reason}
+    async def decide(self, card: dict[str, Any], verb: str, reason: str = "", **more: Any) -> httpx.Response:
+        """Decide a card as it was shown; `more` is what the verb takes beside."""
+        body = {"decision": verb, "digest": card["digest"], "reason": reason, **more}
         return await self.request("POST", f"/v1/approvals/{card['approval_id']}/decisions", json=body)
 
 
@@ -54,9 +54,9 @@ class Visitor(Caller):
         """The conversation's address."""
         return f"/v1/conversations/{self.conversation}"
 
-    async def say(self, text: str) -> None:
+    async def say(self, text: str, **more: Any) -> None:
         """Post a message."""
-        await self.post(f"{self.path}/messages", {"text": text})
+        await self.post(f"{self.path}/messages", {"text": text, **more})
 
     async def events(self, after: str = "") -> AsyncIterator[dict[str, Any]]:
         """Yield what the stream sends: {id, type, data}."""

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from services.policy.rules import Rulebook
-from shared.grant import signed
 from shared.ids import new_id
 from shared.messages import (
     GrantAsked,
@@ -18,6 +17,7 @@ from shared.messages import (
     ToolCallRefused,
     WatchedCallClosed,
 )
+from shared.signed import signed
 from shared.signing import Signer
 from tests.builders import NOON, a_call
 

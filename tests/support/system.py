@@ -22,6 +22,7 @@ import psycopg
 
 from services.gateway.bootstrap import create_key
 from shared.signing import create_keys
+from tests.support.orphans import end_with_parent
 
 ROOT = Path(__file__).parent.parent.parent
 SHOP_RULEBOOK = ROOT / "deploy" / "rulebook.yaml"
@@ -62,7 +63,12 @@ class Process:
         """Start it; its output goes to its log file."""
         with self.log.open("ab") as log:
             self.running = subprocess.Popen(
-                [sys.executable, *self.arguments], env=self.environment, cwd=ROOT, stdout=log, stderr=log
+                [sys.executable, *self.arguments],
+                env=self.environment,
+                cwd=ROOT,
+                stdout=log,
+                stderr=log,
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - it only asks the kernel for a signal
             )
 
     def kill(self) -> None:

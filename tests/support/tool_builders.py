@@ -25,6 +25,7 @@ class Entry:
     parameters: dict[str, Any]
     function: str | None
     redact: tuple[str, ...] = ()
+    verify: str | None = None
 
 
 def a_schema(*names: str, required: tuple[str, ...] = ()) -> dict[str, Any]:

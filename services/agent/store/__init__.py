@@ -12,14 +12,15 @@ from datetime import timedelta
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
 
 from services.agent.assembly import ModelAnswer
 from services.agent.rules import Claim, Queued, Result, Settlement, storable
 from services.agent.states import CallState, State
 from services.agent.store import statements
-from services.agent.store.statements import CALLS, CLAIM_COLUMNS, CONVERSATIONS, MESSAGES, TURNS
+from services.agent.store.statements import CALLS, CONVERSATIONS, FACTS, MESSAGES, TURNS, claim_of
 from services.agent.store.values import of_answer, of_call, of_settlement
-from shared.messages import MessagePosted
+from shared.messages import CallResolved, MessagePosted
 from shared.sql import Connection
 from shared.work import Cause, Work
 
@@ -60,6 +61,7 @@ class Answer:
 class Answered:
     """An open call that got its result. `claim` is for the turn's next step where no other result was missing."""
 
+    turn_id: str
     claim: Claim | None
 
 
@@ -117,7 +119,7 @@ async def answer(work: Work, answers: Sequence[Answer], lease: timedelta) -> lis
     """Give open calls of different conversations their results; return what came of each, None where none is open."""
     values = {"b_answering": [_of_answering(each) for each in answers], "b_lease": lease}
     rows = await work.connection.execute(statements.ANSWER, values)
-    found = {row.call_id: Answered(_claim(row) if row.state == State.THINKING else None) for row in rows}
+    found = {row.call_id: Answered(row.turn_id, claim_of(row) if row.state == State.THINKING else None) for row in rows}
     return [found.get(each.call_id) for each in answers]
 
 
@@ -126,6 +128,23 @@ async def load_call(work: Work, call_id: str) -> StoredCall | None:
     columns = [CALLS.c[name] for name in ("tenant", "conversation_id", "turn_id", "state")]
     row = (await work.connection.execute(sa.select(*columns).where(CALLS.c.call_id == call_id))).one_or_none()
     return None if row is None else StoredCall(row.tenant, row.conversation_id, row.turn_id, CallState(row.state))
+
+
+async def add_fact(work: Work, resolved: CallResolved, text: str) -> bool:
+    """Store what became known of a call; False where the conversation has no such call or knows it already.
+
+    The conversation is locked, so that every message with a lower number is there: what the model has read once stays.
+    """
+    place = (CALLS.c.tenant == resolved.tenant) & (CALLS.c.conversation_id == resolved.conversation_id)
+    call = sa.select(CALLS.c.call_id).where(place, CALLS.c.call_id == resolved.call_id)
+    here = CONVERSATIONS.c.conversation_id == resolved.conversation_id
+    await work.connection.execute(sa.select(CONVERSATIONS.c.tenant).where(here).with_for_update())
+    number = sa.func.nextval(sa.func.pg_get_serial_sequence("agent.messages", "number"))
+    ours = (sa.literal(each) for each in (resolved.tenant, resolved.conversation_id))
+    source = call.add_columns(*ours, number, sa.literal(storable(text)))
+    columns = ["call_id", "tenant", "conversation_id", "number", "text"]
+    added = pg.insert(FACTS).from_select(columns, source).on_conflict_do_nothing()
+    return (await work.connection.execute(added.returning(FACTS.c.call_id))).first() is not None
 
 
 async def settle(
@@ -164,9 +183,11 @@ async def lock_queue(work: Work, claim: Claim) -> int:
 
 
 async def queued(work: Work, conversation_id: str) -> list[Queued]:
-    """Return the messages that wait for a turn, in their order."""
+    """Return what waits for a turn, in its order: messages of people, and late outcomes of calls."""
+    answers = sa.func.coalesce(CALLS.c.message_id, MESSAGES.c.message_id)
     statement = (
-        sa.select(MESSAGES.c.message_id, MESSAGES.c.author, MESSAGES.c.cause)
+        sa.select(MESSAGES.c.message_id, answers, MESSAGES.c.author, MESSAGES.c.cause)
+        .outerjoin_from(MESSAGES, CALLS, CALLS.c.call_id == MESSAGES.c.call_id)
         .where(MESSAGES.c.conversation_id == conversation_id, MESSAGES.c.turn_id.is_(None))
         .order_by(MESSAGES.c.number)
     )
@@ -192,7 +213,7 @@ async def join(work: Work, claim: Claim, run: Sequence[Queued]) -> None:
 async def take_over(work: Work, limit: int, lease: timedelta) -> list[tuple[Claim, int]]:
     """Claim at most `limit` turns whose lease ran out; return each with how often its step was taken over."""
     rows = await work.connection.execute(statements.TAKE_OVER, {"b_limit": limit, "b_lease": lease})
-    return [(_claim(row), row.takeovers) for row in rows]
+    return [(claim_of(row), row.takeovers) for row in rows]
 
 
 async def renew(connection: Connection, claim: Claim, lease: timedelta) -> bool:
@@ -221,10 +242,6 @@ async def _give(work: Work, run: Sequence[Queued], claim: Claim) -> None:
 async def _set_queued(work: Work, claim: Claim, number: sa.ColumnElement[int]) -> None:
     same = CONVERSATIONS.c.conversation_id == claim.conversation_id
     await work.connection.execute(sa.update(CONVERSATIONS).where(same).values(queued=number))
-
-
-def _claim(row: Any) -> Claim:
-    return Claim(**{column.name: getattr(row, column.name) for column in CLAIM_COLUMNS})
 
 
 def _of_claim(claim: Claim) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql as pg
 
 from services.agent.rules import Claim
 from services.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
-from services.agent.tables import CallRow, ConversationRow, MessageRow, StepRow, TurnRow
+from services.agent.tables import CallRow, ConversationRow, FactRow, MessageRow, StepRow, TurnRow
 from shared.database import table_of
 from shared.sql import records
 
@@ -26,6 +26,7 @@ MESSAGES = table_of(MessageRow)
 TURNS = table_of(TurnRow)
 STEPS = table_of(StepRow)
 CALLS = table_of(CallRow)
+FACTS = table_of(FactRow)
 
 CLAIM_COLUMNS = tuple(TURNS.c[name] for name in Claim.__slots__)
 _THINKING_AGAIN = MACHINE.next_state(State.WAITING, Event.RESULTS_COMPLETE)
@@ -40,6 +41,11 @@ def given(name: str, kind: Any = sa.Text) -> sa.BindParameter[Any]:
 def lease_end() -> sa.ColumnElement[Any]:
     """Return the end of a lease that begins now, by the clock and not by the transaction's beginning."""
     return sa.func.clock_timestamp() + given("lease", sa.Interval)
+
+
+def claim_of(row: Any) -> Claim:
+    """Return the claim that a statement returned the columns of."""
+    return Claim(**{column.name: getattr(row, column.name) for column in CLAIM_COLUMNS})
 
 
 #: What a message that arrives brings: itself, and the turn that it begins where its conversation idles.

@@ -24,6 +24,7 @@ from services.agent.store.statements import (
     CALL_BROUGHT,
     CALLS,
     CONVERSATIONS,
+    FACTS,
     MESSAGES,
     STEPS,
     TURNS,
@@ -32,7 +33,7 @@ from services.agent.store.statements import (
     lease_end,
 )
 from services.agent.store.values import of_answer, of_call, of_settlement
-from services.agent.transcript import Call, History, Step, UserMessage
+from services.agent.transcript import Call, Fact, History, Step, UserMessage
 from shared.database import service_tables
 from shared.outbox import OutboxRow
 from shared.sql import Connection
@@ -76,6 +77,7 @@ def talk_of(row: Any) -> Talk:
         tuple(UserMessage(*message) for message in row.messages or ()),
         tuple(Step(*step) for step in row.steps or ()),
         tuple(Call(*call) for call in row.tool_calls or ()),
+        tuple(Fact(*fact) for fact in row.facts or ()),
     )
     return Talk(row.agent, row.language, row.labels, history)
 
@@ -239,21 +241,26 @@ def _loaded() -> sa.Select[Any]:
     def gathered(table: sa.Table, order: Any, *columns: Any) -> Any:
         row = pg.aggregate_order_by(sa.func.jsonb_build_array(*columns), order)
         rows = sa.select(sa.func.jsonb_agg(row, type_=pg.JSONB)).where(
-            table.c.conversation_id == CONVERSATIONS.c.conversation_id, table.c.turn_id.is_not(None)
+            table.c.conversation_id == CONVERSATIONS.c.conversation_id
         )
+        if "turn_id" in table.c:
+            rows = rows.where(table.c.turn_id.is_not(None))
         return rows.correlate(CONVERSATIONS).scalar_subquery().label(table.name)
 
     message, step, call = MESSAGES.c, STEPS.c, CALLS.c
-    sound = call.digest.is_not(None)
+    sound, interim = call.digest.is_not(None), call.interim_at.is_not(None)
     called = (call.turn_id, call.step, call.position, call.provider_call_id, call.tool, call.arguments, sound)
     return sa.select(
         CONVERSATIONS.c.conversation_id,
         CONVERSATIONS.c.agent,
         CONVERSATIONS.c.language,
         CONVERSATIONS.c.labels,
-        gathered(MESSAGES, message.number, message.turn_id, message.step, message.text),
+        gathered(
+            MESSAGES, message.number, message.turn_id, message.step, message.text, message.number, message.call_id
+        ),
         gathered(STEPS, step.step, step.turn_id, step.step, step.raw),
-        gathered(CALLS, call.position, *called, call.result_kind, call.result),
+        gathered(CALLS, call.position, *called, call.result_kind, call.result, call.call_id, interim),
+        gathered(FACTS, FACTS.c.number, FACTS.c.number, FACTS.c.text),
     ).where(CONVERSATIONS.c.conversation_id == sa.any_(given("conversation_ids", pg.ARRAY(pg.TEXT))))
 
 

@@ -1,15 +1,13 @@
 """The approval and its rules. Pure; time is an argument, and so is who is who.
 
-`approval` is the value; `people` says who may decide, `votes` when that is enough, `decisions` what each decision comes
-to; `edits`, `grants` and `timers` are what their names say.
+`approval` is the value; `shared.deciders` says who may decide, `votes` when that is enough, `decisions` what each
+decision comes to; `edits`, `grants` and `timers` are what their names say.
 """
 
-from services.approval.rules import edits, grants, people, timers
+from services.approval.rules import edits, grants, timers
 from services.approval.rules.approval import (
     Approval,
-    Delegation,
     RefusedKind,
-    Voter,
     Withdrawal,
     check_request,
     ending,
@@ -27,11 +25,9 @@ __all__ = [
     "Answer",
     "Approval",
     "Decision",
-    "Delegation",
     "Edit",
     "RefusedKind",
     "Vote",
-    "Voter",
     "Withdrawal",
     "check_request",
     "decide",
@@ -43,7 +39,6 @@ __all__ = [
     "needs_votes",
     "opening",
     "part",
-    "people",
     "timers",
     "withdrawn",
 ]

@@ -11,45 +11,15 @@ from services.approval.rules import timers
 from services.approval.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.card_text import is_redaction
+from shared.deciders import Delegation
 from shared.errors import SecurityAlert
 from shared.messages import ApprovalRequested, ApprovalRule, ToolCall
-from shared.messages.approvals import DecisionClaims, Proof
 from shared.messages.tool_calls import Category
 from shared.permit import check_digest
 from shared.transitions import ExpectedRace
 
 #: How a call ends that an approval does not let run.
 RefusedKind = Literal["denied", "answered", "expired", "cancelled", "superseded"]
-
-
-@dataclass(frozen=True, slots=True)
-class Voter:
-    """Somebody as the gateway proved them."""
-
-    #: `person:ada`, or a visitor's id as the chat frontend chose it.
-    person: str
-    roles: tuple[str, ...]
-    proof: Proof
-    #: Set for a conversation token.
-    conversation_id: str | None = None
-
-    @property
-    def identity(self) -> str:
-        """Who counts once, whatever channel they came through. A visitor's id never stands for a named person."""
-        return f"visitor:{self.person}" if self.proof == "conversation_token" else self.person
-
-    @classmethod
-    def of(cls, claims: DecisionClaims) -> Voter:
-        """Return who makes a decision."""
-        return cls(claims.person, tuple(claims.roles), claims.proof, claims.conversation_id)
-
-
-@dataclass(frozen=True, slots=True)
-class Delegation:
-    """A person lets another one decide in their place. The place stays one: whoever votes first fills it."""
-
-    by: Voter
-    to: str
 
 
 @dataclass(frozen=True, slots=True)

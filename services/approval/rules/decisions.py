@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from services.approval.rules import edits, grants, people, timers, votes
+from services.approval.rules import edits, grants, timers, votes
 from services.approval.rules.approval import (
     Approval,
-    Delegation,
     RefusedKind,
-    Voter,
     Withdrawal,
     ending,
     expired,
@@ -23,6 +21,8 @@ from services.approval.rules.approval import (
 )
 from services.approval.rules.votes import Vote
 from services.approval.states import MACHINE, Event
+from shared import deciders
+from shared.deciders import Delegation, Voter
 from shared.directory import Directory
 from shared.messages import DecisionAnswered, DecisionClaims, ToolCall
 from shared.messages.approvals import Outcome, ProgressKind, Verb
@@ -115,7 +115,9 @@ def refused(
 
 def _incomplete(approval: Approval, claims: DecisionClaims) -> Answer | None:
     """Return what the decision lacks to be counted; None where it lacks nothing."""
-    if claims.verb in GUARDED and not people.strong_enough(approval, claims.proof):
+    if claims.said and not approval.approval_rule.by_message:
+        return Answer("invalid", "This cannot be decided by a message.", approval)
+    if claims.verb in GUARDED and not deciders.strong_enough(approval, claims.proof, said=bool(claims.said)):
         needed = approval.approval_rule.min_strength
         return Answer("too_weak", f"You must be known more surely to decide this: by {needed} or better.", approval)
     if claims.verb in BINDING and (difference := _difference(approval, claims)):
@@ -192,7 +194,7 @@ def _respond(asked: Asked) -> Answer:
 
 def _delegate(asked: Asked) -> Answer:
     approval, to = asked.approval, asked.claims.to
-    if to == asked.claims.person or not people.may_be_delegate(approval, to, asked.directory):
+    if to == asked.claims.person or not deciders.may_be_delegate(approval, to, asked.directory):
         return asked.invalid("This person cannot decide in your place.")
     kept = tuple(each for each in approval.delegations if each.by.identity != asked.voter.identity)
     after = replace(approval, delegations=(*kept, Delegation(asked.voter, to)), revision=approval.revision + 1)
@@ -282,18 +284,18 @@ def _at(moment: datetime | None) -> str:
 _KINDS: Mapping[Event, RefusedKind] = {Event.DENY: "denied", Event.RESPOND: "answered"}
 _Right = Callable[[Approval, Voter, Directory], bool]
 _RIGHTS: Mapping[Verb, _Right] = {
-    "approve": people.may_approve,
-    "deny": people.may_deny,
-    "abstain": people.may_approve,
-    "edit": people.may_approve,
-    "respond": people.may_deny,
-    "delegate": people.may_delegate,
-    "claim": people.may_deny,
-    "release": people.may_deny,
-    "extend": people.may_operate,
-    "pause": people.may_operate,
-    "resume": people.may_operate,
-    "cancel": people.may_cancel,
+    "approve": deciders.may_approve,
+    "deny": deciders.may_deny,
+    "abstain": deciders.may_approve,
+    "edit": deciders.may_approve,
+    "respond": deciders.may_deny,
+    "delegate": deciders.may_delegate,
+    "claim": deciders.may_deny,
+    "release": deciders.may_deny,
+    "extend": deciders.may_operate,
+    "pause": deciders.may_operate,
+    "resume": deciders.may_operate,
+    "cancel": deciders.may_cancel,
 }
 _VERBS: Mapping[Verb, Callable[[Asked], Answer]] = {
     "approve": _decide,

@@ -1,7 +1,8 @@
 """Edits: an approver changes the arguments. Policy judges the changed call, then it takes the place of the old one.
 
 What was proposed is kept beside what is approved. An edit voids every vote on the arguments before it and counts as
-its maker's own approval.
+its maker's own approval. A redacted value that an editor leaves as they see it, masked, keeps its stored value; another
+value in its place takes its place. What people may see of the new arguments is for policy to say.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any, Literal
 
 from services.approval.rules.approval import Approval
 from shared.canonical import NotStrictJson, canonical_text, parse_arguments
-from shared.messages import DecisionClaims, Edited, ToolCall
+from shared.card_text import REDACTED, is_redaction
+from shared.errors import PlacetError
+from shared.messages import DecisionClaims, Edited, EditJudged, ToolCall
 from shared.permit import digest_of
 from shared.tool_schema import pointer
 
@@ -59,25 +62,38 @@ def revised(approval: Approval, claims: DecisionClaims) -> tuple[ToolCall | None
     """Return the call with the arguments that a person wants, or None and why it cannot be."""
     if not approval.approval_rule.edits:
         return None, "The rule does not let anybody change the arguments."
-    if approval.call.shown_arguments != approval.call.arguments:
-        return None, "Some of the arguments may not be seen, so nobody can change them."
     try:
-        if canonical_text(parse_arguments(claims.arguments)) != claims.arguments:
+        wanted = parse_arguments(claims.arguments)
+        if canonical_text(wanted) != claims.arguments:
             return None, "The arguments are not in canonical form."
+        arguments = canonical_text(_unmasked(approval.call, wanted))
     except NotStrictJson as error:
         return None, f"The arguments are not strict JSON: {error}."
-    if claims.arguments == approval.call.arguments:
+    except _MaskWithoutValue as error:
+        return None, f"Nothing is hidden at {error}, so {REDACTED} cannot stand there."
+    if arguments == approval.call.arguments:
         return None, "Nothing was changed."
     before = approval.call.edited
     edited = Edited(
         person=claims.person,
         reason=claims.reason,
-        proposed=before.proposed if before else approval.call.arguments,
+        proposed=before.proposed if before else approval.call.shown_arguments,
         proposed_digest=before.proposed_digest if before else approval.call.digest,
     )
-    changed = {"arguments": claims.arguments, "shown_arguments": claims.arguments, "edited": edited}
-    call = approval.call.model_copy(update=changed)
+    # Nothing of it may be seen until policy has said what.
+    call = approval.call.model_copy(update={"arguments": arguments, "shown_arguments": "", "edited": edited})
     return call.model_copy(update={"digest": digest_of(call)}), ""
+
+
+def shown(call: ToolCall, judged: EditJudged) -> ToolCall | None:
+    """Return a changed call with what people may see of it as policy says; None where that is not the call's."""
+    text = judged.shown_arguments
+    try:
+        if text and is_redaction(parse_arguments(text), parse_arguments(call.arguments)):
+            return call.model_copy(update={"shown_arguments": text})
+    except NotStrictJson:
+        return None
+    return None
 
 
 def applied(approval: Approval, call: ToolCall, summary: str) -> Approval:
@@ -86,14 +102,72 @@ def applied(approval: Approval, call: ToolCall, summary: str) -> Approval:
     return replace(approval, call=call, summary=summary, arguments_revision=number, revision=revision)
 
 
-def differences(before: str, after: str) -> list[Difference]:
-    """Return where two argument texts differ, in the order of their pointers. Lists are compared as wholes."""
-    return sorted(_differences((), parse_arguments(before), parse_arguments(after)), key=lambda each: each.at)
+def differences(before: ToolCall, after: ToolCall) -> list[Difference]:
+    """Return where the arguments of two calls differ, in the order of their pointers. Lists are compared as wholes.
+
+    What stands in a difference is what people may see: of a redacted value only that it changed.
+    """
+    sides = (_Side.of(before), _Side.of(after))
+    return sorted(_differences((), *sides), key=lambda each: each.at)
 
 
-def _differences(steps: tuple[str, ...], before: Any, after: Any) -> Iterator[Difference]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        for name in before.keys() | after.keys():
-            yield from _differences((*steps, name), before.get(name, _ABSENT), after.get(name, _ABSENT))
-    elif type(before) is not type(after) or before != after:
-        yield Difference(pointer(steps), before, after)
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """A value, and what may be seen of it."""
+
+    real: Any
+    shown: Any
+
+    @classmethod
+    def of(cls, call: ToolCall) -> _Side:
+        return cls(parse_arguments(call.arguments), parse_arguments(call.shown_arguments))
+
+    def at(self, name: str) -> _Side:
+        hidden = not isinstance(self.shown, dict)
+        return _Side(self.real.get(name, _ABSENT), REDACTED if hidden else self.shown.get(name, _ABSENT))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is an object whose members may be told apart."""
+        return isinstance(self.real, dict) and isinstance(self.shown, dict)
+
+
+def _differences(steps: tuple[str, ...], before: _Side, after: _Side) -> Iterator[Difference]:
+    if before.is_open and after.is_open:
+        for name in before.real.keys() | after.real.keys():
+            yield from _differences((*steps, name), before.at(name), after.at(name))
+    elif type(before.real) is not type(after.real) or before.real != after.real:
+        yield Difference(pointer(steps), before.shown, after.shown)
+
+
+class _MaskWithoutValue(PlacetError):
+    """A mask stands where nothing is hidden, so it stands for nothing."""
+
+
+def _unmasked(call: ToolCall, wanted: Any) -> Any:
+    """Return `wanted` with the stored values where it has the masks that people are shown."""
+    if call.shown_arguments == call.arguments:
+        return wanted
+    return _filled((), wanted, parse_arguments(call.shown_arguments), parse_arguments(call.arguments))
+
+
+def _filled(steps: tuple[str, ...], wanted: Any, shown: Any, real: Any) -> Any:
+    if wanted == REDACTED:
+        if shown != REDACTED:
+            raise _MaskWithoutValue(pointer(steps))
+        return real
+    match wanted:
+        case dict():
+            pairs = (shown, real) if isinstance(shown, dict) else ({}, {})
+            return {
+                name: _filled((*steps, name), value, *(each.get(name, _ABSENT) for each in pairs))
+                for name, value in wanted.items()
+            }
+        case list():
+            # Which hidden value is meant cannot be told once the list has another length.
+            same = isinstance(shown, list) and len(shown) == len(wanted)
+            nothing = [_ABSENT] * len(wanted)
+            members = zip(wanted, shown if same else nothing, real if same else nothing, strict=True)
+            return [_filled((*steps, str(number)), *member) for number, member in enumerate(members)]
+        case _:
+            return wanted

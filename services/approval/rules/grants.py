@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from services.approval.rules import votes
-from services.approval.rules.approval import Approval, Voter
+from services.approval.rules.approval import Approval
 from services.approval.states import Event
+from shared.deciders import Voter
 from shared.directory import Directory
 from shared.messages import DecisionClaims, GrantAsked, GrantTerms, GrantWish
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.approval.rules import edits
-from services.approval.rules.approval import Approval, Voter
+from services.approval.rules.approval import Approval
 from services.approval.rules.decisions import Answer, Asked, cast, refused
 from services.approval.rules.edits import Edit
 from services.approval.rules.votes import Vote
+from shared.deciders import Voter
 from shared.directory import Directory
 from shared.messages import DecisionClaims, EditJudged
 
@@ -34,6 +35,9 @@ def judge_edit(
         return Answer("invalid", problem or "Policy judged another call.", approval)
     if not judged.accepted:
         return Answer("invalid", judged.detail, approval)
+    call = edits.shown(call, judged)
+    if call is None:
+        return Answer("invalid", "Policy did not say what people may see of these arguments.", approval)
     none: Sequence[Vote] = ()
     asked = Asked(approval, claims, voter, now, directory, none)
     answer = cast(asked, Vote(voter, "approve"), edits.applied(approval, call, judged.summary))

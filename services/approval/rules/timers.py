@@ -5,35 +5,18 @@ Each step is done once: the number of steps done stands in the row and moves und
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from shared.messages import ApprovalRule, Escalation
+from shared.deciders import Step, steps
+from shared.messages import ApprovalRule
 
 if TYPE_CHECKING:
     from services.approval.rules.approval import Approval
 
 #: Longest that an approval may wait in all, and longest that a pause may hold it: a forgotten pause expires too.
 WAIT_MAX = timedelta(days=30)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """Something that the clock does while an approval waits."""
-
-    kind: Literal["reminded", "escalated"]
-    after_seconds: int
-    #: Whom to ask too; set exactly for an escalation.
-    escalation: Escalation | None = None
-
-
-def steps(rule: ApprovalRule) -> tuple[Step, ...]:
-    """Return the rule's reminders and escalations in the order of their time; at the same time, escalations first."""
-    found = [Step("escalated", each.after_seconds, each) for each in rule.escalations]
-    found += [Step("reminded", seconds) for seconds in rule.reminders_after_seconds]
-    return tuple(sorted(found, key=lambda step: step.after_seconds))
 
 
 def first_step_at(rule: ApprovalRule, opened_at: datetime) -> datetime | None:
@@ -45,13 +28,6 @@ def first_step_at(rule: ApprovalRule, opened_at: datetime) -> datetime | None:
 def first_step_after(rule: ApprovalRule) -> timedelta | None:
     """Return how long after the opening the first step is due; None where the rule has none."""
     return next((timedelta(seconds=step.after_seconds) for step in steps(rule)), None)
-
-
-def escalations(approval: Approval) -> Iterator[Escalation]:
-    """Yield the escalations that were done."""
-    for step in steps(approval.approval_rule)[: approval.steps_done]:
-        if step.escalation is not None:
-            yield step.escalation
 
 
 def take_step(approval: Approval) -> tuple[Approval, Step]:

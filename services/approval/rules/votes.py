@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from services.approval.rules import people
-from services.approval.rules.approval import Approval, Voter
+from services.approval.rules.approval import Approval
 from services.approval.states import Event
+from shared import deciders
+from shared.deciders import Voter
 from shared.directory import Directory
 
 
@@ -41,8 +42,8 @@ def decided_alone(approval: Approval, vote: Vote, directory: Directory) -> Event
 
     Only a place of one's own counts here: whether a delegate's does depends on the other votes.
     """
-    own = people.own_panels(approval, vote.voter, directory)
-    if vote.verb == "approve" and any(people.panels(approval)[number].approvals == 1 for number in own):
+    own = deciders.own_panels(approval, vote.voter, directory)
+    if vote.verb == "approve" and any(deciders.panels(approval)[number].approvals == 1 for number in own):
         return Event.APPROVE
     if vote.verb == "deny" and ((own and approval.approval_rule.denials == 1) or _vetoes(approval, vote, directory)):
         return Event.DENY
@@ -53,14 +54,14 @@ def tally(approval: Approval, votes: Iterable[Vote], directory: Directory) -> Ta
     """Return what votes come to; of each person the last one counts. A denial that decides goes first."""
     last: Mapping[str, Vote] = {vote.voter.identity: vote for vote in votes}
     seats = {
-        person: people.all_panels(approval, vote.voter, directory, last.keys() - {person})
+        person: deciders.all_panels(approval, vote.voter, directory, last.keys() - {person})
         for person, vote in last.items()
     }
     approvals = [seats[person] for person, vote in last.items() if vote.verb == "approve"]
     denials = sum(1 for person, vote in last.items() if vote.verb == "deny" and seats[person])
     panels = tuple(
         (sum(1 for numbers in approvals if number in numbers), panel.approvals)
-        for number, panel in enumerate(people.panels(approval))
+        for number, panel in enumerate(deciders.panels(approval))
     )
     vetoed = any(_vetoes(approval, vote, directory) for vote in last.values() if vote.verb == "deny")
     if vetoed or denials >= approval.approval_rule.denials:
@@ -70,4 +71,4 @@ def tally(approval: Approval, votes: Iterable[Vote], directory: Directory) -> Ta
 
 
 def _vetoes(approval: Approval, vote: Vote, directory: Directory) -> bool:
-    return people.may_veto(approval, vote.voter, directory)
+    return deciders.may_veto(approval, vote.voter, directory)

@@ -13,12 +13,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from services.approval.rules import Approval, Edit, Vote, Withdrawal
-from services.approval.rules.edits import Difference
+from services.approval.rules import Answer, Approval, Edit, Vote, Withdrawal
+from services.approval.rules.edits import differences
 from services.approval.store import statements
 from services.approval.store.values import (
     Earlier,
     Kept,
+    Reading,
     approval_from,
     approval_values,
     decider_values,
@@ -28,10 +29,10 @@ from services.approval.store.values import (
     vote_from,
 )
 from shared.errors import PlacetError
-from shared.messages import DecisionClaims, ToolCall
+from shared.messages import DecisionClaims, EditJudged, ToolCall
 from shared.sql import Connection
 
-__all__ = ["Earlier", "Kept", "LostRow"]
+__all__ = ["Earlier", "Kept", "LostRow", "Reading"]
 
 
 class LostRow(PlacetError):
@@ -81,33 +82,41 @@ async def lock_approval(connection: Connection, tenant: str, approval_id: str) -
     return (await lock_approvals(connection, [(tenant, approval_id)])).get(approval_id)
 
 
-async def read_clock(
-    connection: Connection, asked: Iterable[DecisionClaims]
-) -> tuple[datetime, dict[tuple[str, str], Earlier]]:
-    """Return the database clock now, and what was answered to these decisions before, by tenant and decision id.
+async def read_clock(connection: Connection, asked: Sequence[DecisionClaims], approvals: Iterable[Approval]) -> Reading:
+    """Return the database clock now, what was answered to these decisions before, and which keys work no more.
 
+    The keys are those that proved who makes these decisions, and who gave their place in these approvals to somebody.
     After the locks, never before. At least one decision must be asked about.
     """
+    keys = {each.key_id for each in asked} | {each.by.key_id for held in approvals for each in held.delegations}
+    named = frozenset(key for key in keys if key is not None)
     ids = [{"tenant": each.tenant, "decision_id": each.decision_id} for each in asked]
-    rows = (await connection.execute(statements.CLOCK, {"wanted": ids})).all()
-    moment: datetime = rows[0][0]
-    return moment, {
-        (tenant, decision_id): Earlier(*known) for _, tenant, decision_id, *known in rows if known[0] is not None
+    rows = (await connection.execute(statements.CLOCK, {"wanted": ids, "keys": sorted(named)})).all()
+    now, working = rows[0][:2]
+    earlier = {
+        (tenant, decision_id): Earlier(*known) for _, _, tenant, decision_id, *known in rows if known[0] is not None
     }
+    return Reading(now, earlier, named.difference(working))
 
 
-async def load_votes(connection: Connection, approvals: Sequence[Approval]) -> dict[str, list[Vote]]:
-    """Return by approval id the votes on locked approvals' arguments as they are: of each person the last one."""
+async def load_votes(
+    connection: Connection, approvals: Sequence[Approval]
+) -> tuple[dict[str, list[Vote]], frozenset[str]]:
+    """Return by approval id the votes on locked approvals' arguments as they are: of each person the last one.
+
+    And the API keys behind some of them that work no more.
+    """
     if not approvals:
-        return {}
+        return {}, frozenset()
     wanted = [
         {"tenant": each.call.tenant, "approval_id": each.approval_id, "number": each.arguments_revision}
         for each in approvals
     ]
     votes: dict[str, list[Vote]] = {}
-    for row in (await connection.execute(statements.VOTES, {"wanted": wanted})).mappings():
+    rows = (await connection.execute(statements.VOTES, {"wanted": wanted})).mappings().all()
+    for row in rows:
         votes.setdefault(row["approval_id"], []).append(vote_from(row))
-    return votes
+    return votes, frozenset(row["key_id"] for row in rows if not row["works"])
 
 
 async def keep_decisions(connection: Connection, made: Sequence[Kept]) -> None:
@@ -138,7 +147,6 @@ async def add_edit(
     edit: Edit,
     approval: Approval,
     claims: DecisionClaims,
-    differences: Sequence[Difference],
     now: datetime,
 ) -> bool:
     """Store a wish to change arguments; False where it was stored before."""
@@ -147,7 +155,8 @@ async def add_edit(
         "reason": claims.reason,
         "before": approval.call.arguments,
         "before_digest": approval.call.digest,
-        "differences": [each.as_json() for each in differences],
+        "shown_before": approval.call.shown_arguments,
+        "differences": [],
         "asked_at": now,
     }
     return (await connection.execute(statements.ADD_EDIT, values)).first() is not None
@@ -161,15 +170,18 @@ async def load_edit(connection: Connection, tenant: str, edit_id: str) -> Edit |
 
 
 async def end_edit(
-    connection: Connection, edit: Edit, tenant: str, *, detail: str, rulebook_digest: str, now: datetime
+    connection: Connection, edit: Edit, judged: EditJudged, *, answer: Answer, before: Approval, now: datetime
 ) -> None:
-    """Say what became of an edit that was asked; `detail` is why it was refused, empty where it was accepted."""
+    """Say what became of an edit that was asked: why it was refused, or what may be seen of the change."""
+    after = answer.after if answer.outcome == "accepted" else None
     values = {
-        "of_tenant": tenant,
+        "of_tenant": judged.tenant,
         "of_edit": edit.edit_id,
-        "new_state": "refused" if detail else "accepted",
-        "new_detail": detail,
-        "new_rulebook_digest": rulebook_digest,
+        "new_state": "accepted" if after else "refused",
+        "new_detail": "" if after else answer.detail,
+        "new_shown": after.call.shown_arguments if after else None,
+        "new_differences": [each.as_json() for each in differences(before.call, after.call)] if after else [],
+        "new_rulebook_digest": judged.rulebook_digest,
         "new_judged_at": now,
     }
     if (await connection.execute(statements.END_EDIT, values)).first() is None:
@@ -236,6 +248,23 @@ async def save_steps(connection: Connection, approvals: Sequence[Approval]) -> N
         for approval in approvals
     ]
     _check_count(len((await connection.execute(statements.STEPPED, {"taken": taken})).all()), approvals)
+
+
+async def newest_of_sets(connection: Connection) -> list[Approval]:
+    """Return of each set of deciders that something pending has, in every tenant, the newest approval."""
+    return [approval_from(row) for row in (await connection.execute(statements.SETS)).mappings()]
+
+
+async def list_set(connection: Connection, of: Approval, most: int) -> list[Approval]:
+    """Return at most `most` pending approvals of the same set of deciders, newest first."""
+    found = await connection.execute(statements.SET, {"of_set": of.approval_id, "most": most})
+    return [approval_from(row) for row in found.mappings()]
+
+
+async def count_set(connection: Connection, of: Approval, most: int) -> int:
+    """Return how many pending approvals of the same set of deciders there are; counting ends at `most`."""
+    found = await connection.execute(statements.SET_COUNT, {"of_set": of.approval_id, "most": most})
+    return int(found.scalar_one())
 
 
 def _check_count(count: int, approvals: Sequence[Approval]) -> None:

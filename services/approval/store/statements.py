@@ -17,6 +17,8 @@ from shared.sql import records
 CALLS = table_of(CallRow)
 
 _TEXTS = pg.ARRAY(pg.TEXT)
+#: The gateway's API keys, as it shows them: the one thing that approval reads of another service.
+_KEYS = sa.table("api_keys", sa.column("key_id", sa.Text), sa.column("revoked_at"), schema="read")
 _TIME = sa.TIMESTAMP(timezone=True)
 _OPENING_COLUMNS = (
     *CALL_COLUMNS,
@@ -120,24 +122,32 @@ def _lock_statement() -> sa.Select[Any]:
 
 
 def _clock_statement() -> sa.Select[Any]:
-    """Read the clock once, and what was answered to decision ids before."""
+    """Read the clock once, which of some API keys work, and what was answered to decision ids before."""
     wanted = records("wanted", dict.fromkeys(("tenant", "decision_id"), sa.Text))
     same = (DECISIONS.c.tenant == wanted.c.tenant) & (DECISIONS.c.decision_id == wanted.c.decision_id)
     now = sa.select(sa.func.clock_timestamp()).scalar_subquery()
+    keys = sa.select(_KEYS.c.key_id).where(
+        _KEYS.c.key_id == sa.any_(sa.bindparam("keys", type_=_TEXTS)), _KEYS.c.revoked_at.is_(None)
+    )
     names = ("approval_id", "person", "verb", "digest", "details", "answer")
     known = [DECISIONS.c[name] for name in names]
-    return sa.select(now, wanted.c.tenant, wanted.c.decision_id, *known).select_from(wanted.outerjoin(DECISIONS, same))
+    asked = (wanted.c.tenant, wanted.c.decision_id)
+    working = sa.func.array(keys.scalar_subquery())
+    return sa.select(now, working, *asked, *known).select_from(wanted.outerjoin(DECISIONS, same))
 
 
 def _votes_statement() -> sa.Select[Any]:
     """Choose of each person the last counted decision about the arguments of this number, for several approvals.
 
-    A visitor may be called like a person, so their proof tells the two apart.
+    A visitor may be called like a person, so their proof tells the two apart. `works` says whether the key that proved
+    the maker is still good; where it is not, an earlier decision of theirs does not come back.
     """
     c = DECISIONS.c
     wanted = records("wanted", {"tenant": sa.Text, "approval_id": sa.Text, "number": sa.Integer})
+    working = sa.exists().where(_KEYS.c.key_id == c.key_id, _KEYS.c.revoked_at.is_(None))
+    works = sa.or_(c.key_id.is_(None), working).label("works")
     return (
-        sa.select(c.approval_id, c.person, c.verb, c.roles, c.proof, c.conversation_id)
+        sa.select(c.approval_id, c.person, c.verb, c.roles, c.proof, c.conversation_id, c.key_id, works)
         .where(
             c.approval_id == wanted.c.approval_id,
             c.tenant == wanted.c.tenant,
@@ -192,6 +202,37 @@ def _due_statement() -> sa.Select[Any]:
     )
 
 
+def _sets_statement() -> sa.Select[Any]:
+    """Choose of each set of deciders that something pending has the newest approval: one step along the index each."""
+    first, other = APPROVALS.alias("first"), APPROVALS.alias("other")
+    sets = _newest(first).cte("sets", recursive=True)
+    later = sa.tuple_(other.c.tenant, other.c.deciders_digest) > sa.tuple_(sets.c.tenant, sets.c.deciders_digest)
+    following = _newest(other).where(later).lateral("following")
+    found = sets.union_all(sa.select(following).select_from(sets.join(following, sa.true())))
+    return sa.select(APPROVALS).join(found, found.c.approval_id == APPROVALS.c.approval_id)
+
+
+def _newest(table: sa.FromClause) -> sa.Select[Any]:
+    c = table.c
+    waiting = sa.select(c.tenant, c.deciders_digest, c.approval_id).where(c.state == sa.literal_column("'pending'"))
+    order = (c.tenant, c.deciders_digest, c.created_at.desc(), c.approval_id.desc())
+    return waiting.order_by(*order).limit(1)
+
+
+def _set_statement() -> sa.Select[Any]:
+    """Choose the newest approvals of the set that one belongs to."""
+    one = APPROVALS.alias("one")
+    same = (APPROVALS.c.tenant == one.c.tenant) & (APPROVALS.c.deciders_digest == one.c.deciders_digest)
+    newest = (APPROVALS.c.created_at.desc(), APPROVALS.c.approval_id.desc())
+    return (
+        sa.select(APPROVALS)
+        .join(one, same)
+        .where(one.c.approval_id == sa.bindparam("of_set"), _PENDING)
+        .order_by(*newest)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+    )
+
+
 def _stepped_statement() -> sa.Update:
     """Save the steps of locked approvals."""
     taken = records("taken", {name: APPROVALS.c[name].type for name in ("approval_id", *STEP_COLUMNS)})
@@ -236,6 +277,9 @@ ASK_CANCEL = (
 TOMBSTONES = _tombstones_statement()
 EXPIRE = _expire_statement()
 DUE = _due_statement()
+SETS = _sets_statement()
+SET = _set_statement()
+SET_COUNT = sa.select(sa.func.count()).select_from(SET.with_only_columns(sa.literal(1)).subquery())
 STEPPED = _stepped_statement()
 ADD_EDIT = pg.insert(EDITS).on_conflict_do_nothing().returning(EDITS.c.edit_id)
 LOAD_EDIT = sa.select(EDITS).where(EDITS.c.tenant == sa.bindparam("tenant"), EDITS.c.edit_id == sa.bindparam("edit_id"))
@@ -249,6 +293,8 @@ END_EDIT = (
     .values(
         state=sa.bindparam("new_state"),
         detail=sa.bindparam("new_detail"),
+        shown_arguments=sa.bindparam("new_shown", type_=sa.Text),
+        differences=sa.bindparam("new_differences", type_=pg.JSONB),
         rulebook_digest=sa.bindparam("new_rulebook_digest"),
         judged_at=sa.bindparam("new_judged_at", type_=_TIME),
     )

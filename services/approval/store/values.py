@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic_core import to_jsonable_python
 from sqlalchemy import RowMapping
 
-from services.approval.rules import Approval, Decision, Delegation, Edit, Vote, Voter, people, timers
+from services.approval.rules import Approval, Decision, Edit, Vote, timers
 from services.approval.states import State
 from services.approval.tables import ApprovalRow, DecisionRow, EditRow
+from shared import deciders
 from shared.canonical import sha256_hex
 from shared.database import table_of
+from shared.deciders import Delegation, Voter
 from shared.messages import ApprovalRule, DecisionClaims, ToolCall
 
 APPROVALS = table_of(ApprovalRow)
 DECISIONS = table_of(DecisionRow)
 EDITS = table_of(EditRow)
 
-CALL_COLUMNS = tuple(ToolCall.model_fields)
+#: Fields of a call that only pass through on their way to the card.
+PASSING = frozenset({"quote"})
+CALL_COLUMNS = tuple(name for name in ToolCall.model_fields if name not in PASSING)
 DECISION_COLUMNS = tuple(column.name for column in DECISIONS.c)
 #: What only some verbs carry.
-_DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant"})
+_DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant", "said"})
 _CLAIMED = tuple(name for name in DECISION_COLUMNS if name in DecisionClaims.model_fields)
 
 
@@ -43,6 +47,18 @@ class Earlier:
         """Tell whether `claims` are the same decision, sent again."""
         mine = (self.approval_id, self.person, self.verb, self.digest, self.details)
         return mine == (claims.approval_id, claims.person, claims.verb, claims.digest, details_of(claims))
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a transaction read once it had its locks."""
+
+    #: The database clock.
+    now: datetime
+    #: Decisions that were handled before, by tenant and decision id.
+    earlier: Mapping[tuple[str, str], Earlier]
+    #: API keys that work no more, of those that were asked about.
+    revoked_keys: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +103,17 @@ def decision_values(decision: Decision) -> dict[str, Any]:
 
 
 def decider_values(approval: Approval) -> dict[str, Any]:
-    """Return whom an approval names by now, as the columns that an inbox is found by."""
-    named = list(people.deciders(approval))
-    return {"deciders": named, "deciders_digest": sha256_hex(named)}
+    """Return whom an approval names by now, and the digest of all that says who may decide: what an inbox finds.
+
+    The tool is in it because rules go by tools: who looks for one tool's calls passes over no other's.
+    """
+    named, rule = list(deciders.named(approval)), approval.approval_rule
+    panels = [each.model_dump(mode="json") for each in deciders.panels(approval)]
+    limits = rule.model_dump(mode="json", include={"veto", "exclude", "condition", "min_strength"})
+    return {
+        "deciders": named,
+        "deciders_digest": sha256_hex({"tool": approval.call.tool, "named": named, "panels": panels} | limits),
+    }
 
 
 def approval_values(approval: Approval) -> dict[str, Any]:
@@ -98,7 +122,7 @@ def approval_values(approval: Approval) -> dict[str, Any]:
     values = {name: getattr(approval, name) for name in names}
     return (
         values
-        | approval.call.model_dump()
+        | approval.call.model_dump(exclude=set(PASSING))
         | decider_values(approval)
         | {
             "approval_rule": approval.approval_rule.model_dump(),
@@ -146,7 +170,7 @@ def approval_from(row: RowMapping) -> Approval:
 
 def vote_from(row: RowMapping) -> Vote:
     """Return the vote of a counted decision."""
-    voter = Voter(row["person"], tuple(row["roles"]), row["proof"], row["conversation_id"])
+    voter = Voter(row["person"], tuple(row["roles"]), row["proof"], row["conversation_id"], row["key_id"])
     return Vote(voter, "approve" if row["verb"] == "edit" else row["verb"])
 
 
@@ -157,4 +181,5 @@ def edit_from(row: RowMapping) -> Edit:
 
 def _delegation(value: Mapping[str, Any]) -> Delegation:
     by = value["by"]
-    return Delegation(Voter(by["person"], tuple(by["roles"]), by["proof"], by["conversation_id"]), value["to"])
+    voter = Voter(by["person"], tuple(by["roles"]), by["proof"], by["conversation_id"], by.get("key_id"))
+    return Delegation(voter, value["to"])

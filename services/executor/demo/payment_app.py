@@ -7,6 +7,7 @@ It has no accounts and no passwords: let nobody but the executors reach it.
     POST /v1/links {amount, currency, account?, reference?, note?}   201 link · 400 · 413 · 422 key used otherwise
     GET  /v1/links/{id}                                              200 link · 404
     GET  /v1/links?reference=…                                       200 {"items": [link, …]}
+    GET  /v1/links?idempotency_key=…                                 200 {"items": [the one link of the key, if any]}
     GET  /pay/{id}                                                   the page where one would pay
     GET  /healthz                                                    200
 """
@@ -124,10 +125,13 @@ class PaymentProvider:
         return _json(201, asdict(link), headers={} if made else {"idempotent-replayed": "true"})
 
     async def _find(self, scope: Scope) -> Answer:
-        references = parse_qs(scope["query_string"].decode("latin-1")).get("reference", [])
-        if len(references) != 1:
-            raise Refusal(400, "Name one reference: /v1/links?reference=…")
-        found = await asyncio.to_thread(self._links.find, references[0])
+        match parse_qs(scope["query_string"].decode("latin-1")):
+            case {"reference": [reference], **others} if not others:
+                found = await asyncio.to_thread(self._links.find, reference)
+            case {"idempotency_key": [key], **others} if not others:
+                found = await asyncio.to_thread(self._links.find_made, key)
+            case _:
+                raise Refusal(400, "Name one reference or one idempotency_key: /v1/links?reference=…")
         return _json(200, {"items": [asdict(link) for link in found]})
 
     async def _load(self, link_id: str) -> Link:

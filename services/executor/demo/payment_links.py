@@ -107,6 +107,10 @@ class Links:
         """Return the links made for a reference, oldest first."""
         return self._select("reference = ? ORDER BY rowid", reference)
 
+    def find_made(self, key: str) -> list[Link]:
+        """Return the link that an idempotency key has made, none where it has made none."""
+        return self._select("idempotency_key = ?", key)
+
     def _one(self, condition: str, value: str) -> Link | None:
         found = self._select(condition, value)
         return found[0] if found else None

@@ -6,18 +6,18 @@ would otherwise end at different moments.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 import structlog
 
-from services.executor.rules import Admission, Outcome
+from services.executor.rules import LOST_TEXT, Admission, Outcome
 from services.executor.states import MACHINE, Event, State
 from services.executor.store import statements
-from shared.messages import AbandonCall, ToolCall
+from shared.messages import AbandonCall, ResolveCall, ToolCall
 from shared.permit import Permit, permit_id
 from shared.sql import Connection
 from shared.transitions import ExpectedRace
@@ -39,6 +39,10 @@ class Attempt:
     #: When the first attempt began.
     begun_at: datetime
     cause: Cause
+    #: RUNNING for the tool, VERIFYING for its probe.
+    state: State = State.RUNNING
+    #: Of a probe: what is told of the attempt where the probe cannot tell.
+    doubt: str = LOST_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,8 @@ class Sweep:
     #: Schema digests of the tools that it has and that are safe to repeat.
     repeatable: Collection[str]
     attempts_max: int
+    #: Schema digests of the tools that it has and that have a probe, each with the tool's time in seconds.
+    probed: Mapping[str, float] = field(default_factory=dict)
 
 
 async def reserve(work: Work, wanted: Sequence[Wanted], holder: Holder) -> list[datetime | None]:
@@ -139,7 +145,7 @@ async def abandon(work: Work, message: AbandonCall, *, pool: str, error: str) ->
 
 async def settle(work: Work, ended: Sequence[tuple[Attempt, Outcome]], *, worker: str) -> list[datetime | None]:
     """End executions as their outcomes say; return when each ended, None for an attempt that no longer counts."""
-    states = [MACHINE.next_state(State.RUNNING, outcome.event) for _, outcome in ended]
+    states = [MACHINE.next_state(attempt.state, outcome.event) for attempt, outcome in ended]
     values = {
         "call_ids": [attempt.call.call_id for attempt, _ in ended],
         "fences": [attempt.fence for attempt, _ in ended],
@@ -156,7 +162,7 @@ async def settle(work: Work, ended: Sequence[tuple[Attempt, Outcome]], *, worker
             await _keep_evidence(work, attempt, outcome, outcome.event, worker)
         else:
             detail = {"fence": attempt.fence, "code": outcome.code}
-            _record(work, attempt, outcome.event, (State.RUNNING, state), worker, detail)
+            _record(work, attempt, outcome.event, (attempt.state, state), worker, detail)
     return times
 
 
@@ -175,21 +181,33 @@ async def renew(connection: Connection, attempt: Attempt, holder: Holder) -> boo
     return bool((await connection.execute(statements.RENEW, {**_ours(attempt), "lease": holder.lease})).rowcount)
 
 
-async def any_repeatable(connection: Connection, sweep: Sweep) -> bool:
-    """Tell whether a lost attempt waits to be repeated."""
-    return bool((await connection.execute(statements.ANY_REPEATABLE, _swept(sweep))).scalar_one())
+async def probe(work: Work, attempt: Attempt, outcome: Outcome, holder: Holder) -> Attempt | None:
+    """Begin the probe of an attempt that ended in doubt; None where the attempt no longer counts."""
+    values = {**_ours(attempt), "new_worker": holder.worker, "lease": holder.lease}
+    row = (await work.connection.execute(statements.PROBE, values)).one_or_none()
+    if row is None:
+        await _keep_evidence(work, attempt, outcome, Event.PROBED, holder.worker)
+        return None
+    probing = replace(_attempt(row), doubt=outcome.error)
+    detail = {"fence": probing.fence, "error": outcome.error}
+    _record(work, probing, Event.PROBED, (attempt.state, probing.state), holder.worker, detail)
+    return probing
 
 
-async def reclaim(work: Work, sweep: Sweep, holder: Holder) -> Attempt | None:
-    """Begin the next attempt of one lost call that may be repeated; None where there is none."""
+async def any_lost(connection: Connection, sweep: Sweep, event: Event) -> bool:
+    """Tell whether a lost attempt waits to be repeated (RECLAIMED) or for its tool's probe (PROBED)."""
+    return bool((await connection.execute(statements.ANY_LOST[event], _swept(sweep))).scalar_one())
+
+
+async def take_lost(work: Work, sweep: Sweep, event: Event, holder: Holder) -> Attempt | None:
+    """Begin the next attempt (RECLAIMED) or the probe (PROBED) of one lost call; None where there is none."""
     values = {**_swept(sweep), "most": 1, "new_worker": holder.worker, "lease": holder.lease}
-    row = (await work.connection.execute(statements.RECLAIM, values)).one_or_none()
+    row = (await work.connection.execute(statements.TAKE_LOST[event], values)).one_or_none()
     if row is None:
         return None
     attempt = _attempt(row)
     work.cause = attempt.cause
-    detail = {"fence": attempt.fence}
-    _record(work, attempt, Event.RECLAIMED, (State.RUNNING, State(row.state)), holder.worker, detail)
+    _record(work, attempt, event, (State(row.left_state), attempt.state), holder.worker, {"fence": attempt.fence})
     return attempt
 
 
@@ -202,8 +220,44 @@ async def give_up(work: Work, sweep: Sweep, *, error: str, worker: str, limit: i
     for (attempt, _), row in zip(lost, rows, strict=True):
         work.cause = attempt.cause
         detail = {"fence": attempt.fence}
-        _record(work, attempt, Event.GAVE_UP, (State.RUNNING, State(row.state)), worker, detail)
+        _record(work, attempt, Event.GAVE_UP, (State(row.left_state), State(row.state)), worker, detail)
     return lost
+
+
+async def resolve(work: Work, said: ResolveCall) -> Attempt | None:
+    """Keep what a person says of an outcome that was answered `unknown`; None where it is not, and nothing is done."""
+    values = {**_place(said), "said": said.outcome, "person": said.by, "words": said.note}
+    row = (await work.connection.execute(statements.RESOLVE, values)).one_or_none()
+    if row is None:
+        return None
+    attempt = _attempt(row)
+    detail = {"outcome": said.outcome, "note": said.note}
+    _record(work, attempt, Event.RESOLVED, (State.UNKNOWN, attempt.state), said.by, detail)
+    return attempt
+
+
+async def state_of(work: Work, said: ResolveCall) -> State | None:
+    """Return the state of the call that a person speaks of; None where their tenant has none here."""
+    state = (await work.connection.execute(statements.STATE_OF, _place(said))).scalar_one_or_none()
+    return None if state is None else State(state)
+
+
+def record_second_word(work: Work, said: ResolveCall, state: State) -> None:
+    """Keep that another person had something to say of a call that is resolved: it changes nothing."""
+    detail = {"late": True, "outcome": said.outcome, "note": said.note}
+    work.record(
+        Change(
+            said.tenant,
+            MACHINE.name,
+            said.call_id,
+            Event.RESOLVED,
+            state,
+            state,
+            actor=said.by,
+            call_id=said.call_id,
+            detail=detail,
+        )
+    )
 
 
 async def _keep_evidence(work: Work, attempt: Attempt, outcome: Outcome, event: Event, worker: str) -> None:
@@ -213,7 +267,9 @@ async def _keep_evidence(work: Work, attempt: Attempt, outcome: Outcome, event: 
     """
     row = (await work.connection.execute(statements.NOW, {"ours": attempt.call.call_id})).one()
     state = State(row.state)
-    if row.fence == attempt.fence and state is MACHINE.next_state(State.RUNNING, event):
+    # What a probe begins has the next fence.
+    newest = attempt.fence + (event is Event.PROBED)
+    if row.fence == newest and state is MACHINE.next_state(attempt.state, event):
         return
     try:
         MACHINE.next_state(state, event)
@@ -263,7 +319,8 @@ def _row(wanted: Wanted) -> dict[str, Any]:
 def _attempt(row: sa.Row[Any]) -> Attempt:
     # The row is known by its key, whatever somebody may have written into the stored call.
     call = ToolCall.model_validate_json(row.call).model_copy(update={"call_id": row.call_id})
-    return Attempt(call, row.permit, row.pool, row.fence, row.begun_at, Cause(**row.cause))
+    cause, state = Cause(**row.cause), State(row.state)
+    return Attempt(call, row.permit, row.pool, row.fence, row.begun_at, cause, state)
 
 
 def _ours(attempt: Attempt) -> dict[str, Any]:
@@ -275,4 +332,10 @@ def _swept(sweep: Sweep) -> dict[str, Any]:
         "pools": list(sweep.pools),
         "repeatable": list(sweep.repeatable),
         "attempts_max": sweep.attempts_max,
+        "probed": list(sweep.probed),
+        "timeouts": list(sweep.probed.values()),
     }
+
+
+def _place(said: ResolveCall) -> dict[str, Any]:
+    return {"ours": said.call_id, "of_tenant": said.tenant}

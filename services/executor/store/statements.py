@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.executor.states import MACHINE, Event, State
+from services.executor.states import LEASED, MACHINE, Event, State
 from services.executor.tables import ExecutionRow
 from shared.database import table_of
 from shared.sql import records
@@ -17,21 +17,26 @@ _EXECUTIONS = table_of(ExecutionRow)
 _COLUMNS = _EXECUTIONS.c
 # Written into the statement, so that a prepared one can use the partial index.
 _RUNNING = _COLUMNS.state == sa.literal_column(f"'{State.RUNNING}'")
+_VERIFYING = _COLUMNS.state == sa.literal_column(f"'{State.VERIFYING}'")
+_LEASED: sa.ColumnElement[bool] = sa.literal_column(
+    f"executor.executions.state IN ({', '.join(repr(state.value) for state in sorted(LEASED))})", sa.Boolean
+)
 _TEXTS = pg.ARRAY(pg.TEXT)
 #: The end of a lease of `:lease` that begins now.
 _LEASE_UNTIL = _CLOCK + sa.bindparam("lease", type_=sa.Interval)
-#: One attempt, as long as it is the newest and runs.
-_OURS = (_COLUMNS.call_id == sa.bindparam("ours"), _COLUMNS.fence == sa.bindparam("our_fence"), _RUNNING)
+#: One attempt, as long as it is the newest and somebody may work on it.
+_OURS = (_COLUMNS.call_id == sa.bindparam("ours"), _COLUMNS.fence == sa.bindparam("our_fence"), _LEASED)
 
 
 def _lost() -> sa.ColumnElement[bool]:
     pools = sa.any_(sa.bindparam("pools", type_=_TEXTS))
-    return sa.and_(_RUNNING, _COLUMNS.pool == pools, _COLUMNS.lease_until <= sa.func.now())
+    return sa.and_(_LEASED, _COLUMNS.pool == pools, _COLUMNS.lease_until <= sa.func.now())
 
 
 def _may_repeat() -> sa.ColumnElement[bool]:
     """Say when another attempt may begin: never after the permit's end, whatever the tool can stand."""
     return sa.and_(
+        _RUNNING,
         _COLUMNS.idempotent,
         _COLUMNS.fence < sa.bindparam("attempts_max"),
         _COLUMNS.permit_expires_at > _CLOCK,
@@ -39,17 +44,60 @@ def _may_repeat() -> sa.ColumnElement[bool]:
     )
 
 
-def _due(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+def _may_probe() -> sa.ColumnElement[bool]:
+    """Say when the tool's probe may begin: not before the tool must have ended, wherever it may still run.
+
+    A worker that was cut off from the database alone is lost too, and its tool goes on until its deadline; a probe
+    that looked before would say of a call under way that it did not run.
+    """
+    kinds = (sa.bindparam("probed", type_=_TEXTS), sa.bindparam("timeouts", type_=pg.ARRAY(pg.DOUBLE_PRECISION)))
+    probe = sa.func.unnest(*kinds).table_valued("digest", "seconds").render_derived("probe")
+    # The newest attempt began at `begun_at` if it is the first, and before its last renewal in any case.
+    begun = sa.case((_COLUMNS.fence == 1, _COLUMNS.begun_at), else_=_COLUMNS.lease_until)
+    over = begun + sa.func.make_interval(0, 0, 0, 0, 0, 0, probe.c.seconds) <= _CLOCK
+    return sa.and_(
+        _RUNNING,
+        sa.not_(_may_repeat()),
+        sa.exists().where(probe.c.digest == _COLUMNS.schema_digest, over).correlate(_EXECUTIONS),
+    )
+
+
+def _hopeless() -> sa.ColumnElement[bool]:
+    """Say of what is lost that nobody will ever know: it cannot be repeated, and its probe is lost or is none."""
+    probed = _COLUMNS.schema_digest == sa.any_(sa.bindparam("probed", type_=_TEXTS))
+    return sa.or_(_VERIFYING, sa.and_(_RUNNING, sa.not_(_may_repeat()), sa.not_(probed)))
+
+
+def _due(condition: sa.ColumnElement[bool]) -> sa.CTE:
     # A CTE that locks is run once; a plain subquery may be run again per row and then pass its limit.
-    due = (
-        sa.select(_COLUMNS.call_id)
+    return (
+        sa.select(_COLUMNS.call_id, _COLUMNS.state)
         .where(_lost(), condition)
         .order_by(_COLUMNS.lease_until)
         .limit(sa.bindparam("most", type_=sa.Integer))
         .with_for_update(skip_locked=True)
         .cte("due")
     )
-    return _COLUMNS.call_id.in_(sa.select(due.c.call_id))
+
+
+def _swept(condition: sa.ColumnElement[bool], **values: Any) -> sa.Executable:
+    """Move what is lost and meets `condition`; return the rows as they are then, and the state that they left."""
+    due = _due(condition)
+    return (
+        sa.update(_EXECUTIONS)
+        .where(_COLUMNS.call_id == due.c.call_id)
+        .values(**values)
+        .returning(_EXECUTIONS, due.c.state.label("left_state"))
+    )
+
+
+def _next_attempt(event: Event) -> dict[str, Any]:
+    return {
+        "state": MACHINE.next_state(State.RUNNING, event),
+        "fence": _COLUMNS.fence + 1,
+        "worker": sa.bindparam("new_worker", type_=sa.Text),
+        "lease_until": _LEASE_UNTIL,
+    }
 
 
 def _settle_statement() -> sa.Executable:
@@ -62,7 +110,7 @@ def _settle_statement() -> sa.Executable:
     )
     return (
         sa.update(_EXECUTIONS)
-        .where(_COLUMNS.call_id == given.c.call_id, _COLUMNS.fence == given.c.fence, _RUNNING)
+        .where(_COLUMNS.call_id == given.c.call_id, _COLUMNS.fence == given.c.fence, _LEASED)
         .values(state=given.c.state, error=given.c.error, finished_at=_CLOCK, lease_until=None)
         .returning(_COLUMNS.call_id, _COLUMNS.fence, _COLUMNS.finished_at)
     )
@@ -120,29 +168,42 @@ TURN_AWAY = (
     )
 )
 SETTLE = _settle_statement()
-LET_GO = sa.update(_EXECUTIONS).where(*_OURS).values(lease_until=_CLOCK)
+LET_GO = sa.update(_EXECUTIONS).where(*_OURS, _RUNNING).values(lease_until=_CLOCK)
 RENEW = sa.update(_EXECUTIONS).where(*_OURS).values(lease_until=_LEASE_UNTIL)
 NOW = sa.select(_COLUMNS.state, _COLUMNS.fence).where(_COLUMNS.call_id == sa.bindparam("ours"))
-ANY_REPEATABLE = sa.select(sa.exists().where(_lost(), _may_repeat()))
-RECLAIM = (
+#: By what becomes of a lost attempt: whether there is one, and the statement that begins the next.
+ANY_LOST = {
+    Event.RECLAIMED: sa.select(sa.exists().where(_lost(), _may_repeat())),
+    Event.PROBED: sa.select(sa.exists().where(_lost(), _may_probe())),
+}
+TAKE_LOST = {
+    Event.RECLAIMED: _swept(_may_repeat(), **_next_attempt(Event.RECLAIMED)),
+    Event.PROBED: _swept(_may_probe(), **_next_attempt(Event.PROBED)),
+}
+PROBE = sa.update(_EXECUTIONS).where(*_OURS, _RUNNING).values(_next_attempt(Event.PROBED)).returning(_EXECUTIONS)
+GIVE_UP = _swept(
+    _hopeless(),
+    state=MACHINE.next_state(State.RUNNING, Event.GAVE_UP),
+    error=sa.bindparam("new_error", type_=sa.Text),
+    finished_at=_CLOCK,
+    lease_until=None,
+)
+RESOLVE = (
     sa.update(_EXECUTIONS)
-    .where(_due(_may_repeat()))
+    .where(
+        _COLUMNS.call_id == sa.bindparam("ours"),
+        _COLUMNS.tenant == sa.bindparam("of_tenant"),
+        _COLUMNS.state == State.UNKNOWN.value,
+    )
     .values(
-        state=MACHINE.next_state(State.RUNNING, Event.RECLAIMED),
-        fence=_COLUMNS.fence + 1,
-        worker=sa.bindparam("new_worker", type_=sa.Text),
-        lease_until=_LEASE_UNTIL,
+        state=MACHINE.next_state(State.UNKNOWN, Event.RESOLVED),
+        resolution=sa.bindparam("said", type_=sa.Text),
+        resolved_by=sa.bindparam("person", type_=sa.Text),
+        resolution_note=sa.bindparam("words", type_=sa.Text),
+        resolved_at=_CLOCK,
     )
     .returning(_EXECUTIONS)
 )
-GIVE_UP = (
-    sa.update(_EXECUTIONS)
-    .where(_due(sa.not_(_may_repeat())))
-    .values(
-        state=MACHINE.next_state(State.RUNNING, Event.GAVE_UP),
-        error=sa.bindparam("new_error", type_=sa.Text),
-        finished_at=_CLOCK,
-        lease_until=None,
-    )
-    .returning(_EXECUTIONS)
+STATE_OF = sa.select(_COLUMNS.state).where(
+    _COLUMNS.call_id == sa.bindparam("ours"), _COLUMNS.tenant == sa.bindparam("of_tenant")
 )

@@ -1,8 +1,8 @@
-"""What a tool function is given and what it may give back.
+"""What a tool function is given and what it may give back, and what its probe may find.
 
-Owns the words between the executor and a tool pack: context, reply and the two errors a tool may raise on
-purpose. They stand apart from the registry because a tool pack must be importable without the machinery that
-runs it.
+Owns the words between the executor and a tool pack: context, reply, the two errors a tool may raise on
+purpose, and the three findings of a `verify` probe. They stand apart from the registry because a tool pack must
+be importable without the machinery that runs it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from services.executor.tools.ui_blocks import UiBlock
 
@@ -91,3 +91,26 @@ class ToolReply:
     def to_json(self) -> dict[str, Any]:
         """Return `{"data": …, "ui_blocks": […]}` as plain JSON values (`data` as it stands)."""
         return {"data": self.data, "ui_blocks": [block.model_dump(mode="json") for block in self.ui_blocks]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """A probe's finding: the call took effect, once. It gives what the tool would have given, for the model."""
+
+    data: Any = None
+    ui_blocks: Sequence[UiBlock] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DidNotRun:
+    """A probe's finding: the call took no effect and can take none any more. Say `CannotTell` short of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class CannotTell:
+    """A probe's finding: the call may have taken effect. `text` tells people and the model what is known."""
+
+    text: str = ""
+
+
+Finding: TypeAlias = Ran | DidNotRun | CannotTell

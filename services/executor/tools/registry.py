@@ -10,18 +10,17 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, Protocol
 
 import structlog
 
+from services.executor.tools.calling import call_function, place_of
 from services.executor.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
+from services.executor.tools.probes import LoadedProbe
 from services.executor.tools.replies import checked_error, checked_reply, checked_unknown
 from services.executor.tools.signatures import Signature, SignatureError, read_signature
-from services.executor.tools.threads import call_in_thread
 
 log = structlog.get_logger(__name__)
 
@@ -50,6 +49,10 @@ class ToolEntry(Protocol):
         """`module:function`, or None when no executor runs the tool (`final_answer`)."""
 
     @property
+    def verify(self) -> str | None:
+        """`module:function` of the tool's probe, or None when nobody can find out what a call came to."""
+
+    @property
     def redact(self) -> Sequence[str]:
         """JSON pointers to arguments that logs must not see."""
 
@@ -66,6 +69,12 @@ class LoadedTool:
     module: str
     function: Callable[..., Any]
     signature: Signature
+    probe: LoadedProbe | None = None
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Where its functions were found."""
+        return (self.module, self.probe.module) if self.probe else (self.module,)
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolReply:
         """Run the function once and return its reply of plain JSON values.
@@ -79,7 +88,7 @@ class LoadedTool:
         """
         keywords = self.signature.keywords(arguments, context)
         try:
-            returned = await self._call(keywords)
+            returned = await call_function(self.function, keywords, name=self.spec.name)
         except asyncio.CancelledError as error:
             if _is_cancelling():
                 raise
@@ -88,14 +97,6 @@ class LoadedTool:
             # A tool that calls sys.exit() must not take the executor along.
             raise self._failure(error, context) from error
         return self._reply(returned, context)
-
-    async def _call(self, keywords: dict[str, Any]) -> Any:
-        call = partial(self.function, **keywords)
-        if inspect.iscoroutinefunction(self.function):
-            return await call()
-        returned = await call_in_thread(call, name=self.spec.name)
-        # A decorator may hide an async function behind a plain one.
-        return await returned if inspect.isawaitable(returned) else returned
 
     def _failure(self, error: BaseException, context: ToolContext) -> ToolError | ToolOutcomeUnknown:
         meant = _meant(error)
@@ -116,7 +117,7 @@ class LoadedTool:
     def _log(self, context: ToolContext, error: BaseException) -> None:
         ids = {"tenant": context.tenant, "call_id": context.call_id, "fence": context.fence}
         # An error's text may quote an argument that logs must not see; its kind and its place may not.
-        told = {"error": type(error).__name__, "place": _place(error)} if self.spec.redact else {"exc_info": error}
+        told = {"error": type(error).__name__, "place": place_of(error)} if self.spec.redact else {"exc_info": error}
         log.error("tool.failed", tool=self.spec.name, **told, **ids)
 
 
@@ -133,6 +134,12 @@ def load_tools(specs: Iterable[ToolEntry]) -> dict[str, LoadedTool]:
 
 
 def _load(spec: ToolEntry, path: str) -> LoadedTool:
+    module, function, signature = _find(spec, path)
+    probe = LoadedProbe(spec, *_find(spec, spec.verify)) if spec.verify else None
+    return LoadedTool(spec, module, function, signature, probe)
+
+
+def _find(spec: ToolEntry, path: str) -> tuple[str, Callable[..., Any], Signature]:
     module, colon, name = path.partition(":")
     if not (module and colon and name.isidentifier()):
         raise ToolLoadError(f"tool {spec.name!r}: function {path!r} is not written as module:function")
@@ -143,7 +150,7 @@ def _load(spec: ToolEntry, path: str) -> LoadedTool:
         signature = read_signature(function, spec.parameters)
     except SignatureError as error:
         raise ToolLoadError(f"tool {spec.name!r}: function {path!r} {_one_line(error)}") from error
-    return LoadedTool(spec=spec, module=module, function=function, signature=signature)
+    return module, function, signature
 
 
 def _import(spec: ToolEntry, module: str) -> Any:
@@ -152,11 +159,6 @@ def _import(spec: ToolEntry, module: str) -> Any:
     except Exception as error:
         text = f"tool {spec.name!r}: module {module!r} cannot be imported: {_one_line(error)}"
         raise ToolLoadError(text) from error
-
-
-def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def _one_line(error: BaseException) -> str:

@@ -55,9 +55,9 @@ async def open_tool_resources(
 
 def _openers(tools: Iterable[LoadedTool]) -> dict[str, OpenResources]:
     openers: dict[str, OpenResources] = {}
-    for tool in tools:
-        opener = getattr(sys.modules[tool.module], "open_resources", None)
+    for module in (module for tool in tools for module in tool.modules):
+        opener = getattr(sys.modules[module], "open_resources", None)
         # Two modules may re-export one opener: it is still one set of resources.
         if opener is not None and opener not in openers.values():
-            openers[tool.module] = opener
+            openers[module] = opener
     return openers

@@ -14,6 +14,7 @@ from services.gateway.feed import arguments_value
 from services.gateway.store import read, reading
 from services.gateway.store.read import Row
 from shared.database import Database
+from shared.directory import Directory
 
 #: Rows of one kind that a story shows.
 ROWS_MAX = 200
@@ -84,9 +85,11 @@ class CardOut(BaseModel):
     """A card that was sent somewhere."""
 
     channel: str
+    recipient: str | None = Field(default=None, description="Who or what is meant there; empty for the log.")
     state: str
     revision: int
     sent_revision: int | None
+    error: str | None = Field(default=None, description="Why it was not shown at the last try.")
     at: datetime
 
 
@@ -101,11 +104,12 @@ class ApprovalDetailOut(ApprovalOut):
     delegations: list[dict[str, str]] = Field(description="Who lets whom decide in their place: {by, to}.")
     timers: TimersOut
     cards: list[CardOut]
+    untold: bool = Field(description="True: it waits, and every card of it was given up. Nobody was told.")
     execution: ExecutionOut | None = Field(description="Its permit, and how it ran.")
     history: list[ChangeOut]
 
 
-async def detail_of(database: Database, row: Row) -> ApprovalDetailOut:
+async def detail_of(database: Database, row: Row, directory: Directory) -> ApprovalDetailOut:
     """Return the whole story of an approval."""
     tenant, approval_id, call_id = row["tenant"], row["approval_id"], row["call_id"]
     async with reading(database) as connection:
@@ -117,19 +121,24 @@ async def detail_of(database: Database, row: Row) -> ApprovalDetailOut:
         history = await read.load_history_of(connection, tenant, approval_id, ROWS_MAX)
     return ApprovalDetailOut.model_validate(
         {
-            **approval_out(row).model_dump(),
+            **approval_out(row, directory).model_dump(),
             "approval_rule": row["approval_rule"],
             "records": _records(row, execution),
             "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
-            "decisions": _decisions(decisions, row["arguments_revision"]),
+            "decisions": counted(decisions, row["arguments_revision"]),
             "edits": [{**each, "id": each["edit_id"]} for each in edits],
             "delegations": [{"by": each["by"]["person"], "to": each["to"]} for each in row["delegations"]],
             "timers": dict(row),
             "cards": [{**each, "at": each["updated_at"]} for each in cards],
+            "untold": row["state"] == "pending" and bool(cards) and all(map(_is_given_up, cards)),
             "execution": dict(execution) if execution else None,
             "history": [dict(each) for each in history],
         }
     )
+
+
+def _is_given_up(card: Row) -> bool:
+    return bool(card["state"] == "given_up")
 
 
 def _records(row: Row, execution: Row | None) -> dict[str, Any]:
@@ -151,7 +160,7 @@ def _record(text: str | None, digest: str) -> dict[str, Any]:
     return {"arguments": arguments_value(text) if text else None, "arguments_text": text, "digest": digest}
 
 
-def _decisions(rows: Sequence[Row], number: int) -> list[dict[str, Any]]:
+def counted(rows: Sequence[Row], number: int) -> list[dict[str, Any]]:
     """Return decisions, of which each person's last vote on the arguments as they are counts."""
     last = {row["person"]: row["decision_id"] for row in rows if row["arguments_revision"] == number}
     return [

@@ -10,8 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.gateway.api.callers import Text
 from services.gateway.decisions import Ask
 from services.gateway.feed import arguments_value
+from services.gateway.held import held_of
 from services.gateway.store.read import Row
 from shared.canonical import canonical_text
+from shared.deciders import undecidable
+from shared.directory import Directory
 from shared.messages import GrantWish
 from shared.messages.approvals import REASON_MAX, RESPONSE_MAX, Seconds, Verb
 
@@ -52,6 +55,9 @@ class ApprovalOut(BaseModel):
     call: CallOut
     created_at: datetime
     expires_at: datetime
+    undecidable: str | None = Field(
+        default=None, description="Why nobody can approve it as people and groups are now; null where somebody can."
+    )
     closed_at: datetime | None = None
     decided_by: str | None = None
     decision_reason: str | None = None
@@ -169,12 +175,14 @@ class Accepted(BaseModel):
     state: Literal["sent"] = "sent"
 
 
-def approval_out(row: Row) -> ApprovalOut:
-    """Return a row of `read.approvals` as the API shows it."""
+def approval_out(row: Row, directory: Directory | None = None) -> ApprovalOut:
+    """Return a row of `read.approvals` as the API shows it; `directory` tells whether what waits can be decided."""
+    waits = directory is not None and row["state"] == "pending"
     return ApprovalOut.model_validate(
         {
             **row,
             "id": row["approval_id"],
+            "undecidable": (undecidable(held_of(row), directory) or None) if directory is not None and waits else None,
             "decided_by": row["decided_by"] or None,
             "decision_reason": row["decision_reason"] or None,
             "call": {

@@ -22,14 +22,16 @@ from services.gateway.api.approval_forms import (
 )
 from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.errors import described
-from services.gateway.api.inbox import InboxQuery, seat_of
+from services.gateway.api.inbox import InboxQuery
 from services.gateway.api.pages import cursor_of, next_of
 from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
 from services.gateway.decisions import Decisions
 from services.gateway.keys import Scope
+from services.gateway.mine import list_mine
+from services.gateway.paging import encode_cursor
 from services.gateway.store import reading
-from services.gateway.store.inbox import list_approvals, list_mine
+from services.gateway.store.inbox import list_approvals
 from shared.errors import Refused
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)
@@ -43,17 +45,17 @@ async def list_all(
 ) -> ApprovalPage:
     """List approvals that fit everything asked, newest first; a conversation token sees those of its conversation."""
     caller.need(Scope.DECIDE)
-    filters, after, most = asked.filters(caller), cursor_of(asked.cursor), asked.limit + 1
+    filters, after, directory = asked.filters(caller), cursor_of(asked.cursor), deps.directory()
     if filters is None:
         return ApprovalPage(items=[])
     async with reading(deps.runtime.database) as connection:
         if asked.mine:
-            seat = seat_of(caller, deps.directory())
-            rows = await list_mine(connection, caller.tenant, seat, filters, after=after, limit=most) if seat else []
+            page = await list_mine(connection, caller, directory, filters, after=after, limit=asked.limit)
+            rows, following = page.rows, encode_cursor(page.next) if page.next else None
         else:
-            rows = await list_approvals(connection, caller.tenant, filters, after=after, limit=most)
-    items = [approval_out(row) for row in rows[: asked.limit]]
-    return ApprovalPage(items=items, next=next_of(rows, asked.limit, "created_at", "approval_id"))
+            rows = await list_approvals(connection, caller.tenant, filters, after=after, limit=asked.limit + 1)
+            following = next_of(rows, asked.limit, "created_at", "approval_id")
+    return ApprovalPage(items=[approval_out(row, directory) for row in rows[: asked.limit]], next=following)
 
 
 @router.get("/{approval_id}", responses=described(401, 403, 404, 503))
@@ -61,7 +63,7 @@ async def show(deps: DepsOf, caller: CallerOf, approval_id: PathId) -> ApprovalD
     """Show one approval with everything that happened to it: arguments, verdict, votes, edits, timers, execution."""
     caller.need(Scope.DECIDE)
     row = await deps.decisions.find(caller, approval_id)
-    return await detail_of(deps.runtime.database, row)
+    return await detail_of(deps.runtime.database, row, deps.directory())
 
 
 @router.post("/decisions", responses=described(400, 401, 403, 413, 415, 503))

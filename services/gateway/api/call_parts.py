@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -35,6 +35,12 @@ class ExecutionOut(BaseModel):
     result_kind: str | None
     digest: str | None = Field(default=None, description="Of exactly what an executor took.")
     error: str | None
+    resolution: Literal["ran", "did_not_run"] | None = Field(
+        default=None, description="What a person found of an outcome that was answered `unknown`."
+    )
+    resolved_by: str | None = None
+    resolution_note: str = ""
+    resolved_at: datetime | None = None
 
 
 class ChangeOut(BaseModel):

@@ -76,11 +76,19 @@ class MessageIn(BaseModel):
 
 
 class PostedOut(BaseModel):
-    """The message is safe and will be answered."""
+    """The message is safe and will be answered, or was taken for a decision."""
 
     message_id: str
     conversation_id: str
     event_id: int = Field(description="Its number in the conversation's event stream.")
+    taken_as: dict[str, str] | None = Field(
+        default=None,
+        description="The decision that the message was taken for: approval_id, decision, summary. The agent does not "
+        "get such a message.",
+    )
+    outcome: str | None = Field(
+        default=None, description="What became of that decision: `accepted` or why not; null while nobody knows."
+    )
 
 
 class MessageOut(BaseModel):
@@ -95,6 +103,7 @@ class MessageOut(BaseModel):
     at: datetime
     author: dict[str, str] | None = None
     while_waiting: bool = Field(default=False, description="Written while a call of its turn waited for people.")
+    taken_as: dict[str, str] | None = Field(default=None, description="The decision that it was taken for.")
 
 
 class CallSummary(BaseModel):
@@ -146,8 +155,15 @@ async def open_one(deps: DepsOf, caller: CallerOf, response: Response, body: Con
 async def post(deps: DepsOf, caller: CallerOf, conversation_id: PathId, body: MessageIn) -> PostedOut:
     """Write in a conversation; the answer comes by its event stream."""
     writing = Writing(body.text, body.message_id, body.author)
-    posted = await deps.posts.post(caller, conversation_id, writing)
-    return PostedOut(message_id=posted.message_id, conversation_id=posted.conversation_id, event_id=posted.event_id)
+    taken = await deps.consents.take(caller, conversation_id, writing)
+    posted = taken.posted if taken else await deps.posts.post(caller, conversation_id, writing)
+    return PostedOut(
+        message_id=posted.message_id,
+        conversation_id=posted.conversation_id,
+        event_id=posted.event_id,
+        taken_as=dict(posted.taken_as) if posted.taken_as else None,
+        outcome=taken.outcome if taken else None,
+    )
 
 
 @router.get("/{conversation_id}", responses=described(401, 403, 404, 503))

@@ -113,14 +113,19 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 async def _database(request: Request, error: Exception) -> JSONResponse:
     if not is_outage(error):
         return await _bug(request, error)
-    log.warning("http.database_away", path=request.url.path, error=type(error).__name__)
+    log.warning("http.database_away", path=_route(request), error=type(error).__name__)
     headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
     return problem(503, "The database is away; try again soon.", kind="unavailable", headers=headers)
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:
-    log.error("http.bug", method=request.method, path=request.url.path, exc_info=error)
+    log.error("http.bug", method=request.method, path=_route(request), exc_info=error)
     return problem(500, "Something went wrong here.", kind="internal")
+
+
+def _route(request: Request) -> str:
+    """Return the path as the route has it: what stands in a path may be a secret, such as a mailed link's token."""
+    return getattr(request.scope.get("route"), "path", "none")
 
 
 def _faults(errors: Sequence[Any]) -> list[dict[str, str]]:

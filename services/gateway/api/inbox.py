@@ -1,4 +1,4 @@
-"""What somebody asks of the inbox: filters that all must fit, and what "mine" is."""
+"""What somebody asks of the inbox: filters that all must fit."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from services.gateway.api.callers import Text
 from services.gateway.auth import Caller
-from services.gateway.store.inbox import Filters, Seat
-from shared.directory import Directory
+from services.gateway.store.inbox import Filters
 from shared.errors import Refused
-from shared.messages.approvals import strengths_met
 from shared.messages.tool_calls import Category, ToolName
 
 #: Longest search, in characters.
@@ -35,7 +33,9 @@ class InboxQuery(BaseModel):
     """The query of a list of approvals."""
 
     state: State | None = Field(default=None, description="Only approvals in this state.")
-    mine: bool = Field(default=False, description="Only what waits for you to decide; implies `state=pending`.")
+    mine: bool = Field(
+        default=False, description="Only what you can decide now and have not voted on; implies `state=pending`."
+    )
     tool: ToolName | None = Field(default=None, description="Only calls of this tool.")
     agent: Annotated[Text, Field(pattern=r"^.{1,128}$")] | None = Field(default=None, description="Only of this agent.")
     conversation: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(
@@ -67,21 +67,3 @@ class InboxQuery(BaseModel):
             older_than_seconds=self.older_than,
             search=self.q,
         )
-
-
-def seat_of(caller: Caller, directory: Directory) -> Seat | None:
-    """Return what a caller is to the rules; None for somebody who is not active any more, and decides nothing.
-
-    A conversation's token stands for whoever asked for the call, and proves no name.
-    """
-    strengths = strengths_met(caller.proof)
-    if caller.proof == "conversation_token":
-        return Seat(caller.person, frozenset(), strengths, frozenset())
-    person = directory.person(caller.person)
-    if person is not None and not person.active:
-        return None
-    groups = {f"group:{name}" for name in directory.groups_of(caller.person)}
-    owned = {
-        agent for agent, owners in directory.owners.items() if caller.person in {f"person:{each}" for each in owners}
-    }
-    return Seat(caller.person, frozenset({caller.person, "operators", *groups}), strengths, frozenset(owned))

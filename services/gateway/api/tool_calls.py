@@ -1,24 +1,28 @@
-"""One tool call's whole history: proposed, judged, decided, run, answered, each by the service that knows."""
+"""One tool call's whole history, each part by the service that knows; and what a person says of an unknown end."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from services.gateway.api.approval_forms import ApprovalOut, approval_out
 from services.gateway.api.call_parts import ChangeOut, ExecutionOut, VerdictOut
 from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.errors import described
+from services.gateway.api.strict import StrictRoute
 from services.gateway.feed import arguments_value, status_of
 from services.gateway.keys import Scope
 from services.gateway.store import read, reading
 from services.gateway.store.read import Row
 from shared.errors import Refused
+from shared.messages import ResolveCall
+from shared.messages.tool_calls import NOTE_MAX, Resolution
+from shared.signed import signed
 
-router = APIRouter(prefix="/v1/tool-calls", tags=["tool calls"])
+router = APIRouter(prefix="/v1/tool-calls", tags=["tool calls"], route_class=StrictRoute)
 
 #: Changes that a history shows; a call has a dozen.
 CHANGES_MAX = 1000
@@ -52,6 +56,24 @@ class ToolCallOut(BaseModel):
     history: list[ChangeOut]
 
 
+class ResolutionIn(BaseModel):
+    """What a person found out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    outcome: Resolution
+    note: Annotated[str, Field(max_length=NOTE_MAX)] = Field(
+        default="", description="What was looked at and found; people and the model read it."
+    )
+
+
+class ResolutionSent(BaseModel):
+    """The person's word is on its way to the executor."""
+
+    id: str
+    outcome: Resolution
+
+
 @router.get("/{call_id}", responses=described(401, 403, 404, 503))
 async def show(deps: DepsOf, caller: CallerOf, call_id: PathId) -> ToolCallOut:
     """Show one call's whole history; a conversation token sees the calls of its conversation."""
@@ -79,6 +101,33 @@ async def show(deps: DepsOf, caller: CallerOf, call_id: PathId) -> ToolCallOut:
             "history": [dict(row) for row in history],
         }
     )
+
+
+@router.post("/{call_id}/resolution", status_code=202, responses=described(400, 401, 403, 404, 409, 503))
+async def resolve(
+    deps: DepsOf, caller: CallerOf, call_id: PathId, said: ResolutionIn, response: Response
+) -> ResolutionSent:
+    """Say whether a call ran whose outcome is `unknown`. Its answer stands; the conversation is told beside it."""
+    caller.need(Scope.ADMIN)
+    async with reading(deps.runtime.database) as connection:
+        execution = await read.load_execution(connection, caller.tenant, call_id)
+    if execution is None:
+        raise Refused("No executor took such a call.", status=404, kind="not-found")
+    if execution["state"] != "unknown":
+        facts = {name: execution[name] for name in ("state", "resolution", "resolved_by")}
+        raise Refused("The outcome of this call is not unknown.", status=409, kind="not-unknown", **facts)
+    word = ResolveCall(
+        tenant=caller.tenant,
+        call_id=call_id,
+        pool=execution["pool"],
+        outcome=said.outcome,
+        note=said.note,
+        by=caller.person,
+    )
+    async with deps.runtime.units.begin() as work:
+        work.emit(signed(word, deps.signer))
+    response.headers["location"] = f"/v1/tool-calls/{call_id}"
+    return ResolutionSent(id=call_id, outcome=said.outcome)
 
 
 def _status(call: Row, approval: Row | None) -> str:

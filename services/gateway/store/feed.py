@@ -222,3 +222,46 @@ async def find_item(connection: Connection, tenant: str, conversation_id: str, s
     values = {"tenant": tenant, "conversation_id": conversation_id, "source_id": source_id}
     row = (await connection.execute(_FIND, values)).one_or_none()
     return StoredItem(*row) if row else None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """An approval's card as a conversation's feed shows it."""
+
+    #: Of the arguments that it shows.
+    digest: str
+    #: Whether the model has said anything since, that is shown.
+    spoken_since: bool
+
+
+async def load_card(connection: Connection, tenant: str, conversation_id: str, approval_id: str) -> Card | None:
+    """Return how the feed shows an approval; None where it does not yet."""
+    values = {"tenant": tenant, "conversation_id": conversation_id, "approval_id": approval_id}
+    row = (await connection.execute(_CARD, values)).one_or_none()
+    return None if row is None else Card(row.digest, row.spoken_since)
+
+
+def _card_statement() -> Any:
+    shown, said = _FEED.alias("shown"), _FEED.alias("said")
+    here = [shown.c.tenant == sa.bindparam("tenant"), shown.c.conversation_id == sa.bindparam("conversation_id")]
+    later = sa.exists().where(
+        said.c.tenant == shown.c.tenant,
+        said.c.conversation_id == shown.c.conversation_id,
+        said.c.seq > shown.c.seq,
+        said.c.type == "message",
+        _text_of(said, "role") == "assistant",
+        _text_of(said, "text") != "",
+        ~said.c.data.has_key("while_waiting"),
+    )
+    # Written out as the index has it.
+    approval: sa.ColumnElement[str] = sa.literal_column("'approval'")
+    of_it = _text_of(shown, "approval_id") == sa.bindparam("approval_id")
+    return (
+        sa.select(_text_of(shown, "digest").label("digest"), later.label("spoken_since"))
+        .where(*here, shown.c.type == approval, of_it, _text_of(shown, "digest").is_not(None))
+        .order_by(shown.c.seq.desc())
+        .limit(1)
+    )
+
+
+_CARD = _card_statement()

@@ -1,7 +1,7 @@
-"""Lists of approvals: what waits for somebody, or what fits a filter. Each page costs the same among a million.
+"""Lists of approvals: what fits a filter, or may wait for somebody. Each page costs the same among a million.
 
-Every filter has an index in the order of the list. Who may decide is a set of names, and very many approvals share
-few of these sets: "mine" is one short stretch of an index for each set that names the caller.
+Every filter has an index in the order of the list. What says who may decide is a set (`deciders_digest`), and very many
+approvals share few of these: what may be somebody's is one short stretch of an index for each set that lets them in.
 """
 
 from __future__ import annotations
@@ -15,13 +15,17 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.paging import Cursor
-from services.gateway.store.read import APPROVALS, Row
+from services.gateway.store.read import APPROVALS, DECISIONS, Row
+from services.gateway.tables import ApiKeyRow
+from shared.database import table_of
 from shared.sql import Connection
 
 #: Written out, because an index of what is pending helps only where the planner reads the word.
 _PENDING: sa.ColumnElement[str] = sa.literal_column("'pending'")
 _SIMPLE: sa.ColumnElement[Any] = sa.literal_column("'simple'::regconfig")
+_TOKEN: sa.ColumnElement[str] = sa.literal_column("'conversation_token'")
 _TEXTS = pg.ARRAY(pg.TEXT)
+_KEYS = table_of(ApiKeyRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +49,20 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """What somebody may decide about, as far as a rule's names tell."""
+    """What may wait for somebody, as far as rows tell without being judged one by one."""
 
     person: str
-    #: Their names in the rules: `person:…`, `group:…`, `operators`; `requester` they are by `person`.
-    names: frozenset[str]
-    #: What a rule may want as `min_strength`.
-    strengths: tuple[str, ...]
+    #: Whether a conversation token proved them: a visitor may be called like a person.
+    visitor: bool
+    #: The sets that let them in.
+    digests: tuple[str, ...]
     #: Agents that they own, for four eyes.
-    owned_agents: frozenset[str]
+    owned_agents: tuple[str, ...]
 
     def values(self) -> dict[str, Any]:
         """Return it as the statement takes it."""
-        lists = {"names": self.names, "strengths": self.strengths, "owned_agents": self.owned_agents}
-        return {"person": self.person, **{name: sorted(values) for name, values in lists.items()}}
+        lists = {"digests": list(self.digests), "owned_agents": list(self.owned_agents)}
+        return {"person": self.person, "visitor": self.visitor, **lists}
 
 
 async def list_approvals(
@@ -69,12 +73,21 @@ async def list_approvals(
     return await _rows(connection, fitting(frozenset(values)), values)
 
 
-async def list_mine(
+async def list_sets(connection: Connection, tenant: str) -> Sequence[Row]:
+    """Return for each set that something pending has: its digest and tool, whom it names, and a rule that it is of."""
+    return await _rows(connection, sets(), {"tenant": tenant})
+
+
+async def list_candidates(
     connection: Connection, tenant: str, seat: Seat, filters: Filters, *, after: Cursor | None = None, limit: int
 ) -> Sequence[Row]:
-    """Return pending approvals that fit and that somebody may decide, newest first, from after a cursor on."""
+    """Return pending approvals that fit and may wait for somebody, newest first, from after a cursor on.
+
+    Left out is what they voted on, what four eyes keep from them, and what is overdue. Beside the columns of the view
+    each row has `voters`: who voted already, where somebody gave their place to another, else empty.
+    """
     values = {"tenant": tenant, "most": limit, **filters.given(), **_after(after), **seat.values()}
-    return await _rows(connection, mine(frozenset(values)), values)
+    return await _rows(connection, candidates(frozenset(values)), values)
 
 
 # Building one costs ten times what running it does, and there are few: one for each choice of filters.
@@ -84,47 +97,76 @@ def fitting(names: frozenset[str]) -> sa.Select[Any]:
     return _page(sa.select(APPROVALS).where(*_fits(APPROVALS, names)), APPROVALS, names)
 
 
+@lru_cache(maxsize=1)
+def sets() -> sa.Select[Any]:
+    """Return the statement for the sets: one step along the index for each."""
+    first, other = APPROVALS.alias("first"), APPROVALS.alias("other")
+    found = _next_set(first).cte("sets", recursive=True)
+    later = other.c.deciders_digest > found.c.deciders_digest
+    following = _next_set(other).where(later).lateral("following")
+    return sa.select(found.union_all(sa.select(following).select_from(found.join(following, sa.true()))))
+
+
 @lru_cache(maxsize=512)
-def mine(names: frozenset[str]) -> sa.Select[Any]:
-    """Return the statement: a page of each set of deciders that names somebody, and one of what they asked for."""
-    sets = _sets()
+def candidates(names: frozenset[str]) -> sa.Select[Any]:
+    """Return the statement: a page of each set that lets somebody in, and one of what they asked for themselves."""
+    digests = sa.func.unnest(_texts("digests")).table_valued("digest", name="mine").render_derived()
     named = APPROVALS.alias("named")
-    wanted = [*_fits(named, names), *_for(named), named.c.state == _PENDING]
+    wanted = [*_fits(named, names), *_open_to(named), named.c.state == _PENDING]
     keys = sa.select(named.c.created_at, named.c.approval_id).where(*wanted)
-    page = _page(keys.where(named.c.deciders_digest == sets.c.deciders_digest), named, names).lateral("page")
-    by_name = sa.select(page).select_from(sets.join(page, sa.true())).where(sets.c.deciders.overlap(_texts("names")))
+    page = _page(keys.where(named.c.deciders_digest == digests.c.digest), named, names).lateral("page")
+    by_name = sa.select(page).select_from(digests.join(page, sa.true()))
     named_requester = sa.literal_column("'requester'") == sa.any_(named.c.deciders)
     own = _page(keys.where(named.c.requester == _text("person"), named_requester), named, names).subquery("own")
     found = sa.union(by_name, sa.select(own)).subquery("found")
     chosen = _page(sa.select(found), found).subquery("chosen")
     joined = chosen.join(APPROVALS, APPROVALS.c.approval_id == chosen.c.approval_id)
-    return _page(sa.select(APPROVALS).select_from(joined), chosen)
-
-
-def _sets() -> sa.CTE:
-    """Return every set of deciders that something pending has: one step along the index for each."""
-    first, other = APPROVALS.alias("first"), APPROVALS.alias("other")
-    sets = _next_set(first).cte("sets", recursive=True)
-    later = other.c.deciders_digest > sets.c.deciders_digest
-    following = _next_set(other).where(later).lateral("following")
-    return sets.union_all(sa.select(following).select_from(sets.join(following, sa.true())))
+    return _page(sa.select(APPROVALS, _voters(APPROVALS)).select_from(joined), chosen)
 
 
 def _next_set(view: sa.FromClause) -> sa.Select[Any]:
     c = view.c
-    waiting = sa.select(c.deciders_digest, c.deciders).where(c.tenant == _text("tenant"), c.state == _PENDING)
+    columns = (c.deciders_digest, c.tool, c.deciders, c.approval_rule)
+    waiting = sa.select(*columns).where(c.tenant == _text("tenant"), c.state == _PENDING)
     return waiting.order_by(c.deciders_digest).limit(1)
 
 
-def _for(view: sa.FromClause) -> list[sa.ColumnElement[bool]]:
-    """Return what must be true of an approval beside its names: four eyes, and how surely the caller is known."""
-    rule = view.c.approval_rule
-    excluded = sa.func.coalesce(rule["exclude"], sa.cast([], pg.JSONB))
+def _open_to(view: sa.FromClause) -> list[sa.ColumnElement[bool]]:
+    """Return what must be true of an approval beside its set: four eyes, time left, and no vote of the caller yet."""
+    excluded = sa.func.coalesce(view.c.approval_rule["exclude"], sa.cast([], pg.JSONB))
     return [
         sa.or_(view.c.requester != _text("person"), sa.not_(excluded.has_key("requester"))),
         sa.or_(view.c.agent != sa.all_(_texts("owned_agents")), sa.not_(excluded.has_key("agent_owner"))),
-        rule["min_strength"].astext == sa.any_(_texts("strengths")),
+        view.c.expires_at > sa.func.now(),
+        sa.not_(sa.func.coalesce(_voted(view), sa.false())),
     ]
+
+
+def _voted(view: sa.FromClause) -> sa.ColumnElement[Any]:
+    """Return whether the caller's last vote on the arguments as they are counts; NULL where they did not vote."""
+    c = DECISIONS.c
+    theirs = (c.person == _text("person"), (c.proof == _TOKEN) == sa.bindparam("visitor", type_=sa.Boolean))
+    voted = sa.select(_key_works()).where(*_about(view), *theirs)
+    return voted.order_by(c.counted_revision.desc(), c.decided_at.desc()).limit(1).correlate(view).scalar_subquery()
+
+
+def _voters(view: sa.FromClause) -> sa.ColumnElement[Any]:
+    c = DECISIONS.c
+    identity = sa.case((c.proof == _TOKEN, sa.literal_column("'visitor:'").op("||")(c.person)), else_=c.person)
+    voters = sa.select(identity).where(*_about(view), _key_works()).correlate(view).scalar_subquery()
+    nobody = sa.cast([], _TEXTS)
+    delegated = view.c.delegations != sa.cast([], pg.JSONB)
+    return sa.case((delegated, sa.func.array(voters)), else_=nobody).label("voters")
+
+
+def _about(view: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
+    c = DECISIONS.c
+    return (c.approval_id == view.c.approval_id, c.arguments_revision == view.c.arguments_revision)
+
+
+def _key_works() -> sa.ColumnElement[bool]:
+    works = sa.exists().where(_KEYS.c.key_id == DECISIONS.c.key_id, _KEYS.c.revoked_at.is_(None))
+    return sa.or_(DECISIONS.c.key_id.is_(None), works)
 
 
 def _fits(view: sa.FromClause, names: frozenset[str]) -> list[sa.ColumnElement[bool]]:

@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 #: Of columns that are no plain values.
 _TYPES: Mapping[str, Any] = {
-    **dict.fromkeys(("approvers", "approval_rule", "delegations", "edited", "differences"), pg.JSONB),
+    **dict.fromkeys(("approvers", "approval_rule", "delegations", "edited", "differences", "labels"), pg.JSONB),
     **dict.fromkeys(("bounds", "result", "final_answer", "detail", "details"), pg.JSONB),
     "deciders": pg.ARRAY(pg.TEXT),
 }
@@ -37,7 +37,8 @@ APPROVALS = _view(
     "approval_id tenant conversation_id call_id turn_id tool category arguments digest schema_digest revision state"
     " summary rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
     " decision_reason closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
-    " claimed_until delegations paused_at cancel_asked_by cancel_asked_at deciders deciders_digest",
+    " claimed_until delegations paused_at cancel_asked_by cancel_asked_at deciders deciders_digest labels"
+    " arguments_masked",
 )
 _CALLS = _view(
     "tool_calls",
@@ -50,11 +51,11 @@ _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rule
 _EXECUTIONS = _view(
     "executions",
     "call_id tenant conversation_id pool state fence worker permit_id permit_issuer lease_until started_at"
-    " finished_at result_kind error digest permit_expires_at",
+    " finished_at result_kind error digest permit_expires_at resolution resolved_by resolution_note resolved_at",
 )
-_DECISIONS = _view(
+DECISIONS = _view(
     "decisions",
-    "decision_id tenant approval_id person verb reason digest revision proof details outcome arguments_revision"
+    "decision_id tenant approval_id person verb reason digest revision proof key_id details outcome arguments_revision"
     " counted_revision decided_at",
 )
 _EDITS = _view(
@@ -62,7 +63,11 @@ _EDITS = _view(
     "edit_id tenant approval_id person reason state base_revision before before_digest arguments digest differences"
     " refusal rulebook_digest asked_at judged_at",
 )
-_DELIVERIES = _view("deliveries", "delivery_id tenant approval_id channel state revision sent_revision updated_at")
+_DELIVERIES = _view(
+    "deliveries",
+    "delivery_id tenant approval_id channel recipient person state pending revision sent_revision attempt error due_at"
+    " updated_at",
+)
 _GRANTS = _view(
     "grants",
     "grant_id tenant approval_id owner rule tool scope subject arguments bounds uses uses_left given_at expires_at"
@@ -84,8 +89,15 @@ def _approvals_statement() -> sa.Select[Any]:
     return sa.select(APPROVALS).join_from(wanted, APPROVALS, here)
 
 
-# Every decision runs it, and building a statement costs more than running it.
+def _votes_statement() -> sa.Select[Any]:
+    c, wanted = DECISIONS.c, sa.bindparam("approval_ids", type_=pg.ARRAY(pg.TEXT))
+    here = [c.tenant == sa.bindparam("tenant"), c.approval_id == sa.any_(wanted), c.outcome == "accepted"]
+    return sa.select(DECISIONS).where(*here).order_by(c.decided_at)
+
+
+# Every decision or page runs one of them, and building a statement costs more than running it.
 _LOAD_APPROVALS = _approvals_statement()
+_LIST_VOTES = _votes_statement()
 
 
 async def load_approval(connection: Connection, tenant: str, approval_id: str) -> Row | None:
@@ -172,7 +184,13 @@ async def load_approval_of_call(connection: Connection, tenant: str, call_id: st
 
 async def list_decisions(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
     """Return the decisions that people sent about an approval, counted or not, oldest first."""
-    return await _of_approval(connection, _DECISIONS, tenant, approval_id, _DECISIONS.c.decided_at, limit)
+    return await _of_approval(connection, DECISIONS, tenant, approval_id, DECISIONS.c.decided_at, limit)
+
+
+async def list_votes(connection: Connection, tenant: str, approval_ids: Collection[str]) -> Sequence[Row]:
+    """Return the accepted decisions about several approvals, oldest first."""
+    values = {"tenant": tenant, "approval_ids": sorted(approval_ids)}
+    return [dict(row) for row in (await connection.execute(_LIST_VOTES, values)).mappings()]
 
 
 async def list_edits(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
@@ -183,6 +201,22 @@ async def list_edits(connection: Connection, tenant: str, approval_id: str, limi
 async def list_deliveries(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
     """Return where an approval's cards were sent."""
     return await _of_approval(connection, _DELIVERIES, tenant, approval_id, _DELIVERIES.c.channel, limit)
+
+
+async def list_deliveries_of_tenant(
+    connection: Connection, tenant: str, *, state: str | None, after: Cursor | None, limit: int
+) -> Sequence[Row]:
+    """Return where cards were sent, the newest change first, from after a cursor on."""
+    c = _DELIVERIES.c
+    statement = _of_tenant(_DELIVERIES, tenant)
+    if state is not None:
+        statement = statement.where(c.state == state)
+    return await _all(connection, _newest_page(statement, c.updated_at, c.delivery_id, after, limit))
+
+
+async def load_delivery(connection: Connection, tenant: str, delivery_id: str) -> Row | None:
+    """Return one delivery."""
+    return await _one(connection, _of_tenant(_DELIVERIES, tenant).where(_DELIVERIES.c.delivery_id == delivery_id))
 
 
 async def load_execution(connection: Connection, tenant: str, call_id: str) -> Row | None:

@@ -1,4 +1,4 @@
-"""The page at `/`: a chat and the approvals that wait, for a newcomer's first minute and an operator's day.
+"""The pages: a chat with the approvals that wait at `/`, and the approvers' inbox at `/inbox`.
 
 Server-rendered; its scripts are its own files and the vendored htmx. Nothing inline, nothing from elsewhere, and every
 text that came from outside is a text node.
@@ -11,7 +11,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
-from services.gateway.web import cards, page, sign_in
+from services.gateway.web import approval, cards, inbox, links, page, sign_in
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -21,4 +21,7 @@ def add_pages(app: FastAPI) -> None:
     app.include_router(sign_in.router)
     app.include_router(page.router)
     app.include_router(cards.router)
+    app.include_router(links.router)
+    app.include_router(inbox.router)
+    app.include_router(approval.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

@@ -6,20 +6,29 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse
+from pydantic import Field
 
 from services.gateway.api.approval_forms import ApprovalOut, VoteIn, approval_out
 from services.gateway.api.callers import DepsOf, PathId
-from services.gateway.decisions import Ask
+from services.gateway.auth import Caller
+from services.gateway.decisions import Ask, in_words
 from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.inbox import Filters, list_approvals
-from services.gateway.web.render import SignedIn, render
+from services.gateway.web.render import SignedIn, check_form, render
 from shared.errors import Refused
 
 router = APIRouter(prefix="/ui/approvals", include_in_schema=False)
 
 WAITING_MAX = 50
 RECENT_MAX = 6
+
+
+class CardVoteIn(VoteIn):
+    """A vote as the card's form sends it."""
+
+    form_token: Annotated[str, Field(max_length=64)] = ""
+
 
 Place = Annotated[Literal["pane", "chat"], Query()]
 
@@ -34,12 +43,13 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     recent = [approval_out(row) for row in newest if row["state"] != "pending"][:RECENT_MAX]
     return render(
         "pane.html",
-        waiting=[approval_out(row) for row in waiting[:WAITING_MAX]],
+        waiting=[approval_out(row, deps.directory()) for row in waiting[:WAITING_MAX]],
         more=len(waiting) > WAITING_MAX,
         recent=recent,
         place="pane",
         notice="",
         may_decide=True,
+        caller=caller,
     )
 
 
@@ -48,7 +58,7 @@ async def card(deps: DepsOf, caller: SignedIn, approval_id: PathId, place: Place
     """Show one card."""
     caller.need(Scope.DECIDE, Scope.CHAT)
     row = await deps.decisions.find(caller, approval_id)
-    return _card(approval_out(row), place, may_decide=caller.may(Scope.DECIDE))
+    return _card(caller, approval_out(row, deps.directory()), place)
 
 
 @router.post("/{approval_id}/decisions")
@@ -56,10 +66,11 @@ async def decide(
     deps: DepsOf,
     caller: SignedIn,
     approval_id: PathId,
-    form: Annotated[VoteIn, Form()],
+    form: Annotated[CardVoteIn, Form()],
     place: Place = "pane",
 ) -> HTMLResponse:
     """Decide, and show the card as it is then; what went wrong stands on the card."""
+    check_form(caller, form.form_token)
     notice = ""
     try:
         decided = await deps.decisions.decide(
@@ -69,17 +80,11 @@ async def decide(
     except Refused as refusal:
         if refusal.status not in {400, 403, 409}:
             raise
-        notice = _told(refusal)
+        notice = in_words(refusal)
     row = await deps.decisions.find(caller, approval_id)
-    return _card(approval_out(row), place, notice, may_decide=caller.may(Scope.DECIDE))
+    return _card(caller, approval_out(row, deps.directory()), place, notice)
 
 
-def _card(approval: ApprovalOut, place: str, notice: str = "", *, may_decide: bool) -> HTMLResponse:
-    return render("card.html", approval=approval, place=place, notice=notice, may_decide=may_decide)
-
-
-def _told(refusal: Refused) -> str:
-    by = refusal.facts.get("decided_by")
-    if by:
-        return f"{refusal.title} Decided by {by}."
-    return str(refusal.facts.get("detail") or refusal.title)
+def _card(caller: Caller, approval: ApprovalOut, place: str, notice: str = "") -> HTMLResponse:
+    may_decide = caller.may(Scope.DECIDE)
+    return render("card.html", approval=approval, place=place, notice=notice, may_decide=may_decide, caller=caller)

@@ -33,6 +33,7 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId =
     return render(
         "page.html",
         caller=caller,
+        here="chat",
         conversation_id=conversation_id,
         recent=recent,
         may_chat=caller.may(Scope.CHAT),

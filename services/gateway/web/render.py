@@ -1,23 +1,32 @@
-"""Templates, and who may see them."""
+"""Templates, who may see them, and what a form of ours must prove."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 
 from services.gateway.api.callers import DepsOf
 from services.gateway.auth import Caller, NoCaller
-from shared.canonical import canonical_text
-from shared.card_text import visible
+from services.gateway.keys import same_hash
+from services.gateway.web import words
+from shared.errors import Refused
 
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "static" / "vendor"
+#: Fields of one form.
+FIELDS_MAX = 400
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(_HERE / "templates"),
@@ -26,24 +35,23 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_TEMPLATES.filters.update(
+    plain=words.plain,
+    exact=words.exact,
+    who=words.who,
+    ago=words.ago,
+    due=words.due,
+    risk=words.risk,
+    event=words.event,
+)
 
 
-def plain(value: Any) -> str:
-    """Return an argument's name or value as people read it: a text as it is, all else as JSON, and nothing hidden."""
-    return visible(value if isinstance(value, str) else canonical_text(value))
-
-
-def exact(moment: datetime) -> str:
-    """Return a moment to the second, with its zone."""
-    return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
-
-
-_TEMPLATES.filters.update(plain=plain, exact=exact)
-
-
-def render(template: str, status: int = 200, **values: Any) -> HTMLResponse:
+def render(
+    template: str, status: int = 200, headers: Mapping[str, str] | None = None, /, **values: Any
+) -> HTMLResponse:
     """Return a template as an answer."""
-    return HTMLResponse(_TEMPLATES.get_template(template).render(values), status)
+    values.setdefault("now", datetime.now(UTC))
+    return HTMLResponse(_TEMPLATES.get_template(template).render(values), status, headers)
 
 
 def set_up_was_run() -> bool:
@@ -58,7 +66,9 @@ class SignInNeeded(HTTPException):
         if "hx-request" in request.headers:
             super().__init__(401, headers={"hx-redirect": "/sign-in"})
         else:
-            super().__init__(303, headers={"location": "/sign-in"})
+            asked = f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
+            back = f"?{urlencode({'back': asked})}" if request.method == "GET" and asked != "/" else ""
+            super().__init__(303, headers={"location": f"/sign-in{back}"})
 
 
 async def signed_in(request: Request, deps: DepsOf) -> Caller:
@@ -70,3 +80,57 @@ async def signed_in(request: Request, deps: DepsOf) -> Caller:
 
 
 SignedIn = Annotated[Caller, Depends(signed_in)]
+
+
+def check_form(caller: Caller, token: str) -> None:
+    """Raise Refused (403) for a form that does not come from a page that this session was shown.
+
+    The address that a browser names as a request's origin is checked for every change; this stands behind it. A bearer
+    sends its own proof with each request, so that no other site can borrow it.
+    """
+    if caller.proof == "web_session" and not same_hash(token, caller.form_token):
+        raise Refused("This form is too old. Reload the page and try again.", status=403, kind="foreign-form")
+
+
+async def posted(request: Request, caller: SignedIn) -> FormData:
+    """Return the fields of a form that comes from a page of ours."""
+    form = await request.form(max_files=0, max_fields=FIELDS_MAX)
+    check_form(caller, field(form, "form_token"))
+    return form
+
+
+Posted = Annotated[FormData, Depends(posted)]
+
+
+def field(form: FormData, name: str) -> str:
+    """Return a text of a form, empty where it is not there, without the NUL character, which no database keeps."""
+    value = form.get(name)
+    return value.replace("\x00", "\ufffd") if isinstance(value, str) else ""
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages: what the API says in a problem document, said to a person."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler that answers with a page in any case."""
+        handle = super().get_route_handler()
+
+        async def page(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except SignInNeeded:
+                raise
+            except Refused as refusal:
+                return error_page(refusal.status, refusal.title, words.reason_of(refusal))
+            except RequestValidationError as error:
+                missing = any(fault["loc"][0] == "path" for fault in error.errors())
+                return error_page(404, "There is no such thing.") if missing else error_page(400, "That was not valid.")
+            except HTTPException as error:
+                return error_page(error.status_code, HTTPStatus(error.status_code).phrase, str(error.detail))
+
+        return page
+
+
+def error_page(status: int, title: str, detail: str = "") -> HTMLResponse:
+    """Return the page that says what went wrong, and where to go on."""
+    return render("error.html", status, title=title, detail="" if detail == title else detail, code=status)

@@ -1,8 +1,8 @@
-"""Signing in with an API key or a one-time link, and out."""
+"""Signing in with an API key, a one-time link or at a provider, and out."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import structlog
 from fastapi import APIRouter, Form, Request, Response
@@ -11,80 +11,126 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from services.gateway.api.callers import DepsOf
 from services.gateway.auth import COOKIE, same_site
 from services.gateway.deps import Deps
-from services.gateway.keys import parse_secret
+from services.gateway.keys import parse_secret, person_id
+from services.gateway.oidc import ATTEMPT_SECONDS, person_of
+from services.gateway.sessions import Holder
 from services.gateway.sign_in import ADMIN_PERSON, ADMIN_TENANT, LINKS
 from services.gateway.store import reading
-from services.gateway.store.keys import newest_admin_key
-from services.gateway.web.render import render
+from services.gateway.store.keys import find_keys, newest_admin_key
+from services.gateway.web.inbox import back_of
+from services.gateway.web.render import PageRoute, Posted, SignedIn, error_page, render
 from shared.errors import Refused
 
 log = structlog.get_logger(__name__)
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+#: Name of the cookie that a browser brings back from the provider, and the only path that sees it.
+ATTEMPT, ATTEMPT_PATH = "placet_login", "/sign-in/oidc"
 
 
 @router.get("/sign-in")
-async def ask() -> HTMLResponse:
-    """Ask for an API key."""
-    return render("sign_in.html", fault="")
+async def ask(deps: DepsOf, back: str = "/") -> HTMLResponse:
+    """Ask who is there."""
+    return _door(deps, back)
 
 
 @router.post("/sign-in")
-async def sign_in(request: Request, deps: DepsOf, key: Annotated[str, Form(max_length=200)] = "") -> Response:
+async def sign_in(
+    request: Request, deps: DepsOf, key: Annotated[str, Form(max_length=200)] = "", back: Annotated[str, Form()] = "/"
+) -> Response:
     """Begin a session with an API key."""
     _refuse_other_sites(request, deps)
-    key_id = await _key_id(deps, key.strip())
-    if key_id is None:
+    secret = parse_secret(key.strip())
+    if secret is None or not secret.key_id or not await deps.authenticator.key_works(secret):
         log.warning("sign_in.refused")
-        return render("sign_in.html", 401, fault="This is no API key that works.")
-    return _begin(deps, key_id, RedirectResponse("/", 303))
+        return _door(deps, back, 401, "This is no API key that works.")
+    holder = await _holder(deps, secret.key_id, "key")
+    return await _begin(request, deps, holder, back)
+
+
+@router.get("/sign-in/oidc")
+async def go_to_provider(deps: DepsOf, back: str = "/") -> Response:
+    """Send the browser to the provider."""
+    if deps.provider is None:
+        raise Refused("There is no sign-in service here.", status=404, kind="not-found")
+    attempt = await deps.provider.begin(_place(back))
+    response = RedirectResponse(attempt.url, 303)
+    # Lax, because the provider's answer comes from another site.
+    _set(response, deps, ATTEMPT, attempt.cookie, ATTEMPT_SECONDS, ATTEMPT_PATH)
+    return response
+
+
+@router.get("/sign-in/oidc/callback")
+async def come_from_provider(request: Request, deps: DepsOf) -> Response:
+    """Begin the session of whom the provider names, if the directory knows them."""
+    if deps.provider is None:
+        raise Refused("There is no sign-in service here.", status=404, kind="not-found")
+    claims, back = await deps.provider.finish(request.cookies.get(ATTEMPT, ""), request.query_params)
+    person = person_of(deps.directory(), claims)
+    if person is None:
+        log.warning("login.unmapped", issuer=deps.provider.issuer, subject=str(claims["sub"])[:100])
+        told = "You are signed in there, but nobody here is known by that account. Ask whoever keeps the directory."
+        response: Response = error_page(403, "You are not known here", told)
+    else:
+        holder = Holder(deps.settings.gateway_oidc_tenant, person_id(person.id), "oidc")
+        response = await _begin(request, deps, holder, back)
+    response.delete_cookie(ATTEMPT, path=ATTEMPT_PATH, httponly=True, samesite="lax")
+    return response
 
 
 @router.get("/sign-in/{token}")
-async def sign_in_by_link(deps: DepsOf, token: str) -> Response:
+async def sign_in_by_link(request: Request, deps: DepsOf, token: str) -> Response:
     """Begin a session of the installation's administrator with a one-time link."""
     key_id = None
     if LINKS.take(token):
         async with reading(deps.runtime.database) as connection:
             key_id = await newest_admin_key(connection, ADMIN_TENANT, ADMIN_PERSON)
     if key_id is None:
-        return render("sign_in.html", 401, fault="This link was used or is too old; sign in with an API key.")
-    # No redirect: a strict cookie would not be sent along where the link was clicked on another site.
-    return _begin(deps, key_id, render("signed_in.html"))
+        return _door(deps, "/", 401, "This link was used or is too old; sign in with an API key.")
+    return await _begin(request, deps, await _holder(deps, key_id, "link"), "/")
 
 
 @router.post("/sign-out")
-async def sign_out(request: Request, deps: DepsOf) -> Response:
-    """End the session in this browser."""
-    _refuse_other_sites(request, deps)
+async def sign_out(deps: DepsOf, caller: SignedIn, _: Posted) -> Response:
+    """End the session, for this browser and for whoever has its cookie."""
+    if caller.session_id is not None:
+        await deps.authenticator.sessions.end(caller.tenant, caller.session_id, caller.person)
     response = RedirectResponse("/sign-in", 303)
-    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
+    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax")
     return response
 
 
-async def _key_id(deps: Deps, key: str) -> str | None:
-    secret = parse_secret(key)
-    if secret is None or not secret.key_id:
-        return None
-    return secret.key_id if await deps.authenticator.key_works(secret) else None
+def _door(deps: Deps, back: str, status: int = 200, fault: str = "") -> HTMLResponse:
+    provider = deps.provider is not None
+    return render("sign_in.html", status, fault=fault, provider=provider, back=_place(back))
 
 
-def _begin(deps: Deps, key_id: str, response: Response) -> Response:
-    settings = deps.settings
-    response.set_cookie(
-        COOKIE,
-        deps.authenticator.sessions.begin(key_id),
-        max_age=settings.gateway_session_seconds,
-        path="/",
-        httponly=True,
-        samesite="strict",
-        secure=settings.gateway_public_url.startswith("https:"),
-    )
+async def _holder(deps: Deps, key_id: str, method: Literal["key", "link"]) -> Holder:
+    async with reading(deps.runtime.database) as connection:
+        key = (await find_keys(connection, [key_id]))[key_id]
+    return Holder(key.tenant, person_id(key.person), method, key_id)
+
+
+async def _begin(request: Request, deps: Deps, holder: Holder, back: str) -> Response:
+    cookie = await deps.authenticator.sessions.begin(holder, request.cookies.get(COOKIE, ""))
+    response = RedirectResponse(_place(back), 303)
+    _set(response, deps, COOKIE, cookie, deps.settings.gateway_session_seconds, "/")
     return response
+
+
+def _set(response: Response, deps: Deps, name: str, value: str, seconds: int, path: str) -> None:
+    secure = deps.settings.public_url.startswith("https:")
+    response.set_cookie(name, value, max_age=seconds, path=path, httponly=True, samesite="lax", secure=secure)
+
+
+def _place(back: str) -> str:
+    """Return where somebody goes after signing in: the inbox, or the chat where nothing else of ours is named."""
+    return back_of(back) if back.startswith("/inbox") else "/"
 
 
 def _refuse_other_sites(request: Request, deps: Deps) -> None:
-    """Nobody signs a browser in or out from another site."""
+    """Nobody signs a browser in from another site."""
     headers = request.headers
-    if not same_site(headers.get("origin", ""), headers.get("host", ""), deps.settings.gateway_public_url):
+    if not same_site(headers.get("origin", ""), headers.get("host", ""), deps.settings.public_url):
         raise Refused("This request does not come from this site.", status=403, kind="foreign-origin")

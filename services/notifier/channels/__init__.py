@@ -1,19 +1,47 @@
-"""Channels: where cards go. A channel sends one card and raises ChannelFailed where it could not."""
+"""Channels: where cards go. A channel shows one card at one address, and raises ChannelFailed where it could not.
+
+A rule names a channel as `<kind>` or `<kind>:<name>`; one Channel does all of its kind.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
+from services.notifier.cards import Address, Card
 from shared.errors import PlacetError
+
+__all__ = ["Address", "Card", "Channel", "ChannelFailed", "Delivered"]
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What the channel needs to find the card again, kept for its next update; `{}` where it needs nothing."""
+
+    reference: Mapping[str, str] = field(default_factory=dict)
 
 
 class ChannelFailed(PlacetError):
-    """The card did not arrive; the worker tries again later."""
+    """The card did not arrive, or nobody can tell; the text says why, for operators, without secrets.
+
+    It is tried again after `retry_after` seconds (the whole channel pauses so long), or after the usual pause where
+    that is None. With `permanent` no further try can help: the delivery is given up.
+    """
+
+    def __init__(self, reason: str, retry_after: float | None = None, *, permanent: bool = False) -> None:
+        super().__init__(reason)
+        self.retry_after, self.permanent = retry_after, permanent
 
 
 class Channel(Protocol):
     """One kind of place where people are told."""
 
-    async def send(self, card: Mapping[str, Any], *, revision: int) -> None:
-        """Show `card` as of `revision`, in place of any earlier one of the same approval."""
+    async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
+        """Show `card` at `address`: anew where `reference` is None, else in place of the one it refers to.
+
+        An empty `reference` means that it was tried before, and that nobody can tell whether it arrived.
+
+        Calls for one delivery never overlap and never go back to an older card. `key` is the same when the same card
+        is tried again, and another for every change of it. Raise ChannelFailed where it did not arrive.
+        """

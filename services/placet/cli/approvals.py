@@ -22,7 +22,7 @@ Seconds = Annotated[int, typer.Option(min=1, help="How long.")]
 _TABLES = {
     "decisions": ("at", "person", "decision", "outcome", "counts", "reason", "digest"),
     "edits": ("asked_at", "person", "state", "differences", "refusal", "reason"),
-    "cards": ("channel", "state", "revision", "sent_revision", "at"),
+    "cards": ("channel", "recipient", "state", "revision", "sent_revision", "error", "at"),
     "history": ("at", "event", "from_state", "to_state", "actor", "detail"),
 }
 _NESTED = ("records", "verdict", "timers", "execution")
@@ -32,13 +32,13 @@ _NESTED = ("records", "verdict", "timers", "execution")
 def list_approvals(  # noqa: PLR0913 - one for each filter
     state: Annotated[str, typer.Option(help="pending, approved, denied, answered, expired or withdrawn.")] = "pending",
     *,
-    mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you to decide.")] = False,
+    mine: Annotated[bool, typer.Option("--mine", help="Only what you can decide now and have not voted on.")] = False,
     tool: Annotated[str, typer.Option(help="Only calls of this tool.")] = "",
     agent: Annotated[str, typer.Option(help="Only calls of this agent.")] = "",
     conversation: Annotated[str, typer.Option(help="Only calls of this conversation.")] = "",
     category: Annotated[str, typer.Option(help="Only tools that can do this: unsafe_write, unsafe_api, …")] = "",
     older_than: Annotated[int, typer.Option(min=0, help="Only what was opened so many seconds ago or earlier.")] = 0,
-    search: Annotated[str, typer.Option(help='Words of the summary: payment -test "299 TRY".')] = "",
+    search: Annotated[str, typer.Option("--search", "--q", help='Words of the summary: payment -test "299 TRY".')] = "",
     limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
     cursor: Annotated[str, typer.Option(help="Where the last page ended.")] = "",
     json: Json = False,
@@ -67,11 +67,11 @@ def show(approval_id: ApprovalId, *, json: Json = False) -> None:
     show_fields(approval)
     for name, fields in nested.items():
         if fields:
-            out.print(f"\n[bold]{name}[/bold]")
+            out.print(f"\n{name}", style="bold")
             show_fields(fields)
     for name, rows in tables.items():
         if rows:
-            out.print(f"\n[bold]{name}[/bold]")
+            out.print(f"\n{name}", style="bold")
             show_table(rows, _TABLES[name])
 
 
@@ -107,7 +107,9 @@ def abstain(approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *
 @app.command()
 def edit(
     approval_id: ApprovalId,
-    arguments: Annotated[str, typer.Argument(help="All arguments, as a JSON object.")],
+    arguments: Annotated[
+        str, typer.Argument(help="All arguments, as a JSON object; what is masked and left so stays.")
+    ],
     reason: Reason = "",
     digest: Digest = "",
     *,
@@ -186,8 +188,8 @@ def _given(asked: dict[str, Any]) -> dict[str, Any]:
 def _decide(approval_id: str, verb: str, reason: str, digest: str, *, json: bool, **more: Any) -> None:
     approval = call("GET", f"/v1/approvals/{approval_id}")
     if not json:
-        out.print(approval["summary"], markup=False)
-        out.print(f"{approval['tool']} {visible(approval['call']['arguments_text'])}", markup=False)
+        out.print(approval["summary"])
+        out.print(f"{approval['tool']} {visible(approval['call']['arguments_text'])}")
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
     body |= ({"reason": reason} if reason else {}) | more
     answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)

@@ -100,14 +100,12 @@ class _Session:
         if self.json:
             show_json({"conversation": self.path.rsplit("/", 1)[1], "token": self.token, "items": kept})
         elif _is_card(shown[-1]):
-            out.print(f"waits: placet approvals approve {shown[-1]['data']['approval_id']}", markup=False)
-            out.print(
-                f"go on: placet chat --conversation {self.path.rsplit('/', 1)[1]} --token {self.token}", markup=False
-            )
+            out.print(f"waits: placet approvals approve {shown[-1]['data']['approval_id']}")
+            out.print(f"go on: placet chat --conversation {self.path.rsplit('/', 1)[1]} --token {self.token}")
 
     def interactive(self) -> None:
         """Read lines, send them, show what comes; `/quit` ends."""
-        out.print(f"[dim]{address()} {self.path} - type a message, /quit to end[/dim]")
+        out.print(f"{address()} {self.path} - type a message, /quit to end", style="dim")
         while True:
             try:
                 text = typer.prompt("you", prompt_suffix="> ").strip()
@@ -124,9 +122,7 @@ class _Session:
             try:
                 item = self.items.get(timeout=POSTPONED_SECONDS if self.postponed else TURN_SECONDS)
             except Empty:
-                out.print(
-                    "[dim]an approval still waits; type on[/dim]" if self.postponed else "[dim]still working[/dim]"
-                )
+                out.print("an approval still waits; type on" if self.postponed else "still working", style="dim")
                 return
             self._show(item)
             if item["type"] == "approval" and item["data"].get("state") != "pending":
@@ -150,22 +146,25 @@ class _Session:
         with client(self.token) as http:
             response = http.post(f"/v1/approvals/{card['approval_id']}/decisions", json=body)
         if not response.is_success:
-            out.print(problem_line(response), markup=False, style="red")
+            out.print(problem_line(response), style="red")
         return True
 
     def _show(self, item: dict[str, Any]) -> None:
         data = item["data"]
         match item["type"]:
             case "message" if data.get("role") == "assistant" and data.get("text"):
-                out.print(f"agent> {spoken(data['text'])}", markup=False)
+                out.print(f"agent> {spoken(data['text'])}")
+            case "message" if data.get("taken_as"):
+                taken = data["taken_as"]
+                out.print(f"  = taken as {taken['decision']}: {taken['summary']}", style="dim")
             case "tool_call":
-                out.print(f"  . {data.get('tool')}: {data.get('status')}", style="dim", markup=False)
+                out.print(f"  . {data.get('tool')}: {data.get('status')}", style="dim")
             case "approval" if data.get("state") == "pending":
-                out.print(f"  ? {data.get('summary')}", style="yellow", markup=False)
+                out.print(f"  ? {data.get('summary')}", style="yellow")
                 arguments = visible(jsonlib.dumps(data.get("arguments"), ensure_ascii=False))
-                out.print(f"    {data.get('tool')} {arguments}", markup=False)
+                out.print(f"    {data.get('tool')} {arguments}")
             case "approval":
-                out.print(f"  = {data.get('state')}", style="dim", markup=False)
+                out.print(f"  = {data.get('state')}", style="dim")
             case _:
                 return
 

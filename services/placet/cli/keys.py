@@ -35,7 +35,7 @@ def create(
     if json:
         show_json(made)
     else:
-        out.print(made["key"], markup=False)
+        out.print(made["key"])
 
 
 @app.command("list")

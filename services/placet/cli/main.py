@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from services.placet.cli import approvals, dead_letters, grants, keys, rulebook
+from services.placet.cli import approvals, calls, dead_letters, deliveries, grants, keys, rulebook, sessions, slack
 from services.placet.cli.chat import chat
 from services.placet.cli.output import Json, fail, out, progress, show_json, tell_error
 
@@ -20,10 +20,14 @@ app = typer.Typer(
     help="Placet: an approval queue between AI agents and the tools they call.",
 )
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(calls.app, name="calls")
 app.add_typer(grants.app, name="grants")
 app.add_typer(keys.app, name="keys")
+app.add_typer(sessions.app, name="sessions")
 app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(deliveries.app, name="deliveries")
 app.add_typer(rulebook.app, name="rulebook")
+app.add_typer(slack.app, name="slack")
 app.command()(chat)
 
 #: Typer shows its own wording errors in a box of several lines; its base class is not exported by name.
@@ -35,7 +39,9 @@ _ROOT = Path(__file__).resolve().parents[3]
 def up(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the API and the page.")] = 8080,
     data: Annotated[Path, typer.Option(help="Folder that keeps everything.")] = Path(".data"),
-    rules: Annotated[Path | None, typer.Option("--rulebook", help="Rulebook; the demo shop's by default.")] = None,
+    rules: Annotated[
+        Path | None, typer.Option("--rulebook", envvar="PLACET_RULEBOOK", help="Rulebook; the demo shop's by default.")
+    ] = None,
     *,
     json: Json = False,
 ) -> None:

@@ -20,10 +20,11 @@ from shared.card_text import visible
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
+# Never markup: what is printed was written by models and strangers, and brackets of theirs must not hide or break it.
 #: Wide where nobody looks at a screen, so that ids stay whole for grep and cut.
 _PIPE_WIDTH = 400
-out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+err = Console(stderr=True, highlight=False, markup=False)
 
 
 def fail(message: str, *, code: int = 1) -> NoReturn:
@@ -64,8 +65,8 @@ def show_fields(row: dict[str, Any]) -> None:
     """Print one thing, a line per field."""
     width = max((len(name) for name in row), default=0)
     for name, value in row.items():
-        out.print(f"[bold]{name.replace('_', ' '):<{width}}[/bold]  ", end="")
-        out.print(_cell(value), markup=False)
+        out.print(f"{name.replace('_', ' '):<{width}}  ", end="", style="bold")
+        out.print(_cell(value))
 
 
 def _cell(value: Any) -> str:

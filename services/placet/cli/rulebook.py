@@ -44,7 +44,7 @@ def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="The ruleboo
     elif report.problems:
         sys.stderr.write("".join(f"{problem}\n" for problem in report.problems))
     else:
-        out.print(f"{file}: {report.tools} tools, {report.rules} rules, no problems", markup=False)
+        out.print(f"{file}: {report.tools} tools, {report.rules} rules, no problems")
     if report.problems:
         raise typer.Exit(1)
 
@@ -100,7 +100,7 @@ def try_cases(
         for result in failed:
             lines = "".join(f"  {difference}\n" for difference in result.differences)
             sys.stderr.write(f"{file}:{result.line}: {result.name}\n{lines}")
-        out.print(f"{file}: {len(results) - len(failed)} of {len(results)} cases pass", markup=False)
+        out.print(f"{file}: {len(results) - len(failed)} of {len(results)} cases pass")
     if failed:
         raise typer.Exit(1)
 
@@ -148,7 +148,7 @@ def _show_explanation(explanation: Explanation) -> None:
     for deciders in explanation.deciders:
         who = ", ".join(deciders.people) or "nobody"
         lines.append(f"may approve: {deciders.approvals} of {', '.join(deciders.approvers)} (now {who})")
-    out.print("\n".join(lines), markup=False)
+    out.print("\n".join(lines))
 
 
 def _show_simulation(report: dict[str, Any]) -> None:
@@ -159,6 +159,6 @@ def _show_simulation(report: dict[str, Any]) -> None:
         before, after = (f"{change[when]['effect']} ({change[when]['rule']})" for when in ("before", "after"))
         more = ", decided by others" if change["other_approval"] else ""
         line = f"{change['count']} of them: {before} → {after}{more}"
-        out.print(line, markup=False)
+        out.print(line)
         for example in change["examples"]:
-            out.print(f"    {example['call_id']}  {example['summary'] or example['tool']}", markup=False)
+            out.print(f"    {example['call_id']}  {example['summary'] or example['tool']}")

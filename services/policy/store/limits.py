@@ -3,10 +3,10 @@
 Two statements, because PostgreSQL fixes what a statement sees before it waits for a lock: the first one locks, the
 second one sees everything that was committed by whoever held the lock before.
 
-Counters that exist are never locked in a circle: one call locks its counters in the order of the rules and of their
-ids, and an envelope's later calls never wait for one while its earlier ones hold others. They fail instead, and the
-envelope's events are handled one by one. New counters are no rows to be asked yet: two envelopes that make the same
-ones in opposite order can meet in a circle, which PostgreSQL ends after a second, and the events are handled again.
+Counters are never locked in a circle: one call locks its counters in the order of the rules and of their ids, and an
+envelope's later calls never wait for one while its earlier ones hold others. They fail instead, and the envelope's
+events are handled one by one. A new counter that somebody else is making is no row that could be asked for a lock, so
+it is waited for no longer than the shortest time that PostgreSQL knows.
 """
 
 from __future__ import annotations
@@ -86,6 +86,11 @@ _GIVE_BACK = (
 )
 
 
+#: The shortest wait for a lock, in milliseconds; 0 would be for ever.
+_HARDLY_MS = "1"
+_WAIT_NOW = sa.select(sa.func.current_setting("lock_timeout"))
+_WAIT_AT_MOST = sa.select(sa.func.set_config("lock_timeout", sa.bindparam("wait", type_=sa.Text), sa.true()))
+
 #: Counters that a transaction in progress has locked: counter -> the call it first locked it for.
 _held: WeakKeyDictionary[Work, dict[str, str]] = WeakKeyDictionary()
 
@@ -93,12 +98,21 @@ _held: WeakKeyDictionary[Work, dict[str, str]] = WeakKeyDictionary()
 async def _lock(work: Work, call_id: str, demands: Sequence[Demand]) -> None:
     held = _held.setdefault(work, {})
     counters = {each.counter_id: each for each in demands if each.counter_id not in held}
+    new = 0
     if counters and any(holder != call_id for holder in held.values()):
-        await work.connection.execute(_LOCK_FREE, {"counter_ids": list(counters)})
+        found = (await work.connection.execute(_LOCK_FREE, {"counter_ids": list(counters)})).all()
+        new = len(counters) - len(found)
     if counters:
         columns = {name: [getattr(each, name) for each in counters.values()] for name in _NAMES}
-        await work.connection.execute(_LOCK, columns)
+        await (_lock_hardly_waiting(work, columns) if new else work.connection.execute(_LOCK, columns))
     held |= dict.fromkeys(counters, call_id)
+
+
+async def _lock_hardly_waiting(work: Work, columns: dict[str, list[str]]) -> None:
+    before = (await work.connection.execute(_WAIT_NOW)).scalar_one()
+    await work.connection.execute(_WAIT_AT_MOST, {"wait": _HARDLY_MS})
+    await work.connection.execute(_LOCK, columns)
+    await work.connection.execute(_WAIT_AT_MOST, {"wait": before})
 
 
 async def take(work: Work, call_id: str, demands: Sequence[Demand]) -> bool:

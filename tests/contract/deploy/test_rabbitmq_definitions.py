@@ -32,7 +32,7 @@ POOLS = ("default", "payments")
 MAY_PUBLISH = {
     "gateway": {
         "conversations": r"^(feed\..+)$",
-        "decisions": "^(decide|grant-revoke|dead-letter|try-rulebook)$",
+        "decisions": "^(decide|grant-revoke|dead-letter|try-rulebook|resolve\\.(default|payments))$",
         "messages": "^(.+)$",
     },
     "agent": {

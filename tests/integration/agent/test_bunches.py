@@ -23,7 +23,7 @@ from tests.builders import a_posted_message
 from tests.support.agents import PATIENCE_SECONDS, SHOP, rows, says
 
 LEASE = timedelta(seconds=30)
-CHAT = Behaviour(instructions="", steps_max=10, final_answer=False, supersede=False)
+CHAT = Behaviour(instructions="", steps_max=10, final_answer=False)
 PAY = ("pay", '{"amount": 299}')
 TURNS = "SELECT turn_id, state FROM agent.turns ORDER BY turn_id"
 

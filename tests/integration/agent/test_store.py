@@ -24,7 +24,7 @@ from tests.builders import a_posted_message
 from tests.support.agents import PATIENCE_SECONDS, SHOP, lose_leases, rows, says, wait_for_a_blocked_statement
 
 LEASE = timedelta(seconds=30)
-CHAT = Behaviour(instructions="", steps_max=10, final_answer=False, supersede=False)
+CHAT = Behaviour(instructions="", steps_max=10, final_answer=False)
 ANSWER = Settlement(Event.ANSWERED)
 A_CALL = """
     INSERT INTO agent.tool_calls (call_id, tenant, conversation_id, turn_id, message_id, step, position,
@@ -126,7 +126,7 @@ async def test_last_two_results_at_the_same_time_open_the_barrier_once(units: Un
         task = asyncio.create_task(second())
         await wait_blocked(units)
     completed = await task
-    assert [Answered(None)] == first
+    assert [Answered("turn-1", None)] == first
     assert [(2, 2)] == [(each.claim.step, each.claim.fence) for each in completed if each and each.claim]
 
 

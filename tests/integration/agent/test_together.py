@@ -31,7 +31,7 @@ from tests.support.agents import (
 )
 
 LEASE = timedelta(seconds=30)
-CHAT = Behaviour(instructions="", steps_max=10, final_answer=False, supersede=False)
+CHAT = Behaviour(instructions="", steps_max=10, final_answer=False)
 PAY = ("pay", '{"amount": 299}')
 #: A model that wants to pay in two conversations, and then says that it did.
 PAY_TWICE = [says("", PAY), says("", PAY), says("Paid"), says("Paid")]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from services.agent.llm import ModelUnavailable
 from services.agent.rules import NO_MODEL
 from shared.catalog import Catalog
-from shared.messages import ConversationDelta, ConversationEvent, ToolCallProposed
-from tests.builders import a_posted_message, an_event
-from tests.support.agents import ScriptedModel, an_agent, says
+from shared.messages import CallResolved, ConversationDelta, ConversationEvent, ToolCallProposed
+from tests.builders import NOON, a_posted_message, an_event
+from tests.support.agents import ScriptedModel, an_agent, finished, says
 
 DONE = '{"success": true, "result": "bought", "confidence": 0.9}'
 
@@ -186,3 +188,44 @@ async def test_every_move_is_in_the_history(agent_url: str) -> None:
         ("tool_call", "proposed", None, "answered", event.id),
         ("turn", "answered", "thinking", "finished", event.id),
     ] == agent.rows("SELECT machine, event, from_state, to_state, message_id FROM agent.history ORDER BY id")
+
+
+def a_resolution(proposed: ToolCallProposed, **changes: Any) -> CallResolved:
+    """Return what a person found out about a call."""
+    fields = {"outcome": "ran", "note": "The link is there.", "by": "person:ada", "resolved_at": NOON} | changes
+    names = {"tenant": proposed.tenant, "call_id": proposed.call.call_id, "tool": proposed.call.tool}
+    return CallResolved.model_validate({**names, "conversation_id": proposed.call.conversation_id, **fields})
+
+
+async def test_what_a_person_found_out_is_read_with_the_next_message(agent_url: str) -> None:
+    """It begins no turn and changes no result; twice is once, and it is read again with every later message."""
+    calls = ("", ("pay", '{"amount": 299}'))
+    model = ScriptedModel([says(*calls), says("Nobody knows."), says("Good."), says("Yes.")])
+    async with an_agent(agent_url, model, agent_instructions="") as agent:
+        await agent.post(a_posted_message(text="pay"))
+        (proposed,) = await agent.came(ToolCallProposed)
+        await agent.post(finished(proposed, kind="unknown", data=None, error="Lost."))
+        await agent.ended(1)
+        await agent.post(a_resolution(proposed))
+        await agent.post(a_resolution(proposed, outcome="did_not_run"))
+        assert 2 == len(model.asked)
+        await agent.post(a_posted_message(text="and?"))
+        await agent.ended(2)
+        await agent.post(a_posted_message(text="sure?"))
+        await agent.ended(3)
+        assert [("unknown",)] == agent.rows("SELECT result_kind FROM agent.tool_calls")
+    news, asked = [message["content"] for message in model.asked[2].messages[-2:]]
+    assert "it did run" in news
+    assert "The link is there." in news
+    assert "and?" == asked
+    assert model.asked[2].messages == model.asked[3].messages[: len(model.asked[2].messages)]
+
+
+async def test_news_of_a_call_that_was_never_proposed_there_is_buried(agent_url: str) -> None:
+    """Nobody puts words into another conversation."""
+    async with an_agent(agent_url, ScriptedModel([says("", ("pay", '{"amount": 299}'))])) as agent:
+        await agent.post(a_posted_message())
+        (proposed,) = await agent.came(ToolCallProposed)
+        await agent.post(a_resolution(proposed, conversation_id="other"))
+        assert [(0,)] == agent.rows("SELECT count(*) FROM agent.facts")
+        assert 1 == len(agent.dead)

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from services.approval.service import build
@@ -16,7 +17,15 @@ from tests.support.approval_builders import Register
 from tests.support.house import Replica, a_replica, create_tables
 from tests.support.postgres import Databases
 
-_create = create_tables("approval")
+_create_own = create_tables("approval")
+
+
+def _create(url: str) -> None:
+    """Make approval's tables, and a stand-in for what the gateway shows of its keys."""
+    _create_own(url)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute('CREATE SCHEMA "read"')
+        connection.execute('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)')
 
 
 @pytest.fixture(scope="session")
@@ -59,11 +68,12 @@ async def replicas(approval_url: str, keys: Path, register: Register) -> AsyncIt
     async with AsyncExitStack() as stack:
         replicas = [
             await stack.enter_async_context(
-                a_replica("approval", approval_url, partial(build, settings, directory=register))
+                a_replica("approval", approval_url, partial(build, settings, directory=register), keys=settings.keys)
             )
             for _ in range(2)
         ]
         await replicas[0].empty_tables()
+        await replicas[0].execute('TRUNCATE "read".api_keys')
         yield replicas[0], replicas[1]
 
 

@@ -48,7 +48,8 @@ async def states(replica: Replica) -> dict[str, int]:
 async def test_nothing_is_expired_before_its_deadline(replica: Replica) -> None:
     """What still has time is left alone."""
     await open_some(replica, 50)
-    assert (0, {"pending": 50}) == (await worker.expire_overdue(replica.units, 200), await states(replica))
+    assert 0 == await worker.expire_overdue(replica.units, 200, replica.signer)
+    assert {"pending": 50} == await states(replica)
 
 
 async def test_an_overdue_approval_refuses_its_call_in_its_own_thread(replica: Replica) -> None:
@@ -56,7 +57,7 @@ async def test_an_overdue_approval_refuses_its_call_in_its_own_thread(replica: R
     asked = an_event(a_request(), correlation_id="thread-7")
     await replica.send_events(asked)
     await replica.execute(_OVERDUE)
-    assert await worker.expire_overdue(replica.units, 200) == 1
+    assert await worker.expire_overdue(replica.units, 200, replica.signer) == 1
     await replica.settle()
     sent = {type(event.message): event for event in replica.sent[2:]}
     assert {ToolCallRefused, ApprovalClosed} == set(sent)
@@ -75,9 +76,9 @@ async def test_two_replicas_expire_each_approval_once(replicas: tuple[Replica, R
     await replicas[0].execute(_OVERDUE)
 
     async def work_off(replica: Replica) -> list[int]:
-        rounds = [await worker.expire_overdue(replica.units, 40)]
+        rounds = [await worker.expire_overdue(replica.units, 40, replica.signer)]
         while rounds[-1]:
-            rounds.append(await worker.expire_overdue(replica.units, 40))
+            rounds.append(await worker.expire_overdue(replica.units, 40, replica.signer))
         await replica.settle()
         return rounds
 
@@ -94,8 +95,8 @@ async def test_an_approval_that_somebody_holds_is_left_to_them(replicas: tuple[R
     held = replicas[0].all_sent(ApprovalOpened)[0].approval_id
     async with asyncio.timeout(10), replicas[1].units.database.transaction() as connection:
         await connection.execute(_LOCK, {"id": held})
-        assert await worker.expire_overdue(replicas[0].units, 200) == 49
-    assert await worker.expire_overdue(replicas[0].units, 200) == 1
+        assert await worker.expire_overdue(replicas[0].units, 200, replicas[0].signer) == 49
+    assert await worker.expire_overdue(replicas[0].units, 200, replicas[0].signer) == 1
 
 
 async def test_the_service_does_the_duty(replica: Replica) -> None:

@@ -13,11 +13,11 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from services.approval import handlers, worker
+from shared.directory import Directory
 from shared.messages import ApprovalOpened, ShownCall, ToolCallPermitted, ToolCallRefused
-from shared.signing import Signer
+from shared.signing import Signer, Verifier
 from tests.support.approval_builders import a_decision, a_request, a_withdrawal, some_claims
 from tests.support.approval_races import (
-    ROUNDS,
     Replicas,
     answer_in,
     at_once,
@@ -26,6 +26,9 @@ from tests.support.approval_races import (
     some_cards,
 )
 from tests.support.house import Replica
+from tests.support.races import LONG_ENOUGH, ROUNDS
+
+pytestmark = LONG_ENOUGH
 
 T = TypeVar("T")
 
@@ -45,7 +48,7 @@ async def expire_until_closed(replica: Replica, approval_id: str) -> None:
     """Do the expiry duty again and again until the approval is over."""
     state = "SELECT state FROM approval.approvals WHERE approval_id = :id"
     while [{"state": "pending"}] == await replica.rows(state, id=approval_id):
-        await worker.expire_overdue(replica.units, 200)
+        await worker.expire_overdue(replica.units, 200, replica.signer)
 
 
 async def test_two_approvals_at_once_permit_once(replicas: Replicas, gateway: Signer) -> None:
@@ -153,8 +156,9 @@ async def test_a_request_and_its_withdrawal_at_once_never_leave_a_waiting_call(r
 
 async def withdraw(replica: Replica, *calls: ShownCall) -> None:
     """Withdraw calls in a transaction of their own, without the shell that would try again after a deadlock."""
+    deps = handlers.Deps(replica.signer, Verifier({}), Directory)
     async with replica.units.begin() as work:
-        await handlers.withdraw_calls(a_withdrawal(*calls), work)
+        await handlers.withdraw_calls(a_withdrawal(*calls), work, deps)
 
 
 async def test_withdrawals_of_the_same_calls_never_lock_each_other_out(replicas: Replicas) -> None:

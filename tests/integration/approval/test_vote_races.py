@@ -8,7 +8,7 @@ from typing import Any
 
 from services.approval import worker
 from shared.canonical import canonical_text
-from shared.messages import ApprovalProgressed, EditProposed, ToolCallPermitted
+from shared.messages import ApprovalOpened, ApprovalProgressed, EditProposed, ToolCallPermitted
 from shared.signing import Signer
 from tests.support.approval_builders import (
     Register,
@@ -18,16 +18,20 @@ from tests.support.approval_builders import (
     claims_of,
     some_claims,
 )
+from tests.support.approval_keys import add_keys, revoke
 from tests.support.approval_races import (
-    ROUNDS,
     Replicas,
     answer_in,
     at_once,
     at_once_or_in_turn,
+    check_invariants,
     end_states,
     in_any_order,
     some_cards,
 )
+from tests.support.races import LONG_ENOUGH, ROUNDS
+
+pytestmark = LONG_ENOUGH
 
 TWO_OF_FINANCE: dict[str, Any] = {"approvers": ["group:finance"], "approvals": 2, "edits": True}
 
@@ -53,6 +57,7 @@ async def test_one_person_at_two_replicas_at_once_counts_once(replicas: Replicas
     assert [{"count": len(cards)}] == await replicas[0].rows(
         "SELECT count(*) FROM approval.approvals WHERE state = 'pending'"
     )
+    await check_invariants(replicas)
 
 
 async def test_the_last_vote_and_a_dismissal_at_once(replicas: Replicas, gateway: Signer, register: Register) -> None:
@@ -73,8 +78,33 @@ async def test_the_last_vote_and_a_dismissal_at_once(replicas: Replicas, gateway
     await check_quorums(replicas)
 
 
+async def test_the_last_vote_and_a_revocation_at_once(replicas: Replicas, gateway: Signer) -> None:
+    """Ada's key is revoked while bob decides: nothing is approved after the revocation was committed."""
+    done = "UPDATE approval.calls SET heard_at = clock_timestamp() WHERE call_id = :id"
+    for turn, card in enumerate(await some_cards(replicas[0], ROUNDS, **TWO_OF_FINANCE)):
+        key = f"key-{turn}"
+        await add_keys(replicas[0], key)
+        await replicas[0].send(a_decision(gateway, claims_of(card, "ada", "approve", key_id=key)))
+
+        async def withdraw(key: str = key, card: ApprovalOpened = card) -> None:
+            await revoke(replicas[0], key)
+            await replicas[0].execute(done, id=card.call.call_id)
+
+        last = partial(replicas[1].send, a_decision(gateway, claims_of(card, "bob", "approve")))
+        await at_once_or_in_turn(turn, last, withdraw)
+    states = await replicas[0].rows("SELECT DISTINCT state FROM approval.approvals ORDER BY state")
+    assert [{"state": "approved"}, {"state": "pending"}] == states
+    late = """
+        SELECT approval_id FROM approval.approvals JOIN approval.calls USING (tenant, call_id)
+        WHERE state = 'approved' AND closed_at > heard_at
+    """
+    assert [] == await replicas[0].rows(late)
+    await check_quorums(replicas)
+
+
 async def check_quorums(replicas: Replicas) -> None:
-    """Check by a query that each approved call had two different voters for the very arguments that were permitted."""
+    """Check by queries that each approved call had two different voters for the very arguments that were permitted."""
+    await check_invariants(replicas)
     wrong = """
         SELECT approval_id FROM approval.approvals AS a WHERE state = 'approved' AND 2 > (
             SELECT count(DISTINCT person) FROM approval.decisions AS d
@@ -98,6 +128,7 @@ async def test_two_edits_at_once_make_one(replicas: Replicas, gateway: Signer) -
         assert ["accepted", "stale"] == sorted(answer_in(each).outcome for each in sent_by)
     rows = await replicas[0].rows("SELECT DISTINCT arguments_revision, revision, state FROM approval.approvals")
     assert [{"arguments_revision": 2, "revision": 2, "state": "pending"}] == rows
+    await check_invariants(replicas)
 
 
 async def test_an_edit_and_a_vote_at_once_never_approve_what_was_not_seen(replicas: Replicas, gateway: Signer) -> None:

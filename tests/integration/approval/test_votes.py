@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 
 from services.approval import worker
+from services.approval.views import VIEWS
 from shared.canonical import canonical_text
 from shared.messages import (
     ApprovalClosed,
@@ -26,7 +27,7 @@ from shared.messages import (
 )
 from shared.permit import verify_permit
 from shared.signing import Signer, Verifier
-from tests.builders import an_approval_rule
+from tests.builders import a_call, an_approval_rule
 from tests.support.approval_builders import (
     Register,
     a_decision,
@@ -36,6 +37,7 @@ from tests.support.approval_builders import (
     claims_of,
     some_claims,
 )
+from tests.support.approval_keys import add_keys, revoke
 from tests.support.house import Replica
 
 M = TypeVar("M", bound=Message)
@@ -101,6 +103,82 @@ async def test_a_disabled_voter_is_not_counted(replica: Replica, gateway: Signer
     assert "approved" == of(sent, ApprovalClosed).state
 
 
+async def test_a_vote_given_with_a_revoked_key_is_not_counted(replica: Replica, gateway: Signer) -> None:
+    """Ada's vote goes with the key that proved her; with a new key she votes again, and then it decides."""
+    await add_keys(replica, "key-1", "key-2")
+    card = await opened_by(replica, **TWO)
+    await decide(replica, gateway, card, "ada", "approve", key_id="key-1")
+    await revoke(replica, "key-1")
+    sent = await decide(replica, gateway, card, "bob", "approve", key_id="key-2")
+    assert ("accepted", "pending") == (of(sent, DecisionAnswered).outcome, of(sent, DecisionAnswered).state)
+    assert [] == replica.all_sent(ToolCallPermitted)
+    await add_keys(replica, "key-3")
+    sent = await decide(replica, gateway, card, "ada", "approve", key_id="key-3")
+    assert "approved" == of(sent, ApprovalClosed).state
+
+
+async def test_an_earlier_vote_does_not_come_back_with_a_revoked_key(replica: Replica, gateway: Signer) -> None:
+    """Ada took her yes back with a key that was revoked then: neither word of hers counts."""
+    await add_keys(replica, "key-1", "key-2")
+    card = await opened_by(replica, **TWO)
+    await decide(replica, gateway, card, "ada", "approve", key_id="key-1")
+    await decide(replica, gateway, card, "ada", "abstain", key_id="key-2")
+    await revoke(replica, "key-2")
+    sent = await decide(replica, gateway, card, "bob", "approve")
+    assert ("accepted", "pending") == (of(sent, DecisionAnswered).outcome, of(sent, DecisionAnswered).state)
+
+
+@pytest.mark.parametrize("verb", ["approve", "deny", "delegate", "claim", "extend", "cancel"])
+@pytest.mark.parametrize("key_id", ["revoked", "unknown"])
+async def test_a_key_that_does_not_work_decides_nothing(
+    replica: Replica, gateway: Signer, key_id: str, verb: str
+) -> None:
+    """The gateway signed it a moment before the revocation, or somebody signed what no key stands behind."""
+    await add_keys(replica, "revoked")
+    await revoke(replica, "revoked")
+    card = await opened_by(replica, approvers=["operators"])
+    claims = some_claims(card, verb=verb, key_id=key_id, to="person:ada", seconds=60)
+    assert "not_allowed" == of(await replica.send(a_decision(gateway, claims)), DecisionAnswered).outcome
+
+
+async def test_an_edit_judged_after_its_key_was_revoked_is_not_made(replica: Replica, gateway: Signer) -> None:
+    """Policy took its time; everything about the maker is asked again, the key too."""
+    await add_keys(replica, "key-1")
+    card = await opened_by(replica, approvers=["group:finance"], edits=True)
+    asked = await decide(replica, gateway, card, "ada", "edit", arguments=CHEAPER, key_id="key-1")
+    await revoke(replica, "key-1")
+    sent = await replica.send(an_edit_judged(of(asked, EditProposed)))
+    assert "not_allowed" == of(sent, DecisionAnswered).outcome
+    assert [] == replica.all_sent(ToolCallPermitted)
+
+
+async def test_an_edit_of_a_redacted_call_tells_no_hidden_value(replica: Replica, gateway: Signer) -> None:
+    """The permit has the kept value; history, the edit as people see it and every message to surfaces do not."""
+    call = a_call(arguments={"amount": 299, "pin": "4929"}, shown_arguments='{"amount":299,"pin":"•••"}')
+    rule = an_approval_rule(approvers=["group:finance"], edits=True)
+    (card,) = await replica.send(a_request(call, approval=rule))
+    assert isinstance(card, ApprovalOpened)
+    wanted, shown = '{"amount":199,"pin":"•••"}', '{"amount":199,"pin":"•••"}'
+    asked = of(await decide(replica, gateway, card, "ada", "edit", arguments=wanted), EditProposed)
+    sent = await replica.send(an_edit_judged(asked, shown_arguments=shown))
+    assert '{"amount":199,"pin":"4929"}' == of(sent, ToolCallPermitted).call.arguments
+    told = [message.model_dump_json() for message in sent if not isinstance(message, ToolCallPermitted)]
+    kept = await replica.rows("SELECT detail FROM approval.history")
+    seen = await replica.rows(VIEWS["edits"])
+    assert [] == [text for text in (*told, str(kept), str(seen)) if "4929" in text]
+    assert [{"at": "/amount", "before": 299, "after": 199}] == seen[0]["differences"]
+
+
+async def test_a_place_given_with_a_revoked_key_is_nobodys(replica: Replica, gateway: Signer) -> None:
+    """Dora may decide in ada's place as long as the key works with which ada said so."""
+    await add_keys(replica, "key-1")
+    card = await opened_by(replica, approvers=["group:finance"])
+    await decide(replica, gateway, card, "ada", "delegate", to="person:dora", key_id="key-1")
+    await revoke(replica, "key-1")
+    sent = await decide(replica, gateway, card, "dora", "approve")
+    assert "not_allowed" == of(sent, DecisionAnswered).outcome
+
+
 async def test_an_edit_is_judged_then_permitted_as_it_was_approved(
     replicas: tuple[Replica, Replica], gateway: Signer, verifier: Verifier
 ) -> None:
@@ -149,6 +227,20 @@ async def test_a_judgement_that_comes_twice_edits_once(replicas: tuple[Replica, 
     assert [] == await replicas[1].send(an_edit_judged(asked))
     assert [{"arguments_revision": 2}] == await replicas[0].rows("SELECT arguments_revision FROM approval.approvals")
     assert [] == replicas[1].dead
+
+
+@pytest.mark.parametrize("change", [{"signature": "forged"}, {"accepted": True}, {"edit_id": "other"}], ids=str)
+async def test_a_forged_judgement_of_an_edit_is_buried(
+    replica: Replica, gateway: Signer, change: dict[str, Any]
+) -> None:
+    """Whoever can write to the broker cannot let an edit leave the rulebook: policy's word is signed as a whole."""
+    card = await opened_by(replica, **TWO, edits=True)
+    asked = of(await decide(replica, gateway, card, "ada", "edit", arguments=CHEAPER), EditProposed)
+    verdict = an_edit_judged(asked, accepted=False, detail="Too cheap.")
+    genuine = replica.as_sent(verdict)
+    assert [] == await replica.send(genuine.model_copy(update=change))
+    assert [True] == [reason.startswith("security:") for reason in replica.dead]
+    assert [{"arguments_revision": 1}] == await replica.rows("SELECT arguments_revision FROM approval.approvals")
 
 
 async def test_an_edit_that_policy_refuses_is_answered_with_its_reason(replica: Replica, gateway: Signer) -> None:
@@ -278,7 +370,7 @@ async def test_a_paused_approval_does_not_expire(replica: Replica, gateway: Sign
         "UPDATE approval.approvals SET created_at = created_at - interval '1 h',"
         " expires_at = expires_at - interval '1 h', paused_at = paused_at - interval '1 h'"
     )
-    assert 0 == await worker.expire_overdue(replica.units, 10)
+    assert 0 == await worker.expire_overdue(replica.units, 10, replica.signer)
     told = await replica.send(a_decision(gateway, some_claims(card, verb="resume")))
     assert "resumed" == of(told, ApprovalProgressed).kind
     row = (

@@ -25,6 +25,7 @@ EXTRA = (
     "CREATE TABLE IF NOT EXISTS shop.carts (id int PRIMARY KEY)",
     "CREATE SCHEMA read",
     "CREATE VIEW read.history AS SELECT * FROM agent.history",  # one that PostgreSQL would let through to the table
+    "CREATE VIEW read.api_keys AS SELECT key_id, tenant, revoked_at FROM gateway.api_keys",
     "CREATE TABLE public.alembic_version (version_num text)",
 )
 WRITES = ("INSERT", "UPDATE", "DELETE")
@@ -110,7 +111,7 @@ def _make_nothing(url: str) -> None:
 def allowed(service: str, schema: str, name: str) -> set[str]:
     """Return the rights that a service should have on a table: the golden rule."""
     if schema == "read":
-        return {"SELECT"} if service == "gateway" else set()
+        return {"SELECT"} if service == "gateway" or (service, name) == ("approval", "api_keys") else set()
     if schema != service and (service, schema) != ("executor", "shop"):
         return set()
     return {"SELECT", "INSERT"} if name == "history" else {"SELECT", *WRITES}
@@ -118,7 +119,7 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_has_the_rights_of_the_golden_rule_and_no_other(ready: Ready, service: str) -> None:
-    """Own schema read and written, history only added to, `read` for the gateway, and nothing anywhere else."""
+    """Own schema read and written, history only added to, `read` for the gateway, which keys work for approval."""
     wanted = {(schema, name, right) for schema, name in ready.tables() for right in allowed(service, schema, name)}
     assert service in {schema for schema, *_ in wanted}
     assert wanted == ready.rights(service)
@@ -174,6 +175,9 @@ def test_nobody_changes_history_or_makes_anything(ready: Ready, service: str, st
         ("gateway", "SELECT count(*) FROM approval.history"),
         ("gateway", "DELETE FROM read.history"),
         ("agent", "SELECT count(*) FROM read.history"),
+        ("approval", "SELECT count(*) FROM read.history"),
+        ("approval", "SELECT secret_hash FROM gateway.api_keys"),
+        ("approval", "UPDATE read.api_keys SET revoked_at = NULL"),
         ("audit", "DELETE FROM public.alembic_version"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 from services.executor import store
 from services.executor.states import State
 from services.executor.store import Attempt, Holder, Wanted
-from shared.messages import ToolCall
+from shared.messages import CallResolved, ToolCall
 from shared.permit import verify_permit
 from shared.signing import create_keys, load_verifier
 from shared.work import Cause
@@ -27,7 +27,7 @@ HOLDER = Holder("worker-1", 3600)
 async def kinds(house: House, number: int) -> dict[str, str]:
     """Return the kinds of the next answers by call."""
     answers = [await house.answer() for _ in range(number)]
-    return {answer.call_id: answer.kind for answer in answers}
+    return {answer.call_id: answer.kind for answer in answers if not isinstance(answer, CallResolved)}
 
 
 def wanted(place: Premises, call: ToolCall) -> Wanted:

@@ -66,6 +66,8 @@ async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
         ("GET", "/v1/approvals?cursor=nonsense", 400),
         ("GET", "/v1/approvals?cursor=WyIyMDI2LTAxLTAxIiwieCJd", 400),
         ("GET", "/v1/dead-letters?state=lost", 400),
+        ("GET", "/v1/deliveries?state=asleep", 400),
+        ("POST", "/v1/deliveries/unknown/retry", 404),
         ("GET", "/static/nothing.css", 404),
     ],
 )

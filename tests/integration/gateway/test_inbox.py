@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from shared.directory import Directory, Person
@@ -127,6 +128,132 @@ async def test_pages_of_mine_follow_each_other(house: House) -> None:
             seen += [item["id"] for item in page["items"]]
             query["cursor"] = page["next"]
     assert [f"a{number}" for number in range(7)] == seen
+
+
+def voted(house: House, approval: str, person: str, key_id: str | None = None, **changes: Any) -> None:
+    """Put a counted decision into the read view."""
+    row = {"tenant": "acme", "verb": "approve", "outcome": "accepted", "proof": "api_key", "arguments_revision": 1}
+    at = {"counted_revision": 2, "decided_at": datetime.now(UTC), "decision_id": f"{approval}-{person}"}
+    insert(house.url, "decisions", approval_id=approval, person=person, key_id=key_id, **(row | at | changes))
+
+
+def revoked_key(house: House) -> str:
+    """Return the id of a key that works no more."""
+    key_id = house.key("decide", person="dora").split("_")[1]
+    with psycopg.connect(house.url, autocommit=True) as connection:
+        done = "UPDATE gateway.api_keys SET revoked_at = now(), revoked_by = 'person:root' WHERE key_id = %s"
+        connection.execute(done, (key_id,))
+    return key_id
+
+
+async def test_what_is_mine_meets_the_rules_condition(house: House) -> None:
+    """A condition on the person, on the call, on both; one without an answer lets nobody decide."""
+    conditions = {
+        "in-finance": '"finance" in person.groups',
+        "elsewhere": '"sales" in person.groups',
+        "not-self": "person.id != call.requester",
+        "cheap": "call.arguments.amount < 300",
+        "dear": "call.arguments.amount > 300",
+        "labelled": 'call.labels["shop"] == "berlin"',
+        "broken": 'person.attributes["none"] == "x"',
+        "no-answer": "call.arguments.nothing == 1",
+    }
+    for name, condition in conditions.items():
+        rule = {"approvers": ["operators"], "condition": condition}
+        waits(house, name, {"requester": "person:bob"}, rule=rule, labels={"shop": "berlin"})
+    assert ({"in-finance", "not-self", "cheap", "labelled"}, {"cheap", "labelled"}) == (
+        await listed(house, house.key("decide", person="ada"), mine="true"),
+        await listed(house, house.key("decide", person="bob"), mine="true"),
+    )
+
+
+async def test_a_condition_on_what_nobody_may_see_is_left_to_approval(house: House) -> None:
+    """The gateway has no hidden arguments, so it lists the approval; a condition on the person alone it can judge."""
+    for name, condition in {"arguments": "call.arguments.amount > 300", "person": 'person.id == "person:bob"'}.items():
+        rule = {"approvers": ["operators"], "condition": condition}
+        waits(house, name, rule=rule, arguments_masked=True)
+    assert {"arguments"} == await listed(house, house.key("decide", person="ada"), mine="true")
+
+
+async def test_what_somebody_voted_on_is_not_theirs_any_more(house: House) -> None:
+    """Unless the arguments changed, or the key that proved them was revoked; other people's votes take nothing away."""
+    for name in ("new", "voted", "abstained", "edited", "void", "of-others", "by-visitor", "not-counted"):
+        waits(house, name, rule={"approvers": ["operators"], "approvals": 2})
+    voted(house, "voted", "person:ada", house.key("decide", person="ada").split("_")[1])
+    voted(house, "abstained", "person:ada", verb="abstain")
+    voted(house, "edited", "person:ada", arguments_revision=0)
+    voted(house, "void", "person:ada", counted_revision=2)
+    voted(house, "void", "person:ada", revoked_key(house), counted_revision=3, decision_id="void-later")
+    voted(house, "of-others", "person:bob")
+    voted(house, "by-visitor", "person:ada", proof="conversation_token")
+    voted(house, "not-counted", "person:ada", arguments_revision=None, counted_revision=None, outcome="stale")
+    expected = {"new", "edited", "void", "of-others", "by-visitor", "not-counted"}
+    assert expected == await listed(house, house.key("decide", person="ada"), mine="true")
+
+
+async def test_a_place_given_to_somebody_is_theirs_until_its_owner_votes(house: House) -> None:
+    """And no longer where its owner's key was revoked, or its owner is not active any more."""
+
+    def given(by: str, key_id: str | None = None) -> list[dict[str, Any]]:
+        voter: dict[str, Any] = {
+            "person": f"person:{by}",
+            "roles": [],
+            "proof": "api_key",
+            "conversation_id": None,
+            "key_id": key_id,
+        }
+        return [{"by": voter, "to": "person:dora"}]
+
+    works, gone = house.key("decide", person="ada").split("_")[1], revoked_key(house)
+    places = {"open": given("ada", works), "voted": given("ada"), "void": given("ada", gone), "inactive": given("carl")}
+    for name, delegations in places.items():
+        waits(
+            house,
+            name,
+            rule={"approvers": ["group:finance"]},
+            delegations=delegations,
+            deciders="{group:finance,person:dora}",
+        )
+    voted(house, "voted", "person:ada")
+    assert {"open"} == await listed(house, house.key("decide", person="dora"), mine="true")
+
+
+async def test_what_is_overdue_is_nobodys(house: House) -> None:
+    """Its expiry is on its way; no decision would count."""
+    waits(house, "overdue", rule={"approvers": ["operators"]}, expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    assert set() == await listed(house, house.key("decide", person="ada"), mine="true")
+
+
+async def test_no_page_of_mine_is_empty_while_there_is_more(house: House) -> None:
+    """Ten of a hundred calls meet the condition: every page but the last is full, and each comes once, newest first."""
+    now = datetime.now(UTC)
+    rule = {"approvers": ["operators"], "condition": "call.arguments.amount == 7"}
+    for number in range(100):
+        call = {"arguments": {"amount": number % 10}}
+        waits(house, f"a{number:02}", call, rule=rule, created_at=now - timedelta(seconds=number))
+    pages: list[list[str]] = []
+    query: dict[str, Any] = {"mine": "true", "limit": 4}
+    async with house.client(house.key("decide", person="ada")) as client:
+        while "cursor" not in query or query["cursor"]:
+            page = (await client.get("/v1/approvals", params=query)).raise_for_status().json()
+            pages.append([item["id"] for item in page["items"]])
+            query["cursor"] = page["next"]
+    wanted = [f"a{number:02}" for number in range(7, 100, 10)]
+    assert [wanted[:4], wanted[4:8], wanted[8:]] == pages
+
+
+async def test_what_nobody_can_approve_says_so(house: House) -> None:
+    """In the list and in the approval itself; what is over says nothing."""
+    rule = {"approvers": ["group:finance"], "approvals": 2}
+    waits(house, "stuck", rule=rule)
+    waits(house, "fine", rule=rule | {"approvals": 1})
+    waits(house, "over", rule=rule, state="expired")
+    why = "cannot be decided: 2 of group:finance must approve, and 1 can"
+    async with house.client(house.key("decide", person="ada")) as client:
+        items = (await client.get("/v1/approvals")).json()["items"]
+        shown = (await client.get("/v1/approvals/stuck")).json()
+    assert {"stuck": why, "fine": None, "over": None} == {item["id"]: item["undecidable"] for item in items}
+    assert why == shown["undecidable"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from services.gateway.settings import GatewaySettings
 from shared.in_process import InProcessBus
 from shared.messages import ResolveDeadLetter
 from shared.service import runtime_on
-from shared.signing import create_keys
+from shared.signed import verify_signed
+from shared.signing import create_keys, load_verifier
 from tests.builders import a_call, a_posted_message
 from tests.support.gateway import House, a_conversation, an_approval_row, insert, listen, open_house
 
@@ -105,6 +106,39 @@ async def test_a_calls_history_is_for_those_who_may_see_its_approval(house: Hous
     async with house.client(house.key(scope)) as somebody:
         paths = [f"/v1/tool-calls/{call_id}", f"/v1/approvals/approval-{call_id}"]
         assert [403, 403] == [(await somebody.get(path)).status_code for path in paths]
+
+
+async def test_an_administrator_resolves_an_unknown_outcome(house: House) -> None:
+    """The word goes, signed, to the pool that ran the call, with who said it."""
+    call_id = a_told_call(house)
+    with psycopg.connect(house.url, autocommit=True) as connection:
+        connection.execute("UPDATE read.executions SET state = 'unknown', result_kind = 'unknown'")
+    async with house.client(house.key("admin", person="grace")) as admin:
+        body = {"outcome": "did_not_run", "note": "no such order"}
+        answer = await admin.post(f"/v1/tool-calls/{call_id}/resolution", json=body)
+        word = await asyncio.wait_for(house.words.get(), 10)
+    assert (202, f"/v1/tool-calls/{call_id}") == (answer.status_code, answer.headers["location"])
+    assert (call_id, "default", "did_not_run", "no such order", "person:grace") == (
+        word.call_id,
+        word.pool,
+        word.outcome,
+        word.note,
+        word.by,
+    )
+    verify_signed(load_verifier(house.keys), word)
+
+
+@pytest.mark.parametrize(
+    ("scope", "tenant", "code"), [("admin", "acme", 409), ("decide", "acme", 403), ("admin", "rival", 404)]
+)
+async def test_only_an_unknown_outcome_is_resolved_and_only_by_administrators(
+    house: House, scope: str, tenant: str, code: int
+) -> None:
+    """A9, and no talking over what an executor saw."""
+    call_id = a_told_call(house)
+    async with house.client(house.key(scope, tenant=tenant)) as somebody:
+        answer = await somebody.post(f"/v1/tool-calls/{call_id}/resolution", json={"outcome": "ran"})
+    assert code == answer.status_code
 
 
 def a_letter(house: House, **changes: Any) -> str:

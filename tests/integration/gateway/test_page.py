@@ -134,7 +134,7 @@ async def test_a_second_click_is_told_who_was_first(house: House, page: Page) ->
     await expect(button).to_be_visible()
     house.query("UPDATE read.approvals SET state = 'denied', decided_by = 'person:grace', closed_at = now()")
     await button.click()
-    await expect(page.locator(f"#pane-{approval_id} .notice")).to_contain_text("Decided by person:grace")
+    await expect(page.locator(f"#pane-{approval_id} .notice")).to_contain_text("Decided by grace")
 
 
 async def test_a_reason_half_written_survives_a_new_card(house: House, page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from http.cookies import SimpleCookie
 
 import httpx
@@ -25,7 +26,7 @@ async def sign_in(client: httpx.AsyncClient, key: str) -> httpx.Response:
 
 
 async def test_a_key_begins_a_session(house: House) -> None:
-    """The cookie is out of reach for scripts and other sites, and lasts twelve hours."""
+    """The cookie is out of reach for scripts and for what other sites send, and lasts twelve hours."""
     async with house.client() as browser:
         before = await browser.get("/")
         answer = await sign_in(browser, house.key("chat", "decide"))
@@ -36,7 +37,7 @@ async def test_a_key_begins_a_session(house: House) -> None:
         (answer.status_code, answer.headers["location"]),
         page.status_code,
     )
-    assert (True, "strict", "43200", "/") == (
+    assert (True, "lax", "43200", "/") == (
         cookie["httponly"],
         cookie["samesite"],
         cookie["max-age"],
@@ -101,11 +102,17 @@ async def test_a_revoked_key_ends_its_sessions(house: House) -> None:
 
 
 async def test_signing_out_ends_the_session_in_the_browser(house: House) -> None:
-    """The cookie is gone."""
+    """The cookie is worth nothing any more, whoever still has it, and no other site signs anybody out."""
     async with house.client() as browser:
         await sign_in(browser, house.key("chat"))
-        await browser.post("/sign-out", headers=origin(browser))
-        assert 303 == (await browser.get("/")).status_code
+        page, cookie = await browser.get("/"), browser.cookies["placet_session"]
+        token = re.search(r'name="form_token" value="([0-9a-f]{64})"', page.text)
+        assert token
+        without = await browser.post("/sign-out", headers=origin(browser))
+        done = await browser.post("/sign-out", data={"form_token": token[1]}, headers=origin(browser))
+        browser.cookies.set("placet_session", cookie, domain=browser.base_url.host)
+        after = await browser.get("/")
+    assert (403, 303, 303) == (without.status_code, done.status_code, after.status_code)
 
 
 async def test_a_one_time_link_signs_in_once(house: House) -> None:
@@ -117,7 +124,7 @@ async def test_a_one_time_link_signs_in_once(house: House) -> None:
         first = await browser.get(link)
         page = await browser.get("/")
         second = await thief.get(link)
-    assert (200, 200, 401) == (first.status_code, page.status_code, second.status_code)
+    assert (303, 200, 401) == (first.status_code, page.status_code, second.status_code)
     assert (True, False) == ("placet_session" in first.headers["set-cookie"], "set-cookie" in second.headers)
 
 

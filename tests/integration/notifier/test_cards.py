@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 import pytest
 
 from services.notifier import handlers
-from services.notifier.channels import ChannelFailed
+from services.notifier.announcing import Announcer
+from services.notifier.channels import Address, Card, ChannelFailed, Delivered
 from services.notifier.rules import RETRY_SECONDS
 from services.notifier.worker import BATCH, Worker
 from shared.bus import Delivery
+from shared.catalog import Catalog
 from shared.consumer import Arrival, Consumer, Together, read_envelope
+from shared.directory import Directory
 from shared.errors import Transient
-from shared.ids import new_id
 from shared.in_process import InProcessBus
 from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, Message
 from shared.work import Cause
-from tests.builders import NOON, a_call, an_approval_rule, an_envelope, an_event
+from tests.builders import an_approval_rule, an_envelope, an_event
+from tests.support.cards import closed, opened, progressed
 from tests.support.house import Replica
 
 M = TypeVar("M", bound=Message)
@@ -35,6 +39,9 @@ CARDS = """
 HURRY = "UPDATE notifier.deliveries SET due_at = now() - interval '1 second'"
 
 
+ANNOUNCER = Announcer(Directory, Catalog([]), "", "en")
+
+
 class Wall:
     """A channel that notes what is sent, or refuses it."""
 
@@ -42,52 +49,13 @@ class Wall:
         self.broken = broken
         self.sent: list[tuple[str, int]] = []
 
-    async def send(self, card: Mapping[str, Any], *, revision: int) -> None:
+    async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
         """Note the card's state."""
+        del address, reference, key
         if self.broken:
             raise ChannelFailed("the wall is wet")
-        self.sent.append((card["state"], revision))
-
-
-def opened(*channels: str, **changes: Any) -> ApprovalOpened:
-    """Return the news that a call waits for people."""
-    fields: dict[str, Any] = {
-        "tenant": "acme",
-        "approval_id": new_id(),
-        "revision": 1,
-        "call": a_call(),
-        "summary": "Create a payment link over 299 TRY?",
-        "rule": "payment-links",
-        "reason": "It costs money.",
-        "approval": an_approval_rule(channels=list(channels)),
-        "expires_at": NOON,
-    }
-    return ApprovalOpened(**(fields | changes))
-
-
-def closed(news: ApprovalOpened, state: str = "approved", revision: int = 2) -> ApprovalClosed:
-    """Return the news that the approval is over."""
-    return ApprovalClosed(
-        tenant=news.tenant,
-        approval_id=news.approval_id,
-        revision=revision,
-        conversation_id=news.call.conversation_id,
-        call_id=news.call.call_id,
-        state=state,
-        closed_at=NOON,
-    )
-
-
-def progressed(news: ApprovalOpened, revision: int) -> ApprovalProgressed:
-    """Return the news that the approval moved on."""
-    return ApprovalProgressed(
-        tenant=news.tenant,
-        approval_id=news.approval_id,
-        revision=revision,
-        conversation_id=news.call.conversation_id,
-        call_id=news.call.call_id,
-        note=f"vote {revision}",
-    )
+        self.sent.append((card.state, card.revision))
+        return Delivered()
 
 
 def escalating(*channels: str) -> ApprovalOpened:
@@ -127,7 +95,7 @@ async def test_a_closed_approval_has_its_cards_redrawn(replica: Replica) -> None
     await replica.send(closed(news))
     await worker.run_once()
     assert [("pending", 1), ("approved", 2)] == wall.sent
-    assert [("succeeded", "due", "sent"), ("revised", "sent", "due"), ("succeeded", "due", "sent")] == [
+    assert [("succeeded", "due", "sent"), ("ended", "sent", "due"), ("succeeded", "due", "sent")] == [
         tuple(row.values()) for row in await replica.rows(HISTORY)
     ]
 
@@ -156,7 +124,7 @@ async def test_another_end_before_its_card_comes_again(replica: Replica, state: 
     """What people decided or let expire was announced: the news of it is on its way and the end waits for it."""
     with pytest.raises(Transient):
         async with replica.units.begin() as work:
-            await handlers.close([arrival(closed(opened(), state))], work)
+            await handlers.close([arrival(closed(opened(), state))], work, ANNOUNCER)
 
 
 async def test_two_revisions_at_once_are_both_drawn(replica: Replica) -> None:
@@ -166,15 +134,15 @@ async def test_two_revisions_at_once_are_both_drawn(replica: Replica) -> None:
 
     async def end() -> None:
         async with replica.units.begin() as work:
-            await handlers.close([arrival(closed(news, revision=3))], work)
+            await handlers.close([arrival(closed(news, revision=3))], work, ANNOUNCER)
 
     async with replica.units.begin() as work:
-        await handlers.redraw([arrival(progressed(news, 2))], work)
+        await handlers.redraw([arrival(progressed(news, 2))], work, ANNOUNCER)
         ending = asyncio.create_task(end())
         await replica.until_waiting(1)
     await ending
-    shown = "SELECT revision, card->>'note' AS note, card->>'state' AS state FROM notifier.deliveries"
-    assert [{"revision": 3, "note": "vote 2", "state": "approved"}] == await replica.rows(shown)
+    shown = "SELECT revision, card->'votes'->0->>'person' AS voter, card->>'state' AS state FROM notifier.deliveries"
+    assert [{"revision": 3, "voter": "person:p2", "state": "approved"}] == await replica.rows(shown)
 
 
 async def test_news_of_many_approvals_is_written_together(replica: Replica) -> None:
@@ -207,7 +175,7 @@ async def test_revisions_of_one_approval_in_an_envelope_are_taken_in_their_order
     await replica.send(news, other)
     await replica.send(progressed(news, 2), progressed(other, 5), progressed(news, 4), progressed(news, 3))
     told = {row["approval_id"]: (row["revision"], row["note"]) for row in await replica.rows(CARDS)}
-    assert {news.approval_id: (4, "vote 4"), other.approval_id: (5, "vote 5")} == told
+    assert {news.approval_id: (4, "p4 voted."), other.approval_id: (5, "p5 voted.")} == told
     assert 4 == len(await replica.rows(HISTORY))
 
 
@@ -229,7 +197,8 @@ async def test_early_news_spoils_no_other_of_its_envelope(replica: Replica) -> N
     first, early, last = opened("wall"), opened("wall"), opened("wall")
     await replica.send(first, last)
     bus = Retrying()
-    consumer = Consumer("notifier.approvals", {ApprovalClosed: Together(handlers.close)}, units=replica.units, bus=bus)
+    closing = Together(partial(handlers.close, announcer=ANNOUNCER))
+    consumer = Consumer("notifier.approvals", {ApprovalClosed: closing}, units=replica.units, bus=bus)
     ends = [an_event(closed(each)) for each in (first, early, last)]
     await consumer(Delivery("notifier.approvals", an_envelope(*ends)))
     told = {(row["approval_id"], row["state"]) for row in await replica.rows(CARDS)}
@@ -239,7 +208,7 @@ async def test_early_news_spoils_no_other_of_its_envelope(replica: Replica) -> N
 
 async def test_a_bad_announcement_spoils_no_other_of_its_envelope(replica: Replica) -> None:
     """One that cannot be stored is buried alone."""
-    first, bad, last = opened("wall"), opened("wall", reason="\x00"), opened("wall")
+    first, bad, last = opened("wall"), opened("wall", summary="\x00"), opened("wall")
     await replica.send(first, bad, last)
     told = {row["approval_id"] for row in await replica.rows(CARDS)}
     assert ({first.approval_id, last.approval_id}, 1) == (told, len(replica.dead))
@@ -274,23 +243,23 @@ async def test_a_channel_that_fails_is_tried_again_and_given_up_in_the_end(repli
     assert [("failed_for_good", "due", "given_up")] == [tuple(row.values()) for row in await replica.rows(HISTORY)]
 
 
-async def test_a_channel_that_nobody_has_fails_like_any_other(replica: Replica) -> None:
+async def test_a_channel_that_nobody_has_is_given_up_at_once(replica: Replica) -> None:
     """A rule may name a channel that this notifier does not have; the other cards are sent all the same."""
     wall = Wall()
     await replica.send(opened("nowhere", "wall"))
     await Worker(replica.units, {"wall": wall}).run_once()
     states = {row["channel"]: (row["state"], row["error"]) for row in await replica.rows(STATES)}
-    assert {"nowhere": ("due", "no channel is called 'nowhere'"), "wall": ("sent", "")} == states
+    assert {"nowhere": ("given_up", "no channel is called 'nowhere'"), "wall": ("sent", "")} == states
 
 
 class Breaking(Wall):
     """A channel with a bug that shows at its second card."""
 
-    async def send(self, card: Mapping[str, Any], *, revision: int) -> None:
+    async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
         """Note the first card, break at the second."""
         if self.sent:
             raise ZeroDivisionError
-        await super().send(card, revision=revision)
+        return await super().send(card, address, reference, key=key)
 
 
 async def test_a_channel_that_breaks_leaves_written_what_it_sent(replica: Replica) -> None:
@@ -308,11 +277,12 @@ class Revising(Wall):
         super().__init__()
         self._replica, self._news = replica, news
 
-    async def send(self, card: Mapping[str, Any], *, revision: int) -> None:
+    async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
         """Note the card; the first time its approval closes meanwhile."""
-        await super().send(card, revision=revision)
-        if revision == 1:
+        shown = await super().send(card, address, reference, key=key)
+        if card.revision == 1:
             await self._replica.send(closed(self._news))
+        return shown
 
 
 async def test_a_card_that_was_revised_while_it_was_sent_is_sent_again(replica: Replica) -> None:
@@ -378,9 +348,11 @@ async def test_an_escalation_that_comes_late_or_twice_wakes_its_channel_once(rep
     await worker.run_once()
     assert [("pending", 5)] == wall.sent
     shown = "SELECT channel, state, revision, card->>'note' AS note FROM notifier.deliveries ORDER BY channel"
-    assert [("mail", "asleep", 5, "vote 5"), ("pager", "sent", 5, "vote 5"), ("wall", "sent", 5, "vote 5")] == [
-        tuple(row.values()) for row in await replica.rows(shown)
-    ]
+    assert [
+        ("mail", "asleep", 5, "p5 voted."),
+        ("pager", "sent", 5, "p5 voted."),
+        ("wall", "sent", 5, "p5 voted."),
+    ] == [tuple(row.values()) for row in await replica.rows(shown)]
 
 
 async def test_nobody_new_is_asked_about_a_closed_approval(replica: Replica) -> None:

@@ -96,7 +96,8 @@ async def two_replicas(url: str, settings: PolicySettings) -> AsyncIterator[tupl
     """Run two processes of policy on one database that they find empty."""
     async with AsyncExitStack() as stack:
         replicas = [
-            await stack.enter_async_context(a_replica("policy", url, partial(build, settings))) for _ in range(2)
+            await stack.enter_async_context(a_replica("policy", url, partial(build, settings), keys=settings.keys))
+            for _ in range(2)
         ]
         await replicas[0].empty_tables()
         yield replicas[0], replicas[1]

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -20,8 +19,9 @@ from shared.permit import verify_permit
 from shared.signing import Signer, Verifier
 from tests.support.house import Replica
 from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, a_revocation, kinds
+from tests.support.races import LONG_ENOUGH, ROUNDS
 
-ROUNDS = int(os.environ.get("PLACET_TEST_RACE_ROUNDS", "200"))
+pytestmark = LONG_ENOUGH
 Replicas = tuple[Replica, Replica]
 _CHANGE = "UPDATE policy.grants SET "
 PERMITTED, HELD = "ToolCallPermitted", "ApprovalRequested"

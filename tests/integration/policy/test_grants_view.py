@@ -26,7 +26,9 @@ async def test_the_view_tells_each_state_of_a_grant(
     conversations = ["active", "used_up", "expired", "revoked"]
     proposals = [a_proposal(limited, "ship", arguments=arguments, conversation_id=each) for each in conversations]
     asked = [a_grant_request(each.call, approver, scope="conversation", uses=1) for each in proposals]
-    async with a_replica("policy", module_database_url, partial(build, limited_settings)) as replica:
+    async with a_replica(
+        "policy", module_database_url, partial(build, limited_settings), keys=limited_settings.keys
+    ) as replica:
         await replica.send(*asked)
         await replica.send(a_proposal(limited, "ship", arguments=arguments, conversation_id="used_up"))
         await replica.execute(_EXPIRE, grant_id=asked[2].grant_id)

@@ -6,19 +6,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from services.policy.rules import Rulebook
 from shared.messages import ApprovalRequested, ToolCallFinished, ToolCallPermitted, ToolCallProposed
 from shared.topology import ROUTES, queue
 from tests.support.house import Replica
 from tests.support.policy_builders import a_failure, a_proposal, a_refusal, kinds
+from tests.support.races import LONG_ENOUGH, ROUNDS
 
-ROUNDS = int(os.environ.get("PLACET_TEST_RACE_ROUNDS", "200"))
+pytestmark = LONG_ENOUGH
 Replicas = tuple[Replica, Replica]
 PERMITTED, HELD = "ToolCallPermitted", "ApprovalRequested"
 
@@ -207,6 +208,38 @@ async def test_envelopes_that_lock_in_other_orders_stay_exact(limited_replicas: 
     for pair in zip(tenants[::2], tenants[1::2], strict=False):
         there, back = ([a_payment(limited, 300, tenant=tenant) for tenant in order] for order in (pair, pair[::-1]))
         assert [HELD, HELD, PERMITTED, PERMITTED] == await split(limited_replicas, there, back)
+
+
+async def test_envelopes_that_make_the_same_counters_never_lock_in_a_circle(
+    limited_replicas: Replicas, limited: Rulebook
+) -> None:
+    """Two new counters, made the other way round elsewhere: one envelope lets go at once, and nothing is miscounted."""
+    with capture_logs() as logs:
+        for turn in range(max(2, ROUNDS // 2)):
+            pair = (f"new-{turn}", f"newer-{turn}")
+            there, back = ([a_payment(limited, 300, tenant=tenant) for tenant in order] for order in (pair, pair[::-1]))
+            assert [HELD, HELD, PERMITTED, PERMITTED] == await split(limited_replicas, there, back)
+    errors = {line["error"] for line in logs if line["event"] == "envelope.falls_back"}
+    assert "DeadlockDetected" not in errors
+
+
+async def test_what_no_window_can_count_any_more_is_forgotten_once(
+    limited_replicas: Replicas, limited: Rulebook
+) -> None:
+    """Two replicas purge at the same moment: what is old goes, what is young stays, and counting goes on."""
+    old = [a_payment(limited, 400, tenant=f"old-{number}") for number in range(30)]
+    young = a_payment(limited, 400, tenant="young")
+    await limited_replicas[0].send(*old, young)
+    for table, column in (("reservations", "reserved_at"), ("counters", "touched_at")):
+        age = f"UPDATE policy.{table} SET {column} = {column} - interval '1000 days' WHERE tenant != 'young'"  # noqa: S608  # both are names of this test
+        await limited_replicas[0].execute(age)
+    purges = [next(duty for duty in each.service.duties if duty.name == "purge") for each in limited_replicas]
+    await asyncio.gather(*(purge.run_once() for purge in purges))
+    await purges[0].run_once()
+    assert [{"tenant": "young"}] == await limited_replicas[0].rows("SELECT DISTINCT tenant FROM policy.reservations")
+    assert [{"tenant": "young"}] == await limited_replicas[0].rows("SELECT DISTINCT tenant FROM policy.counters")
+    again = [a_payment(limited, 400, tenant=tenant, conversation_id="again") for tenant in ("old-1", "young")]
+    assert [PERMITTED, HELD] == kinds(await limited_replicas[1].send(*again))
 
 
 async def test_refusals_and_proposals_at_once_stay_exact(limited_replicas: Replicas, limited: Rulebook) -> None:

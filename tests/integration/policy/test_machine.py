@@ -69,7 +69,7 @@ class Machine(RuleBasedStateMachine):
         self.loop = asyncio.Runner(loop_factory=uvloop.new_event_loop)
         self.stack = AsyncExitStack()
         self.rulebook, self.signer = load_rulebook(settings.rulebook), load_signer(settings.keys, "approval")
-        opening = a_replica("policy", url, partial(build, settings))
+        opening = a_replica("policy", url, partial(build, settings), keys=settings.keys)
         self.replica: Replica = self.run(self.stack.enter_async_context(opening))
         self.run(self.replica.empty_tables())
         self.paid: list[Paid] = []

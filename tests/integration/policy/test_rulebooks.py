@@ -38,7 +38,8 @@ async def pair(policy_url: str, own: PolicySettings) -> AsyncIterator[tuple[Repl
     """Two replicas on one empty database and one file, each after its first look at it."""
     async with AsyncExitStack() as stack:
         replicas = [
-            await stack.enter_async_context(a_replica("policy", policy_url, partial(build, own))) for _ in range(2)
+            await stack.enter_async_context(a_replica("policy", policy_url, partial(build, own), keys=own.keys))
+            for _ in range(2)
         ]
         await replicas[0].empty_tables()
         for replica in replicas:

@@ -188,3 +188,14 @@ async def test_a_grant_does_not_outweigh_a_denial(policy: Replica, book: Ruleboo
     assert isinstance(held, ApprovalRequested)
     assert ("shipping", True) == (held.rule, "person:bob denied it" in held.reason)
     assert [{"uses_left": 3}] == await policy.rows("SELECT uses_left FROM policy.grants")
+
+
+@pytest.mark.parametrize("state", ["withdrawn", "denied"])
+async def test_a_forged_end_opens_and_closes_no_window(policy: Replica, book: Rulebook, state: str) -> None:
+    """Whoever can write to the broker cannot have a call watched no more, nor hold what nobody denied."""
+    first = a_payment(book, marked=True)
+    await policy.send(first)
+    before = await policy.rows("SELECT * FROM policy.watched_calls")
+    await policy.send(an_end(first.call, state, signature="forged"))
+    assert [True] == [reason.startswith("security:") for reason in policy.dead]
+    assert before == await policy.rows("SELECT * FROM policy.watched_calls")

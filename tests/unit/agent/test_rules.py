@@ -26,8 +26,8 @@ from shared.catalog import Catalog, ToolSpec
 from shared.messages.tool_calls import Category
 from tests.support.agents import PAY, SEARCH, SHOP, says
 
-CHAT = Behaviour(instructions="", steps_max=10, final_answer=False, supersede=False)
-JOB = Behaviour(instructions="", steps_max=10, final_answer=True, supersede=False)
+CHAT = Behaviour(instructions="", steps_max=10, final_answer=False)
+JOB = Behaviour(instructions="", steps_max=10, final_answer=True)
 ADA = {"kind": "visitor", "id": "ada"}
 BOB = {"kind": "person", "id": "bob"}
 DONE = '{"success": true, "result": "bought", "confidence": 0.9}'
@@ -239,7 +239,8 @@ def test_interrupted_calls_are_superseded_before_they_are_proposed() -> None:
 
 def test_leading_run_stops_at_another_author() -> None:
     """One turn answers one person: a message of another one waits for the next turn."""
-    queued = [Queued("m1", ADA, {}), Queued("m2", ADA, {}), Queued("m3", BOB, {}), Queued("m4", ADA, {})]
+    authors = {"m1": ADA, "m2": ADA, "m3": BOB, "m4": ADA}
+    queued = [Queued(message, message, author, {}) for message, author in authors.items()]
     assert queued[:2] == leading_run(queued)
     assert [] == leading_run(queued, BOB)
     assert [] == leading_run([])

@@ -35,14 +35,16 @@ def test_model_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_defaults_need_no_key() -> None:
-    """Without any setting the demo model answers, and a message waits for the end of the turn."""
+    """Without any setting the demo model answers; a turn holds for calls that wait until its requester writes."""
     settings = AgentSettings()
     behaviour = settings.behaviour()
     assert "placet-demo/demo" == settings.model_settings().model
-    assert (10, False, False) == (behaviour.steps_max, behaviour.final_answer, behaviour.supersede)
+    assert (10, False) == (behaviour.steps_max, behaviour.final_answer)
+    assert ("continue", "hold", False) == (behaviour.pending, behaviour.while_pending, behaviour.supersede)
 
 
-def test_continue_is_refused_clearly() -> None:
-    """A mode that does not exist yet stops the start and says what to use."""
-    with pytest.raises(ValidationError, match="`continue` is not available yet; use `wait` or `supersede`"):
-        AgentSettings.model_validate({"agent_pending": "continue"})
+@pytest.mark.parametrize("name", ["agent_pending", "agent_while_pending"])
+def test_unknown_mode_stops_the_start(name: str) -> None:
+    """A misspelt mode is no mode."""
+    with pytest.raises(ValidationError, match="Input should be"):
+        AgentSettings.model_validate({name: "hurry"})

@@ -16,6 +16,7 @@ from services.agent.outgoing import outgoing
 from services.agent.transcript import (
     OUTPUT_BYTES_MAX,
     Call,
+    Fact,
     History,
     Step,
     Unanswered,
@@ -71,6 +72,16 @@ def test_open_call_has_no_transcript() -> None:
     """The model must not be asked while a call has no result."""
     with pytest.raises(Unanswered):
         transcript("", a_history(SEARCH_CALL, replace(PAY_CALL, result_kind=None, result=None)))
+
+
+def test_fact_is_read_with_the_first_message_after_it() -> None:
+    """What was read once stays where it was: a fact never moves in front of a message that came before it."""
+    messages = tuple(UserMessage(f"t{number}", 1, f"m{number}", number) for number in (1, 2, 5))
+    facts = (Fact(3, "news"), Fact(6, "too new"))
+    written = transcript("", History(messages, (), (), facts))
+    assert ["m1", "m2", "<placet-outcome>\nnews\n</placet-outcome>", "m5"] == [
+        message["content"] for message in written
+    ]
 
 
 def test_message_that_joined_a_turn_comes_after_the_results() -> None:

@@ -68,10 +68,10 @@ def test_a_permit_is_no_decision(keys: Path, gateway: Signer, verifier: Verifier
         read_claims(a_decision(gateway, claims, decision=token), verifier)
 
 
-def test_a_session_of_the_gateway_is_no_decision(gateway: Signer, verifier: Verifier) -> None:
+def test_a_login_of_the_gateway_is_no_decision(gateway: Signer, verifier: Verifier) -> None:
     """The gateway's other signatures decide nothing either."""
     claims = some_claims(an_approval())
-    token = gateway.sign(Purpose.SESSION, claims.model_dump())
+    token = gateway.sign(Purpose.LOGIN, claims.model_dump())
     with pytest.raises(SecurityAlert, match="forged"):
         read_claims(a_decision(gateway, claims, decision=token), verifier)
 

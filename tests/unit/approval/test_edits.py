@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from services.approval import rules
 from services.approval.rules import Approval, edits
 from services.approval.states import State
 from shared.canonical import canonical_text
+from shared.card_text import REDACTED
 from shared.messages import DecisionClaims
 from shared.permit import digest_of
-from tests.builders import NOON, an_approval_rule
+from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.approval_builders import LATER, a_directory, an_approval, an_edit, an_edit_judged, claims_of
 
 CHEAPER = canonical_text({"amount": 199, "currency": "TRY"})
@@ -163,10 +165,96 @@ def test_an_edit_of_somebody_disabled_meanwhile_does_not_count() -> None:
     assert "not_allowed" == answer.outcome
 
 
+def a_masked(arguments: dict[str, Any], shown: dict[str, Any], **rule: Any) -> Approval:
+    """Return a pending approval of which some arguments may not be seen."""
+    return replace(an_editable(**rule), call=a_call(arguments=arguments, shown_arguments=canonical_text(shown)))
+
+
+CARD = {"amount": 299, "card": {"holder": "ada", "number": "4111"}, "pins": ["1", "2"]}
+SHOWN_CARD = {"amount": 299, "card": {"holder": "ada", "number": REDACTED}, "pins": REDACTED}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({**SHOWN_CARD, "amount": 199}, {**CARD, "amount": 199}),
+        (
+            {**SHOWN_CARD, "card": {"holder": "bob", "number": "42"}},
+            {**CARD, "card": {"holder": "bob", "number": "42"}},
+        ),
+        ({**SHOWN_CARD, "pins": ["3"]}, {**CARD, "pins": ["3"]}),
+        ({"amount": 299, "pins": REDACTED}, {"amount": 299, "pins": ["1", "2"]}),
+    ],
+    ids=["left", "replaced", "replaced whole", "removed"],
+)
+def test_a_mask_that_an_editor_leaves_keeps_the_value(wanted: dict[str, Any], expected: dict[str, Any]) -> None:
+    """What they see and leave stays; what they write there takes its place; nothing is shown until policy spoke."""
+    approval = a_masked(CARD, SHOWN_CARD)
+    answer = rules.decide(approval, an_edit_of(approval, arguments=canonical_text(wanted)), NOON, a_directory())
+    assert answer.proposal is not None
+    assert (canonical_text(expected), "", canonical_text(SHOWN_CARD)) == (
+        answer.proposal.arguments,
+        answer.proposal.shown_arguments,
+        answer.proposal.edited.proposed if answer.proposal.edited else "",
+    )
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {**SHOWN_CARD, "amount": REDACTED},
+        {**SHOWN_CARD, "card": {"holder": REDACTED, "number": "1"}},
+        {**SHOWN_CARD, "note": REDACTED},
+        {**SHOWN_CARD, "pins": [REDACTED, "2"]},
+        {**SHOWN_CARD, "card": {"holder": {"number": REDACTED}}},
+    ],
+)
+def test_a_mask_where_nothing_is_hidden_is_refused(wanted: dict[str, Any]) -> None:
+    """No edit moves a hidden value to where it would be seen."""
+    approval = a_masked(CARD, SHOWN_CARD)
+    answer = rules.decide(approval, an_edit_of(approval, arguments=canonical_text(wanted)), NOON, a_directory())
+    assert ("invalid", None, True) == (answer.outcome, answer.proposal, "Nothing is hidden at" in answer.detail)
+
+
+def test_a_mask_in_a_list_of_another_length_is_refused() -> None:
+    """Which of the hidden values is meant cannot be told."""
+    approval = a_masked({"pins": ["1", "2"]}, {"pins": [REDACTED, "2"]})
+    answer = rules.decide(
+        approval, an_edit_of(approval, arguments=canonical_text({"pins": [REDACTED]})), NOON, a_directory()
+    )
+    assert "invalid" == answer.outcome
+
+
+@pytest.mark.parametrize("shown", ["", "{}", canonical_text({**SHOWN_CARD, "amount": 1}), "no JSON"])
+def test_an_edit_is_not_made_where_policy_says_other_arguments_are_seen(shown: str) -> None:
+    """People must see what runs, with nothing but values masked."""
+    approval = a_masked(CARD, SHOWN_CARD)
+    claims = an_edit_of(approval, arguments=canonical_text({**SHOWN_CARD, "amount": 199}))
+    answer = settled(approval, claims, shown_arguments=shown)
+    assert ("invalid", approval) == (answer.outcome, answer.after)
+
+
+def test_differences_tell_of_a_hidden_value_only_that_it_changed() -> None:
+    """Also where all of an object is hidden, or it was not there before."""
+    before = a_call(arguments=CARD | {"box": {"a": 1}}, shown_arguments=canonical_text(SHOWN_CARD | {"box": REDACTED}))
+    after = a_call(
+        arguments={"amount": 299, "card": {"holder": "ada", "number": "42"}, "box": {"a": 2}, "key": "k"},
+        shown_arguments=canonical_text(
+            {"amount": 299, "card": {"holder": "ada", "number": REDACTED}, "box": REDACTED, "key": REDACTED}
+        ),
+    )
+    assert [
+        {"at": "/box", "before": REDACTED, "after": REDACTED},
+        {"at": "/card/number", "before": REDACTED, "after": REDACTED},
+        {"at": "/key", "after": REDACTED},
+        {"at": "/pins", "before": REDACTED},
+    ] == [each.as_json() for each in edits.differences(before, after)]
+
+
 def test_differences_name_each_place() -> None:
     """Added, changed and removed values by JSON pointer; lists are compared as wholes."""
-    before = canonical_text({"a": 1, "b": {"c": [1, 2], "d": True}, "e": "x"})
-    after = canonical_text({"a": 1.5, "b": {"c": [2], "d": True}, "f/g": None})
+    before = a_call(arguments={"a": 1, "b": {"c": [1, 2], "d": True}, "e": "x"})
+    after = a_call(arguments={"a": 1.5, "b": {"c": [2], "d": True}, "f/g": None})
     assert [
         {"at": "/a", "before": 1, "after": 1.5},
         {"at": "/b/c", "before": [1, 2], "after": [2]},

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.approval import notices, rules
-from services.approval.rules import Answer, Approval, Voter, Withdrawal
-from services.approval.rules.people import may_approve
+from services.approval.rules import Answer, Approval, Withdrawal
 from services.approval.states import FINAL, MACHINE, Event, State
+from shared.deciders import Voter, may_approve
 from shared.directory import Directory
 from shared.errors import SecurityAlert
 from shared.messages import DecideApproval, DecisionClaims

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from services.approval import rules
-from services.approval.rules import Answer, Approval, Vote, Voter
+from services.approval.rules import Answer, Approval, Vote
 from services.approval.states import State
+from shared.deciders import Voter
 from shared.directory import Directory
 from shared.messages import DecisionClaims, Panel
 from tests.builders import NOON, an_approval_rule
@@ -174,6 +175,24 @@ def test_a_weak_proof_does_not_decide(needed: Any, proof: Any, expected: str) ->
     """A mailed link is weaker than Slack, and Slack is weaker than a web login."""
     approval = held_by(approvers=["person:ada"], min_strength=needed)
     assert expected == decide(approval, claims_of(approval, "ada", "approve", proof=proof)).outcome
+
+
+@pytest.mark.parametrize(
+    ("rule", "proof", "expected"),
+    [
+        ({"by_message": True}, "conversation_token", "not_allowed"),
+        ({"by_message": True}, "api_key", "accepted"),
+        ({"by_message": True}, "link", "accepted"),
+        ({"by_message": True, "min_strength": "chat"}, "web_session", "accepted"),
+        ({"by_message": True, "min_strength": "chat"}, "link", "too_weak"),
+        ({"by_message": True, "min_strength": "slack"}, "api_key", "too_weak"),
+        ({}, "api_key", "invalid"),
+    ],
+)
+def test_what_is_said_in_the_chat_is_known_by_the_chat_at_most(rule: Any, proof: Any, expected: str) -> None:
+    """A rule must allow it, whatever the gateway signs; and no proof makes a message stronger than the chat."""
+    approval = held_by(approvers=["person:ada"], **rule)
+    assert expected == decide(approval, claims_of(approval, "ada", "approve", proof=proof, said="yes")).outcome
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from services.approval import rules
-from services.approval.rules import Answer, Approval, Vote, Voter, timers
+from services.approval.rules import Answer, Approval, Vote, timers
 from services.approval.states import State
 from shared.canonical import canonical_text
+from shared.deciders import Voter
 from shared.directory import Directory
 from shared.messages import DecisionClaims, Escalation, Panel
 from tests.builders import NOON, an_approval_rule

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -76,6 +77,16 @@ def test_a_letter_shows_of_arguments_what_people_may_see() -> None:
     shown = json.loads(letter.shown_body)[0]["data"]["call"]
     assert (True, False) == ("4929" in letter.body, "4929" in letter.shown_body)
     assert (call.shown_arguments, call.digest) == (shown["arguments"], shown["digest"])
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"), [('{"arguments":"{}"}', "•••"), ('{"arguments":""}', None), ("no JSON", "•••")]
+)
+def test_a_signed_edit_is_not_shown(claims: str, expected: str | None) -> None:
+    """Its arguments stand in it in clear, only encoded; any other decision has none and is shown as it is."""
+    decision = f"e30.{base64.urlsafe_b64encode(claims.encode()).decode().rstrip('=')}.sig"
+    letter = shown(json.dumps([{"data": {"decision": decision}}]))
+    assert [{"data": {"decision": expected or decision}}] == json.loads(letter)
 
 
 @pytest.mark.parametrize("told", ["", ',"shown_arguments":""', ',"shown_arguments":{"pin":"4929"}'])

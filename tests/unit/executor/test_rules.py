@@ -88,22 +88,35 @@ def test_a_refusal_names_few_problems_and_no_redacted_value() -> None:
 @pytest.mark.parametrize("event", [Event.SUCCEEDED, Event.FAILED])
 def test_what_is_known_ends_the_call(*, idempotent: bool, fence: int, event: Event) -> None:
     """A tool that said how it ended is believed, at any attempt."""
-    assert event is rules.what_follows(Outcome(event), idempotent=idempotent, fence=fence, attempts_max=3)
+    for verifiable in (True, False):
+        assert event is rules.what_follows(
+            Outcome(event), idempotent=idempotent, fence=fence, attempts_max=3, verifiable=verifiable
+        )
 
 
 @pytest.mark.parametrize(
-    ("idempotent", "fence", "event"),
+    ("idempotent", "fence", "verifiable", "event"),
     [
-        (True, 1, Event.LET_GO),
-        (True, 2, Event.LET_GO),
-        (True, 3, Event.GAVE_UP),
-        (True, 4, Event.GAVE_UP),
-        (False, 1, Event.GAVE_UP),
+        (True, 1, False, Event.LET_GO),
+        (True, 2, True, Event.LET_GO),
+        (True, 3, False, Event.GAVE_UP),
+        (True, 3, True, Event.PROBED),
+        (True, 4, False, Event.GAVE_UP),
+        (False, 1, False, Event.GAVE_UP),
+        (False, 1, True, Event.PROBED),
     ],
 )
-def test_doubt_is_repeated_only_where_that_is_safe(*, idempotent: bool, fence: int, event: Event) -> None:
-    """Doubt lets go of the call while attempts are left and the tool is safe to repeat; else nobody knows."""
-    assert event is rules.what_follows(rules.overdue(1), idempotent=idempotent, fence=fence, attempts_max=3)
+def test_doubt_is_repeated_only_where_that_is_safe(
+    *, idempotent: bool, fence: int, verifiable: bool, event: Event
+) -> None:
+    """Doubt lets go of the call while attempts are left and the tool is safe to repeat; else its probe is asked.
+
+    Where there is none, nobody knows.
+    """
+    follows = rules.what_follows(
+        rules.overdue(1), idempotent=idempotent, fence=fence, attempts_max=3, verifiable=verifiable
+    )
+    assert event is follows
 
 
 @pytest.mark.parametrize("outcome", [rules.overdue(30), rules.in_doubt("The provider is silent."), rules.in_doubt("")])

@@ -7,8 +7,8 @@ import pytest
 from services.executor.states import FINAL, MACHINE, Event, State
 from shared.transitions import ExpectedRace, IllegalTransition
 
-BEGAN = (State.SUCCEEDED, State.FAILED, State.UNKNOWN)
-LATE = (Event.LET_GO, Event.SUCCEEDED, Event.FAILED, Event.GAVE_UP)
+BEGAN = (State.SUCCEEDED, State.FAILED, State.UNKNOWN, State.RESOLVED)
+LATE = (Event.LET_GO, Event.PROBED, Event.SUCCEEDED, Event.FAILED, Event.GAVE_UP)
 
 
 @pytest.mark.parametrize("state", BEGAN)
@@ -27,7 +27,7 @@ def test_a_call_that_never_began_cannot_end(state: State, event: Event) -> None:
         MACHINE.next_state(state, event)
 
 
-@pytest.mark.parametrize("state", [State.RUNNING, *FINAL])
+@pytest.mark.parametrize("state", [State.RUNNING, State.VERIFYING, State.UNKNOWN, *FINAL])
 @pytest.mark.parametrize("event", [Event.CLAIMED, Event.REFUSED, Event.EXPIRED])
 def test_a_call_is_taken_only_once(state: State, event: Event) -> None:
     """What has a row is never claimed or turned away again: a permit is good for one row."""
@@ -35,8 +35,21 @@ def test_a_call_is_taken_only_once(state: State, event: Event) -> None:
         MACHINE.next_state(state, event)
 
 
-@pytest.mark.parametrize("state", FINAL)
-def test_a_call_that_is_over_is_never_repeated(state: State) -> None:
-    """The sweeper takes only what runs; anything else would be a second effect."""
+@pytest.mark.parametrize("state", [State.VERIFYING, State.UNKNOWN, *FINAL])
+def test_a_call_that_is_over_or_in_doubt_is_never_repeated(state: State) -> None:
+    """The sweeper repeats only what runs; anything else would be a second effect."""
     with pytest.raises(IllegalTransition):
         MACHINE.next_state(state, Event.RECLAIMED)
+
+
+@pytest.mark.parametrize("state", [state for state in State if state not in {State.UNKNOWN, State.RESOLVED}])
+def test_only_an_unknown_outcome_is_for_a_person_to_resolve(state: State) -> None:
+    """Nobody talks over what an executor saw, and nobody resolves what goes on still."""
+    with pytest.raises(IllegalTransition):
+        MACHINE.next_state(state, Event.RESOLVED)
+
+
+def test_the_first_word_of_a_person_stands() -> None:
+    """Two people look at the same time: the second one changes nothing, and that is no error."""
+    with pytest.raises(ExpectedRace):
+        MACHINE.next_state(State.RESOLVED, Event.RESOLVED)

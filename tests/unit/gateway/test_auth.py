@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from services.gateway.auth import Caller, same_site
@@ -18,10 +16,9 @@ from services.gateway.keys import (
     parse_secret,
     visitor_id,
 )
-from services.gateway.sign_in import LINK_SECONDS, LINKS_MAX, OneTimeLinks, Sessions
+from services.gateway.sign_in import LINK_SECONDS, LINKS_MAX, OneTimeLinks
 from services.gateway.store.conversations import Conversation
 from shared.errors import Refused
-from shared.signing import Signer, create_keys, load_signer, load_verifier
 from tests.builders import NOON
 
 
@@ -143,24 +140,6 @@ def test_who_writes_follows_from_the_proof(proof: str, visitor: str | None, want
 def test_only_our_own_pages_are_the_same_site(origin: str, host: str, public_url: str, *, same: bool) -> None:
     """The browser's word for where a request comes from is compared with where we are reached."""
     assert same == same_site(origin, host, public_url)
-
-
-@pytest.fixture
-def signer(tmp_path: Path) -> Signer:
-    """The gateway's signer, with its public key beside it."""
-    create_keys(tmp_path)
-    return load_signer(tmp_path, "gateway")
-
-
-def test_a_session_ends_when_its_time_is_over(signer: Signer, tmp_path: Path) -> None:
-    """A session names its key until its last second and nobody after."""
-    now = [1000.0]
-    sessions = Sessions(signer, load_verifier(tmp_path), 60, clock=lambda: now[0])
-    cookie = sessions.begin("key-1")
-    found = []
-    for now[0] in (1000.0, 1059.0, 1060.0):
-        found.append(sessions.key_of(cookie))
-    assert ["key-1", "key-1", None] == found
 
 
 def test_a_one_time_link_is_good_once_and_for_an_hour() -> None:

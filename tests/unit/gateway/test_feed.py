@@ -12,6 +12,7 @@ from shared.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
+    CallResolved,
     CallsWithdrawn,
     ConversationEvent,
     Message,
@@ -192,9 +193,23 @@ def test_only_the_model_is_muted_and_only_in_a_waiting_turn(role: str, *, waitin
     assert expected == muted(item, waiting=waiting).data.get("while_waiting", False)
 
 
+def test_an_answer_to_somebody_who_wrote_meanwhile_is_shown() -> None:
+    """C1: the chat goes on while people think; only chatter about the call is kept back."""
+    item = Item("acme", "c", "message", {"role": "assistant", "turn_id": "t", "heard_meanwhile": True}, "s")
+    assert "while_waiting" not in muted(item, waiting=True).data
+
+
 def test_what_the_model_says_is_stored_after_the_approvals_before_it() -> None:
     """B3: one part per order that counts; other conversations and other items need no part of their own."""
     order = [("c", "approval", ""), ("d", "message", "assistant"), ("c", "message", "user"), ("c", "turn", "")]
     order += [("c", "message", "assistant"), ("c", "approval", ""), ("c", "message", "assistant")]
     items = [Item("acme", place, kind, {"role": role}, str(n)) for n, (place, kind, role) in enumerate(order)]
     assert [items[:4], items[4:6], items[6:]] == parts_of(items)
+
+
+def test_a_resolution_is_an_item_beside_the_call() -> None:
+    """The call's own items stay as they are: a final status is never taken back."""
+    word = {"call_id": "k", "tool": "t", "outcome": "ran", "note": "seen", "by": "person:ada", "resolved_at": NOON}
+    item = only(CallResolved(**PLACE, **word))
+    assert ("resolution", "ran", "person:ada") == (item.type, item.data["outcome"], item.data["by"])
+    assert "status" not in item.data

@@ -3,56 +3,91 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
-from services.notifier.rules import RETRY_SECONDS, card_of, channels_for, delivery_id, later_channels_for, retry_after
-from shared.messages import ApprovalOpened
-from tests.builders import NOON, a_call, an_approval_rule
+from services.notifier.cards import Address
+from services.notifier.rules import (
+    RETRY_SECONDS,
+    delivery_id,
+    escalation_addresses,
+    first_addresses,
+    later_addresses,
+    retry_after,
+)
+from shared.directory import Directory, Person
+from shared.messages import ApprovalRule
+from tests.builders import an_approval_rule
+
+ADA = Person("ada", "Ada", emails=("ada@example.org", "ada@example.com"))
+BEN = Person("ben", emails=("ben@example.org",))
+EVE = Person("eve", emails=("eve@example.org",), active=False)
+NOMAIL = Person("noor")
+DIRECTORY = Directory(
+    people={person.id: person for person in (ADA, BEN, EVE, NOMAIL)},
+    groups={"finance": frozenset({"ada", "eve", "noor"}), "legal": frozenset({"ben"})},
+)
 
 
-def opened(*channels: str, later: list[list[str]] | None = None) -> ApprovalOpened:
-    """Return an approval that was just opened."""
-    call = a_call()
-    steps = [{"after_seconds": 60, "approvers": ["operators"], "channels": each} for each in later or []]
-    return ApprovalOpened(
-        tenant=call.tenant,
-        approval_id="approval-1",
-        revision=1,
-        call=call,
-        summary="Create a payment link over 299 TRY?",
-        rule="pay-links",
-        reason="Money moves.",
-        approval=an_approval_rule(channels=list(channels), escalations=steps),
-        expires_at=NOON + timedelta(hours=1),
-    )
+def a_rule(*channels: str, later: list[list[str]] | None = None, **changes: Any) -> ApprovalRule:
+    """Return a rule that tells `channels` first, and each list of `later` by an escalation."""
+    steps = [{"after_seconds": 60, "approvers": ["group:legal"], "channels": each} for each in later or []]
+    return an_approval_rule(channels=list(channels), escalations=steps, **changes)
+
+
+def first(rule: ApprovalRule, directory: Directory = DIRECTORY) -> list[Address]:
+    """Return whom an approval of Ada's call tells first."""
+    return first_addresses(rule, "person:ada", directory)
 
 
 def test_a_rule_without_channels_tells_the_log() -> None:
     """Nobody is left untold because a rule names no channel."""
-    assert ["log"] == channels_for(opened())
+    assert [Address("log")] == first(a_rule())
 
 
-def test_an_escalation_adds_the_channels_that_were_not_told() -> None:
+def test_an_escalation_adds_the_places_that_were_not_told() -> None:
     """Once each, however many escalations name them; the log stands for a rule without channels here too."""
-    assert ["pager", "mail"] == later_channels_for(opened("slack", later=[["slack", "pager"], ["pager", "mail"]]))
-    assert ["pager"] == later_channels_for(opened(later=[["log", "pager"]]))
+    rule = a_rule("slack", later=[["slack", "pager"], ["pager", "slack:#boss"]])
+    assert [Address("pager"), Address("slack:#boss", "#boss")] == later_addresses(rule, "v", DIRECTORY)
+    assert [Address("pager")] == later_addresses(a_rule(later=[["log", "pager"]]), "v", DIRECTORY)
 
 
 def test_a_channel_named_twice_gets_one_card() -> None:
     """Channels are told once each, in the rule's order."""
-    assert ["slack", "log"] == channels_for(opened("slack", "log", "slack"))
+    assert [Address("slack"), Address("log")] == first(a_rule("slack", "log", "slack"))
 
 
-def test_a_card_carries_no_arguments() -> None:
-    """Cards show the summary and the digest's beginning; the arguments stay in the database."""
-    card = card_of(opened())
-    assert ("pending", 12, False) == (card.state, len(card.digest_prefix), hasattr(card, "arguments"))
+def test_mail_goes_to_each_person_who_may_decide() -> None:
+    """Members of groups, named people and who may veto; the first address of each, once, nobody inactive."""
+    rule = a_rule("email", approvers=["group:finance", "person:ada"], veto=["person:ben"])
+    assert [Address("email", "ada@example.org", "ada"), Address("email", "ben@example.org", "ben")] == first(rule)
 
 
-def test_one_delivery_per_approval_and_channel() -> None:
+def test_mail_to_nobody_is_a_delivery_that_says_so() -> None:
+    """Where nobody who may decide has an address, one delivery is there to fail and to be seen."""
+    assert [Address("email")] == first(a_rule("email", approvers=["group:nobody", "person:noor", "person:eve"]))
+
+
+def test_a_requester_with_an_entry_is_written_to_and_a_visitor_is_not() -> None:
+    """A visitor's id is chosen by the chat frontend and names nobody in the directory."""
+    rule = a_rule("email", approvers=["requester"])
+    assert [Address("email", "ada@example.org", "ada")] == first(rule)
+    assert [Address("email")] == first_addresses(rule, "ada", DIRECTORY)
+
+
+def test_an_escalation_writes_to_its_people_by_the_channels_used_so_far() -> None:
+    """Whom an escalation names gets a mail where the rule mails, also where the step names no channel."""
+    found = escalation_addresses(["group:legal"], [], ["slack:#ops", "email"], "v", DIRECTORY)
+    assert [Address("email", "ben@example.org", "ben")] == found
+
+
+def test_one_delivery_per_approval_and_address() -> None:
     """The id of a delivery follows from what it is for."""
-    assert delivery_id("a", "log") == delivery_id("a", "log") != delivery_id("a", "slack")
+    mail = [Address("email", f"{name}@example.org") for name in ("ada", "ben")]
+    assert delivery_id("a", mail[0]) == delivery_id("a", Address("email", "ada@example.org", "ada"))
+    assert 4 == len({delivery_id(approval, address) for approval in ("a", "b") for address in mail})
 
 
 def test_tries_wait_longer_and_then_end() -> None:
     """A channel that keeps failing is given up."""
     assert [*RETRY_SECONDS, None] == [retry_after(attempt) for attempt in range(1, len(RETRY_SECONDS) + 2)]
+    assert timedelta(hours=1) > timedelta(seconds=sum(RETRY_SECONDS))

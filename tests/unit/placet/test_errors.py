@@ -34,6 +34,8 @@ def outcome(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | Non
         (("approvals", "list"), 1, "no answer from "),
         (("approvals", "show", "x"), 1, "no answer from "),
         (("dead-letters", "discard", "x"), 1, "no answer from "),
+        (("deliveries", "list"), 1, "no answer from "),
+        (("deliveries", "retry", "x"), 1, "no answer from "),
         (("chat", "--conversation", "c"), 2, "--conversation needs --token"),
         (("keys", "create"), 2, "Missing option '--person'"),
         (("approvals", "list", "--nonsense"), 2, "No such option: --nonsense"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.placet.cli.output import show_fields, spoken
+from services.placet.cli.output import show_fields, show_table, spoken
 
 
 def test_fields_show_hidden_characters_as_code_points(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,3 +26,11 @@ def test_fields_show_hidden_characters_as_code_points(capsys: pytest.CaptureFixt
 def test_what_the_model_says_cannot_steer_the_terminal(text: str, printed: str) -> None:
     """Lines and every language stay; control characters are shown and not obeyed."""
     assert printed == spoken(text)
+
+
+@pytest.mark.parametrize("text", ["ada[/x]", "[bold]ada[link=http://x] [u]", "ada[conceal] and 90000 to eve[/conceal]"])
+def test_brackets_of_a_model_are_shown_and_never_obeyed(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Cards and tables show arguments as they are stored: nothing is hidden, and no list dies of them."""
+    show_table([{"id": "1", "summary": text}], ("id", "summary"))
+    show_fields({"summary": text})
+    assert 2 == capsys.readouterr().out.count(text)

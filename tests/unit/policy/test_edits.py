@@ -9,6 +9,8 @@ import pytest
 from services.policy import edits
 from services.policy.conditions import compile_condition
 from services.policy.rules import Effect, Rule, Rulebook, Ruling
+from shared.canonical import canonical_text
+from shared.card_text import REDACTED
 from shared.catalog import Catalog, ToolSpec
 from shared.errors import SecurityAlert
 from shared.messages import EditJudged, EditProposed
@@ -16,9 +18,15 @@ from shared.messages.approvals import ApprovalRule
 from shared.messages.tool_calls import Category
 from tests.builders import a_call
 
-SCHEMA = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
+PROPERTIES = {"amount": {"type": "number"}, "card": {"type": "object"}}
+SCHEMA = {"type": "object", "properties": PROPERTIES, "required": ["amount"]}
 PAY = ToolSpec(
-    name="pay", description="Pay.", parameters=SCHEMA, category=Category.UNSAFE_API, summary={"en": "Pay {amount}?"}
+    name="pay",
+    description="Pay.",
+    parameters=SCHEMA,
+    redact=["/card/number"],
+    category=Category.UNSAFE_API,
+    summary={"en": "Pay {amount}?"},
 )
 
 
@@ -70,6 +78,16 @@ def test_an_edit_that_leaves_its_rule_is_refused_with_the_reason(arguments: Any,
     """Another rule's people would have to decide, or nobody may."""
     answer = judged(arguments)
     assert (False, True, "") == (answer.accepted, says in answer.detail, answer.summary)
+
+
+def test_what_people_may_see_of_an_edit_comes_with_the_answer() -> None:
+    """Also of a value that the call did not have before: the editor is not believed about what may be seen."""
+    answer = judged({"amount": 5, "card": {"number": "4111"}}, shown_arguments="")
+    assert (True, canonical_text({"amount": 5, "card": {"number": REDACTED}}), False) == (
+        answer.accepted,
+        answer.shown_arguments,
+        "4111" in answer.model_dump_json(),
+    )
 
 
 def test_an_edit_of_a_tool_that_has_changed_is_refused() -> None:

@@ -15,6 +15,7 @@ from services.executor.tools.shop.tools import (
     create_pay_link,
     escalate_to_human,
     search_products,
+    verify_pay_link,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "escalate_to_human",
     "open_resources",
     "search_products",
+    "verify_pay_link",
 ]

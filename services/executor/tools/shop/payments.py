@@ -53,8 +53,16 @@ class ProviderLink(BaseModel):
     reference: str
 
 
+class _Found(BaseModel):
+    """What the provider says it has made with a key."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    items: list[ProviderLink]
+
+
 class PaymentClient:
-    """Creates payment links at the provider behind `http` (its base URL is the provider's)."""
+    """Creates and finds payment links at the provider behind `http` (its base URL is the provider's)."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -80,6 +88,19 @@ class PaymentClient:
             raise _unknown("The payment provider did not answer.") from error
         return _link(answer, request)
 
+    async def find_link(self, key: str, *, timeout_seconds: float) -> ProviderLink | None:
+        """Return the link that the provider has made for this key; None where it says that it has made none.
+
+        Raises ToolOutcomeUnknown where it does not say.
+        """
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                answer = await self._http.get("/v1/links", params={"idempotency_key": key}, timeout=timeout_seconds)
+            found = _Found.model_validate_json(answer.raise_for_status().content).items
+        except (TimeoutError, httpx.HTTPError, ValidationError) as error:
+            raise ToolOutcomeUnknown("The payment provider did not say whether it created the link.") from error
+        return found[0] if found else None
+
 
 def _link(answer: httpx.Response, request: LinkRequest) -> ProviderLink:
     if answer.status_code >= _SERVER_ERROR:
@@ -91,9 +112,14 @@ def _link(answer: httpx.Response, request: LinkRequest) -> ProviderLink:
         link = ProviderLink.model_validate_json(answer.content)
     except ValidationError as error:
         raise _unusable() from error
-    if (link.amount, link.currency, link.reference) != (request.amount, request.currency, request.reference):
+    if not fits(link, request):
         raise _unusable()
     return link
+
+
+def fits(link: ProviderLink, request: LinkRequest) -> bool:
+    """Tell whether the provider's link is the one that was asked for."""
+    return (link.amount, link.currency, link.reference) == (request.amount, request.currency, request.reference)
 
 
 def _unusable() -> ToolError:

@@ -1,4 +1,4 @@
-"""The five tools of the shop.
+"""The five tools of the shop, and the probe of the one whose effect is outside of it.
 
 Each is safe to repeat with the same idempotency key, so the catalogue may call them all idempotent. Each
 reads as one story: check the arguments, change the rows in one transaction, say what is true now.
@@ -12,9 +12,17 @@ from typing import Any
 
 import structlog
 
-from services.executor.tools.contract import ToolContext, ToolError, ToolReply
+from services.executor.tools.contract import (
+    CannotTell,
+    DidNotRun,
+    Finding,
+    Ran,
+    ToolContext,
+    ToolError,
+    ToolReply,
+)
 from services.executor.tools.shop import rules
-from services.executor.tools.shop.payments import LinkRequest, ProviderLink
+from services.executor.tools.shop.payments import LinkRequest, ProviderLink, fits
 from services.executor.tools.shop.resources import ShopResources, shop_of
 from services.executor.tools.shop.store import DatabaseError, carts, pay_links, products, visitors
 from services.executor.tools.shop.texts import Text, in_language
@@ -107,9 +115,7 @@ async def create_pay_link(
     between, nobody holds a link the shop does not know, and the same key finds the same link again.
     """
     shop = shop_of(context)
-    order = pay_links.PayLinkOrder(
-        amount=rules.checked_amount(amount), currency=rules.checked_currency(currency), note=rules.clean(note)
-    )
+    order = _order(amount, currency, note)
     async with shop.database.transaction() as connection:
         stored = await pay_links.add_pay_link(connection, context, order)
     if (stored.amount, stored.currency, stored.note) != (order.amount, order.currency, order.note):
@@ -119,22 +125,54 @@ async def create_pay_link(
         link = await _ask_provider(shop, context, order)
         link_id, url = link.id, str(link.url)
         await _record(shop, context, link_id, url)
+    return _given_out(order, link_id, url)
+
+
+async def verify_pay_link(context: ToolContext, *, amount: Decimal, currency: str, note: str | None = None) -> Finding:
+    """Find out whether a lost `create_pay_link` made its link: its provider knows what each key has made.
+
+    A link that is there is recorded and given out now, as the call would have. Of one that the provider has not made,
+    none is known to the shop either, and the call that was lost can give none out any more.
+    """
+    shop, order = shop_of(context), _order(amount, currency, note)
+    timeout = min(shop.settings.payment_timeout_seconds, context.seconds_left(datetime.now(UTC)))
+    link = await shop.payments.find_link(context.idempotency_key, timeout_seconds=timeout)
+    if link is None:
+        return DidNotRun()
+    if not fits(link, _request(context, order)):
+        return CannotTell("The payment provider has made another link with the key of this call.")
+    await _record(shop, context, link.id, str(link.url))
+    reply = _given_out(order, link.id, str(link.url))
+    return Ran(data=reply.data, ui_blocks=reply.ui_blocks)
+
+
+def _order(amount: Decimal, currency: str, note: str | None) -> pay_links.PayLinkOrder:
+    return pay_links.PayLinkOrder(
+        amount=rules.checked_amount(amount), currency=rules.checked_currency(currency), note=rules.clean(note)
+    )
+
+
+def _given_out(order: pay_links.PayLinkOrder, link_id: str, url: str) -> ToolReply:
     block = PaymentLinkBlock(link_id=link_id, url=url, amount=order.amount, currency=order.currency, note=order.note)
     return ToolReply(data=block.model_dump(mode="json", exclude={"type", "note"}), ui_blocks=[block])
 
 
-async def _ask_provider(shop: ShopResources, context: ToolContext, order: pay_links.PayLinkOrder) -> ProviderLink:
-    request = LinkRequest(
+def _request(context: ToolContext, order: pay_links.PayLinkOrder) -> LinkRequest:
+    return LinkRequest(
         amount=order.amount,
         currency=order.currency,
         account=context.tenant,
         reference=context.call_id,
         note=order.note,
     )
+
+
+async def _ask_provider(shop: ShopResources, context: ToolContext, order: pay_links.PayLinkOrder) -> ProviderLink:
     left = context.seconds_left(datetime.now(UTC)) - _MARGIN_SECONDS
     if left <= 0:
         raise ToolError("There was no time left to ask the payment provider; no link was created.", code="too_late")
     timeout = min(shop.settings.payment_timeout_seconds, left)
+    request = _request(context, order)
     return await shop.payments.create_link(request, key=context.idempotency_key, timeout_seconds=timeout)
 
 

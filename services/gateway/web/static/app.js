@@ -27,7 +27,7 @@ function follow() {
     refreshPane();
     refreshCards(JSON.parse(event.data).approval_id);
   });
-  for (const type of ["message", "tool_call", "approval", "turn", "delta"]) {
+  for (const type of ["message", "tool_call", "approval", "decision", "turn", "resolution", "delta"]) {
     events.addEventListener(type, (event) => {
       if (event.data) receive(type, event);
     });

@@ -13,6 +13,7 @@ export class Feed {
   #things = new Map();
   #status = new Map();
   #waitingTurns = new Map();
+  #heard = new Set();
   #said = new Map();
 
   constructor(root, me, onCard) {
@@ -31,8 +32,12 @@ export class Feed {
         return this.#call(data);
       case "approval":
         return this.#approval(data);
+      case "decision":
+        return this.#decided(data);
       case "turn":
         return this.#turn(data);
+      case "resolution":
+        return this.#resolution(data);
     }
   }
 
@@ -48,12 +53,25 @@ export class Feed {
 
   #posted(data) {
     const author = data.author?.id ?? "";
+    // What the model says from here on answers this too, also while its turn waits for a decision.
+    for (const turn of this.#waitingTurns.keys()) this.#heard.add(turn);
     const bubble = make("p", { class: "bubble" }, data.text);
-    this.#place(`message ${data.message_id}`, () =>
+    const element = this.#place(`message ${data.message_id}`, () =>
       author === this.#me
         ? make("div", { class: "said by-me" }, bubble)
         : make("div", { class: "said by-other" }, bubble, make("p", { class: "from" }, author)),
     );
+    if (data.taken_as && !element.querySelector(".taken")) {
+      const verb = data.taken_as.decision === "approve" ? "yes" : "no";
+      element.append(make("p", { class: "from taken" }, visible(`taken as: ${verb} to “${data.taken_as.summary}”`)));
+    }
+  }
+
+  // What became of a message that was taken for a decision; a counted one needs no word beside its card.
+  #decided(data) {
+    const element = this.#things.get(`message ${data.message_id}`);
+    if (!element || data.outcome === "accepted" || element.querySelector(".undecided")) return;
+    element.append(make("p", { class: "from undecided" }, visible(`it did not count: ${data.detail || data.outcome}`)));
   }
 
   #answer(data) {
@@ -74,7 +92,7 @@ export class Feed {
 
   #delta(data) {
     // What a model says about a call that waits is not shown meanwhile; the whole text follows as a message.
-    if ((this.#waitingTurns.get(data.turn_id)?.size ?? 0) > 0) return;
+    if ((this.#waitingTurns.get(data.turn_id)?.size ?? 0) > 0 && !this.#heard.has(data.turn_id)) return;
     const element = this.#place(`message ${data.message_id}`, () =>
       make("div", { class: "said by-agent writing", "data-turn": data.turn_id }, make("p", { class: "text" })),
     );
@@ -126,6 +144,13 @@ export class Feed {
     );
     for (const turn of this.#waitingTurns.keys()) this.#showProgress(turn);
     this.#onCard(element);
+  }
+
+  #resolution(data) {
+    const found = data.outcome === "ran" ? "it did run" : "it did not run";
+    this.#place(`resolution ${data.call_id}`, () =>
+      make("p", { class: "muted" }, `${data.tool}: ${data.by} has checked, ${found}. `, visible(data.note ?? "")),
+    );
   }
 
   #showProgress(turn) {

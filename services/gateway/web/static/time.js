@@ -20,12 +20,21 @@ function countdown(seconds) {
   return `expires in ${shown.map((each, at) => (at ? String(each).padStart(2, "0") : each)).join(":")}`;
 }
 
+// The words that the server renders for a deadline: see services/gateway/web/words.py.
+function due(seconds) {
+  if (seconds <= 0) return "overdue";
+  const [size, unit] = [[86400, "day"], [3600, "h"], [60, "min"], [1, "s"]].find(([each]) => seconds >= each) ?? [1, "s"];
+  const count = Math.floor(seconds / size);
+  return `in ${count} ${unit}${unit === "day" && count !== 1 ? "s" : ""}`;
+}
+
 function show(root) {
-  for (const element of root.querySelectorAll("time[data-until], time[data-ago]")) {
+  for (const element of root.querySelectorAll("time[data-until], time[data-due], time[data-ago]")) {
     const seconds = (Date.parse(element.dateTime) - Date.now()) / 1000;
-    const text = "until" in element.dataset ? countdown(seconds) : relative(seconds);
+    const ahead = "until" in element.dataset || "due" in element.dataset;
+    const text = !ahead ? relative(seconds) : "due" in element.dataset ? due(seconds) : countdown(seconds);
     if (element.textContent !== text) element.textContent = text;
-    if ("until" in element.dataset) element.classList.toggle("soon", seconds < 60);
+    if (ahead) element.classList.toggle("soon", seconds < ("due" in element.dataset ? 300 : 60));
   }
 }
 

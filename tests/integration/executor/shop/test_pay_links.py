@@ -16,8 +16,8 @@ from structlog.testing import capture_logs
 from services.executor.demo.payment_app import Faults
 from services.executor.demo.payment_links import Link
 from services.executor.demo.payment_provider import PaymentServer
-from services.executor.tools import ToolContext, ToolError, ToolOutcomeUnknown
-from services.executor.tools.shop import create_pay_link
+from services.executor.tools import DidNotRun, Ran, ToolContext, ToolError, ToolOutcomeUnknown
+from services.executor.tools.shop import create_pay_link, verify_pay_link
 from services.executor.tools.shop.resources import ShopResources
 from services.executor.tools.shop.store.pay_links import PAY_LINKS
 from tests.integration.executor.shop.conftest import Call
@@ -288,3 +288,34 @@ class TestUnreachableProvider:
 
         assert code == caught.value.code
         assert [] == await _recorded(shop, context)
+
+
+async def test_probe_finds_the_link_that_a_lost_call_made(
+    call: Call, shop: ShopResources, provider: PaymentServer, faults: Faults
+) -> None:
+    """The provider made it, the shop never heard: the probe records and gives out this very link, once."""
+    context = call()
+    async with _no_updates(shop) as refuse_updates:
+        faults.after_store = refuse_updates
+        with capture_logs(), pytest.raises(ToolError):
+            await create_pay_link(context, **ORDER)
+    found = await verify_pay_link(context, **ORDER)
+
+    (link,) = _made(provider, context)
+    assert isinstance(found, Ran)
+    assert (link.id, link.url) == (found.data["link_id"], found.data["url"])
+    assert [(Decimal("299.90"), "TRY", link.id, link.url)] == await _recorded(shop, context)
+    assert found == await verify_pay_link(context, **ORDER)
+
+
+async def test_probe_says_that_no_link_was_made(call: Call) -> None:
+    """The provider knows no link of this key."""
+    assert DidNotRun() == await verify_pay_link(call(), **ORDER)
+
+
+async def test_probe_cannot_tell_without_the_provider(call: Call, provider: PaymentServer) -> None:
+    """A provider that does not answer has said nothing."""
+    provider.should_exit = True
+    await provider.shutdown()
+    with pytest.raises(ToolOutcomeUnknown):
+        await verify_pay_link(call(), **ORDER)

@@ -1,0 +1,61 @@
+"""Rows of `read.approvals` as the rules of deciding take them: the very rules that approval judges decisions by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from services.gateway.store.read import Row
+from shared.deciders import Delegation, Voter
+from shared.messages import ApprovalRule
+
+#: A condition that may look at arguments. A word in a string looks like it too, which errs to the safe side.
+_ARGUMENTS = re.compile(r"\barguments\b")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCall:
+    """A held call, as far as it may be seen."""
+
+    tool: str
+    agent: str
+    tenant: str
+    requester: str
+    conversation_id: str
+    #: JSON text, redacted values masked.
+    arguments: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A held call with what says who may decide about it."""
+
+    call: ShownCall
+    approval_rule: ApprovalRule
+    steps_done: int
+    delegations: tuple[Delegation, ...]
+
+
+def held_of(row: Row) -> Held:
+    """Return the held call of a row.
+
+    A condition on arguments of which some are masked has no answer here, so it is left out: it lets everybody in, and
+    approval, which has the arguments, asks it when they decide.
+    """
+    names = ("tool", "agent", "tenant", "requester", "conversation_id", "arguments")
+    call = ShownCall(**{name: row[name] for name in names}, labels=row["labels"] or {})
+    rule = ApprovalRule.model_validate(row["approval_rule"])
+    if row["arguments_masked"] and _ARGUMENTS.search(rule.condition):
+        rule = rule.model_copy(update={"condition": ""})
+    return Held(call, rule, row["steps_done"], tuple(map(_delegation, row["delegations"])))
+
+
+def _delegation(value: Mapping[str, Any]) -> Delegation:
+    by = value["by"]
+    names = ("person", "proof", "conversation_id")
+    return Delegation(
+        Voter(**{name: by.get(name) for name in names}, roles=tuple(by["roles"]), key_id=by.get("key_id")), value["to"]
+    )

@@ -1,0 +1,149 @@
+"""Mailed links: what one is good for, and the seal that a page must bring back. Pure, but for the count of guesses.
+
+A link identifies one person about one approval. Whoever has the mail has the link, and mail gateways open it, follow
+it and may even send what they find: so showing it changes nothing, and deciding takes a seal from the shown page and a
+choice that no page makes by itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from shared.directory import Directory
+from shared.messages.approvals import strengths_met
+from shared.messages.tool_calls import Category
+
+#: How long a shown page may be sent, in seconds; then it is shown anew.
+PAGE_SECONDS = 3600
+#: Digits of the digest that must be typed where a call is dangerous.
+CODE_DIGITS = 4
+#: What is only decided by somebody who types the code.
+_DANGEROUS = frozenset({Category.UNSAFE_EXEC})
+#: The window in which guesses are counted, in seconds, and the addresses that are remembered at most.
+GUESS_SECONDS, ADDRESSES_MAX = 60.0, 10_000
+
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
+_PURPOSE = b"placet-link-page"
+
+
+class Standing(StrEnum):
+    """What a link is good for now."""
+
+    OPEN = "open"  # its person may decide with it
+    UNKNOWN = "unknown"  # no link of ours, or its person is none any more
+    LAPSED = "lapsed"  # it is too old
+    OVER = "over"  # the approval is over
+    USED = "used"  # its person decided with it, and others may still have to
+    CHANGED = "changed"  # the call is not the one that the mail was about
+    TOO_WEAK = "too_weak"  # the rule wants its people known more surely than a link knows them
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One link that was mailed."""
+
+    token_hash: str
+    tenant: str
+    approval_id: str
+    #: `person:<id>`.
+    person: str
+    #: Of the call that the mail was about.
+    digest: str
+    #: Whether it has time left, by the database clock.
+    alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What somebody decided with a link."""
+
+    verb: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """What a shown page said, and when: it comes back with the decision."""
+
+    digest: str
+    revision: int
+    #: Seconds since the epoch.
+    shown_at: int
+
+    def of(self, token: str) -> str:
+        """Return the seal that only who has the token can make."""
+        text = f"{self.digest}.{self.revision}.{self.shown_at}".encode()
+        return hmac.new(token.encode(), _PURPOSE + b"." + text, hashlib.sha256).hexdigest()
+
+    def holds(self, token: str, seal: str, now: float) -> bool:
+        """Tell whether a page with this seal was shown, and not too long ago."""
+        fresh = 0 <= now - self.shown_at <= PAGE_SECONDS
+        return hmac.compare_digest(self.of(token).encode(), seal.encode()) and fresh
+
+
+def token_hash(token: str) -> str | None:
+    """Return what is stored of a token; None for a text that no token looks like."""
+    return hashlib.sha256(token.encode()).hexdigest() if _TOKEN.fullmatch(token) else None
+
+
+def standing(link: Link | None, approval: Mapping[str, Any] | None, use: Use | None, directory: Directory) -> Standing:
+    """Return what a link is good for, given its approval as it is now and what it was used for."""
+    if link is None or approval is None or not _is_known(link.person, directory):
+        return Standing.UNKNOWN
+    if not link.alive:
+        return Standing.LAPSED
+    if approval["state"] != "pending":
+        return Standing.OVER
+    if use is not None:
+        return Standing.USED
+    if link.digest != approval["digest"]:
+        return Standing.CHANGED
+    return Standing.OPEN if link_is_enough(approval) else Standing.TOO_WEAK
+
+
+def link_is_enough(approval: Mapping[str, Any]) -> bool:
+    """Tell whether the rule lets somebody decide who is known by a mailed link alone; a rule that says nothing not."""
+    return approval["approval_rule"].get("min_strength") in strengths_met("link")
+
+
+def code_of(approval: Mapping[str, Any]) -> str:
+    """Return what must be typed to decide; empty where nothing must."""
+    return approval["digest"][-CODE_DIGITS:] if approval["category"] in _DANGEROUS else ""
+
+
+def _is_known(identity: str, directory: Directory) -> bool:
+    person = directory.person(identity)
+    return person is not None and person.active
+
+
+@dataclass
+class Guesses:
+    """Counts the links that do not exist by the address that tries them: whoever guesses is soon not looked up."""
+
+    most: int
+    clock: Callable[[], float] = time.monotonic
+    _missed: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    def too_many(self, address: str) -> bool:
+        """Tell whether an address has guessed too often lately."""
+        return self._count(address)[1] >= self.most
+
+    def miss(self, address: str) -> None:
+        """Note a link that does not exist."""
+        since, count = self._count(address)
+        if address not in self._missed and len(self._missed) >= ADDRESSES_MAX:
+            self._missed.pop(next(iter(self._missed)))
+        self._missed[address] = (since, count + 1)
+
+    def _count(self, address: str) -> tuple[float, int]:
+        now = self.clock()
+        since, count = self._missed.get(address, (now, 0))
+        return (since, count) if now - since < GUESS_SECONDS else (now, 0)

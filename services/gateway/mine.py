@@ -1,0 +1,113 @@
+"""What somebody can decide now: what the database finds by names and votes, judged by the rules of deciding.
+
+Whole sets of approvals are judged at once where their rule does not look at the call; only what is left is judged one
+by one, so that a page costs the same however much waits for others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from services.gateway.auth import Caller
+from services.gateway.held import held_of
+from services.gateway.paging import Cursor
+from services.gateway.store.inbox import Filters, Seat, list_candidates, list_sets
+from services.gateway.store.keys import find_keys
+from services.gateway.store.read import Row
+from shared import deciders
+from shared.deciders import Voter
+from shared.directory import Directory
+from shared.messages import ApprovalRule
+from shared.messages.approvals import strengths_met
+from shared.sql import Connection
+
+#: Rows that one look takes at most.
+LOOK_MAX = 1_000
+#: Rows looked through for one page; a page that has a row by then ends there.
+LOOKED_MAX = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What somebody can decide, newest first, and where the next page begins; None on the last."""
+
+    rows: Sequence[Row]
+    next: Cursor | None = None
+
+
+async def list_mine(
+    connection: Connection,
+    caller: Caller,
+    directory: Directory,
+    filters: Filters,
+    *,
+    after: Cursor | None = None,
+    limit: int,
+) -> Page:
+    """Return what `caller` can decide now, from after a cursor on.
+
+    No page is empty while there is more: looking goes on until something is found. A page may be short where a
+    condition of a rule is false for most of what it looks at.
+    """
+    seat = await _seat(connection, caller, directory, filters.tool)
+    found: list[Row] = []
+    looked, size = 0, limit + 1
+    while True:
+        rows = await list_candidates(connection, caller.tenant, seat, filters, after=after, limit=size)
+        found += await decidable(connection, rows, caller, directory)
+        looked += len(rows)
+        if len(found) > limit:
+            return Page(found[:limit], _cursor(found[limit - 1]))
+        if len(rows) < size:
+            return Page(found)
+        after = _cursor(rows[-1])
+        if found and looked >= LOOKED_MAX:
+            return Page(found, after)
+        size = min(2 * size, LOOK_MAX)
+
+
+async def _seat(connection: Connection, caller: Caller, directory: Directory, tool: str | None) -> Seat:
+    """Return which sets let the caller in, and what keeps single calls from them."""
+    visitor = caller.proof == "conversation_token"
+    voter = _voter(caller, caller.person)
+    chosen = [
+        row["deciders_digest"]
+        for row in ([] if visitor else await list_sets(connection, caller.tenant))
+        if tool in {None, row["tool"]}
+        and deciders.lets_in(ApprovalRule.model_validate(row["approval_rule"]), row["deciders"], voter, directory)
+    ]
+    owned = [
+        agent for agent, owners in directory.owners.items() if caller.person in {f"person:{each}" for each in owners}
+    ]
+    return Seat(caller.person, visitor, tuple(chosen), tuple(sorted(owned)))
+
+
+async def decidable(connection: Connection, rows: Sequence[Row], caller: Caller, directory: Directory) -> list[Row]:
+    """Return those of `rows` that the caller may decide; each has `voters` beside what an approval has."""
+    directory = directory.without(await _revoked(connection, rows))
+    return [row for row in rows if _may_decide(row, caller, directory)]
+
+
+def _may_decide(row: Row, caller: Caller, directory: Directory) -> bool:
+    held, voter = held_of(row), _voter(caller, row["requester"])
+    rights = deciders.all_panels(held, voter, directory, row["voters"]) or deciders.may_veto(held, voter, directory)
+    return bool(rights) and held.approval_rule.min_strength in strengths_met(caller.proof)
+
+
+def _voter(caller: Caller, requester: str) -> Voter:
+    return Voter(caller.person, tuple(caller.roles_for(requester)), caller.proof, caller.conversation_id, caller.key_id)
+
+
+async def _revoked(connection: Connection, rows: Iterable[Row]) -> frozenset[str]:
+    """Return the keys that work no more, of those with which somebody gave their place to another."""
+    given = (each["by"].get("key_id") for row in rows for each in row["delegations"])
+    asked = frozenset(key_id for key_id in given if key_id)
+    if not asked:
+        return asked
+    found = await find_keys(connection, asked)
+    return asked.difference(key_id for key_id, key in found.items() if key.revoked_at is None)
+
+
+def _cursor(row: Row) -> Cursor:
+    return Cursor(row["created_at"], row["approval_id"])

@@ -1,0 +1,120 @@
+"""How one interaction is answered: acknowledged once, a modal opened, and a person told what only they should hear."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import structlog
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from services.gateway.decisions import in_words
+from services.gateway.slack.edit_form import REASON
+from services.gateway.slack.interactions import Click, Malformed, Submission, read_click, read_submission
+from shared import block_kit as kit
+from shared.database import is_outage
+from shared.errors import Refused
+
+log = structlog.get_logger(__name__)
+
+#: What a person is told while the database is away.
+AWAY = "Placet cannot keep decisions right now. Nothing was decided; try again in a moment."
+
+Ack = Callable[..., Awaitable[Any]]
+#: Tells the person who acts, and nobody else.
+Whisper = Callable[[str], Awaitable[None]]
+Listener = Callable[..., Awaitable[None]]
+
+
+class Acting:
+    """What one interaction can be answered with; the first acknowledgement counts."""
+
+    def __init__(self, ack: Ack, whisper: Whisper, client: AsyncWebClient, trigger_id: str = "") -> None:
+        self._ack, self._client, self._trigger_id = ack, client, trigger_id
+        self.whisper = whisper
+        self.acknowledged = False
+
+    async def ack(self, **answer: Any) -> None:
+        """Acknowledge; what comes second is not said."""
+        if not self.acknowledged:
+            self.acknowledged = True
+            await self._ack(**answer)
+
+    async def open(self, view: kit.Block) -> None:
+        """Open a modal and acknowledge."""
+        await self._client.views_open(trigger_id=self._trigger_id, view=view)
+        await self.ack()
+
+
+def on_click(listener: Callable[[Click, Acting], Awaitable[None]]) -> Listener:
+    """Return bolt's listener for a button: refusals are told to who pressed it."""
+
+    async def clicked(ack: Ack, body: dict[str, Any], respond: Ack, client: AsyncWebClient) -> None:
+        async def whisper(text: str) -> None:
+            await respond(text=kit.escaped(text), response_type="ephemeral", replace_original=False)
+
+        acting = Acting(ack, whisper, client, str(body.get("trigger_id", "")))
+
+        async def refused(text: str) -> None:
+            await acting.ack()
+            await _tried(whisper(text))
+
+        await _guarded(lambda: listener(read_click(body), acting), refused)
+
+    return clicked
+
+
+def on_submission(listener: Callable[[Submission, Acting], Awaitable[None]]) -> Listener:
+    """Return bolt's listener for a modal: refusals stand in the modal, or come as a message where it has closed."""
+
+    async def submitted(ack: Ack, body: dict[str, Any], client: AsyncWebClient) -> None:
+        submission = read_submission(body)
+
+        async def whisper(text: str) -> None:
+            place, user = submission.place, submission.sender.user
+            await client.chat_postEphemeral(channel=place.channel, user=user, text=kit.escaped(text))
+
+        acting = Acting(ack, whisper, client)
+
+        async def refused(text: str) -> None:
+            if acting.acknowledged:
+                await _tried(whisper(text))
+            else:
+                await acting.ack(response_action="errors", errors={REASON: kit.cut(text, kit.ERROR_MAX)})
+
+        await _guarded(lambda: listener(submission, acting), refused)
+
+    return submitted
+
+
+async def _guarded(act: Callable[[], Awaitable[None]], refused: Whisper) -> None:
+    """Act; say what went wrong to the person. A bug goes on to bolt, which logs it and answers 500."""
+    try:
+        await act()
+    except Refused as refusal:
+        await refused(in_words(refusal))
+    except Malformed:
+        log.warning("slack.malformed")
+        await refused("This button is none of Placet's.")
+    except (SlackApiError, SlackClientError, OSError, TimeoutError) as error:
+        log.warning("slack.call_failed", error=type(error).__name__, code=_code(error))
+        await refused("Slack did not do what Placet asked of it. Nothing was decided; try again.")
+    except Exception as error:
+        if not is_outage(error):
+            raise
+        log.warning("slack.database_away", error=type(error).__name__)
+        await refused(AWAY)
+
+
+async def _tried(telling: Awaitable[None]) -> None:
+    """Tell somebody, or log that it could not be told: what was decided does not hang on it."""
+    try:
+        await telling
+    except (SlackApiError, SlackClientError, OSError, TimeoutError, ValueError) as error:
+        log.warning("slack.untold", error=type(error).__name__, code=_code(error))
+
+
+def _code(error: Exception) -> str:
+    response: Mapping[str, Any] = getattr(error, "response", {}) or {}
+    return str(response.get("error", "")) if hasattr(response, "get") else ""

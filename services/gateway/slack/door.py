@@ -1,0 +1,254 @@
+"""What happens when somebody presses a button or submits a modal: the same for HTTP and Socket Mode.
+
+Slack wants an answer within three seconds, so a decision is acknowledged as soon as it is stored; what becomes of it
+shows on the card, and a refusal reaches the person alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from slack_bolt.async_app import AsyncApp
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.response import BoltResponse
+from slack_sdk.web.async_client import AsyncWebClient
+
+from services.gateway.auth import Caller
+from services.gateway.decisions import Ask, Decisions
+from services.gateway.slack import edit_form, modals
+from services.gateway.slack.acting import AWAY, Ack, Acting, on_click, on_submission
+from services.gateway.slack.interactions import Click, Sender, Submission, key_of
+from services.gateway.slack.people import caller_of
+from services.gateway.store.read import Row
+from services.gateway.store.slack import forget_old, is_new
+from shared import slack as names
+from shared.canonical import NotStrictJson, canonical_text, parse_arguments
+from shared.catalog import Catalog, ToolSpec
+from shared.database import Database
+from shared.directory import Directory
+from shared.errors import Refused
+from shared.ids import derived_id
+from shared.messages.approvals import Verb
+from shared.slack import Slack, SlackMisconfigured, Subject
+
+log = structlog.get_logger(__name__)
+
+#: How long a modal waits for the answer to its decision before it closes; Slack waits three seconds.
+MODAL_SECONDS = 2.0
+#: How long one call of Slack's Web API may take, in seconds; a trigger is good for three.
+CALL_SECONDS = 3
+_SLOW = "Your decision is on its way. The answer takes its time; the card follows."
+
+
+@dataclass
+class SlackDoor:
+    """Turns what Slack says into decisions."""
+
+    slack: Slack
+    api_url: str
+    public_url: str
+    database: Database
+    decisions: Decisions
+    directory: Callable[[], Directory]
+    #: The tools as the rulebook has them now.
+    catalog: Callable[[], Catalog]
+    app: AsyncApp = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Make the app and say which of its parts does what."""
+        # Requests come here with their signature checked, or through the socket that our own token opened.
+        self.app = AsyncApp(
+            name="placet",
+            client=AsyncWebClient(base_url=self.api_url, timeout=CALL_SECONDS),
+            authorize=_authorizing(self.slack),
+            request_verification_enabled=False,
+            ignoring_self_events_enabled=False,
+            user_facing_authorize_error_message="This workspace is not connected to Placet.",
+            logger=_quiet_logger(),
+        )
+        self.app.middleware(self._only_once)
+        for action, listener in (
+            (names.APPROVE, self._approve),
+            (names.DENY, self._deny),
+            (names.EDIT, self._edit),
+            (names.MORE, self._more),
+        ):
+            self.app.action(action)(on_click(listener))
+        self.app.action(names.OPEN)(_acknowledge)
+        for form, submitted in (
+            (modals.APPROVE_FORM, self._reason_given("approve")),
+            (modals.DENY_FORM, self._reason_given("deny")),
+            (modals.EDIT_FORM, self._edited),
+        ):
+            self.app.view(form)(on_submission(submitted))
+
+    async def forget_old(self) -> int:
+        """Forget interactions whose copies nobody can send any more."""
+        async with self.database.transaction() as connection:
+            await forget_old(connection)
+        return 0
+
+    async def _only_once(self, body: dict[str, Any], next: Ack) -> BoltResponse | None:  # noqa: A002 - bolt's word
+        """Let an interaction through the first time; a replay or a repeated delivery is acknowledged, and no more."""
+        async with self.database.transaction() as connection:
+            new = await is_new(connection, key_of(body))
+        if not new:
+            log.info("slack.repeated", type=body.get("type"))
+            return BoltResponse(status=200)
+        await next()
+        return None
+
+    async def _approve(self, click: Click, acting: Acting) -> None:
+        caller = self._caller(click.sender, click.subject)
+        row = await self.decisions.find(caller, click.subject.approval_id)
+        if row["state"] == "pending" and row["approval_rule"].get("reason_required") == "always":
+            await acting.open(modals.reason_modal("approve", row, click.subject, click.place, required=True))
+            return
+        await self._decide_by_button(click, caller, acting)
+
+    async def _deny(self, click: Click, acting: Acting) -> None:
+        caller = self._caller(click.sender, click.subject)
+        row = await self._waiting(caller, click.subject)
+        required = row["approval_rule"].get("reason_required") in {"deny", "always"}
+        await acting.open(modals.reason_modal("deny", row, click.subject, click.place, required=required))
+
+    async def _edit(self, click: Click, acting: Acting) -> None:
+        caller = self._caller(click.sender, click.subject)
+        row = await self._waiting(caller, click.subject)
+        if not row["approval_rule"].get("edits"):
+            raise Refused("The rule does not let anybody change the arguments.", status=400, kind="invalid-decision")
+        if row["digest"] != click.subject.digest:
+            raise Refused("The card has changed since it was shown.", status=409, kind="stale-card")
+        fields = edit_form.edit_fields(_arguments(row), await self._spec(row))
+        if isinstance(fields, edit_form.NotHere):
+            where = f" Change it here: {self._page(row)}" if self._page(row) else ""
+            title = f"This call cannot be changed in Slack: {fields.why}.{where}"
+            raise Refused(title, status=400, kind="invalid-decision")
+        await acting.open(modals.edit_modal(row, fields, click.subject, click.place))
+
+    async def _more(self, click: Click, acting: Acting) -> None:
+        caller = self._caller(click.sender, click.subject)
+        row = await self.decisions.find(caller, click.subject.approval_id)
+        await acting.open(modals.more_modal(row, self._page(row)))
+
+    def _reason_given(self, verb: Verb) -> Callable[[Submission, Acting], Awaitable[None]]:
+        async def reason_given(submission: Submission, acting: Acting) -> None:
+            caller = self._caller(submission.sender, submission.subject)
+            await self._decide_by_modal(submission, caller, _ask(verb, submission), acting)
+
+        return reason_given
+
+    async def _edited(self, submission: Submission, acting: Acting) -> None:
+        caller = self._caller(submission.sender, submission.subject)
+        row = await self._waiting(caller, submission.subject)
+        if row["digest"] != submission.subject.digest:
+            raise Refused("The card has changed since it was shown.", status=409, kind="stale-card")
+        spec = await self._spec(row)
+        made, problems = edit_form.edited(submission.inputs, _arguments(row), spec)
+        try:
+            arguments = canonical_text(made)
+        except NotStrictJson as error:
+            problems, arguments = problems or {edit_form.REASON: f"These arguments are no strict JSON: {error}"}, ""
+        if problems:
+            await acting.ack(response_action="errors", errors=problems)
+            return
+        await self._decide_by_modal(submission, caller, _ask("edit", submission, arguments), acting)
+
+    async def _decide_by_button(self, click: Click, caller: Caller, acting: Acting) -> None:
+        stored = asyncio.Event()
+        deciding = asyncio.create_task(self._decide(caller, click, _ask("approve", click), stored))
+        waiting = asyncio.create_task(stored.wait())
+        await asyncio.wait({deciding, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if stored.is_set():
+            await acting.ack()
+        if await deciding is None:
+            await acting.whisper(_SLOW)
+
+    async def _decide_by_modal(self, submission: Submission, caller: Caller, ask: Ask, acting: Acting) -> None:
+        stored = asyncio.Event()
+        deciding = asyncio.create_task(self._decide(caller, submission, ask, stored))
+        await asyncio.wait({deciding}, timeout=MODAL_SECONDS)
+        if not deciding.done():
+            # Stored, it cannot get lost, and the modal may go; else the person must know that it is not.
+            problem = {} if stored.is_set() else {"response_action": "errors", "errors": {edit_form.REASON: AWAY}}
+            await acting.ack(**problem)
+        row = await deciding
+        await acting.ack()
+        if row is None:
+            await acting.whisper(_SLOW)
+
+    async def _decide(self, caller: Caller, told: Click | Submission, ask: Ask, stored: asyncio.Event) -> Row | None:
+        decision_id = derived_id("slack-decision", told.key)
+        approval_id = told.subject.approval_id
+        return await self.decisions.decide(caller, approval_id, ask, decision_id=decision_id, stored=stored)
+
+    def _caller(self, sender: Sender, subject: Subject) -> Caller:
+        return caller_of(sender, subject, self.slack, self.directory())
+
+    async def _waiting(self, caller: Caller, subject: Subject) -> Row:
+        """Return an approval that can still be decided; raise Refused where it is over."""
+        row = await self.decisions.find(caller, subject.approval_id)
+        if row["state"] != "pending":
+            facts = {"decided_by": row["decided_by"] or None, "state": row["state"]}
+            raise Refused(f"This approval is already over: {row['state']}.", kind="already-decided", **facts)
+        return row
+
+    async def _spec(self, row: Row) -> ToolSpec | None:
+        """Return the tool as it was when the call was proposed; None where the rulebook has another by now."""
+        spec = (await asyncio.to_thread(self.catalog)).get(row["tool"])
+        return spec if spec is not None and spec.schema_digest == row["schema_digest"] else None
+
+    def _page(self, row: Row) -> str:
+        return f"{self.public_url.rstrip('/')}/inbox/{row['approval_id']}" if self.public_url else ""
+
+
+def reachable(slack: Slack) -> Slack:
+    """Return `slack`; raise SlackMisconfigured where it is used, and no click could ever come in."""
+    if slack.teams and not (slack.signing_secret.get_secret_value() or slack.app_token.get_secret_value()):
+        problem = "PLACET_SLACK_SIGNING_SECRET or PLACET_SLACK_APP_TOKEN is needed: nobody could press a button"
+        raise SlackMisconfigured(problem)
+    return slack
+
+
+def _authorizing(slack: Slack) -> Callable[..., Awaitable[Any]]:
+    """Return what tells bolt the token of a team; a function of its own, because bolt reads its arguments' names."""
+
+    async def authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
+        team = slack.by_team.get(team_id or enterprise_id or "")
+        if team is None:
+            return None
+        token = team.bot_token.get_secret_value()
+        return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id, bot_token=token)
+
+    return authorize
+
+
+def _ask(verb: Verb, told: Click | Submission, arguments: str = "") -> Ask:
+    reason = told.text(edit_form.REASON).strip() if isinstance(told, Submission) else ""
+    return Ask(verb, told.subject.digest, reason, told.subject.revision, arguments=arguments)
+
+
+def _arguments(row: Row) -> dict[str, Any]:
+    """Return the arguments as people may see them; raise Refused where these are no object."""
+    try:
+        return parse_arguments(row["arguments"])
+    except NotStrictJson as error:
+        title = "Nobody can change arguments that may not be seen."
+        raise Refused(title, status=400, kind="invalid-decision") from error
+
+
+async def _acknowledge(ack: Ack) -> None:
+    await ack()
+
+
+def _quiet_logger() -> logging.Logger:
+    """Return the logger of Slack's libraries. Below this level they write requests, with what people typed."""
+    logger = logging.getLogger("slack")
+    logger.setLevel(logging.WARNING)
+    return logger

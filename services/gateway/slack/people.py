@@ -1,0 +1,29 @@
+"""Who somebody in Slack is to Placet: what the directory says of their team and user id, and nothing else. Pure.
+
+Names, e-mail addresses and roles in Slack say nothing: people change them. Whom the directory does not list is nobody.
+"""
+
+from __future__ import annotations
+
+from services.gateway.auth import Caller
+from services.gateway.keys import Scope, person_id
+from services.gateway.slack.interactions import Sender
+from shared.directory import Directory
+from shared.errors import Refused
+from shared.slack import Slack, Subject
+
+
+def caller_of(sender: Sender, subject: Subject, slack: Slack, directory: Directory) -> Caller:
+    """Return the person who acts, in the tenant of what they act on; raise Refused where they are nobody there."""
+    person = directory.person_in_slack(sender.home, sender.user)
+    if person is None:
+        title = "Placet does not know you. Somebody who keeps its directory must add your Slack account."
+        raise Refused(title, status=403, kind="not-an-approver")
+    if not person.active:
+        raise Refused("You cannot decide here any more.", status=403, kind="not-an-approver")
+    team = slack.by_team.get(sender.team)
+    if team is None or subject.tenant not in team.tenants:
+        raise Refused("There is no such approval.", status=404, kind="not-found")
+    identity = person_id(person.id)
+    operator = directory.is_operator(identity)
+    return Caller(subject.tenant, identity, "slack", frozenset({Scope.DECIDE}), operator=operator)

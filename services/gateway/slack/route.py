@@ -1,0 +1,72 @@
+"""`POST /slack/interactions`: the signature over the raw body first, then anything else."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+from urllib.parse import parse_qs
+
+import structlog
+from fastapi import APIRouter, FastAPI, Request, Response
+from slack_bolt.adapter.starlette.async_handler import to_starlette_response
+from slack_bolt.async_app import AsyncBoltRequest
+from slack_sdk.signature import SignatureVerifier
+
+from services.gateway.api.errors import problem
+from services.gateway.slack.door import SlackDoor
+from shared.slack import INTERACTIONS_PATH
+
+log = structlog.get_logger(__name__)
+
+#: Ten digits for the next 260 years; anything else is no time of Slack's.
+_TIMESTAMP = re.compile(r"[0-9]{10}")
+_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
+
+
+def add_slack(app: FastAPI, door: SlackDoor) -> None:
+    """Let `app` take Slack's requests, where there is a secret that proves them."""
+    secret = door.slack.signing_secret.get_secret_value()
+    if secret:
+        app.include_router(_router(door, SignatureVerifier(secret)))
+
+
+def _router(door: SlackDoor, verifier: SignatureVerifier) -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+
+    @router.post(INTERACTIONS_PATH)
+    async def interactions(request: Request) -> Response:
+        body = await request.body()
+        if not _is_signed(verifier, request, body):
+            log.warning("slack.unsigned")
+            return problem(401, "Slack did not sign this request, or too long ago.", kind="unsigned")
+        if not _has_payload(body):
+            return problem(400, "This is no interaction.", kind="invalid-request")
+        asked = AsyncBoltRequest(body=body.decode(), headers=dict(request.headers))
+        return to_starlette_response(await door.app.async_dispatch(asked))
+
+    return router
+
+
+def _is_signed(verifier: SignatureVerifier, request: Request, body: bytes) -> bool:
+    timestamp = request.headers.get("x-slack-request-timestamp", "")
+    signature = request.headers.get("x-slack-signature", "")
+    if not _TIMESTAMP.fullmatch(timestamp) or not _SIGNATURE.fullmatch(signature):
+        return False
+    try:
+        return verifier.is_valid(body, timestamp, signature)
+    except UnicodeDecodeError:
+        return False
+
+
+def _has_payload(body: bytes) -> bool:
+    """Tell whether the body is a form whose only `payload` is a JSON object with a user; Slack's check has none."""
+    fields = parse_qs(body.decode(), keep_blank_values=True)
+    if fields.get("ssl_check") == ["1"]:
+        return True
+    try:
+        (payload,) = fields["payload"]
+        value: Any = json.loads(payload)
+    except (KeyError, ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and isinstance(value.get("user"), dict)

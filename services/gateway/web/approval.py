@@ -1,0 +1,149 @@
+"""One approval at `/inbox/{id}`: everything about it, and everything that can be done with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Response
+from fastapi.responses import HTMLResponse
+from starlette.datastructures import FormData
+
+from services.gateway.api.approval_details import ApprovalDetailOut, detail_of
+from services.gateway.api.callers import DepsOf, PathId
+from services.gateway.auth import Caller
+from services.gateway.decisions import in_words
+from services.gateway.deps import Deps
+from services.gateway.keys import Scope
+from services.gateway.store import reading
+from services.gateway.store.read import Row
+from services.gateway.web.argument_fields import ArgumentField, NotAnArgument
+from services.gateway.web.decision_form import ARGUMENT, edit_fields, wish_of
+from services.gateway.web.inbox import Told, back_of, led_back
+from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from services.gateway.web.waiting import Waiting, waiting_of
+from services.gateway.web.words import plain
+from shared.canonical import canonical_text
+from shared.errors import Refused
+
+router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
+
+#: What a person may be told here instead of an error of its own.
+_TOLD_HERE = frozenset({400, 403, 409})
+_RECORDS = ("proposed", "reviewed", "approved", "executed")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordLine:
+    """One argument in the four records, in their order; None where a record does not have it."""
+
+    name: str
+    texts: tuple[str | None, ...]
+    #: Whether records that have been made do not agree.
+    differs: bool
+
+
+@router.get("/{approval_id}")
+async def show(deps: DepsOf, caller: SignedIn, approval_id: PathId, done: Told = "", sent: Told = "") -> HTMLResponse:
+    """Show one approval with its whole story and its forms."""
+    caller.need(Scope.DECIDE)
+    row = await deps.decisions.find(caller, approval_id)
+    return await _page(deps, caller, row, Aside(done, sent))
+
+
+@router.post("/{approval_id}")
+async def decide(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Posted) -> Response:
+    """Do what a form of the card asks, and lead back; what cannot be done is said on the card as it is now."""
+    caller.need(Scope.DECIDE)
+    row = await deps.decisions.find(caller, approval_id)
+    try:
+        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook)
+        decided = await deps.decisions.decide(caller, approval_id, wish.ask())
+    except NotAnArgument as error:
+        return await _page(deps, caller, row, Aside(fault=str(error), typed=form), 400)
+    except Refused as refusal:
+        if refusal.status not in _TOLD_HERE:
+            raise
+        now = await deps.decisions.find(caller, approval_id)
+        return await _page(deps, caller, now, Aside(fault=_said(refusal), typed=form), refusal.status)
+    back = back_of(field(form, "back") or f"/inbox/{approval_id}")
+    if back != f"/inbox/{approval_id}":
+        return led_back(back, **{"done" if decided else "sent": approval_id})
+    return led_back(back, **{"done" if decided else "sent": wish.decision})
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """What a page says beside the approval itself."""
+
+    done: str = ""
+    sent: str = ""
+    fault: str = ""
+    #: What somebody sent that could not be done.
+    typed: FormData | None = None
+
+
+async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int = 200) -> HTMLResponse:
+    detail = await detail_of(deps.runtime.database, row, deps.directory())
+    async with reading(deps.runtime.database) as connection:
+        (card,) = await waiting_of(connection, caller, [row], deps.directory())
+    editable = _editable(card, detail)
+    fields = await asyncio.to_thread(edit_fields, row, deps.settings.rulebook) if editable is not None else ()
+    return render(
+        "approval.html",
+        status,
+        caller=caller,
+        here="inbox",
+        card=card,
+        approval=detail,
+        records=_records(detail),
+        fields=fields,
+        editable=editable is not None,
+        edit_json=canonical_text(editable or {}),
+        editing=aside.typed is not None and field(aside.typed, "decision") == "edit",
+        values={each.name: _typed(aside.typed, each) for each in fields},
+        typed_reason=field(aside.typed, "reason") if aside.typed is not None else "",
+        fault=aside.fault,
+        done=aside.done,
+        sent=bool(aside.sent),
+        set_up=set_up_was_run(),
+        back="",
+    )
+
+
+def _said(refusal: Refused) -> str:
+    if refusal.kind == "stale-card":
+        return "This card changed after it was shown to you. Nothing was decided. Look at it again, as it is now."
+    return in_words(refusal)
+
+
+def _typed(form: FormData | None, argument: ArgumentField) -> str:
+    """Return what somebody typed for an argument, so that a mistake costs nobody their words; else what it is."""
+    name = f"{ARGUMENT}{argument.name}"
+    return field(form, name) if form is not None and name in form else argument.value
+
+
+def _editable(card: Waiting, detail: ApprovalDetailOut) -> Mapping[str, Any] | None:
+    """Return the arguments that may be edited; None where nobody may, or not all of them may be seen."""
+    arguments = detail.call.arguments
+    return arguments if card.open and card.rule.edits and isinstance(arguments, dict) else None
+
+
+def _records(approval: ApprovalDetailOut) -> tuple[RecordLine, ...]:
+    """Return the four records argument by argument; none where one of them is no object that may be seen."""
+    made = [getattr(approval.records, name) for name in _RECORDS]
+    known = [record.arguments if record is not None else {} for record in made]
+    if not all(isinstance(each, dict) for each in known):
+        return ()
+    names = dict.fromkeys(name for each in known for name in each)
+    return tuple(
+        RecordLine(name, tuple(plain(each[name]) if name in each else None for each in known), _differ(made, name))
+        for name in names
+    )
+
+
+def _differ(made: Sequence[Any], name: str) -> bool:
+    values = [canonical_text(each.arguments[name]) if name in each.arguments else None for each in made if each]
+    return len(set(values)) > 1

@@ -1,0 +1,86 @@
+"""What a form of an approval's page asks for, as the same decision that the API takes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+from starlette.datastructures import FormData
+
+from services.gateway.api.approval_forms import DecisionIn
+from services.gateway.feed import arguments_value
+from services.gateway.store.read import Row
+from services.gateway.web.argument_fields import ArgumentField, arguments_from, arguments_from_json, fields_of
+from services.gateway.web.render import field
+from shared.catalog import load_catalog
+from shared.errors import Refused
+from shared.yaml_source import RulebookInvalid
+
+_NUMBER = re.compile(r"[0-9]{1,7}")
+#: Begins the name of an argument's field.
+ARGUMENT = "argument:"
+
+
+def wish_of(form: FormData, row: Row, rulebook: Path) -> DecisionIn:
+    """Return what a form asks for; raise NotAnArgument, or Refused (400) with what is wrong. Reads the rulebook."""
+    given: dict[str, Any] = {name: field(form, name) for name in ("decision", "digest", "response")}
+    given["reason"] = field(form, "reason").strip()
+    given["to"] = _person(field(form, "to").strip())
+    given["revision"] = field(form, "revision") or None
+    if kind := field(form, "response_kind"):
+        given["response_kind"] = kind
+    if minutes := field(form, "minutes"):
+        given["seconds"] = _times(minutes, 60)
+    if given["decision"] == "edit":
+        given["arguments"] = _arguments(form, row, rulebook)
+    if given["decision"] == "approve" and field(form, "from_now_on"):
+        given["allow_from_now_on"] = _grant(form)
+    try:
+        return DecisionIn.model_validate(given)
+    except ValidationError as error:
+        wrong = "; ".join(f"{str(each['loc'][-1]).replace('_', ' ')}: {each['msg'].lower()}" for each in error.errors())
+        raise Refused(f"That cannot be sent. {wrong}.", status=400, kind="invalid-request") from error
+
+
+def edit_fields(row: Row, rulebook: Path) -> tuple[ArgumentField, ...]:
+    """Return the fields for a call's arguments, by the schema it was checked with; none where that is not known."""
+    arguments = arguments_value(row["arguments"])
+    schema = _schema(row, rulebook)
+    return fields_of(schema, arguments) if schema is not None and isinstance(arguments, dict) else ()
+
+
+def _schema(row: Row, rulebook: Path) -> Mapping[str, Any] | None:
+    try:
+        spec = load_catalog(rulebook).get(row["tool"])
+    except (OSError, RulebookInvalid):
+        return None
+    return spec.parameters if spec is not None and spec.schema_digest == row["schema_digest"] else None
+
+
+def _arguments(form: FormData, row: Row, rulebook: Path) -> dict[str, Any]:
+    if field(form, "as") != "fields":
+        return arguments_from_json(field(form, "arguments"))
+    fields = edit_fields(row, rulebook)
+    typed = {each.name: field(form, ARGUMENT + each.name) for each in fields if ARGUMENT + each.name in form}
+    return arguments_from(fields, typed, arguments_value(row["arguments"]))
+
+
+def _grant(form: FormData) -> dict[str, Any]:
+    wanted: dict[str, Any] = {"scope": field(form, "grant_scope") or "conversation"}
+    if uses := field(form, "grant_uses"):
+        wanted["uses"] = uses
+    if hours := field(form, "grant_hours"):
+        wanted["expires_after_seconds"] = _times(hours, 3600)
+    return wanted
+
+
+def _times(text: str, seconds: int) -> int | str:
+    """Return a number of units in seconds; what is no number is left for the form's own check."""
+    return int(text) * seconds if _NUMBER.fullmatch(text) else text
+
+
+def _person(name: str) -> str:
+    return f"person:{name}" if name and ":" not in name else name

@@ -1,0 +1,206 @@
+"""The inbox at `/inbox`: what waits, found by filters and decided one by one or several at once.
+
+Everything works without scripts: filters are a form that asks, decisions are forms that change and lead back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from pydantic import ValidationError
+
+from services.gateway.api.approval_forms import BATCH_MAX
+from services.gateway.api.callers import DepsOf, PathId
+from services.gateway.api.inbox import InboxQuery
+from services.gateway.api.pages import cursor_of, next_of
+from services.gateway.auth import Caller
+from services.gateway.decisions import Ask, in_words
+from services.gateway.deps import Deps
+from services.gateway.keys import Scope
+from services.gateway.mine import list_mine
+from services.gateway.paging import encode_cursor
+from services.gateway.store import reading
+from services.gateway.store.inbox import list_approvals
+from services.gateway.store.read import Row, load_approvals
+from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from services.gateway.web.waiting import Waiting, grouped, waiting_of
+from shared.errors import Refused
+from shared.messages.approvals import REASON_MAX
+from shared.messages.tool_calls import Category
+
+router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
+
+#: Cards on a page.
+PAGE = 25
+#: Ages to ask for: seconds and their words.
+AGES = ((600, "10 minutes"), (3_600, "an hour"), (86_400, "a day"))
+_ASKED = ("state", "tool", "agent", "conversation", "category", "older_than", "q")
+
+_ITEM = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{64})\.([0-9]{1,9})")
+
+Told = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the address asks for: the filters as they were typed, and what they mean."""
+
+    mine: bool
+    typed: Mapping[str, str]
+    cursor: str
+    #: None where what was typed means nothing; `fault` then says why.
+    query: InboxQuery | None
+    fault: str = ""
+
+    def link(self, **changes: str) -> str:
+        """Return the address of this list with changes; an empty value leaves its part out."""
+        view = {} if self.mine else {"view": "all"}
+        given = {**view, **self.typed, **changes}
+        query = urlencode({name: value for name, value in given.items() if value})
+        return f"/inbox?{query}" if query else "/inbox"
+
+    @property
+    def narrowed(self) -> bool:
+        """Whether any filter is set."""
+        return bool(self.typed)
+
+    @property
+    def finely(self) -> bool:
+        """Whether a filter is set that is folded away otherwise."""
+        return bool(self.typed.keys() - {"q", "state"})
+
+
+def asked_of(parameters: Mapping[str, str]) -> Asked:
+    """Return what an address asks for; empty fields of the form ask for nothing."""
+    mine, cursor = parameters.get("view") != "all", parameters.get("cursor", "")
+    typed = {name: value.strip() for name in _ASKED if (value := parameters.get(name, "")).strip()}
+    if mine:
+        typed.pop("state", None)
+    try:
+        query = InboxQuery.model_validate({**typed, "mine": mine, "limit": PAGE, "cursor": cursor or None})
+    except ValidationError as error:
+        wrong = ", ".join(sorted({str(each["loc"][0]).replace("_", " ") for each in error.errors()}))
+        return Asked(mine, typed, cursor, None, f"Nothing can be found with this: {wrong}.")
+    return Asked(mine, typed, cursor, query)
+
+
+@router.get("")
+async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = "", sent: Told = "") -> HTMLResponse:
+    """Show what waits for somebody, or everything that fits."""
+    caller.need(Scope.DECIDE)
+    asked = asked_of(request.query_params)
+    cards, following = await _found(deps, caller, asked)
+    told = await _cards(deps, caller, [done or sent]) if done or sent else []
+    return render(
+        "inbox.html",
+        400 if asked.query is None else 200,
+        caller=caller,
+        here="inbox",
+        asked=asked,
+        groups=grouped(cards),
+        following=following,
+        done=next(iter(told), None),
+        sent=bool(sent),
+        ages=AGES,
+        categories=list(Category),
+        set_up=set_up_was_run(),
+        back=asked.link(cursor=asked.cursor),
+    )
+
+
+@router.get("/{approval_id}/card")
+async def card(deps: DepsOf, caller: SignedIn, approval_id: PathId) -> HTMLResponse:
+    """Show one card of the list as it is now."""
+    caller.need(Scope.DECIDE)
+    row = await deps.decisions.find(caller, approval_id)
+    (found,) = await _with_votes(deps, caller, [row])
+    return render("inbox_card.html", card=found, caller=caller, back="/inbox")
+
+
+@router.post("/decisions")
+async def decide_together(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLResponse:
+    """Decide what was checked, each with the digest that was shown, and say what became of each."""
+    caller.need(Scope.DECIDE)
+    verb, reason = field(form, "decision"), field(form, "reason").strip()[:REASON_MAX]
+    items = [_item(str(each)) for each in form.getlist("item")]
+    if verb not in {"approve", "deny"} or not items or len(items) > BATCH_MAX or None in items:
+        raise Refused(f"Check at least one card and at most {BATCH_MAX}.", status=400, kind="invalid-batch")
+    chosen = {each[0]: each for each in items if each is not None}
+    cards = await _cards(deps, caller, list(chosen))
+
+    async def outcome(card: Waiting) -> tuple[Waiting, str]:
+        _, digest, revision = chosen[card.approval.id]
+        if card.alone:
+            return card, f"Not decided: {card.alone}, so it is decided by itself."
+        try:
+            ask = Ask("approve" if verb == "approve" else "deny", digest, reason, revision)
+            decided = await deps.decisions.decide(caller, card.approval.id, ask)
+        except Refused as refusal:
+            return card, f"Not decided: {in_words(refusal)}"
+        return card, "" if decided else "Sent. The answer takes its time."
+
+    outcomes = await asyncio.gather(*(outcome(card) for card in cards))
+    now = {card.approval.id: card for card in await _cards(deps, caller, list(chosen))}
+    return render(
+        "batch.html",
+        caller=caller,
+        here="inbox",
+        outcomes=[(now.get(card.approval.id, card), fault) for card, fault in outcomes],
+        missing=len(chosen) - len(cards),
+        set_up=set_up_was_run(),
+        back=back_of(field(form, "back")),
+    )
+
+
+def back_of(path: str) -> str:
+    """Return where a form leads back to: a place in the inbox, whatever the form says."""
+    return path if path == "/inbox" or path.startswith(("/inbox?", "/inbox/")) else "/inbox"
+
+
+def led_back(path: str, **told: str) -> Response:
+    """Lead to a page with what it shall tell."""
+    joint = "&" if "?" in path else "?"
+    return RedirectResponse(f"{path}{joint}{urlencode(told)}", 303)
+
+
+async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waiting, ...], str | None]:
+    """Return a page of cards and the address of the next one."""
+    filters = asked.query.filters(caller) if asked.query else None
+    if asked.query is None or filters is None:
+        return (), None
+    after, directory = cursor_of(asked.query.cursor), deps.directory()
+    async with reading(deps.runtime.database) as connection:
+        if asked.mine:
+            page = await list_mine(connection, caller, directory, filters, after=after, limit=PAGE)
+            rows, following = page.rows, encode_cursor(page.next) if page.next else None
+        else:
+            found = await list_approvals(connection, caller.tenant, filters, after=after, limit=PAGE + 1)
+            rows, following = found[:PAGE], next_of(found, PAGE, "created_at", "approval_id")
+        cards = await waiting_of(connection, caller, rows, directory)
+    return cards, asked.link(cursor=following) if following else None
+
+
+async def _cards(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Waiting]:
+    """Return the cards of these approvals that exist for the caller, in this order."""
+    async with reading(deps.runtime.database) as connection:
+        found = await load_approvals(connection, [(caller.tenant, each) for each in approval_ids])
+    rows = [found[key] for each in approval_ids if (key := (caller.tenant, each)) in found]
+    return list(await _with_votes(deps, caller, [row for row in rows if caller.sees(row["conversation_id"])]))
+
+
+async def _with_votes(deps: Deps, caller: Caller, rows: list[Row]) -> tuple[Waiting, ...]:
+    async with reading(deps.runtime.database) as connection:
+        return await waiting_of(connection, caller, rows, deps.directory())
+
+
+def _item(text: str) -> tuple[str, str, int] | None:
+    """Return approval, digest and revision of a checked card; None for what no card of ours says."""
+    found = _ITEM.fullmatch(text)
+    return (found[1], found[2], int(found[3])) if found else None

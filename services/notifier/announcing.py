@@ -1,0 +1,114 @@
+"""Makes deliveries of news: which addresses there are, in which language, and what their cards say.
+
+Pure but for one reader, which says who is who now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from services.notifier import drawing, rules
+from services.notifier.cards import Address, Card
+from services.notifier.crowds import topic_of
+from services.notifier.drawing import Pen
+from services.notifier.rules import Delivery, Moved
+from services.notifier.states import Event, State
+from services.notifier.texts import language_of
+from shared.card_text import placeholders, visible
+from shared.catalog import Catalog
+from shared.directory import Directory
+from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ShownCall, ToolCallFinished
+
+
+@dataclass(frozen=True)
+class Announcer:
+    """Whoever knows the people, the tools, and how this installation is reached."""
+
+    directory: Callable[[], Directory]
+    tools: Catalog
+    public_url: str
+    #: Language of cards that are for a place, or for somebody who has named none.
+    language: str
+
+    def open(self, news: ApprovalOpened, at: datetime) -> Iterator[Delivery]:
+        """Yield the deliveries of a call that begins to wait: due ones, and sleeping ones of its escalations."""
+        directory, requester = self.directory(), news.call.requester
+        places = [(each, State.DUE) for each in rules.first_addresses(news.approval, requester, directory)]
+        places += [(each, State.ASLEEP) for each in rules.later_addresses(news.approval, requester, directory)]
+        for rank, (address, state) in enumerate(places):
+            card = self._first_card(news, address, directory)
+            yield rules.opened(news, address, state, card, at, topic=topic_of(card), rank=rank)
+
+    def progress(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
+        """Yield what news of a pending approval does to each of its deliveries."""
+        directory = self.directory()
+        critical = critical_arguments(self.tools, news.call) if news.call else ()
+        asked = set(self._asked_too(news, deliveries, directory))
+        for delivery in deliveries:
+            moved = rules.unchanged(delivery)
+            if news.revision > delivery.revision:
+                pen = self._pen(delivery.address, directory)
+                moved = rules.revised(delivery, drawing.moved_on(delivery.card, news, pen, critical, at), at)
+            if delivery.address in asked and delivery.card.is_open:
+                woken = rules.woken(moved.after, Event.ESCALATED, at)
+                moved = Moved(delivery, woken.after, Event.ESCALATED) if woken.changed else moved
+            yield moved
+
+    def join(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Delivery]:
+        """Yield deliveries to addresses that news of a pending approval asks too, and that had none."""
+        newest = max(deliveries, key=lambda each: each.revision)
+        if newest.card.is_open:
+            known = {each.address for each in deliveries}
+            directory = self.directory()
+            for address in self._asked_too(news, deliveries, directory):
+                if address not in known:
+                    card = drawing.for_another(newest.card, self._pen(address, directory))
+                    yield rules.joined(newest, address, card, at)
+
+    def close(self, news: ApprovalClosed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
+        """Yield what the end of an approval does to each of its deliveries."""
+        directory = self.directory()
+        for delivery in deliveries:
+            if news.revision > delivery.revision:
+                card = drawing.over(delivery.card, news, self._pen(delivery.address, directory))
+                yield rules.revised(delivery, card, at)
+            else:
+                yield rules.unchanged(delivery)
+
+    def finish(self, news: ToolCallFinished, deliveries: Iterable[Delivery], at: datetime) -> Iterator[Moved]:
+        """Yield what the end of the call itself does to each delivery of its approval."""
+        for delivery in deliveries:
+            known = delivery.card.ended != ""
+            yield rules.unchanged(delivery) if known else rules.revised(delivery, drawing.ran(delivery.card, news), at)
+
+    def _asked_too(
+        self, news: ApprovalProgressed, deliveries: list[Delivery], directory: Directory
+    ) -> Iterator[Address]:
+        if not news.approvers and not news.channels:
+            return
+        told = dict.fromkeys(each.address.channel for each in deliveries)
+        requester = deliveries[0].card.requested_by
+        yield from rules.escalation_addresses(news.approvers, news.channels, told, requester, directory)
+
+    def _first_card(self, news: ApprovalOpened, address: Address, directory: Directory) -> Card:
+        return drawing.first_card(news, self._pen(address, directory), critical_arguments(self.tools, news.call))
+
+    def _pen(self, address: Address, directory: Directory) -> Pen:
+        person = directory.people.get(address.person)
+        language = language_of(person.language if person else "", self.language)
+
+        def name_of(identity: str) -> str:
+            known = directory.person(identity)
+            return visible((known and known.name) or identity.removeprefix("person:"))
+
+        return Pen(language, self.public_url.rstrip("/"), name_of)
+
+
+def critical_arguments(tools: Catalog, call: ShownCall) -> list[str]:
+    """Return the arguments that the tool's own sentence names; none of a tool that is not known as it was."""
+    spec = tools.get(call.tool)
+    if spec is None or spec.schema_digest != call.schema_digest:
+        return []
+    return [path for template in (spec.summary or {}).values() for path in placeholders(template)]

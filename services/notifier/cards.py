@@ -1,0 +1,154 @@
+"""The card: what every surface shows of one approval, made from stored bytes alone. Pure.
+
+Nothing here comes from the agent's prose but `quote`, which every surface shows as a quote. Every text is visible:
+what hides in it (control, bidirectional and invisible characters) stands there as its code point. Redacted values are
+masked in the arguments that people may see, and other arguments never come here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import TypeAdapter
+
+#: How the execution of an approved call ended; empty while it has not.
+Ended = Literal["", "succeeded", "failed", "unknown"]
+CardState = Literal["pending", "approved", "denied", "answered", "expired", "withdrawn"]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One place that shows a card."""
+
+    #: As the rule names it: `log`, `email`, `slack:#ops`, `webhook:crm`.
+    channel: str
+    #: Who or what is meant there: a Slack channel, an e-mail address, the name of a webhook; empty for the log.
+    recipient: str = ""
+    #: Id of the person in the directory, without the prefix; empty where a place is meant and nobody in person.
+    person: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Which Channel does it: `slack` for `slack:#ops`."""
+        return kind_of(self.channel)
+
+
+def kind_of(channel: str) -> str:
+    """Return which Channel does what a rule names: `slack` for `slack:#ops`."""
+    return channel.partition(":")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of the call, as people may see it."""
+
+    #: Path to the value, steps joined by dots: `customer.name`, `lines.0.price`.
+    name: str
+    #: The value as text: strings as they are, all else as JSON; visible and cut.
+    text: str
+    #: Whether the tool's own sentence names it; these come first.
+    critical: bool = False
+    #: True: people must not see the value, `text` stands in its place.
+    redacted: bool = False
+    #: What it was before people edited it, empty for "not there"; None where it was not edited.
+    changed_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VoteShown:
+    """One person's vote. Which way it went is told when the approval is over: `decision` is empty before."""
+
+    person: str
+    decision: Literal["", "approve", "deny", "abstain"] = ""
+    reason: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a surface shows of an approval. All texts for people are in the language `locale`."""
+
+    approval_id: str
+    tenant: str
+    conversation_id: str
+    agent: str = ""
+    tool: str = ""
+    #: What will happen, in one sentence: the tool's template filled from the stored arguments.
+    summary: str = ""
+    #: Whoever asked in the conversation.
+    requested_by: str = ""
+    #: Why it is held, in the rule's words, and the rule's name.
+    reason: str = ""
+    rule: str = ""
+    arguments: list[Argument] = field(default_factory=list)
+    #: Further arguments that are left out because there are too many; the page of the approval has all.
+    arguments_left_out: int = 0
+    #: What the agent said when it proposed the call, cut; empty where it said nothing. Never shown as fact.
+    quote: str = ""
+    #: What looks like a trick: mixed scripts, invisible characters.
+    warnings: list[str] = field(default_factory=list)
+    #: SHA-256 of what would run, whole: a decision names it.
+    digest: str = ""
+    #: Number of the approval's revision; a lower one is older.
+    revision: int = 1
+    state: CardState = "pending"
+    deadline: datetime | None = None
+    votes: list[VoteShown] = field(default_factory=list)
+    #: What decides, in words: `2 of finance`.
+    needed: str = ""
+    #: Who said "I'm on it".
+    claimed_by: str = ""
+    #: How long that holds; it binds nobody.
+    claimed_until: datetime | None = None
+    #: What happened last, as one sentence.
+    note: str = ""
+    #: What kind of news the note tells: `opened`, `voted`, `reminded`, `escalated`, `closed`, `finished` ….
+    #: Of a reminder and an escalation people are told anew; a channel that can, puts them into the card's thread.
+    happened: str = "opened"
+    decided_by: str = ""
+    #: The deciding person's words.
+    decision_reason: str = ""
+    ended: Ended = ""
+    #: Error text of a call that failed, cut; empty otherwise, and where the call has redacted arguments.
+    error: str = ""
+    #: Language of the card's texts: `en`, `de` or `tr`.
+    locale: str = "en"
+    #: How surely a person must be known to decide: `link`, `chat`, `slack` or `web`.
+    strength: str = "link"
+    #: Whether a person may change the arguments, or must say why they decide as they do.
+    edits: bool = False
+    reason_required: Literal["never", "deny", "always"] = "never"
+    #: `high`: shown alone, never in a batch or a digest.
+    risk: Literal["normal", "high"] = "normal"
+    #: Further approvals of the same tool and target that wait and are not shown on a card of their own.
+    similar: int = 0
+    #: Further approvals of other kinds that are kept back here because enough wait; the inbox has them.
+    held_back: int = 0
+    #: The approval's page; empty where nobody said which address browsers use.
+    url: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether people can still decide."""
+        return self.state == "pending"
+
+    @property
+    def batchable(self) -> bool:
+        """Whether it may be shown among others and be decided together with them."""
+        return self.risk == "normal"
+
+
+_CARD = TypeAdapter(Card)
+
+
+def as_json(card: Card) -> dict[str, Any]:
+    """Return the card as a JSON object, the form that is stored."""
+    stored: dict[str, Any] = _CARD.dump_python(card, mode="json")
+    return stored
+
+
+def from_json(stored: dict[str, Any]) -> Card:
+    """Return the card of a stored JSON object; parts that this version does not know are passed over."""
+    return _CARD.validate_python(stored)

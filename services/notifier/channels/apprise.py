@@ -1,0 +1,72 @@
+"""The channel `apprise:<name>`: Teams and a hundred other places, by the library Apprise. They are told, and no more.
+
+Nobody can decide there: the text leads to the approval's page. A card is told when it opens, when people are reminded
+or others asked, and when it is over; such places cannot change what they once showed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import SecretStr
+
+from services.notifier.channels import Address, Card, ChannelFailed, Delivered
+from services.notifier.texts import text
+
+#: News that is worth another message.
+TOLD = frozenset({"opened", "edited", "reminded", "escalated", "closed", "finished"})
+
+
+class AppriseChannel:
+    """Tells places that Apprise knows, each by the URL that the settings give its name."""
+
+    def __init__(self, urls: Mapping[str, SecretStr]) -> None:
+        self._urls = urls
+
+    async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
+        """Tell of the card, unless nothing worth a message happened."""
+        del key
+        url = self._urls.get(address.recipient)
+        if url is None:
+            raise ChannelFailed(f"no apprise place is called {address.recipient!r}", permanent=True)
+        if reference is None or card.happened in TOLD:
+            await _notify(url, card)
+        return Delivered(reference or {})
+
+
+async def _notify(url: SecretStr, card: Card) -> None:
+    # In a thread: the library looks through its hundred places when it first meets a URL.
+    places = await asyncio.to_thread(_places, url)
+    title = f"{text(card.locale, _TITLES[card.state])}: {card.tool}"
+    if not await places.async_notify(title=title, body=words_of(card), body_format="text"):
+        raise ChannelFailed("the place did not take it")
+
+
+def _places(url: SecretStr) -> Any:
+    # A megabyte of code, which only those need who use it.
+    import apprise  # noqa: PLC0415
+
+    places = apprise.Apprise()
+    if not places.add(url.get_secret_value()):
+        raise ChannelFailed("the URL of this place is none that Apprise knows", permanent=True)
+    return places
+
+
+_TITLES = {
+    "pending": "Waits for a decision",
+    "approved": "Approved",
+    "denied": "Denied",
+    "answered": "Answered instead",
+    "expired": "Expired",
+    "withdrawn": "Withdrawn",
+}
+
+
+def words_of(card: Card) -> str:
+    """Return a card as plain lines."""
+    lines = [card.summary, card.note, *card.warnings]
+    if card.is_open:
+        lines += [f"{text(card.locale, 'Why')}: {card.reason}", f"{text(card.locale, 'Needed')}: {card.needed}"]
+    return "\n".join(line for line in [*lines, card.url] if line)

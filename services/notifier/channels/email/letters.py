@@ -1,0 +1,163 @@
+"""Writes mails: plain text and HTML with the same facts, made by template from a card. Reads and sends nothing.
+
+What stands on a card is hostile until proved otherwise. In the HTML part it is escaped, in the text part it has no
+lines of its own, and in headers nothing of it stands but the tool's name, cleaned.
+"""
+
+from __future__ import annotations
+
+import email.policy
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from email.headerregistry import Address as MailAddress
+from email.message import EmailMessage
+from email.utils import formatdate
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from services.notifier.cards import Card
+from services.notifier.channels import ChannelFailed
+from services.notifier.channels.email.threads import Kind, Told
+from services.notifier.texts import moment, plural, text
+
+#: Longest argument in a mail, in characters; the page has all of it.
+ARGUMENT_MAX = 4_000
+#: Votes that a mail lists at most.
+VOTES_MAX = 20
+_NAME = "Placet"
+_NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+_LINES = re.compile(r"\n{3,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Letterhead:
+    """What all mails of an installation have in common."""
+
+    #: Address that mails come from: `placet@example.org`. Its domain is that of the message ids.
+    sender: str
+    reply_to: str = ""
+    #: False: mails say that something waits, and of its arguments nothing.
+    arguments: bool = True
+
+    @property
+    def domain(self) -> str:
+        """The domain of the message ids."""
+        return self.sender.rpartition("@")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One approval in a digest, and where its person decides."""
+
+    card: Card
+    link: str
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=select_autoescape(["html"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(line=line)
+    return made
+
+
+def line(value: str, most: int = ARGUMENT_MAX) -> str:
+    """Return `value` on one line, cut: it can begin no line that looks like ours."""
+    flat = " ".join(value.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+_TEMPLATES = _environment()
+
+
+def letter(
+    head: Letterhead, card: Card, kind: Kind, told: Told, *, message_id: str, recipient: str, link: str
+) -> EmailMessage:
+    """Return the mail that tells `card`; `link` is where its person decides, empty where they cannot by mail.
+
+    Raise ChannelFailed where the recipient is no address.
+    """
+    message = _envelope(head, _subject(card, kind), message_id=message_id, recipient=recipient)
+    message["X-Placet-Approval"] = header_word(card.approval_id)
+    if told.ids and told.digest == card.digest:
+        _follow(message, told.ids)
+    values = {"card": card, "kind": kind, "link": link, "arguments": head.arguments, "votes_max": VOTES_MAX}
+    return _written(message, "letter", card.locale, values)
+
+
+def digest_letter(
+    head: Letterhead, waiting: Sequence[Entry], over: Sequence[Card], *, message_id: str, recipient: str, inbox: str
+) -> EmailMessage:
+    """Return one mail about several approvals: what waits, and what is over of what an earlier one told."""
+    cards = [*(each.card for each in waiting), *over]
+    locale = cards[0].locale
+    count = len(waiting)
+    subject = plural(locale, "{count} call waits for your decision", "{count} calls wait for your decision", count)
+    message = _envelope(head, f"{_NAME}: {subject}", message_id=message_id, recipient=recipient)
+    return _written(message, "digest", locale, {"waiting": waiting, "over": over, "inbox": inbox, "subject": subject})
+
+
+def header_word(value: str, most: int = 64) -> str:
+    """Return what of a text may stand in a header: letters, digits and `_ . -`."""
+    return _NOT_A_NAME.sub("-", value)[:most]
+
+
+def _subject(card: Card, kind: Kind) -> str:
+    """Return the same subject for all mails of a thread, but for the `Re:`."""
+    words = text(card.locale, "{tool} needs a decision", tool=header_word(card.tool))
+    prefix = "" if kind is Kind.ASKED else "Re: "
+    return f"{prefix}{_NAME}: {words} [{header_word(card.approval_id)[-8:]}]"
+
+
+def _envelope(head: Letterhead, subject: str, *, message_id: str, recipient: str) -> EmailMessage:
+    message = EmailMessage(email.policy.SMTP)
+    try:
+        message["From"] = MailAddress(_NAME, addr_spec=head.sender)
+        message["To"] = MailAddress(addr_spec=recipient)
+        if head.reply_to:
+            message["Reply-To"] = MailAddress(addr_spec=head.reply_to)
+    except (ValueError, IndexError) as error:
+        # The parser of the standard library trips over some texts that are no address.
+        raise ChannelFailed(f"{recipient!r} cannot be written to: {error}", permanent=True) from error
+    except Exception as error:
+        if type(error).__module__.startswith("email."):
+            raise ChannelFailed(f"{recipient!r} is no e-mail address", permanent=True) from error
+        raise
+    message["Subject"] = subject
+    message["Date"] = formatdate(usegmt=True)
+    message["Message-ID"] = message_id
+    # No holiday note and no read receipt shall answer, and nobody's program shall answer those.
+    message["Auto-Submitted"] = "auto-generated"
+    message["X-Auto-Response-Suppress"] = "All"
+    return message
+
+
+def _follow(message: EmailMessage, ids: Sequence[str]) -> None:
+    """Put a mail into a thread, oldest message id first."""
+    others = [each for each in ids if each != message["Message-ID"]]
+    if others:
+        message["In-Reply-To"] = others[0]
+        message["References"] = " ".join(others)
+
+
+def _written(message: EmailMessage, template: str, locale: str, values: Mapping[str, Any]) -> EmailMessage:
+    """Write both parts; the last one is what mail programs prefer."""
+    words = {"t": partial(text, locale), "at": partial(_moment, locale), "locale": locale, **values}
+    plain = _LINES.sub("\n\n", _TEMPLATES.get_template(f"{template}.txt").render(words)).strip() + "\n"
+    message.set_content(plain, cte="quoted-printable")
+    html = _TEMPLATES.get_template(f"{template}.html").render(words)
+    message.add_alternative(html, subtype="html", cte="quoted-printable")
+    return message
+
+
+def _moment(locale: str, at: datetime | None) -> str:
+    return moment(locale, at) if at else ""

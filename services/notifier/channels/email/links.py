@@ -1,0 +1,51 @@
+"""Links in mails: 256 random bits each, of which only the hash is kept, for one person about one call."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+
+from services.notifier.cards import Address, Card
+from services.notifier.store.mails import NewLink
+
+#: The strength that a mailed link has: rules that want more lead to signing in.
+_STRENGTH = "link"
+_TOKEN_BYTES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class MailedLink:
+    """Where the person of a mail decides."""
+
+    #: Empty where nobody said which address browsers use.
+    url: str
+    #: What is kept of it; None where it leads to signing in.
+    kept: NewLink | None
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Makes links."""
+
+    public_url: str
+    #: How long one lasts, in seconds; never beyond the deadline.
+    seconds: float
+
+    def new(self, card: Card, address: Address, mail: str) -> MailedLink:
+        """Return a new link for the person of an address; the page of the approval where a link is not enough."""
+        if not self.public_url or not address.person or card.strength != _STRENGTH:
+            return MailedLink(card.url, None)
+        token = secrets.token_urlsafe(_TOKEN_BYTES)
+        kept = NewLink(
+            token_hash=hashlib.sha256(token.encode()).hexdigest(),
+            mail_id=mail,
+            tenant=card.tenant,
+            approval_id=card.approval_id,
+            person=f"person:{address.person}",
+            digest=card.digest,
+            revision=card.revision,
+            seconds=self.seconds,
+            deadline=card.deadline,
+        )
+        return MailedLink(f"{self.public_url.rstrip('/')}/l/{token}", kept)

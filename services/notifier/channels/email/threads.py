@@ -1,0 +1,99 @@
+"""Which mail a card needs, and the thread that it belongs to. Pure.
+
+Not every revision is worth a mail: people are asked once, reminded, asked again where the call changed, and told how
+it ended. Who decided is not told what they decided, only how it ran.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from services.notifier.cards import Card
+
+#: Digits of a mail's id, hexadecimal: 128 bits.
+ID_DIGITS = 32
+#: Message ids that a mail refers to at most: the first of its thread, and the last ones.
+REFERENCES_MAX = 10
+#: News of a waiting approval that people are mailed about.
+_URGENT = frozenset({"reminded", "escalated"})
+
+
+class Kind(StrEnum):
+    """What a mail says."""
+
+    ASKED = "asked"  # something waits for you
+    AGAIN = "again"  # it still does: a reminder or an escalation
+    CLOSED = "closed"  # it is over
+    FINISHED = "finished"  # it ran, and how that ended
+
+
+#: Mails that somebody decides with.
+ASKING = frozenset({Kind.ASKED, Kind.AGAIN})
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a person's mails about one approval have said so far; kept as the delivery's reference."""
+
+    #: Digest of the call that they were asked about; another one begins a new thread.
+    digest: str = ""
+    state: str = ""
+    ended: str = ""
+    #: Message ids of the thread, oldest first.
+    ids: tuple[str, ...] = ()
+
+    def as_reference(self) -> dict[str, str]:
+        """Return the form that is stored."""
+        return {"digest": self.digest, "state": self.state, "ended": self.ended, "ids": " ".join(self.ids)}
+
+    def after(self, card: Card, message_id: str = "") -> Told:
+        """Return what is told once `card` is, in the mail `message_id` where there was one."""
+        ids = self.ids if self.digest == card.digest else ()
+        if message_id and message_id not in ids:
+            ids = (*ids, message_id)
+            ids = ids if len(ids) <= REFERENCES_MAX else (ids[0], *ids[1 - REFERENCES_MAX :])
+        # How the call ended may be heard before its approval's end: it is told with that, and not told before.
+        return Told(card.digest, card.state, "" if card.is_open else card.ended, ids)
+
+
+def told_from(reference: Mapping[str, str] | None) -> Told:
+    """Return what a reference says; nothing was told where there is none."""
+    if not reference:
+        return Told()
+    ids = tuple(reference.get("ids", "").split())
+    return Told(reference.get("digest", ""), reference.get("state", ""), reference.get("ended", ""), ids)
+
+
+def kind_for(card: Card, told: Told, person: str) -> Kind | None:
+    """Return which mail a person (an id of the directory) needs now; None where the card tells nothing worth one."""
+    if card.is_open:
+        if not told.ids or told.digest != card.digest:
+            return Kind.ASKED
+        return Kind.AGAIN if card.happened in _URGENT else None
+    if not told.ids:
+        # Nobody was asked, so nobody waits to hear how it ended.
+        return None
+    if card.ended and card.ended != told.ended:
+        return Kind.FINISHED
+    if card.state != told.state and card.decided_by != f"person:{person}":
+        return Kind.CLOSED
+    return None
+
+
+def mail_id(key: str) -> str:
+    """Return the id of the mail that a delivery's key stands for: the same whenever it is tried again."""
+    return hashlib.sha256(key.encode()).hexdigest()[:ID_DIGITS]
+
+
+def message_id(mail: str, domain: str) -> str:
+    """Return the Message-ID of a mail."""
+    return f"<{mail}@{domain}>"
+
+
+def envelope_sender(bounces: str, mail: str) -> str:
+    """Return the address that bounces of a mail come back to, with its id in it: `bounces+<id>@example.org`."""
+    local, _, domain = bounces.rpartition("@")
+    return f"{local}+{mail}@{domain}"

@@ -1,0 +1,316 @@
+"""The Slack channel: one message per card, updated in place; reminders, escalations and verdicts in its thread.
+
+Slack has no key that makes posting a card twice one card. So every message carries in its metadata whose it is, and
+where an answer was lost the channel is searched before another one is posted: at most one card and one per lost answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import structlog
+from slack_sdk.errors import SlackApiError, SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from services.notifier.cards import Card
+from services.notifier.channels import Address, ChannelFailed, Delivered
+from services.notifier.channels import slack_blocks as render
+from shared import block_kit as kit
+from shared.directory import Directory
+from shared.ids import derived_id
+from shared.slack import METADATA_TYPE, Slack, SlackTeam
+
+log = structlog.get_logger(__name__)
+
+#: Longest wait for one answer of Slack, in seconds.
+ANSWER_SECONDS = 10
+#: Wait that a 429 without `Retry-After` asks for, in seconds.
+RETRY_AFTER_SECONDS = 5.0
+#: Cards whose first post went unanswered and that are searched before they are posted again.
+DOUBTS_MAX = 10_000
+#: Messages that a search looks at, newest first.
+SEARCHED_MAX = 200
+#: Channels on one page of the list by which a name is looked up, and pages at most.
+LISTED_MAX = 1_000
+LIST_PAGES_MAX = 20
+
+_ID = re.compile(r"[CGD][A-Z0-9]{6,30}")
+_USER = re.compile(r"[UW][A-Z0-9]{6,30}")
+#: Errors that no further try can help with.
+_FOR_GOOD = frozenset(
+    {
+        "account_inactive",
+        "app_missing_action_url",
+        "cannot_dm_bot",
+        "cant_update_message",
+        "channel_not_found",
+        "ekm_access_denied",
+        "edit_window_closed",
+        "invalid_auth",
+        "is_archived",
+        "missing_scope",
+        "no_permission",
+        "not_allowed_token_type",
+        "not_authed",
+        "not_in_channel",
+        "org_login_required",
+        "restricted_action",
+        "team_access_not_granted",
+        "token_expired",
+        "token_revoked",
+        "user_disabled",
+        "user_not_found",
+    }
+)
+_TOO_LONG = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_too_long", "msg_too_long"})
+
+
+class SlackChannel:
+    """Shows cards in the channels of every team."""
+
+    def __init__(self, slack: Slack, api_url: str, directory: Callable[[], Directory]) -> None:
+        self._teams = slack.by_tenant
+        self._directory = directory
+        self._clients = {
+            each.team: AsyncWebClient(
+                token=each.bot_token.get_secret_value(),
+                base_url=api_url,
+                timeout=ANSWER_SECONDS,
+                # The SDK's own would post again after a lost answer without looking.
+                retry_handlers=[],
+            )
+            for each in slack.teams
+        }
+        self._names: dict[tuple[str, str], str] = {}
+        self._doubts: OrderedDict[str, None] = OrderedDict()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep connections to Slack open while the block runs; without it every message opens its own."""
+        async with aiohttp.ClientSession(trust_env=True) as session:
+            for client in self._clients.values():
+                client.session = session
+            try:
+                yield
+            finally:
+                for client in self._clients.values():
+                    client.session = None
+
+    async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
+        """Post the card where `reference` has no message yet, else update its message and its thread."""
+        team = self._teams.get(card.tenant)
+        if team is None:
+            raise ChannelFailed(f"no Slack workspace is set for the tenant {card.tenant}", permanent=True)
+        client = self._clients[team.team]
+        if not reference or "ts" not in reference:
+            # A reference without a message: a try before this one was cut off, perhaps behind the post.
+            return Delivered(await self._create(client, team, card, address, in_doubt=reference is not None))
+        return Delivered(await self._update(client, team, card, address, dict(reference), key))
+
+    async def _create(
+        self, client: AsyncWebClient, team: SlackTeam, card: Card, address: Address, *, in_doubt: bool
+    ) -> dict[str, str]:
+        where = await self._channel_id(client, team, address)
+        mark = derived_id("slack", card.approval_id, address.channel, address.recipient)
+        if in_doubt or mark in self._doubts:
+            found = await self._find(client, where, mark)
+            if found:
+                made = {"channel": where, "ts": found}
+                await self._show(client, card, made, mark)
+                self._doubts.pop(mark, None)
+                return made
+        answer = await self._post(client, card, where, mark)
+        return {"channel": str(answer["channel"]), "ts": str(answer["ts"])}
+
+    async def _post(self, client: AsyncWebClient, card: Card, where: str, mark: str) -> Mapping[str, Any]:
+        try:
+            answer = await _call(client, "chat.postMessage", channel=where, **_content(card, mark), **_LITERAL)
+        except _Lost as error:
+            self._doubts[mark] = None
+            if len(self._doubts) > DOUBTS_MAX:
+                self._doubts.popitem(last=False)
+            raise ChannelFailed(str(error)) from error
+        except _TooLong:
+            content = _content(card, mark, short=True)
+            answer = await _call(client, "chat.postMessage", channel=where, **content, **_LITERAL)
+        self._doubts.pop(mark, None)
+        return answer
+
+    async def _update(
+        self, client: AsyncWebClient, team: SlackTeam, card: Card, address: Address, made: dict[str, str], key: str
+    ) -> dict[str, str]:
+        mark = derived_id("slack", card.approval_id, address.channel, address.recipient)
+        try:
+            await self._show(client, card, made, mark)
+        except _Gone:
+            # Somebody deleted the card: as long as people can decide they need one.
+            if not card.is_open:
+                return made
+            return await self._create(client, team, card, address, in_doubt=False)
+        words = render.news(card)
+        if words and made.get("told") != key:
+            await self._tell(client, made, mark, key, [kit.literal(words)])
+            made["told"] = key
+        if not card.is_open and "verdict" not in made:
+            for user in self._requester(card, team):
+                pieces = [{"type": "user", "user_id": user}, kit.literal(f" {render.verdict(card)}")]
+                await self._tell(client, made, mark, f"verdict:{user}", pieces)
+            made["verdict"] = card.state
+        return made
+
+    async def _show(self, client: AsyncWebClient, card: Card, made: Mapping[str, str], mark: str) -> None:
+        place = {"channel": made["channel"], "ts": made["ts"]}
+        try:
+            await _call(client, "chat.update", **place, **_content(card, mark))
+        except _TooLong:
+            await _call(client, "chat.update", **place, **_content(card, mark, short=True))
+
+    async def _tell(
+        self, client: AsyncWebClient, made: Mapping[str, str], mark: str, key: str, pieces: list[kit.Block]
+    ) -> None:
+        """Say something in the card's thread, once: what was said before with the same key is not said again."""
+        mark = derived_id("slack-thread", mark, key)
+        if mark in self._doubts and await self._find(client, made["channel"], mark, thread=made["ts"]):
+            self._doubts.pop(mark)
+            return
+        words = "".join(piece.get("text", "") for piece in pieces).strip()
+        content = {
+            "text": kit.escaped(words),
+            "blocks": [kit.rich_text({"type": "rich_text_section", "elements": pieces})],
+            "metadata": _metadata(mark),
+        }
+        try:
+            await _call(
+                client, "chat.postMessage", channel=made["channel"], thread_ts=made["ts"], **content, **_LITERAL
+            )
+        except _Lost as error:
+            self._doubts[mark] = None
+            raise ChannelFailed(str(error)) from error
+        self._doubts.pop(mark, None)
+
+    def _requester(self, card: Card, team: SlackTeam) -> list[str]:
+        """Return who asked for the call as this team knows them: one user id, or none."""
+        person = self._directory().person(card.requested_by)
+        known = person.slack if person and person.active else ()
+        return [each.user for each in known if each.team == team.team][:1]
+
+    async def _channel_id(self, client: AsyncWebClient, team: SlackTeam, address: Address) -> str:
+        wanted = address.recipient or team.channel
+        if not wanted:
+            raise ChannelFailed("the rule names no Slack channel and PLACET_SLACK_CHANNEL is empty", permanent=True)
+        if _ID.fullmatch(wanted):
+            return wanted
+        if (team.team, wanted) not in self._names:
+            self._names[team.team, wanted] = await _resolve(client, wanted)
+        return self._names[team.team, wanted]
+
+    async def _find(self, client: AsyncWebClient, where: str, mark: str, *, thread: str = "") -> str:
+        """Return the time stamp of our own message with a mark; empty where there is none or we may not look."""
+        options = {"channel": where, "limit": SEARCHED_MAX, "include_all_metadata": True}
+        method = "conversations.replies" if thread else "conversations.history"
+        try:
+            found = await _call(client, method, **options, **({"ts": thread} if thread else {}))
+        except ChannelFailed as error:
+            if not error.permanent:
+                raise
+            log.warning("slack.cannot_search", reason=str(error))
+            return ""
+        for message in found.get("messages", []):
+            metadata = message.get("metadata") or {}
+            payload = metadata.get("event_payload") or {}
+            if metadata.get("event_type") == METADATA_TYPE and payload.get("mark") == mark:
+                return str(message["ts"])
+        return ""
+
+
+class _Lost(ChannelFailed):
+    """Slack may have done what we asked: the answer did not come."""
+
+
+class _TooLong(ChannelFailed):
+    """Slack does not take the blocks."""
+
+
+class _Gone(ChannelFailed):
+    """There is no such message any more."""
+
+
+#: Methods that Slack answers to GET.
+_READING = frozenset({"conversations.history", "conversations.list", "conversations.replies"})
+#: Nothing in our messages becomes a link, a picture or a mention by itself.
+_LITERAL: Mapping[str, Any] = {"unfurl_links": False, "unfurl_media": False, "parse": "none", "link_names": False}
+
+
+def _content(card: Card, mark: str, *, short: bool = False) -> dict[str, Any]:
+    blocks = render.short_blocks(card) if short else render.blocks(card)
+    return {"text": render.notification(card), "blocks": blocks, "metadata": _metadata(mark)}
+
+
+def _metadata(mark: str) -> dict[str, Any]:
+    return {"event_type": METADATA_TYPE, "event_payload": {"mark": mark}}
+
+
+async def _resolve(client: AsyncWebClient, wanted: str) -> str:
+    """Return the id of a channel's name, or of the direct messages with a user."""
+    if _USER.fullmatch(wanted):
+        opened = await _call(client, "conversations.open", users=wanted)
+        return str(opened["channel"]["id"])
+    name, cursor = wanted.removeprefix("#"), ""
+    for _ in range(LIST_PAGES_MAX):
+        options = {"limit": LISTED_MAX, "exclude_archived": True, "types": "public_channel,private_channel"}
+        page = await _call(client, "conversations.list", **options, **({"cursor": cursor} if cursor else {}))
+        for channel in page.get("channels", []):
+            if channel.get("name") == name:
+                return str(channel["id"])
+        cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
+        if not cursor:
+            break
+    raise ChannelFailed(f"there is no Slack channel {wanted} that the app can see", permanent=True)
+
+
+async def _call(client: AsyncWebClient, method: str, **arguments: Any) -> Mapping[str, Any]:
+    """Call one method of Slack's Web API; raise ChannelFailed or one of its kinds where it fails."""
+    try:
+        if method in _READING:
+            answer = await client.api_call(method, http_verb="GET", params=arguments)
+        else:
+            answer = await client.api_call(method, json=arguments)
+    except SlackApiError as error:
+        raise _failure(method, error) from error
+    except (aiohttp.ClientError, SlackClientError, TimeoutError, OSError) as error:
+        raise _Lost(f"Slack did not answer {method}: {type(error).__name__}") from error
+    data = answer.data
+    return data if isinstance(data, dict) else {}
+
+
+def _failure(method: str, error: SlackApiError) -> ChannelFailed:
+    response: Any = error.response
+    status = getattr(response, "status_code", 0) or getattr(response, "status", 0)
+    code = str(response.get("error", "")) if hasattr(response, "data") and isinstance(response.data, dict) else ""
+    if status == 429 or code == "ratelimited":  # noqa: PLR2004 - HTTP's number
+        return ChannelFailed(f"Slack limits {method}", _seconds(getattr(response, "headers", {}) or {}))
+    if code in _TOO_LONG:
+        return _TooLong(f"Slack does not take the card: {code}", permanent=True)
+    if code == "message_not_found":
+        return _Gone("the card was deleted", permanent=True)
+    if code in _FOR_GOOD:
+        needed = response.get("needed")
+        return ChannelFailed(f"Slack refuses {method}: {code}" + (f" ({needed})" if needed else ""), permanent=True)
+    if not code or status >= 500:  # noqa: PLR2004 - HTTP's number
+        return _Lost(f"Slack answers {method} with {status or 'no JSON'}")
+    return ChannelFailed(f"Slack refuses {method}: {code}")
+
+
+def _seconds(headers: Mapping[str, Any]) -> float:
+    """Return what `Retry-After` asks for."""
+    for name, value in headers.items():
+        if name.lower() == "retry-after":
+            text = value[0] if isinstance(value, list) else str(value)
+            if text.replace(".", "", 1).isdigit():
+                return max(float(text), 0.1)
+    return RETRY_AFTER_SECONDS

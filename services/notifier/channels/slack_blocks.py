@@ -1,0 +1,232 @@
+"""A card as Slack shows it: blocks, and the text of its notification. Pure.
+
+Whatever a model, a visitor or a tool wrote stands in plain or literal texts, which Slack does not read as markup: no
+mention, no link, no second "Approved" can come out of an argument. What we know ourselves comes first, what decides
+right after it, the agent's words last and as a quote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from services.notifier.cards import Argument, Card
+from services.notifier.texts import moment, text
+from shared import block_kit as kit
+from shared import slack
+from shared.block_kit import Block
+from shared.messages.approvals import strengths_met
+
+#: Digits of the digest on a card: enough to tell two calls apart.
+DIGEST_SHOWN = 12
+#: Most characters of one argument, and of all of them together: Slack refuses a message that is too long as a whole.
+ARGUMENT_MAX = 600
+ARGUMENTS_MAX = 4500
+NAME_MAX = 120
+QUOTE_MAX = 600
+REASON_MAX = 500
+SUMMARY_MAX = 600
+FIELD_MAX = 200
+WARNING_MAX = 200
+WARNINGS_MAX = 5
+VOTES_MAX = 10
+VOTE_MAX = 150
+#: Longest text of a notification and of a message in a thread.
+TEXT_MAX = 800
+
+_HEADINGS = {
+    "pending": "Approval needed: {tool}",
+    "approved": "Approved: {tool}",
+    "denied": "Denied: {tool}",
+    "answered": "Answered instead of run: {tool}",
+    "expired": "Expired: {tool}",
+    "withdrawn": "Withdrawn: {tool}",
+}
+_ENDINGS = {
+    "succeeded": "It ran and succeeded.",
+    "failed": "It ran and failed.",
+    "unknown": "It may have run; nobody can tell. Somebody must look.",
+}
+_VOTES = {"approve": "{person} approved", "deny": "{person} denied", "abstain": "{person} abstained"}
+#: What a rule may ask for so that Slack knows people surely enough.
+_KNOWN_HERE = frozenset(strengths_met("slack"))
+_NEWS = frozenset({"reminded", "escalated"})
+
+
+def blocks(card: Card) -> list[Block]:
+    """Return the card's blocks, at most MESSAGE_BLOCKS_MAX; buttons are there only as long as people can decide."""
+    made = [
+        kit.header(heading(card)),
+        kit.section(kit.plain(card.summary or card.tool, SUMMARY_MAX)),
+        *_arguments(card),
+        *_warnings(card),
+        _facts(card),
+        *_votes(card),
+        *_quote(card),
+        *_outcome(card),
+        _small_print(card),
+    ]
+    if (buttons := _buttons(card)) is not None:
+        made.append(buttons)
+    return made
+
+
+def short_blocks(card: Card) -> list[Block]:
+    """Return the card without anything that can be long, for where Slack does not take the whole one.
+
+    Nobody can approve on it: they have not seen what would run.
+    """
+    words = text(card.locale, "This card is too long for Slack. Press More to see what would run.")
+    made = [kit.header(heading(card)), kit.section(kit.plain(words, TEXT_MAX)), _small_print(card)]
+    buttons = _buttons(card, blind=True)
+    return [*made, buttons] if buttons else made
+
+
+def heading(card: Card) -> str:
+    """Return what the card is and how it stands, in one line."""
+    return text(card.locale, _HEADINGS[card.state], tool=card.tool)
+
+
+def notification(card: Card) -> str:
+    """Return the text that Slack shows where it shows no blocks; escaped."""
+    return kit.escaped(kit.cut(f"{heading(card)} — {card.summary}", TEXT_MAX))
+
+
+def news(card: Card) -> str:
+    """Return what people are told anew in the card's thread; empty where the card itself says it all."""
+    if not card.is_open or card.happened not in _NEWS:
+        return ""
+    return kit.cut(card.note, TEXT_MAX)
+
+
+def verdict(card: Card) -> str:
+    """Return what whoever asked for the call is told when it is decided."""
+    words = heading(card)
+    if card.decided_by:
+        words += " · " + text(card.locale, "by {person}", person=card.decided_by)
+    if card.decision_reason:
+        words += f" · {card.decision_reason}"
+    return kit.cut(words, TEXT_MAX)
+
+
+def _arguments(card: Card) -> Iterator[Block]:
+    items: list[Sequence[Block]] = []
+    room = ARGUMENTS_MAX
+    for argument in card.arguments:
+        shown = kit.cut(argument.text, ARGUMENT_MAX)
+        room -= len(argument.name[:NAME_MAX]) + len(shown) + len((argument.changed_from or "")[:ARGUMENT_MAX])
+        if room < 0:
+            break
+        items.append(_argument(card, argument, shown))
+    if items:
+        yield kit.bullets(items)
+    if left := card.arguments_left_out + len(card.arguments) - len(items):
+        yield kit.context(kit.plain(text(card.locale, "{count} more arguments: press More.", count=left), FIELD_MAX))
+
+
+def _argument(card: Card, argument: Argument, shown: str) -> list[Block]:
+    pieces = [kit.literal(kit.cut(argument.name, NAME_MAX), bold=True), kit.literal(": ")]
+    pieces.append(kit.literal(shown, italic=True) if argument.redacted else kit.literal(shown, code=True))
+    if argument.changed_from is not None:
+        before = kit.cut(argument.changed_from, ARGUMENT_MAX) or text(card.locale, "not there")
+        pieces += [kit.literal(f" {text(card.locale, 'was')} "), kit.literal(before, strike=True)]
+    return pieces
+
+
+def _warnings(card: Card) -> Iterator[Block]:
+    if card.warnings:
+        shown = card.warnings[:WARNINGS_MAX]
+        yield kit.context(*(kit.plain(f"⚠ {warning}", WARNING_MAX) for warning in shown))
+
+
+def _facts(card: Card) -> Block:
+    facts = [
+        (text(card.locale, "Asked by"), card.requested_by),
+        (text(card.locale, "Agent"), card.agent),
+        (text(card.locale, "Held by rule"), card.rule),
+        (text(card.locale, "Why"), card.reason),
+        (text(card.locale, "Needed"), card.needed),
+        (text(card.locale, "On it"), card.claimed_by),
+        (text(card.locale, "Alike and waiting"), str(card.similar) if card.similar else ""),
+    ]
+    shown = [kit.plain(f"{label}: {value}", REASON_MAX) for label, value in facts if value]
+    if card.is_open and card.deadline is not None:
+        shown.append(kit.mrkdwn(f"{text(card.locale, 'Until')}: {_deadline(card)}"))
+    return kit.fields(shown or [kit.plain("", FIELD_MAX)])
+
+
+def _deadline(card: Card) -> str:
+    assert card.deadline is not None  # noqa: S101 - only asked for where there is one
+    fallback = kit.escaped(moment(card.locale, card.deadline)).replace("|", "/").replace("^", " ")
+    return f"<!date^{int(card.deadline.timestamp())}^{{date_short_pretty}} {{time}}|{fallback}>"
+
+
+def _votes(card: Card) -> Iterator[Block]:
+    if not card.votes:
+        return
+    shown = []
+    for vote in card.votes[-VOTES_MAX:]:
+        words = text(card.locale, _VOTES.get(vote.decision, "{person} voted"), person=vote.person)
+        shown.append(kit.plain(f"{words}: {vote.reason}" if vote.reason else words, VOTE_MAX))
+    yield kit.context(*shown)
+
+
+def _quote(card: Card) -> Iterator[Block]:
+    if card.quote:
+        yield kit.context(kit.plain(text(card.locale, "The agent's own words, checked by nobody:"), FIELD_MAX))
+        yield kit.quotation(kit.cut(card.quote, QUOTE_MAX))
+
+
+def _outcome(card: Card) -> Iterator[Block]:
+    if card.is_open:
+        if card.note and card.happened != "opened":
+            yield kit.context(kit.plain(card.note, REASON_MAX))
+        return
+    yield kit.section(kit.plain(verdict(card), TEXT_MAX))
+    if card.ended:
+        words = text(card.locale, _ENDINGS[card.ended])
+        yield kit.section(kit.plain(f"{words} {card.error}" if card.error else words, TEXT_MAX))
+
+
+def _small_print(card: Card) -> Block:
+    facts = f"{card.digest[:DIGEST_SHOWN]} · {text(card.locale, 'revision')} {card.revision}"
+    pieces = [kit.plain(facts, FIELD_MAX)]
+    if card.url:
+        pieces.append(kit.mrkdwn(f"<{_link(card.url)}|{text(card.locale, 'Open in Placet')}>"))
+    return kit.context(*pieces)
+
+
+def _link(url: str) -> str:
+    return kit.escaped(url).replace("|", "%7C")
+
+
+def _buttons(card: Card, *, blind: bool = False) -> Block | None:
+    # The news that it ran may overtake the news that it was approved.
+    if not card.is_open or card.ended:
+        return None
+    subject = slack.Subject(card.tenant, card.approval_id, card.revision, card.digest).text()
+    elements: list[Block] = []
+    if card.strength in _KNOWN_HERE and not blind:
+        elements += [
+            kit.button(
+                text(card.locale, "Approve"), slack.APPROVE, subject, style="primary", confirm=_confirmation(card)
+            ),
+            kit.button(text(card.locale, "Deny"), slack.DENY, subject, style="danger"),
+        ]
+        if card.edits:
+            elements.append(kit.button(text(card.locale, "Edit"), slack.EDIT, subject))
+    elif card.url:
+        # Slack does not know people surely enough for this rule, or the card does not show what they would approve.
+        elements.append(kit.button(text(card.locale, "Decide in Placet"), slack.OPEN, url=card.url, style="primary"))
+    elements.append(kit.button(text(card.locale, "More"), slack.MORE, subject))
+    return kit.actions(f"placet.{card.approval_id}.{card.revision}", *elements)
+
+
+def _confirmation(card: Card) -> Block | None:
+    if card.risk != "high":
+        return None
+    return kit.confirm(
+        text(card.locale, "This is risky"),
+        kit.cut(card.summary, 290),
+        text(card.locale, "Approve"),
+        text(card.locale, "Back"),
+    )

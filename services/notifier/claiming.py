@@ -1,0 +1,88 @@
+"""Takes what is to be sent now: what its channel's pace, quiet hours and the cards that wait already leave over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from services.notifier import crowds, pacing, store
+from services.notifier.changes import change_of
+from services.notifier.crowds import Limits, QuietHours
+from services.notifier.rules import Delivery, Moved
+from services.notifier.store import Claims, Pause
+from shared.work import UnitOfWork, Work
+
+#: Addresses that one round recounts.
+PLACES = 50
+
+
+def _never(_delivery: Delivery) -> QuietHours | None:
+    return None
+
+
+@dataclass(frozen=True)
+class Manners:
+    """How this installation treats channels and people."""
+
+    limits: Limits = field(default_factory=Limits)
+    #: Kind of channel -> cards a minute, for each tenant and channel.
+    per_minute: Mapping[str, int] = field(default_factory=dict)
+    hours_of: Callable[[Delivery], QuietHours | None] = _never
+
+
+async def claim(
+    work: Work, claims: Claims, manners: Manners, limit: int, lease: timedelta
+) -> tuple[list[Delivery], bool]:
+    """Claim deliveries for this worker, until the lease runs out; tell too whether more may be due."""
+    found = await store.claimable(work, claims, limit)
+    hushed = crowds.hush(found, manners.hours_of, work.now)
+    await store.change(work, [each.after for each in hushed])
+    rest = _without(found, hushed)
+    kept = await _keep_back(work, rest, manners.limits)
+    rest = _without(rest, kept)
+    lanes = {pacing.lane_of(each) for each in rest if each.address.kind in manners.per_minute}
+    if lanes:
+        spoken_for = await store.pace(work, lanes)
+        rest, until = pacing.in_pace(rest, spoken_for, manners.per_minute, work.now)
+        await store.pause(work, (Pause(*lane, at) for lane, at in until.items()))
+    return await store.claim(work, rest, lease), len(found) == limit
+
+
+async def _keep_back(work: Work, found: list[Delivery], limits: Limits) -> list[Moved]:
+    if not limits.exist:
+        return []
+    places = {crowds.place_of(each) for each in found if crowds.is_held_up(each)}
+    if not places:
+        return []
+    await store.queue_up(work, places)
+    kept = crowds.keep_back(found, await store.shown_at(work, places), limits)
+    await store.change(work, [each.after for each in kept])
+    work.record(*map(change_of, kept))
+    return kept
+
+
+async def recount(units: UnitOfWork, limits: Limits) -> int:
+    """Let through what there is room for again, and put right what cards count; one address a transaction.
+
+    Return how many addresses were looked at if more may wait, else 0.
+    """
+    async with units.begin() as work:
+        places = await store.crowded(work, PLACES)
+    for place in places:
+        async with units.begin() as work:
+            await _recount(work, place, limits)
+    return len(places) if len(places) == PLACES else 0
+
+
+async def _recount(work: Work, place: store.Place, limits: Limits) -> None:
+    await store.queue_up(work, [place])
+    waiting = sorted(await store.waiting_at(work, place), key=lambda each: (each.approval_id, each.delivery_id))
+    moved = crowds.recount(waiting, limits, work.now)
+    await store.change(work, [each.after for each in moved])
+    work.record(*(change_of(each) for each in moved if each.after.state is not each.before.state))
+
+
+def _without(deliveries: list[Delivery], moved: list[Moved]) -> list[Delivery]:
+    gone = {each.before.delivery_id for each in moved}
+    return [each for each in deliveries if each.delivery_id not in gone]

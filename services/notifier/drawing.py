@@ -1,0 +1,270 @@
+"""Draws cards: from an opened approval the first one, from each news the next. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, Literal
+
+from services.notifier.cards import Argument, Card, VoteShown
+from services.notifier.texts import text
+from shared.canonical import NotStrictJson, canonical_text, parse_arguments
+from shared.card_text import ABSENT, REDACTED, is_hidden, mixed_scripts, visible
+from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ApprovalRule, ToolCallFinished
+from shared.messages.approvals import ProgressKind
+from shared.messages.tool_calls import Category
+
+#: Longest text of one argument, and of the agent's own words, in characters.
+ARGUMENT_MAX = 1_000
+QUOTE_MAX = 600
+ERROR_MAX = 300
+#: Arguments on one card; the approval's page has all.
+ARGUMENTS_MAX = 40
+
+_NOTES: dict[ProgressKind, str] = {
+    "voted": "{person} voted.",
+    "edited": "{person} changed the arguments; earlier votes are void.",
+    "delegated": "{person} lets somebody else decide in their place.",
+    "claimed": "{person} is on it.",
+    "released": "{person} is not on it any more.",
+    "reminded": "It still waits for a decision.",
+    "escalated": "Nobody decided yet, so {others} may decide too.",
+    "extended": "{person} gave it more time.",
+    "paused": "{person} stopped its clock.",
+    "resumed": "{person} let its clock go on.",
+}
+_ENDS = {
+    "approved": "{person} approved it.",
+    "denied": "{person} denied it.",
+    "answered": "{person} answered instead; nothing runs.",
+    "expired": "Nobody decided in time; nothing runs.",
+    "withdrawn": "It is not wanted any more; nothing runs.",
+}
+#: What the vote was that decided. Who answers instead could have denied alone.
+_DECISIONS: dict[str, Literal["approve", "deny"]] = {"approved": "approve", "denied": "deny", "answered": "deny"}
+_ROLES = {"requester": "whoever asked", "operators": "operators"}
+#: Warnings on one card, and characters of a word in them.
+_WARNINGS_MAX = 5
+_WORD_MAX = 60
+_FINISHES = {
+    "succeeded": "It ran and succeeded.",
+    "failed": "It ran and failed.",
+    "unknown": "It may have run; nobody can tell. Somebody must look.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """What is the same on every card of one address."""
+
+    locale: str
+    #: Address that browsers use, without a slash at its end; empty where nobody said.
+    public_url: str
+    #: Return how others call the person behind an id.
+    name_of: Callable[[str], str]
+
+
+def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str]) -> Card:
+    """Return the first card of an approval; `critical` are the arguments that the tool's sentence names."""
+    rule, call = news.approval, news.call
+    arguments = list(_arguments(call.shown_arguments, critical))
+    return Card(
+        approval_id=news.approval_id,
+        tenant=news.tenant,
+        conversation_id=call.conversation_id,
+        agent=visible(call.agent),
+        tool=call.tool,
+        summary=news.summary,
+        requested_by=visible(call.requester),
+        reason=visible(news.reason),
+        rule=visible(news.rule),
+        arguments=arguments[:ARGUMENTS_MAX],
+        arguments_left_out=max(0, len(arguments) - ARGUMENTS_MAX),
+        quote=_cut(visible(call.quote[: QUOTE_MAX + 1]), QUOTE_MAX),
+        warnings=_warnings(call.shown_arguments, pen.locale),
+        digest=call.digest,
+        revision=news.revision,
+        deadline=news.expires_at,
+        needed=_needed(rule, pen),
+        note=text(pen.locale, "It waits for a decision."),
+        locale=pen.locale,
+        strength=rule.min_strength,
+        edits=rule.edits,
+        reason_required=rule.reason_required,
+        risk="high" if _is_risky(news) else "normal",
+        url=f"{pen.public_url}/inbox/{news.approval_id}" if pen.public_url else "",
+    )
+
+
+def moved_on(card: Card, news: ApprovalProgressed, pen: Pen, critical: Collection[str], now: datetime) -> Card:
+    """Return the card as it is after something changed while its approval waits."""
+    others = ", ".join(_who(each, pen) for each in news.approvers)
+    changes: dict[str, Any] = {
+        "revision": news.revision,
+        "deadline": news.expires_at or card.deadline,
+        "happened": news.kind,
+        "note": text(card.locale, _NOTES[news.kind], person=pen.name_of(news.person), others=others),
+    }
+    if news.call is not None:
+        arguments = list(_edited(card.arguments, _arguments(news.call.shown_arguments, critical)))
+        changes |= {
+            "summary": news.summary or card.summary,
+            "digest": news.call.digest,
+            "arguments": arguments[:ARGUMENTS_MAX],
+            "arguments_left_out": max(0, len(arguments) - ARGUMENTS_MAX),
+            "warnings": _warnings(news.call.shown_arguments, card.locale),
+        }
+    match news.kind:
+        case "voted":
+            others_votes = [vote for vote in card.votes if vote.person != news.person]
+            changes["votes"] = [*others_votes, VoteShown(news.person, at=now)]
+        case "edited":
+            # An edit counts as its maker's approval, and says so.
+            changes["votes"] = [VoteShown(news.person, at=now)]
+        case "claimed" | "released":
+            changes["claimed_by"] = news.person if news.kind == "claimed" else ""
+            changes["claimed_until"] = news.claimed_until
+        case "escalated" if others:
+            words = "{needed}; {others} may decide too"
+            changes["needed"] = text(card.locale, words, needed=card.needed, others=others)
+    return replace(card, **changes)
+
+
+def for_another(card: Card, pen: Pen) -> Card:
+    """Return a card of the same approval for somebody who is asked too, who may read another language."""
+    note = text(pen.locale, "Nobody decided yet, so you may decide too.")
+    return replace(card, locale=pen.locale, note=note, happened="opened")
+
+
+def over(card: Card, news: ApprovalClosed, pen: Pen) -> Card:
+    """Return the card as it is when its approval is over."""
+    votes = list(card.votes)
+    decision = _DECISIONS.get(news.state)
+    if decision is not None and news.decided_by:
+        votes = [vote for vote in votes if vote.person != news.decided_by]
+        votes.append(VoteShown(news.decided_by, decision, visible(news.reason), news.closed_at))
+    return replace(
+        card,
+        revision=news.revision,
+        state=news.state,
+        happened="closed",
+        votes=votes,
+        claimed_by="",
+        claimed_until=None,
+        decided_by=news.decided_by,
+        decision_reason=visible(news.reason),
+        note=text(card.locale, _ENDS[news.state], person=pen.name_of(news.decided_by)),
+    )
+
+
+def ran(card: Card, news: ToolCallFinished) -> Card:
+    """Return the card as it is when the approved call ran, or may have run."""
+    # A tool's words may repeat what people must not see.
+    told = "" if any(each.redacted for each in card.arguments) else news.error
+    error = _cut(visible(told[: ERROR_MAX + 1]), ERROR_MAX)
+    return replace(
+        card, ended=news.kind, error=error, happened="finished", note=text(card.locale, _FINISHES[news.kind])
+    )
+
+
+def _is_risky(news: ApprovalOpened) -> bool:
+    """Tell whether a call stands alone: it executes code, needs several people, or people known for sure."""
+    rule = news.approval
+    return news.category is Category.UNSAFE_EXEC or rule.approvals > 1 or rule.min_strength in {"slack", "web"}
+
+
+def _needed(rule: ApprovalRule, pen: Pen) -> str:
+    """Return what decides, in words: `2 of finance`, alternatives joined by `or`."""
+    panels = [(rule.approvals, rule.approvers), *((panel.approvals, panel.approvers) for panel in rule.alternatives)]
+    ways = (
+        text(pen.locale, "{count} of {who}", count=count, who=", ".join(_who(each, pen) for each in approvers))
+        for count, approvers in panels
+    )
+    return f" {text(pen.locale, 'or')} ".join(ways)
+
+
+def _who(approver: str, pen: Pen) -> str:
+    kind, _, name = approver.partition(":")
+    if kind == "person":
+        return pen.name_of(approver)
+    return visible(name) if kind == "group" else text(pen.locale, _ROLES.get(kind, kind))
+
+
+def _arguments(shown: str, critical: Collection[str]) -> Iterator[Argument]:
+    """Yield the arguments as people may see them, those that the tool's sentence names first."""
+    found = [
+        Argument(visible(path), _value(value), critical=_is_critical(path, critical), redacted=value == REDACTED)
+        for path, value in _leaves(_parsed(shown), ())
+    ]
+    yield from sorted(found, key=lambda each: not each.critical)
+
+
+def _is_critical(path: str, critical: Collection[str]) -> bool:
+    return any(path == name or path.startswith(f"{name}.") for name in critical)
+
+
+def _parsed(shown: str) -> Any:
+    try:
+        return parse_arguments(shown) if shown else {}
+    except NotStrictJson:
+        return {}
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Yield every value that has no parts, with the path to it."""
+    if isinstance(value, dict) and value:
+        for name, child in value.items():
+            yield from _leaves(child, (*path, name))
+    elif isinstance(value, list) and value:
+        for index, child in enumerate(value):
+            yield from _leaves(child, (*path, str(index)))
+    elif path:
+        yield ".".join(path), value
+
+
+def _value(value: Any) -> str:
+    """Return a value as text. A long one is cut, and names the digest of all of it: no edit of its end goes unseen."""
+    shown = visible(value if isinstance(value, str) else canonical_text(value))
+    if len(shown) <= ARGUMENT_MAX:
+        return shown
+    return f"{shown[:ARGUMENT_MAX]}… [{len(shown)}, SHA-256 {sha256(shown.encode()).hexdigest()[:16]}]"
+
+
+def _edited(before: Iterable[Argument], after: Iterable[Argument]) -> Iterator[Argument]:
+    """Yield the arguments after an edit, each that differs from what was proposed with what it was then."""
+    proposed: dict[str, str] = {
+        each.name: each.text if each.changed_from is None else each.changed_from for each in before
+    }
+    for each in after:
+        was = proposed.pop(each.name, "")
+        yield each if was == each.text else replace(each, changed_from=was)
+    for name, was in proposed.items():
+        if was:
+            yield Argument(name, ABSENT, critical=True, changed_from=was)
+
+
+def _warnings(shown: str, locale: str) -> list[str]:
+    """Return what looks like a trick in the arguments, one sentence each."""
+    found: list[str] = []
+    for path, value in _leaves(_parsed(shown), ()):
+        words, name = value if isinstance(value, str) else "", visible(path)
+        if any(map(is_hidden, words)) or any(map(is_hidden, path)):
+            found.append(text(locale, "“{name}” has characters that do not show.", name=name))
+        for word, scripts in mixed_scripts(words):
+            shown_word = _cut(visible(word), _WORD_MAX)
+            found.append(
+                text(
+                    locale,
+                    "“{name}”: the word “{word}” mixes alphabets ({scripts}).",
+                    name=name,
+                    word=shown_word,
+                    scripts=", ".join(scripts),
+                )
+            )
+    return found[:_WARNINGS_MAX]
+
+
+def _cut(words: str, length: int) -> str:
+    return words if len(words) <= length else words[: length - 1] + "…"

@@ -1,0 +1,131 @@
+"""SQL of the events that webhooks hear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic_core import to_jsonable_python
+from sqlalchemy.dialects import postgresql as pg
+
+from services.notifier.states import State
+from services.notifier.tables import EventRow
+from services.notifier.webhooks.events import Event
+from shared.database import table_of
+from shared.sql import records
+from shared.work import Work
+
+EVENTS = table_of(EventRow)
+_TIME = sa.TIMESTAMP(timezone=True)
+_DUE = EVENTS.c.state == sa.literal_column(f"'{State.DUE}'")
+_BROUGHT = {**dict.fromkeys(("event_id", "tenant", "webhook", "type", "body"), sa.Text), "at": _TIME}
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """An event that this worker sends."""
+
+    event: Event
+    attempt: int
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A claimed event after one try."""
+
+    claimed: Claimed
+    state: State
+    due_at: datetime
+    error: str = ""
+
+
+def _add() -> sa.Insert:
+    brought = records("events", _BROUGHT)
+    values: dict[str, sa.ColumnElement[Any]] = {
+        **{name: brought.c[name] for name in _BROUGHT if name != "at"},
+        "due_at": brought.c.at,
+        "created_at": brought.c.at,
+    }
+    source = sa.select(*values.values()).order_by(brought.c.event_id)
+    return pg.insert(EVENTS).from_select(list(values), source).on_conflict_do_nothing()
+
+
+def _claim() -> sa.Update:
+    free = sa.or_(EVENTS.c.lease_until.is_(None), EVENTS.c.lease_until < sa.func.now())
+    due = (
+        sa.select(EVENTS.c.event_id)
+        .where(_DUE, EVENTS.c.due_at <= sa.func.now(), free)
+        .order_by(EVENTS.c.due_at)
+        .limit(sa.bindparam("most", type_=sa.Integer))
+        .with_for_update(skip_locked=True)
+        .cte("due")
+    )
+    return (
+        sa.update(EVENTS)
+        .where(EVENTS.c.event_id == due.c.event_id)
+        .values(
+            lease_until=sa.func.now() + sa.bindparam("lease", type_=sa.Interval),
+            attempt=EVENTS.c.attempt + 1,
+            fence=EVENTS.c.fence + 1,
+        )
+        .returning(EVENTS)
+    )
+
+
+def _settle() -> sa.Update:
+    kinds = {**dict.fromkeys(("event_id", "state", "error"), sa.Text), "fence": sa.Integer, "due_at": _TIME}
+    brought = records("ended", kinds)
+    return (
+        sa.update(EVENTS)
+        .where(EVENTS.c.event_id == brought.c.event_id, EVENTS.c.fence == brought.c.fence, _DUE)
+        .values(state=brought.c.state, error=brought.c.error, due_at=brought.c.due_at, lease_until=None)
+        .returning(EVENTS.c.event_id)
+    )
+
+
+_ADD, _CLAIM, _SETTLE = _add(), _claim(), _settle()
+_FORGET = sa.delete(EVENTS).where(
+    sa.not_(_DUE), EVENTS.c.created_at < sa.func.now() - sa.bindparam("age", type_=sa.Interval)
+)
+
+
+async def add_events(work: Work, events: Iterable[Event]) -> None:
+    """Store events to send; one that is there already stays as it is."""
+    rows = [{name: getattr(each, name) for name in _BROUGHT} for each in events]
+    if rows:
+        await work.connection.execute(_ADD, {"events": to_jsonable_python(rows)})
+
+
+async def claim_events(work: Work, limit: int, lease: timedelta) -> list[Claimed]:
+    """Claim due events for this worker, until the lease runs out."""
+    found = await work.connection.execute(_CLAIM, {"most": limit, "lease": lease})
+    return [
+        Claimed(
+            Event(row.event_id, row.tenant, row.webhook, row.type, row.body, row.created_at), row.attempt, row.fence
+        )
+        for row in found
+    ]
+
+
+async def settle_events(work: Work, ended: Sequence[Ended]) -> set[str]:
+    """Write what became of claimed events; return those that nobody has claimed since."""
+    rows = [
+        {
+            "event_id": each.claimed.event.event_id,
+            "fence": each.claimed.fence,
+            "state": each.state,
+            "error": each.error,
+            "due_at": each.due_at,
+        }
+        for each in ended
+    ]
+    return set((await work.connection.execute(_SETTLE, {"ended": to_jsonable_python(rows)})).scalars())
+
+
+async def forget_events(work: Work, age: timedelta) -> None:
+    """Delete events that are done with and older than `age`."""
+    await work.connection.execute(_FORGET, {"age": age})

@@ -1,0 +1,64 @@
+"""Where a webhook may lead: a name is looked up once, judged, and that address is the one that is connected to.
+
+Whoever writes a webhook's address, or owns its name in the DNS, must not reach through us what they cannot reach
+themselves: this machine, the network around it, a cloud's metadata service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from typing import TypeAlias
+
+from services.notifier.channels import ChannelFailed
+
+IPAddress: TypeAlias = IPv4Address | IPv6Address
+#: Returns the addresses of a host, best first; raises OSError where there are none.
+LookUp: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+
+#: Addresses within IPv6 that are IPv4 ones in disguise, beside those that Python itself knows: NAT64.
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+async def look_up(host: str, port: int) -> list[str]:
+    """Return the addresses of a host as this machine's resolver knows them."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(each[4][0]) for each in found]
+
+
+async def address_of(host: str, port: int, look_up: LookUp, *, private: bool) -> str:
+    """Return the address to connect to; raise ChannelFailed where there is none, or one that must not be reached.
+
+    One bad address among good ones spoils all: a name that answers with both is no honest one.
+    """
+    try:
+        found = await look_up(host, port)
+    except OSError as error:
+        raise ChannelFailed(f"{host} has no address: {error.strerror or error}") from error
+    if not found:
+        raise ChannelFailed(f"{host} has no address")
+    for address in found:
+        if not is_allowed(address, private=private):
+            told = f"{host} leads to {address}, which is not public; say `private: true` if that is meant"
+            raise ChannelFailed(told, permanent=True)
+    return found[0]
+
+
+def is_allowed(address: str, *, private: bool) -> bool:
+    """Tell whether an address may be connected to. What is no host at all never is."""
+    ip = _plain(ip_address(address.partition("%")[0]))
+    if ip.is_multicast or ip.is_unspecified or (ip.is_reserved and not ip.is_loopback):
+        return False
+    # Link-local addresses hold clouds' metadata services, so these stay shut also where private ones are meant.
+    return ip.is_global or (private and not ip.is_link_local)
+
+
+def _plain(ip: IPAddress) -> IPAddress:
+    """Return the IPv4 address that an IPv6 one stands for, where it does."""
+    if isinstance(ip, IPv4Address):
+        return ip
+    if ip in _NAT64:
+        return IPv4Address(int(ip) & 0xFFFF_FFFF)
+    return ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None) or ip

@@ -1,0 +1,200 @@
+"""Deciding by a message: signed like a click, bound to the card that was shown, and never in doubt."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import httpx
+
+from shared.messages import ApprovalOpened, ConversationEvent, MessagePosted
+from tests.builders import NOON, a_call, an_approval_rule
+from tests.support.gateway import House, a_conversation, an_approval_row, insert, listen
+
+BY_MESSAGE: dict[str, Any] = {"by_message": True}
+
+
+async def a_card(house: House, conversation: str, number: int = 1, **changes: Any) -> dict[str, Any]:
+    """Let a call of the conversation's visitor wait, with its card in the feed; return its row."""
+    rule = changes.pop("approval_rule", BY_MESSAGE)
+    call = a_call(
+        call_id=f"call-{number}", conversation_id=conversation, requester="v-42", tool=changes.pop("tool", "pay")
+    )
+    row = an_approval_row(call, approval_rule=rule, **changes)
+    insert(house.url, "approvals", **row)
+    shown = ApprovalOpened(
+        tenant="acme",
+        approval_id=row["approval_id"],
+        revision=1,
+        call=call,
+        summary=row["summary"],
+        rule="r",
+        reason="",
+        approval=an_approval_rule(approvers=["requester"], **rule),
+        expires_at=NOON,
+    )
+    await house.deliver(shown)
+    return row
+
+
+async def a_visitors_token(house: House) -> tuple[str, str]:
+    """Open a conversation for the visitor v-42; return its id and token."""
+    async with house.client(house.key("chat")) as client:
+        return await a_conversation(client, visitor="v-42")
+
+
+async def say(client: httpx.AsyncClient, conversation: str, text: str, **more: Any) -> dict[str, Any]:
+    """Post a message and return the answer."""
+    answer = await client.post(f"/v1/conversations/{conversation}/messages", json={"text": text, **more})
+    told: dict[str, Any] = answer.raise_for_status().json()
+    return told
+
+
+async def test_a_plain_yes_is_signed_as_what_it_is(house: House) -> None:
+    """The claims have the card's digest, the requester, the proof, and the words; the agent gets no message."""
+    conversation, token = await a_visitors_token(house)
+    row = await a_card(house, conversation)
+    async with house.client(token) as visitor:
+        told = await say(visitor, conversation, " Yes. ")
+        items = await listen(
+            visitor, f"/v1/conversations/{conversation}/events", lambda heard: heard[-1]["type"] == "decision"
+        )
+    (claims,) = house.approvers.claims
+    assert ("approve", row["digest"], "v-42", ["requester"], conversation, "conversation_token", "Yes.") == (
+        claims.verb,
+        claims.digest,
+        claims.person,
+        claims.roles,
+        claims.conversation_id,
+        claims.proof,
+        claims.said,
+    )
+    taken = {"approval_id": row["approval_id"], "decision": "approve", "summary": row["summary"]}
+    assert (taken, "accepted") == (told["taken_as"], told["outcome"])
+    message, decision = items[-2]["data"], items[-1]["data"]
+    assert (taken, message["message_id"], "accepted") == (
+        message["taken_as"],
+        decision["message_id"],
+        decision["outcome"],
+    )
+    assert house.posted.empty()
+
+
+async def test_the_same_message_again_decides_once(house: House) -> None:
+    """Ten copies at once are one decision and one message, and each is told for what it was taken."""
+    conversation, token = await a_visitors_token(house)
+    row = await a_card(house, conversation)
+    async with house.client(token) as visitor:
+        told = await asyncio.gather(*(say(visitor, conversation, "yes", message_id="m-1") for _ in range(10)))
+    assert [row["approval_id"]] * 10 == [each["taken_as"]["approval_id"] for each in told]
+    assert 1 == len({each["event_id"] for each in told}) == len(house.approvers.claims)
+
+
+async def test_a_refused_yes_is_shown_to_have_counted_for_nothing(house: House) -> None:
+    """What approval says no to is told in the answer and in the feed."""
+    conversation, token = await a_visitors_token(house)
+    await a_card(house, conversation)
+    house.approvers.outcome = "too_weak"
+    async with house.client(token) as visitor:
+        assert "too_weak" == (await say(visitor, conversation, "yes"))["outcome"]
+        items = await listen(
+            visitor, f"/v1/conversations/{conversation}/events", lambda heard: heard[-1]["type"] == "decision"
+        )
+    assert "too_weak" == items[-1]["data"]["outcome"]
+
+
+async def test_a_rule_must_allow_it(house: House) -> None:
+    """Without `by_message` a yes is an ordinary message, which the agent gets."""
+    conversation, token = await a_visitors_token(house)
+    await a_card(house, conversation, approval_rule={})
+    async with house.client(token) as visitor:
+        assert (await say(visitor, conversation, "yes"))["taken_as"] is None
+    message = await asyncio.wait_for(house.posted.get(), 20)
+    assert isinstance(message, MessagePosted)
+    assert ("yes", []) == (message.text, house.approvers.claims)
+
+
+async def test_with_several_cards_only_a_name_is_clear(house: House) -> None:
+    """A bare yes is about none of two calls; the name of one is about that one, if its rule allows it."""
+    conversation, token = await a_visitors_token(house)
+    await a_card(house, conversation, 1, tool="pay")
+    await a_card(house, conversation, 2, tool="refund", approval_rule={})
+    async with house.client(token) as visitor:
+        bare = await say(visitor, conversation, "yes")
+        other = await say(visitor, conversation, "yes refund")
+        named = await say(visitor, conversation, "no, pay")
+    assert [None, None, "deny"] == [(each["taken_as"] or {}).get("decision") for each in (bare, other, named)]
+    assert ["approval-call-1"] == [claims.approval_id for claims in house.approvers.claims]
+
+
+async def test_a_yes_after_more_words_of_the_model_is_in_doubt(house: House) -> None:
+    """It may be an answer to those; with a name it is none. What is not shown asks nothing."""
+    conversation, token = await a_visitors_token(house)
+    await a_card(house, conversation)
+
+    async def spoken(number: int, **more: Any) -> None:
+        payload = {"message_id": f"said-{number}", "step": number, "text": "Shall I tell you a joke?", **more}
+        await house.deliver(
+            ConversationEvent(
+                tenant="acme",
+                conversation_id=conversation,
+                turn_id="turn-1",
+                kind="assistant_message",
+                payload=payload,
+            )
+        )
+
+    await spoken(2, heard_meanwhile=True)
+    async with house.client(token) as visitor:
+        doubtful = await say(visitor, conversation, "yes")
+        named = await say(visitor, conversation, "yes, pay")
+    assert (None, "approve") == (doubtful["taken_as"], named["taken_as"]["decision"])
+
+
+async def test_a_card_that_was_not_shown_yet_is_not_decided(house: House) -> None:
+    """The approval exists, and its card is still on its way to the feed: a yes cannot be about it."""
+    conversation, token = await a_visitors_token(house)
+    call = a_call(call_id="call-1", conversation_id=conversation, requester="v-42")
+    insert(house.url, "approvals", **an_approval_row(call, approval_rule=BY_MESSAGE))
+    async with house.client(token) as visitor:
+        assert (await say(visitor, conversation, "yes"))["taken_as"] is None
+
+
+async def test_a_card_that_changed_since_it_was_shown_is_not_decided(house: House) -> None:
+    """An edit that the feed does not show yet makes the yes an ordinary message."""
+    conversation, token = await a_visitors_token(house)
+    await a_card(house, conversation, digest="e" * 64)
+    async with house.client(token) as visitor:
+        assert (await say(visitor, conversation, "yes"))["taken_as"] is None
+
+
+async def test_nobody_says_yes_for_another(house: House) -> None:
+    """A backend that relays its user's words proves nothing about them, and a stranger's yes is a message."""
+    conversation, _ = await a_visitors_token(house)
+    await a_card(house, conversation, approvers=["requester"], deciders="{requester}")
+    async with house.client(house.key("chat", "decide", person="shop")) as backend:
+        relayed = await say(backend, conversation, "yes", author="visitor")
+        own = await say(backend, conversation, "yes", author="person")
+    assert [None, None] == [relayed["taken_as"], own["taken_as"]]
+    assert [] == house.approvers.claims
+
+
+async def test_an_approver_may_say_it_under_their_own_name(house: House) -> None:
+    """A person with a key who may decide is known by it, and decides by message where the rule lets them."""
+    conversation, _ = await a_visitors_token(house)
+    await a_card(house, conversation)
+    async with house.client(house.key("chat", "decide", person="grace")) as grace:
+        told = await say(grace, conversation, "no", author="person")
+    (claims,) = house.approvers.claims
+    assert ("deny", "person:grace", "api_key", "no") == (claims.verb, claims.person, claims.proof, claims.said)
+    assert "accepted" == told["outcome"]
+
+
+async def test_the_language_of_the_conversation_counts(house: House) -> None:
+    """A German conversation knows German words only."""
+    async with house.client(house.key("chat")) as client:
+        conversation, token = await a_conversation(client, visitor="v-42", language="de")
+    await a_card(house, conversation)
+    async with house.client(token) as visitor:
+        english, german = [await say(visitor, conversation, text) for text in ("yes", "Ja, bitte!")]
+    assert (None, "approve") == (english["taken_as"], german["taken_as"]["decision"])

@@ -1,0 +1,307 @@
+"""The inbox in a real browser: live, by keyboard, on a phone, in the dark, and for everybody (WCAG AA, by axe-core)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
+
+from services.gateway.web.render import set_up_was_run
+from shared.messages import ApprovalClosed, ApprovalOpened, ToolCall
+from tests.builders import NOON, an_approval_rule
+from tests.support.gateway import House, open_house
+from tests.support.inbox_scene import DIRECTORY, furnish, hold
+
+ROOT = Path(__file__).parents[3]
+AXE = ROOT / "deploy" / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+RULEBOOK = """
+tools:
+  refund:
+    description: Give money back.
+    category: unsafe_api
+    parameters:
+      type: object
+      required: [amount, currency, order]
+      properties:
+        amount: {type: number, description: In the currency's unit.}
+        currency: {type: string, enum: [EUR, TRY]}
+        order: {type: string}
+        notify: {type: boolean}
+rules: []
+"""
+EVIL = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`"),
+]
+
+
+@pytest.fixture
+async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """One running gateway that knows people, and tools from a rulebook."""
+    rulebook = tmp_path / "rulebook.yaml"
+    rulebook.write_text(RULEBOOK)
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: DIRECTORY, rulebook=rulebook) as made:
+        yield made
+
+
+@pytest.fixture
+async def browser(chromium: Path) -> AsyncIterator[Browser]:
+    """A browser."""
+    async with async_playwright() as playwright:
+        made = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield made
+        await made.close()
+
+
+@pytest.fixture
+async def page(house: House, browser: Browser) -> AsyncIterator[Page]:
+    """A page, signed in; anything that its console complains about fails the test."""
+    complaints: list[str] = []
+    made = await signed_in(house, browser)
+    made.on("pageerror", lambda error: complaints.append(str(error)))
+    made.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
+    yield made
+    assert [] == complaints
+
+
+def is_complaint(said: ConsoleMessage) -> bool:
+    """Tell whether the console says that something is wrong; a page that answers with 400 on purpose is not."""
+    return said.type == "error" and "status of 400" not in said.text
+
+
+async def signed_in(house: House, browser: Browser, **options: Any) -> Page:
+    """Return a page of a new browser profile in which ada is signed in."""
+    context = await browser.new_context(locale="en-GB", **options)
+    page = await context.new_page()
+    page.set_default_timeout(60_000)
+    url = house.gateways[0].url
+    answer = await context.request.post(
+        f"{url}/sign-in", form={"key": house.key("chat", "decide")}, headers={"origin": url}, max_redirects=0
+    )
+    assert 303 == answer.status
+    return page
+
+
+async def visit(house: House, page: Page, path: str) -> None:
+    """Open a page and wait until it is live."""
+    await page.goto(f"{house.gateways[0].url}{path}")
+    await expect(page.locator("#connection")).to_have_text("live", timeout=60_000)
+
+
+async def opened(house: House, row: dict[str, Any]) -> None:
+    """Tell that an approval was opened, as the approval service would."""
+    fields = {name: row[name] for name in ToolCall.model_fields if name in row}
+    call = ToolCall(**fields, message_id="m", shown_arguments=row["arguments"])
+    said = {name: row[name] for name in ("approval_id", "revision", "summary", "rule", "reason", "expires_at")}
+    await house.deliver(ApprovalOpened(tenant="acme", call=call, approval=an_approval_rule(), **said))
+
+
+async def faults_of(page: Page) -> list[str]:
+    """Return what axe-core finds against WCAG 2.2 AA and its own best practices."""
+    # Not through a script element, which the page's policy refuses: the test speaks to the browser itself.
+    await page.evaluate(AXE.read_text())
+    found = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [f"{each['id']}: {node['target']}" for each in found["violations"] for node in each["nodes"]]
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is fetched by `make setup`")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_page_is_for_everybody(house: House, browser: Browser, scheme: str) -> None:
+    """No page of ours has a fault that axe-core knows: list, empty list, one approval, chat, error, batch, sign-in."""
+    rows = furnish(house)
+    page = await signed_in(house, browser, color_scheme=scheme)
+    url, found = house.gateways[0].url, dict[str, list[str]]()
+    whole = f"/inbox/{rows['refund']['approval_id']}"
+    for path in ("/inbox?view=all&tool=", "/inbox?tool=nothing", whole, "/", "/inbox/nothing", "/sign-in"):
+        await page.goto(f"{url}{path}")
+        for fold in await page.locator("details.more > summary").all():
+            await fold.click()
+        found[path] = await faults_of(page)
+    await page.goto(f"{url}/inbox")
+    await page.locator("input[form=batch]").first.check()
+    found["chosen"] = await faults_of(page)
+    await page.get_by_role("button", name="Approve chosen").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("1 of 1 decided")
+    found["batch"] = await faults_of(page)
+    assert {} == {name: faults for name, faults in found.items() if faults}
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+async def test_nothing_is_cut_off_on_a_narrow_screen(house: House, browser: Browser, width: int) -> None:
+    """No page scrolls sideways."""
+    rows = furnish(house)
+    hold(house, "ask", "A".ljust(200, "a"), {"long": "x" * 400})
+    page = await signed_in(house, browser, viewport={"width": width, "height": 800})
+    wide = []
+    for path in ("/inbox", f"/inbox/{rows['refund']['approval_id']}", "/inbox?view=all&tool=refund"):
+        await page.goto(f"{house.gateways[0].url}{path}")
+        wide.append(await page.evaluate("document.documentElement.scrollWidth"))
+    assert [width] * 3 == wide
+
+
+async def test_a_decision_needs_no_script(house: House, browser: Browser) -> None:
+    """With scripts switched off, a person filters, opens, denies with a reason and sees what became of it."""
+    row = furnish(house)["mail"]
+    page = await signed_in(house, browser, java_script_enabled=False)
+    await page.goto(f"{house.gateways[0].url}/inbox")
+    await page.get_by_label("Words").fill("offer")
+    await page.get_by_role("button", name="Filter").click()
+    await page.get_by_role("link", name="Send the offer to lin@example.org?").click()
+    await page.get_by_label("Reason").fill("Wrong customer.")
+    await page.get_by_role("button", name="Deny").click()
+    await expect(page.locator(".told")).to_contain_text("Denied: Send the offer")
+    (claims,) = house.approvers.claims
+    assert ("deny", "Wrong customer.", row["digest"]) == (claims.verb, claims.reason, claims.digest)
+
+
+async def test_keys_move_choose_and_open_but_never_decide(house: House, page: Page) -> None:
+    """J, k, x, a, d, o and ? do what the help says; a decision takes Enter on a button that has the focus."""
+    rows = furnish(house)
+    await visit(house, page, "/inbox")
+    for key in "jjk":
+        await page.keyboard.press(key)
+    first = f"item-{rows['again']['approval_id']}"
+    await expect(page.locator(".item.current")).to_have_id(first)
+    await page.keyboard.press("x")
+    await expect(page.locator("#chosen")).to_have_text("1 chosen")
+    await page.keyboard.press("a")
+    await expect(page.locator(f"#{first} button.approve")).to_be_focused()
+    await page.keyboard.press("d")
+    await expect(page.locator(f"#{first} .reason")).to_be_focused()
+    await page.keyboard.type("jjj?")
+    await expect(page.locator(f"#{first} .reason")).to_have_value("jjj?")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("?")
+    await expect(page.locator("#keys")).to_be_visible()
+    await page.keyboard.press("Escape")
+    assert [] == house.approvers.claims
+    await page.keyboard.press("o")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(rows["again"]["summary"])
+
+
+async def test_enter_in_the_reason_denies(house: House, page: Page) -> None:
+    """Whoever writes a reason and presses Enter never approves by accident."""
+    furnish(house)
+    await visit(house, page, "/inbox")
+    await page.keyboard.press("j")
+    await page.keyboard.press("d")
+    await page.keyboard.type("not today")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(".told")).to_contain_text("Denied: ")
+    assert ["deny"] == [claims.verb for claims in house.approvers.claims]
+
+
+async def test_single_keys_can_be_switched_off(house: House, page: Page) -> None:
+    """WCAG 2.1.4: whoever dictates text is not moved about; it stays so after a reload."""
+    furnish(house)
+    await visit(house, page, "/inbox")
+    await page.keyboard.press("?")
+    await page.get_by_label("Single keys work on this device").uncheck()
+    await page.get_by_role("button", name="Close").click()
+    await page.reload()
+    await expect(page.locator("#connection")).to_have_text("live", timeout=60_000)
+    await page.keyboard.press("j")
+    await expect(page.locator(".item.current")).to_have_count(0)
+
+
+async def test_a_new_approval_waits_behind_a_button_and_moves_nothing(house: House, page: Page) -> None:
+    """What arrives is announced; the list stays still until its reader asks, and half a reason is kept."""
+    rows = furnish(house)
+    await visit(house, page, "/inbox")
+    reason = page.locator(f"#item-{rows['mail']['approval_id']} .reason")
+    await reason.fill("half a th")
+    row = hold(house, "ask", "Newly asked?", {})
+    await opened(house, row)
+    await expect(page.locator("#fresh-show")).to_have_text("Show 1 new approval")
+    await expect(page.locator(".item")).to_have_count(5)
+    await page.locator("#fresh-show").click()
+    await expect(page.locator(".item").first).to_contain_text("Newly asked?")
+    await expect(reason).to_have_value("half a th")
+
+
+async def test_the_first_approval_of_the_day_appears_by_itself(house: House, page: Page) -> None:
+    """An empty inbox fills without a click."""
+    await visit(house, page, "/inbox")
+    await expect(page.locator(".nothing")).to_contain_text("Nothing waits for you.")
+    await opened(house, hold(house, "ask", "Newly asked?", {}))
+    await expect(page.locator(".item")).to_contain_text("Newly asked?")
+    await expect(page).to_have_title("(1) Inbox · Placet")
+
+
+async def test_a_card_that_somebody_else_decides_changes_where_it_stands(house: House, page: Page) -> None:
+    """It says how it ended and offers no buttons."""
+    row = furnish(house)["mail"]
+    await visit(house, page, "/inbox")
+    house.query(
+        "UPDATE read.approvals SET state = 'denied', decided_by = 'person:grace', closed_at = now(), revision = 2"
+        " WHERE approval_id = %s",
+        row["approval_id"],
+    )
+    place = {name: row[name] for name in ("approval_id", "conversation_id", "call_id")}
+    await house.deliver(ApprovalClosed(tenant="acme", **place, revision=2, state="denied", closed_at=NOON))
+    card = page.locator(f"#item-{row['approval_id']}")
+    await expect(card.locator(".badge")).to_have_text("denied")
+    await expect(card.get_by_role("button")).to_have_count(0)
+
+
+async def test_several_are_chosen_and_decided_together(house: House, page: Page) -> None:
+    """One click chooses what says the same; each outcome is listed."""
+    furnish(house)
+    await visit(house, page, "/inbox")
+    await page.get_by_role("button", name="Choose these 2").click()
+    await expect(page.locator("#chosen")).to_have_text("2 chosen")
+    await page.get_by_role("button", name="Approve chosen").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("2 of 2 decided")
+    await expect(page.locator(".outcomes .badge")).to_have_text(["approved", "approved"])
+
+
+async def test_arguments_are_edited_in_fields_of_the_tools_schema(house: House, page: Page) -> None:
+    """A number stays a number, a choice offers what the schema has, and a mistake keeps what was typed."""
+    from shared.catalog import load_catalog  # noqa: PLC0415  # its digest is what the row must carry
+
+    row = furnish(house)["refund"]
+    digest = load_catalog(house.gateways[0].settings.rulebook)["refund"].schema_digest
+    house.query("UPDATE read.approvals SET schema_digest = %s", digest)
+    await visit(house, page, f"/inbox/{row['approval_id']}")
+    await page.keyboard.press("e")
+    await expect(page.get_by_label("amount")).to_be_focused()
+    await page.get_by_label("amount").fill("nine")
+    await page.get_by_label("Why", exact=True).fill("Partly used.")
+    await page.get_by_role("button", name="Save as a new revision").click()
+    await expect(page.get_by_role("alert")).to_contain_text("amount")
+    await expect(page.get_by_label("amount")).to_have_value("nine")
+    await page.get_by_label("amount").fill("900.5")
+    await page.get_by_label("notify").select_option("true")
+    await page.get_by_role("button", name="Save as a new revision").click()
+    await page.wait_for_url("**?done=edit")
+    (claims,) = house.approvers.claims
+    assert '{"amount":900.5,"currency":"EUR","notify":true,"order":"10482"}' == claims.arguments
+
+
+async def test_nothing_from_outside_is_markup(house: House, page: Page) -> None:
+    """Summaries, reasons, arguments and names are shown as they are written; hidden characters as code points."""
+    row = hold(house, "ask", EVIL, {EVIL: EVIL, "to": "a\u202eb"}, reason=EVIL, requester=f"person:{EVIL}")
+    await visit(house, page, "/inbox")
+    await expect(page.locator(".item h2")).to_have_text(EVIL)
+    await expect(page.locator(".item dd", has_text="a[U+202E]b")).to_be_visible()
+    await visit(house, page, f"/inbox/{row['approval_id']}")
+    await expect(page.get_by_role("heading", level=1)).to_have_text(EVIL)
+    assert (0, True) == (await page.locator("img[src=x]").count(), "owned" != await page.title())
+
+
+async def test_the_exact_time_is_there_for_the_keyboard_too(house: House, page: Page) -> None:
+    """A deadline says when exactly on hover, and on focus as well."""
+    row = furnish(house)["mail"]
+    await visit(house, page, "/inbox")
+    deadline = page.locator(f"#item-{row['approval_id']} .until time")
+    exact = row["expires_at"].strftime("%Y-%m-%d %H:%M:%S UTC")
+    await expect(deadline).to_have_attribute("title", exact)
+    await deadline.focus()
+    await page.keyboard.press("Shift+Tab")
+    await page.keyboard.press("Tab")
+    assert f'"{exact}"' == await deadline.evaluate("each => getComputedStyle(each, '::after').content")

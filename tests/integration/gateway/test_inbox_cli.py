@@ -1,0 +1,80 @@
+"""`placet approvals list` against a running gateway: every filter of the inbox."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from services.placet.cli.approvals import app
+from tests.builders import a_call
+from tests.support.gateway import House, an_approval_row, insert
+
+OLD = datetime.now(UTC) - timedelta(hours=2)
+
+
+def waits(house: House, name: str, call: dict[str, str], **changes: object) -> None:
+    """Put an approval into the read view whose id is `name`."""
+    rule = {"approvers": ["operators"]} | changes.pop("rule", {})  # type: ignore[operator]
+    row = an_approval_row(a_call(**call), approval_id=name, approval_rule=rule, **changes)
+    insert(house.url, "approvals", **row)
+
+
+@pytest.fixture
+def many(house: House) -> None:
+    """Approvals that differ in everything that can be asked."""
+    waits(house, "link", {"tool": "create_pay_link", "conversation_id": "c-1"}, summary="Create a payment link?")
+    waits(house, "deploy", {"tool": "deploy", "agent": "robot"}, summary="Deploy the shop?", created_at=OLD)
+    waits(house, "run", {"tool": "run"}, category="unsafe_exec", summary="Run the payment job?")
+    waits(house, "others", {"tool": "run"}, rule={"approvers": ["person:zoe"]}, summary="Run the job of others?")
+    waits(house, "over", {"tool": "deploy"}, state="denied", decided_by="person:bob", summary="Deploy it?")
+
+
+async def placet_approvals(house: House, *arguments: str) -> Result:
+    """Run the command as ada, beside the gateway."""
+    environment = {"PLACET_URL": house.gateways[0].url, "PLACET_KEY": house.key("decide", person="ada")}
+    return await asyncio.to_thread(CliRunner().invoke, app, list(arguments), env=environment)
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ((), {"link", "deploy", "run", "others"}),
+        (("--mine",), {"link", "deploy", "run"}),
+        (("--state", "denied"), {"over"}),
+        (("--tool", "deploy"), {"deploy"}),
+        (("--agent", "robot"), {"deploy"}),
+        (("--conversation", "c-1"), {"link"}),
+        (("--category", "unsafe_exec"), {"run"}),
+        (("--older-than", "3600"), {"deploy"}),
+        (("--q", "payment -job"), {"link"}),
+        (("--search", '"payment job"'), {"run"}),
+        (("--mine", "--tool", "run", "--q", "job"), {"run"}),
+        (("--mine", "--tool", "run", "--agent", "robot"), set()),
+    ],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("many")
+async def test_the_terminal_has_every_filter(house: House, asked: tuple[str, ...], expected: set[str]) -> None:
+    """Alone and together, as JSON."""
+    result = await placet_approvals(house, "list", *asked, "--json")
+    assert (0, expected) == (result.exit_code, {item["id"] for item in json.loads(result.stdout)["items"]})
+
+
+@pytest.mark.usefixtures("many")
+async def test_the_terminal_leads_to_the_next_page(house: House) -> None:
+    """The table ends with the cursor of what follows, and the last page with none."""
+    first = await placet_approvals(house, "list", "--mine", "--limit", "2")
+    cursor = first.stdout.replace("\n", "").partition("--cursor ")[2].strip()
+    second = await placet_approvals(house, "list", "--mine", "--limit", "2", "--cursor", cursor, "--json")
+    page = json.loads(second.stdout)
+    assert (["deploy"], None) == ([item["id"] for item in page["items"]], page["next"])
+
+
+async def test_a_filter_that_makes_no_sense_is_told_in_one_line(house: House) -> None:
+    """The gateway's words, code 1, and no list."""
+    result = await placet_approvals(house, "list", "--category", "dangerous")
+    assert (1, "", True) == (result.exit_code, result.stdout, "category" in result.stderr)

@@ -1,0 +1,343 @@
+"""The inbox without scripts: lists, filters and every decision as plain pages and forms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+import pytest
+
+from tests.support.gateway import House, open_house
+from tests.support.inbox_scene import DIRECTORY, furnish, hold, vote
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """One running gateway that knows people and groups."""
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: DIRECTORY) as made:
+        yield made
+
+
+@pytest.fixture
+async def browser(house: House) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser in which ada is signed in."""
+    async with signed_in(house, "ada") as made:
+        yield made
+
+
+class Form(HTMLParser):
+    """The hidden fields of the first form with an action."""
+
+    def __init__(self, action: str, page: str) -> None:
+        super().__init__()
+        self.action, self.inside, self.fields = action, False, dict[str, str]()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note hidden fields inside the form."""
+        values = dict(attrs)
+        if tag == "form":
+            self.inside = values.get("action") == self.action and not self.fields
+        if self.inside and tag == "input" and values.get("type") == "hidden":
+            self.fields[values["name"] or ""] = values.get("value") or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        """Leave the form."""
+        self.inside = self.inside and tag != "form"
+
+
+def signed_in(house: House, person: str, *scopes: str) -> httpx.AsyncClient:
+    """Return a client that signs in at its first request, and says where its requests come from."""
+
+    class Browser(httpx.AsyncClient):
+        async def __aenter__(self) -> Self:
+            await super().__aenter__()
+            await self.post("/sign-in", data={"key": house.key(*(scopes or ("chat", "decide")), person=person)})
+            return self
+
+    url = house.gateways[0].url
+    return Browser(base_url=url, headers={"origin": url}, timeout=30)
+
+
+async def send(browser: httpx.AsyncClient, row: dict[str, Any], **fields: Any) -> httpx.Response:
+    """Send a form of an approval's page, as the page was shown."""
+    path = f"/inbox/{row['approval_id']}"
+    page = await browser.get(path)
+    return await browser.post(path, data=Form(path, page.text).fields | fields)
+
+
+def titles(page: httpx.Response) -> list[str]:
+    """Return what the cards of a list say, in order."""
+    return re.findall(r'<a class="open" href="[^"]*">([^<]*)</a>', page.text)
+
+
+async def test_the_inbox_lists_what_waits_for_me(house: House, browser: httpx.AsyncClient) -> None:
+    """What somebody else must decide is under "All" only."""
+    furnish(house)
+    hold(house, "wire", "Wire money?", {}, approval_rule={"approvers": ["person:grace"]}, deciders="{person:grace}")
+    mine, everything = await browser.get("/inbox"), await browser.get("/inbox?view=all")
+    assert (5, 6, False, True) == (
+        len(titles(mine)),
+        len(titles(everything)),
+        "Wire money?" in titles(mine),
+        "Wire money?" in titles(everything),
+    )
+
+
+async def test_a_card_says_what_why_for_whom_until_when_and_who_has_voted(
+    house: House, browser: httpx.AsyncClient
+) -> None:
+    """One card has all that a person needs before they say yes."""
+    row = furnish(house)["refund"]
+    page = (await browser.get("/inbox?tool=refund")).text
+    exact = row["expires_at"].strftime("%Y-%m-%d %H:%M:%S UTC")
+    wanted = (
+        "Refund 1,250.00 EUR to order 10482?",
+        "for lin",
+        "<dt>amount</dt><dd>1250</dd>",
+        "Refunds over 500 EUR need two people of finance.",
+        f'title="{exact}"',
+        "1 of 2 approvals: grace",
+        "grace is on it",
+    )
+    assert [] == [text for text in wanted if text not in page]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("tool=deploy", ["Deploy checkout 2026.11.3 to eu-central?"]),
+        ("category=unsafe_write", ["Send the offer to lin@example.org?"]),
+        ("q=refund+order", ["Refund 1,250.00 EUR to order 10482?"]),
+        (
+            "older_than=3600&agent=default&tool=",
+            ["Refund 1,250.00 EUR to order 10482?", "Send the offer to lin@example.org?"],
+        ),
+        ("q=nothing-like-this", []),
+    ],
+)
+async def test_filters_are_plain_addresses(
+    house: House, browser: httpx.AsyncClient, query: str, expected: list[str]
+) -> None:
+    """Empty fields of the form ask for nothing, and the form keeps what was asked."""
+    furnish(house)
+    assert expected == titles(await browser.get(f"/inbox?{query}"))
+
+
+@pytest.mark.parametrize("query", ["tool=a%20b", "older_than=x", "category=mean", "cursor=x", "q=---"])
+async def test_a_filter_that_means_nothing_is_said(house: House, browser: httpx.AsyncClient, query: str) -> None:
+    """The page comes with status 400 and can be mended at once."""
+    answer = await browser.get(f"/inbox?{query}")
+    assert (400, "text/html; charset=utf-8") == (answer.status_code, answer.headers["content-type"])
+
+
+async def test_pages_follow_one_another(house: House, browser: httpx.AsyncClient) -> None:
+    """Every approval stands on exactly one page."""
+    for number in range(30):
+        hold(house, "ask", f"Question {number}?", {"number": number})
+    first = await browser.get("/inbox")
+    older = re.search(r'<a href="([^"]*)" rel="next">', first.text)
+    assert older
+    second = await browser.get(older[1].replace("&amp;", "&"))
+    assert (25, 5, 30) == (len(titles(first)), len(titles(second)), len({*titles(first), *titles(second)}))
+
+
+async def test_a_decision_leads_back_and_is_told(house: House, browser: httpx.AsyncClient) -> None:
+    """A form decides with the digest that was shown; reloading what comes back decides nothing."""
+    row = furnish(house)["mail"]
+    answer = await send(browser, row, decision="approve", reason="fine", back="/inbox?tool=send_mail")
+    back = await browser.get(answer.headers["location"])
+    (claims,) = house.approvers.claims
+    assert (303, ("approve", "fine", row["digest"], 1, "person:ada", "web_session"), True) == (
+        answer.status_code,
+        (claims.verb, claims.reason, claims.digest, claims.revision, claims.person, claims.proof),
+        "Approved: " in back.text,
+    )
+
+
+async def test_a_stale_card_decides_nothing_and_shows_how_it_is_now(house: House, browser: httpx.AsyncClient) -> None:
+    """Who saw older arguments is told so, keeps their words, and sees the new ones."""
+    row = furnish(house)["mail"]
+    path = f"/inbox/{row['approval_id']}"
+    fields = Form(path, (await browser.get(path)).text).fields
+    house.query("UPDATE read.approvals SET digest = %s, arguments = %s", "f" * 64, '{"to":"eve@example.org"}')
+    answer = await browser.post(path, data=fields | {"decision": "approve", "reason": "my reason"})
+    assert (409, True, True, True) == (
+        answer.status_code,
+        "This card changed after it was shown to you" in answer.text,
+        "eve@example.org" in answer.text,
+        "my reason" in answer.text,
+    )
+
+
+async def test_a_second_decision_is_told_who_was_first(house: House, browser: httpx.AsyncClient) -> None:
+    """Two people decide from two open pages: the later one sees the name of the earlier."""
+    row = furnish(house)["mail"]
+    path = f"/inbox/{row['approval_id']}"
+    fields = Form(path, (await browser.get(path)).text).fields
+    async with signed_in(house, "grace") as other:
+        await send(other, row, decision="deny", reason="no")
+    answer = await browser.post(path, data=fields | {"decision": "approve"})
+    assert (409, True) == (answer.status_code, "Decided by grace." in answer.text)
+
+
+@pytest.mark.parametrize("token", ["", "0" * 64])
+async def test_a_form_without_its_token_changes_nothing(house: House, browser: httpx.AsyncClient, token: str) -> None:
+    """Neither a decision nor a batch nor the card beside the chat works without the session's own token."""
+    row = furnish(house)["mail"]
+    seen = {"form_token": token, "digest": row["digest"], "decision": "approve"}
+    item = f"{row['approval_id']}.{row['digest']}.1"
+    answers = [
+        await browser.post(f"/inbox/{row['approval_id']}", data=seen),
+        await browser.post("/inbox/decisions", data=seen | {"item": item}),
+        await browser.post(f"/ui/approvals/{row['approval_id']}/decisions", data=seen),
+    ]
+    assert ([403] * 3, []) == ([answer.status_code for answer in answers], house.approvers.claims)
+
+
+async def test_another_tenants_approval_does_not_exist(house: House, browser: httpx.AsyncClient) -> None:
+    """Its page, its card and its decision are all not found."""
+    row = hold(house, "ask", "Foreign?", {}, tenant="other")
+    path = f"/inbox/{row['approval_id']}"
+    token = Form("/sign-out", (await browser.get("/inbox")).text).fields["form_token"]
+    seen = {"form_token": token, "digest": row["digest"], "decision": "approve"}
+    statuses = [
+        (await browser.get(path)).status_code,
+        (await browser.get(f"{path}/card")).status_code,
+        (await browser.post(path, data=seen)).status_code,
+    ]
+    assert [404] * 3 == statuses
+
+
+async def test_who_may_not_decide_sees_no_buttons(house: House, browser: httpx.AsyncClient) -> None:
+    """Four eyes: whoever asked for a call is told for whom it waits."""
+    rule = {"approvers": ["operators"], "exclude": ["requester"]}
+    row = hold(house, "ask", "Mine?", {}, requester="person:ada", approval_rule=rule)
+    page = (await browser.get(f"/inbox/{row['approval_id']}")).text
+    assert (True, False) == ("You are not among those who may decide this" in page, 'value="approve"' in page)
+
+
+async def test_without_the_scope_there_is_no_inbox(house: House) -> None:
+    """A key that may only chat gets a page that says what is missing."""
+    async with signed_in(house, "lin", "chat") as browser:
+        answer = await browser.get("/inbox")
+    assert (403, True) == (answer.status_code, "This needs the scope decide." in answer.text)
+
+
+async def test_a_batch_decides_each_with_its_own_digest(house: House, browser: httpx.AsyncClient) -> None:
+    """Per item: decided, stale, and one that is never decided in a batch."""
+    rows = furnish(house)
+    token = Form("/sign-out", (await browser.get("/inbox")).text).fields["form_token"]
+    shown = [
+        (rows["pay"], rows["pay"]["digest"]),
+        (rows["again"], "0" * 64),
+        (rows["deploy"], rows["deploy"]["digest"]),
+        (rows["refund"], rows["refund"]["digest"]),
+    ]
+    items = [f"{row['approval_id']}.{digest}.1" for row, digest in shown]
+    answer = await browser.post("/inbox/decisions", data={"form_token": token, "item": items, "decision": "approve"})
+    decided = sorted(claims.approval_id for claims in house.approvers.claims)
+    wanted = (
+        "1 of 4 decided",
+        "The card has changed since it was shown.",
+        "it executes, so it is decided by itself",
+        "its rule asks several people, so it is decided by itself",
+    )
+    assert (200, [], sorted([rows["pay"]["approval_id"], rows["again"]["approval_id"]])) == (
+        answer.status_code,
+        [text for text in wanted if text not in answer.text],
+        decided,
+    )
+
+
+async def test_a_batch_of_nothing_or_nonsense_is_refused(house: House, browser: httpx.AsyncClient) -> None:
+    """So is one with more cards than the API takes."""
+    token = Form("/sign-out", (await browser.get("/inbox")).text).fields["form_token"]
+    wrong: list[list[str]] = [[], ["x"], ["x.y.z"], [f"a.{'0' * 64}.1"] * 51]
+    statuses = [
+        (
+            await browser.post("/inbox/decisions", data={"form_token": token, "item": items, "decision": "approve"})
+        ).status_code
+        for items in wrong
+    ]
+    assert [400] * 4 == statuses
+
+
+async def test_equal_calls_are_grouped(house: House, browser: httpx.AsyncClient) -> None:
+    """Two cards that say the same of the same tool stand together; what may not be in a batch has no box."""
+    furnish(house)
+    page = (await browser.get("/inbox")).text
+    assert (1, 3) == (page.count("2 calls that say the same"), page.count('type="checkbox" name="item"'))
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"decision": "abstain"}, {"verb": "abstain"}),
+        ({"decision": "respond", "response": "Ask again."}, {"verb": "respond", "response": "Ask again."}),
+        ({"decision": "delegate", "to": "grace"}, {"verb": "delegate", "to": "person:grace"}),
+        ({"decision": "claim", "minutes": "30"}, {"verb": "claim", "seconds": 1800}),
+        ({"decision": "extend", "minutes": "5"}, {"verb": "extend", "seconds": 300}),
+        ({"decision": "pause"}, {"verb": "pause"}),
+        (
+            {"decision": "edit", "arguments": '{"amount": 900, "currency": "EUR", "order": "10482"}'},
+            {"verb": "edit", "arguments": '{"amount":900,"currency":"EUR","order":"10482"}'},
+        ),
+    ],
+)
+async def test_every_verb_of_the_api_has_a_form(
+    house: House, browser: httpx.AsyncClient, fields: dict[str, str], expected: dict[str, Any]
+) -> None:
+    """What the page sends is what the API would have been sent."""
+    row = furnish(house)["refund"]
+    await send(browser, row, **fields)
+    (claims,) = house.approvers.claims
+    assert expected == {name: getattr(claims, name) for name in expected}
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"decision": "edit", "arguments": "{"}, "The arguments"),
+        ({"decision": "edit", "arguments": "[]"}, "must be a JSON object"),
+        ({"decision": "extend", "minutes": "soon"}, "seconds"),
+        ({"decision": "delegate", "to": "somebody else"}, "to"),
+        ({"decision": "buy"}, "decision"),
+        ({"decision": "approve", "digest": "x"}, "digest"),
+    ],
+)
+async def test_what_cannot_be_sent_is_said_on_the_card(
+    house: House, browser: httpx.AsyncClient, fields: dict[str, str], word: str
+) -> None:
+    """Nothing is decided, and the page says what is wrong."""
+    row = furnish(house)["refund"]
+    answer = await send(browser, row, **fields)
+    notice = re.search(r'<p class="notice" role="alert">([^<]*)</p>', answer.text)
+    assert (400, True, []) == (answer.status_code, bool(notice and word in notice[1]), house.approvers.claims)
+
+
+async def test_the_four_records_and_the_edit_are_shown(house: House, browser: httpx.AsyncClient) -> None:
+    """Proposed and reviewed stand side by side; what an edit changed is a diff; votes on the old one are past."""
+    edited = {"proposed": '{"amount":1250}', "proposed_digest": "1" * 64}
+    row = hold(house, "refund", "Refund 900?", {"amount": 900}, edited=edited, arguments_revision=2)
+    vote(house, row, "grace")
+    page = (await browser.get(f"/inbox/{row['approval_id']}")).text
+    line = re.search(r'<tr class="differs">.*?</tr>', page, re.DOTALL)
+    assert line
+    assert (["1250", "900"], True) == (
+        re.findall(r"<td>(\d+)</td>", line[0]),
+        '<li class="past">' in page,
+    )
+
+
+async def test_where_a_form_leads_is_always_the_inbox(house: House, browser: httpx.AsyncClient) -> None:
+    """A form cannot send anybody to another site."""
+    row = furnish(house)["mail"]
+    answer = await send(browser, row, decision="approve", back="https://evil.example/")
+    assert answer.headers["location"].startswith("/inbox?")

@@ -1,0 +1,329 @@
+"""Mailed links: showing never decides, a scanner decides nothing, and one link is good for one verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.gateway.links import Guesses, Seal
+from shared.directory import Directory, Person
+from shared.ids import new_id
+from tests.builders import a_call
+from tests.support.gateway import House, an_approval_row, insert, open_house
+from tests.support.mailed_links import Page, a_link, choose, scan
+
+PEOPLE = Directory(people={name: Person(name, name.title()) for name in ("ada", "grace")})
+
+
+class Everybody:
+    """A directory that a test may change."""
+
+    def __init__(self) -> None:
+        self.now = PEOPLE
+
+    def __call__(self) -> Directory:
+        """Return who is who now."""
+        return self.now
+
+
+@pytest.fixture
+def everybody() -> Everybody:
+    """Who is who."""
+    return Everybody()
+
+
+@pytest.fixture
+async def house(gateway_database_url: str, tmp_path: Path, everybody: Everybody) -> AsyncIterator[House]:
+    """One running gateway that knows ada and grace."""
+    async with open_house(gateway_database_url, tmp_path, directory=everybody, gateway_link_misses_max=5) as made:
+        yield made
+
+
+def waiting(house: House, **changes: Any) -> dict[str, Any]:
+    """Return an approval that waits."""
+    row = an_approval_row(a_call(call_id=new_id(), arguments=changes.pop("arguments", {"amount": 299})), **changes)
+    insert(house.url, "approvals", **row)
+    return row
+
+
+def decided(house: House) -> list[tuple[str, str, str]]:
+    """Return who decided what, known how."""
+    return [(claims.person, claims.verb, claims.proof) for claims in house.approvers.claims]
+
+
+async def test_a_link_shows_the_card_and_decides_once_sent(house: House) -> None:
+    """The person reads, chooses and sends; the decision names what was shown, and how they were known."""
+    row = waiting(house)
+    path = f"/l/{a_link(house.url, row)}"
+    async with house.client() as browser:
+        shown = await browser.get(path)
+        sent = await choose(browser, path, decision="approve", reason="fine")
+        after = await browser.get(path)
+    (claims,) = house.approvers.claims
+    assert (200, 303, path, 200) == (
+        shown.status_code,
+        sent.status_code,
+        sent.headers["location"],
+        after.status_code,
+    )
+    assert [True] * 4 == [text in shown.text for text in (row["summary"], "amount", "299", row["digest"])]
+    assert ("person:ada", "approve", "link", row["digest"], 1, "fine", []) == (
+        claims.person,
+        claims.verb,
+        claims.proof,
+        claims.digest,
+        claims.revision,
+        claims.reason,
+        claims.roles,
+    )
+    assert "It was approved" in after.text
+
+
+async def test_a_mail_scanner_decides_nothing_and_uses_nothing_up(house: House) -> None:
+    """It looks, follows every address and sends what it finds, ten times; then the person decides."""
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as scanner, house.client() as person:
+        statuses = await scan(scanner, path)
+        before = decided(house)
+        answer = await choose(person, path, decision="deny")
+    assert ([], 303, [("person:ada", "deny", "link")]) == (before, answer.status_code, decided(house))
+    assert [] == [status for status in statuses if status >= 500]
+
+
+async def test_looking_changes_no_row(house: House) -> None:
+    """GET and HEAD leave the database as it was."""
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    tables = ("gateway.link_uses", "gateway.outbox", "gateway.history")
+    async with house.client() as scanner:
+        answers = [await scanner.request(method, path) for method in ("GET", "HEAD") * 5]
+    assert {200} == {answer.status_code for answer in answers}
+    assert [0] * 3 == [house.query(f"SELECT count(*) FROM {table}")[0][0] for table in tables]  # noqa: S608 - ours
+
+
+async def test_the_page_tells_nobody_where_it_was_and_runs_nothing(house: House) -> None:
+    """No referrer, no cache, no frame, no script, nothing chosen beforehand."""
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        answer = await browser.get(path)
+    page = Page(answer.text)
+    policy = answer.headers["content-security-policy"]
+    assert ("no-referrer", "no-store", "noindex, nofollow") == tuple(
+        answer.headers[name] for name in ("referrer-policy", "cache-control", "x-robots-tag")
+    )
+    assert (True, True, False) == (
+        "default-src 'none'" in policy,
+        "frame-ancestors 'none'" in policy,
+        "script-src" in policy,
+    )
+    assert (0, {"decision": ["approve", "deny"]}, False) == (page.scripts, page.choices, "decision" in page.fields)
+
+
+async def test_a_link_is_good_for_one_verdict(house: House) -> None:
+    """While others must agree, the link that voted votes no more: the same again shows it, another is refused."""
+    house.approvers.outcome = "accepted"
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        page = Page((await browser.get(path)).text).fields
+        answers = [
+            await browser.post(path, data=page | {"decision": decision}) for decision in ("approve", "approve", "deny")
+        ]
+        shown = await browser.get(path)
+    assert ([303, 303, 409], 1) == ([answer.status_code for answer in answers], len(house.approvers.claims))
+    assert (200, True) == (shown.status_code, "You decided: approve" in shown.text)
+
+
+async def test_two_clicks_at_once_make_one_decision(house: House) -> None:
+    """Whatever the race, the database lets a link decide once."""
+    house.approvers.outcome = "accepted"
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        page = Page((await browser.get(path)).text).fields
+        wishes = ["approve", "deny"] * 4
+        answers = await asyncio.gather(*(browser.post(path, data=page | {"decision": wish}) for wish in wishes))
+    assert 1 == len(house.approvers.claims)
+    assert {303, 409} == {answer.status_code for answer in answers}
+
+
+async def test_a_decision_that_did_not_count_gives_the_link_back(house: House) -> None:
+    """A missing reason is told on the page, and the link decides when it is there."""
+    house.approvers.outcome = "invalid"
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        first = await choose(browser, path, decision="deny")
+        house.approvers.outcome = "accepted"
+        second = await choose(browser, path, decision="deny", reason="too much")
+    assert (400, 303, 2) == (first.status_code, second.status_code, len(house.approvers.claims))
+
+
+async def test_a_decision_without_an_answer_is_on_its_way(gateway_database_url: str, tmp_path: Path) -> None:
+    """Nobody knows yet whether it counted, so the link decides nothing else."""
+    people = Everybody()
+    quick = open_house(gateway_database_url, tmp_path, directory=people, gateway_answer_seconds=0.2)
+    async with quick as house, house.client() as browser:
+        house.approvers.silent = True
+        path = f"/l/{a_link(house.url, waiting(house))}"
+        page = Page((await browser.get(path)).text).fields
+        answers = [await browser.post(path, data=page | {"decision": wish}) for wish in ("approve", "deny")]
+    assert ([202, 409], 1) == ([answer.status_code for answer in answers], len(house.approvers.claims))
+
+
+async def test_a_changed_call_is_not_decided_with_an_old_link(house: House) -> None:
+    """The link is bound to the digest of the call that the mail was about."""
+    path = f"/l/{a_link(house.url, waiting(house), digest='f' * 64)}"
+    async with house.client() as browser:
+        shown = await browser.get(path)
+        sent = await browser.post(path, data={"decision": "approve"})
+    assert (200, 409, [], False) == (shown.status_code, sent.status_code, decided(house), "299" in shown.text)
+    assert "has changed" in shown.text
+
+
+async def test_a_page_shown_before_an_edit_decides_nothing(house: House) -> None:
+    """The seal is of what was shown: another digest or revision in its place breaks it."""
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        page = Page((await browser.get(path)).text).fields | {"decision": "approve"}
+        for name, value in (
+            ("digest", "e" * 64),
+            ("revision", "7"),
+            ("shown_at", "1"),
+            ("seal", "0" * 64),
+            ("seal", "é"),
+        ):
+            answer = await browser.post(path, data=page | {name: value})
+            assert 400 == answer.status_code
+    assert [] == decided(house)
+
+
+async def test_the_seal_of_one_link_is_none_for_another(house: House) -> None:
+    """What one person's page has in it sends nothing through another person's link."""
+    row = waiting(house)
+    mine, theirs = (f"/l/{a_link(house.url, row, person)}" for person in ("person:ada", "person:grace"))
+    async with house.client() as browser:
+        page = Page((await browser.get(mine)).text).fields
+        answer = await browser.post(theirs, data=page | {"decision": "approve"})
+    assert (400, []) == (answer.status_code, decided(house))
+
+
+async def test_a_rule_that_wants_more_leads_to_signing_in(house: House) -> None:
+    """A link alone identifies and does not authorise: the page shows nothing of the call and takes no decision."""
+    row = waiting(house, approval_rule={"min_strength": "web"})
+    path = f"/l/{a_link(house.url, row)}"
+    async with house.client() as browser:
+        shown = await browser.get(path)
+        sent = await browser.post(path, data={"decision": "approve"})
+    assert (200, 403, []) == (shown.status_code, sent.status_code, decided(house))
+    assert (True, False, False) == ("Sign in" in shown.text, row["summary"] in shown.text, "299" in shown.text)
+
+
+async def test_a_link_of_a_strong_rule_never_tells_what_it_was_about(house: House) -> None:
+    """Also when it is over, the page says only how it ended."""
+    row = waiting(house, approval_rule={"min_strength": "slack"}, state="expired", closed_at=datetime.now(UTC))
+    async with house.client() as browser:
+        shown = await browser.get(f"/l/{a_link(house.url, row)}")
+    assert (200, True, False) == (shown.status_code, "expired" in shown.text, row["summary"] in shown.text)
+
+
+async def test_an_old_link_shows_nothing(house: House) -> None:
+    """It says that it is too old, and no more."""
+    row = waiting(house)
+    path = f"/l/{a_link(house.url, row, expires_at=datetime.now(UTC) - timedelta(seconds=1))}"
+    async with house.client() as browser:
+        shown = await browser.get(path)
+        sent = await browser.post(path, data={"decision": "approve"})
+    assert (410, 410, False, []) == (shown.status_code, sent.status_code, row["summary"] in shown.text, decided(house))
+
+
+@pytest.mark.parametrize("change", ["gone", "inactive"])
+async def test_the_link_of_somebody_who_left_is_none(house: House, everybody: Everybody, change: str) -> None:
+    """Whoever the directory does not list as active is nobody, however good the link was."""
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        page = Page((await browser.get(path)).text).fields
+        gone = {} if change == "gone" else {"ada": Person("ada", active=False)}
+        everybody.now = replace(PEOPLE, people=gone)
+        answers = [await browser.get(path), await browser.post(path, data=page | {"decision": "approve"})]
+    assert ([404, 404], []) == ([answer.status_code for answer in answers], decided(house))
+
+
+async def test_the_link_of_a_decided_approval_says_how_it_ended(house: House) -> None:
+    """Looking is no error; deciding is a conflict."""
+    row = waiting(house, state="denied", decided_by="person:grace", closed_at=datetime.now(UTC))
+    path = f"/l/{a_link(house.url, row)}"
+    async with house.client() as browser:
+        shown, looked = await browser.get(path), await browser.head(path)
+        sent = await browser.post(path, data={"decision": "approve"})
+    assert (200, 200, 409, []) == (shown.status_code, looked.status_code, sent.status_code, decided(house))
+    assert (True, True) == ("denied" in shown.text, "grace" in shown.text)
+
+
+async def test_what_is_dangerous_takes_typed_digits(house: House) -> None:
+    """Somebody who read the page can type the end of the digest; a program that fills forms does not."""
+    row = waiting(house, category="unsafe_exec")
+    path = f"/l/{a_link(house.url, row)}"
+    async with house.client() as browser:
+        first = await choose(browser, path, decision="approve")
+        wrong = await choose(browser, path, decision="approve", code="zzzz")
+        right = await choose(browser, path, decision="approve", code=row["digest"][-4:].upper())
+    assert ([400, 400, 303], 1) == ([each.status_code for each in (first, wrong, right)], len(decided(house)))
+
+
+@pytest.mark.parametrize(
+    "headers", [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}]
+)
+async def test_another_site_sends_nothing(house: House, headers: dict[str, str]) -> None:
+    """A form elsewhere cannot decide, even one that knows the link and the seal."""
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        page = Page((await browser.get(path)).text).fields
+        answer = await browser.post(path, data=page | {"decision": "approve"}, headers=headers)
+    assert (403, []) == (answer.status_code, decided(house))
+
+
+@pytest.mark.parametrize("token", ["x", "x" * 43, "x" * 4000, "%00", "..%2F..%2Fv1", "x" * 42 + "="])
+async def test_a_link_that_is_none_of_ours_says_so(house: House, token: str) -> None:
+    """Whatever was cut off, guessed or made up gets the same clear page, and nothing else."""
+    async with house.client() as browser:
+        answers = [await browser.get(f"/l/{token}"), await browser.post(f"/l/{token}", data={"decision": "approve"})]
+    assert {404} == {answer.status_code for answer in answers}
+    assert [] == decided(house)
+
+
+async def test_whoever_guesses_is_soon_not_looked_up(house: House) -> None:
+    """After five misses in a minute the address is told to wait, also for what exists."""
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        guesses = [(await browser.get(f"/l/{number:043}")).status_code for number in range(6)]
+        answer = await browser.get(path)
+    assert ([404] * 5 + [429], 429, "60") == (guesses, answer.status_code, answer.headers["retry-after"])
+
+
+async def test_hostile_arguments_stay_text(house: House) -> None:
+    """Markup in what a model wrote is shown, not obeyed; what hides is shown as its code point."""
+    row = waiting(house, arguments={"note": "<script>alert(1)</script>\u202e", "<b>": "</form><form>"})
+    async with house.client() as browser:
+        text = (await browser.get(f"/l/{a_link(house.url, row)}")).text
+    assert (0, 1, True) == (Page(text).scripts, text.count("<form"), "[U+202E]" in text)
+
+
+def test_guesses_are_forgotten_after_a_minute() -> None:
+    """Counting begins anew with the next minute, and for each address by itself."""
+    now = [0.0]
+    guesses = Guesses(2, clock=lambda: now[0])
+    guesses.miss("a")
+    guesses.miss("a")
+    before = (guesses.too_many("a"), guesses.too_many("b"))
+    now[0] = 61.0
+    assert ((True, False), False) == (before, guesses.too_many("a"))
+
+
+def test_a_seal_lasts_an_hour() -> None:
+    """A page that was open for longer is shown anew; one from the future is none."""
+    seal = Seal("a" * 64, 1, 1000)
+    text = seal.of("token")
+    assert [True, True, False, False] == [seal.holds("token", text, now) for now in (1000, 4600, 4601, 999)]

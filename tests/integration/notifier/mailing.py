@@ -1,0 +1,66 @@
+"""A notifier that mails through a real SMTP server, and the people it mails to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+from services.notifier.service import build
+from services.notifier.settings import NotifierSettings
+from shared.directory import Directory, Person
+from tests.support.house import Replica, a_replica
+from tests.support.smtp_server import MailServer
+
+ADA, BEN = "ada@example.org", "ben@example.org"
+PEOPLE = Directory(
+    people={
+        "ada": Person("ada", "Ada", emails=(ADA,)),
+        "ben": Person("ben", "Ben", emails=(BEN,)),
+        "odd": Person("odd", emails=("odd,eve@example.org",)),
+    },
+    groups={"finance": frozenset({"ada", "ben"})},
+)
+FINANCE = {"approvers": ["group:finance"]}
+ONLY_ADA = {"approvers": ["person:ada"]}
+
+DELIVERIES = "SELECT recipient, state, error FROM notifier.deliveries ORDER BY recipient"
+#: Whatever waits for its next try, or for a rest of its channel to end, is due now.
+HURRY = (
+    "UPDATE notifier.deliveries SET due_at = now() - interval '1 second'",
+    "DELETE FROM notifier.paces",
+    "UPDATE notifier.digests SET due_at = now() - interval '1 second'",
+)
+
+
+@asynccontextmanager
+async def a_mailer(url: str, server: MailServer, **settings: Any) -> AsyncIterator[Replica]:
+    """Run a notifier that hands its mails to `server`."""
+    values: dict[str, Any] = {
+        "email_host": "127.0.0.1",
+        "email_port": server.port,
+        "email_security": "none",
+        "email_from": "placet@example.org",
+        "email_bounces": "bounces@example.org",
+        "public_url": "https://placet.example",
+        "notifier_cards_per_minute": {},
+    }
+    wired = partial(build, NotifierSettings(**(values | settings)), directory=lambda: PEOPLE)
+    async with a_replica("notifier", url, wired) as replica:
+        await replica.empty_tables()
+        yield replica
+
+
+async def post(replica: Replica) -> None:
+    """Send every mail that is due."""
+    duties = {duty.name: duty for duty in replica.service.duties}
+    for name in ("send-email", "send-digests"):
+        await duties[name].run_once()
+
+
+async def hurry(replica: Replica) -> None:
+    """Let whatever waits be due, and send it."""
+    for statement in HURRY:
+        await replica.execute(statement)
+    await post(replica)

@@ -1,0 +1,58 @@
+"""Apprise against a real receiver: places that are told, and can do nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from pydantic import SecretStr
+
+from services.notifier.channels import Address, ChannelFailed
+from services.notifier.channels.apprise import AppriseChannel
+from services.notifier.drawing import Pen, first_card, over
+from tests.support.cards import closed, opened
+from tests.support.webhook_server import Receiver, a_receiver
+
+PLACE = Address("apprise:teams", "teams")
+PEN = Pen("de", "https://placet.example", str)
+
+
+def the_channel(receiver: Receiver) -> AppriseChannel:
+    """Return a channel whose one place is the receiver, by Apprise's generic JSON service."""
+    return AppriseChannel({"teams": SecretStr(receiver.url.replace("http:", "json:") + "/told")})
+
+
+async def test_a_place_is_told_of_what_matters_with_the_way_to_the_page() -> None:
+    """The opening and the end, in the place's language; a vote in between is no message."""
+    news = opened()
+    card = first_card(news, PEN, ())
+    async with a_receiver() as receiver:
+        channel = the_channel(receiver)
+        shown = await channel.send(card, PLACE, None, key="1")
+        await channel.send(replace(card, happened="voted"), PLACE, shown.reference, key="2")
+        await channel.send(over(card, closed(news), PEN), PLACE, shown.reference, key="3")
+    first, last = (json.loads(each.body) for each in receiver.heard)
+    assert ["Wartet auf eine Entscheidung: create_pay_link", "Genehmigt: create_pay_link"] == [
+        each["title"] for each in (first, last)
+    ]
+    assert news.summary in first["message"]
+    assert f"https://placet.example/inbox/{news.approval_id}" in first["message"]
+
+
+async def test_a_place_that_does_not_take_it_is_tried_again() -> None:
+    """Apprise tells no more than that it failed."""
+    async with a_receiver() as receiver:
+        receiver.answers = [(500, {})]
+        with pytest.raises(ChannelFailed) as caught:
+            await the_channel(receiver).send(first_card(opened(), PEN, ()), PLACE, None, key="1")
+    assert not caught.value.permanent
+
+
+@pytest.mark.parametrize("urls", [{}, {"teams": SecretStr("nonsense://")}])
+async def test_a_place_that_nobody_set_up_is_given_up(urls: dict[str, SecretStr]) -> None:
+    """No name, or a URL of no service; the URL, which may hold a secret, is not told."""
+    with pytest.raises(ChannelFailed) as caught:
+        await AppriseChannel(urls).send(first_card(opened(), PEN, ()), PLACE, None, key="1")
+    assert caught.value.permanent
+    assert "nonsense" not in str(caught.value)

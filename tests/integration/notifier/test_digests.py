@@ -1,0 +1,144 @@
+"""Digests: whom many calls wait for gets one mail with a list, and nothing that matters is left out of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from services.notifier.channels.email import DigestTerms
+from shared.messages import ApprovalOpened
+from tests.builders import a_call
+from tests.integration.notifier.mailing import ADA, DELIVERIES, ONLY_ADA, a_mailer, hurry, post
+from tests.support.approval_news import closed, opened
+from tests.support.house import Replica
+from tests.support.smtp_server import MailServer
+
+LEFT = "SELECT (SELECT count(*) FROM notifier.digests) AS digests, (SELECT count(*) FROM notifier.links) AS links"
+
+
+@pytest.fixture
+def server() -> Iterator[MailServer]:
+    """A relay that takes everything."""
+    with MailServer().running() as running:
+        yield running
+
+
+@pytest.fixture
+async def mailer(notifier_url: str, server: MailServer) -> AsyncIterator[Replica]:
+    """A notifier that sends two mails that ask, and a digest of the rest."""
+    async with a_mailer(notifier_url, server, email_digest_after=2) as replica:
+        yield replica
+
+
+async def ask(mailer: Replica, count: int) -> list[ApprovalOpened]:
+    """Let calls wait for Ada, and send what is due."""
+    news = [
+        opened("email", rule=ONLY_ADA, call=a_call(arguments={"amount": n}), summary=f"Pay {n} TRY?")
+        for n in range(count)
+    ]
+    await mailer.send(*news)
+    await post(mailer)
+    return news
+
+
+async def test_what_comes_on_top_becomes_one_mail_with_a_list(mailer: Replica, server: MailServer) -> None:
+    """Two mails of their own, and one that lists the other three, each with its own link."""
+    news = await ask(mailer, 5)
+    alone = len(server.inbox)
+    await hurry(mailer)
+    await hurry(mailer)
+    digest = server.inbox[-1]
+    text = digest.part("plain")
+    links = {line.strip() for line in text.splitlines() if "/l/" in line}
+    told = [each.summary for each in news if each.summary in text]
+    assert (2, 3, 3, 3) == (alone, len(server.inbox), len(links), len(told))
+    assert ("Placet: 3 calls wait for your decision", True) == (
+        str(digest.message["Subject"]),
+        all(each in digest.part("html") for each in told),
+    )
+    assert [{"digests": 0, "links": 5}] == await mailer.rows(LEFT)
+    assert {"sent"} == {row["state"] for row in await mailer.rows(DELIVERIES)}
+
+
+async def test_what_is_dangerous_stands_alone(mailer: Replica, server: MailServer) -> None:
+    """A high-risk call is never one line of a list."""
+    await ask(mailer, 3)
+    await mailer.send(opened("email", rule=ONLY_ADA | {"min_strength": "web"}, summary="Drop the database?"))
+    await post(mailer)
+    assert (3, True) == (len(server.inbox), "Drop the database?" in server.inbox[-1].part("plain"))
+
+
+async def test_a_digest_says_what_is_over_of_what_it_told(mailer: Replica, server: MailServer) -> None:
+    """What somebody else decided is listed with its end; what ended before it was told is not."""
+    news = await ask(mailer, 5)
+    mine = [each.summary for each in news if not any(each.summary in mail.part("plain") for mail in server.inbox)]
+    first, second, third = (each for each in news if each.summary in mine)
+    await mailer.send(closed(third, "withdrawn", 2))
+    await hurry(mailer)
+    listed = server.inbox[-1].part("plain")
+    await mailer.send(closed(first, "denied", 2, decided_by="person:ben"))
+    await post(mailer)
+    await hurry(mailer)
+    over = server.inbox[-1].part("plain")
+    assert (True, True, False) == tuple(each.summary in listed for each in (first, second, third))
+    assert (4, True, False, True) == (
+        len(server.inbox),
+        f"{first.summary}: denied" in over,
+        second.summary in over,
+        "Over since the last mail" in over,
+    )
+
+
+async def test_a_digest_that_does_not_arrive_is_tried_again_as_the_same_mail(
+    mailer: Replica, server: MailServer
+) -> None:
+    """The same news has the same Message-ID."""
+    await ask(mailer, 3)
+    server.endings = ["lost"]
+    await hurry(mailer)
+    await hurry(mailer)
+    first, second = server.inbox[2:]
+    assert first.message["Message-ID"] == second.message["Message-ID"]
+    assert 0 == (await mailer.rows(LEFT))[0]["digests"]
+
+
+async def test_a_refused_digest_gives_its_cards_up(mailer: Replica, server: MailServer) -> None:
+    """Nobody was told, so nobody is taken for told."""
+    await ask(mailer, 4)
+    server.refusals[ADA] = ["550 gone"]
+    await hurry(mailer)
+    states = [row["state"] for row in await mailer.rows("SELECT state FROM notifier.deliveries ORDER BY state")]
+    assert (["given_up"] * 2 + ["sent"] * 2, 0) == (states, (await mailer.rows(LEFT))[0]["digests"])
+
+
+async def test_the_window_forgets(mailer: Replica, server: MailServer) -> None:
+    """After a quiet window people are asked by mails of their own again."""
+    await ask(mailer, 3)
+    await hurry(mailer)
+    await mailer.execute("UPDATE notifier.mails SET made_at = made_at - interval '11 minutes'")
+    await ask(mailer, 1)
+    assert 4 == len(server.inbox)
+
+
+async def test_old_mails_are_forgotten(mailer: Replica, server: MailServer) -> None:
+    """Links and mails that were over a month ago go; what is younger stays."""
+    await ask(mailer, 2)
+    await mailer.execute(
+        "UPDATE notifier.links SET expires_at = now() - interval '31 days'"
+        " WHERE token_hash = (SELECT min(token_hash) FROM notifier.links)"
+    )
+    await mailer.execute("UPDATE notifier.mails SET made_at = now() - interval '31 days'")
+    duty = next(duty for duty in mailer.service.duties if duty.name == "forget-mails")
+    await duty.run_once()
+    left = "SELECT (SELECT count(*) FROM notifier.mails) AS mails, (SELECT count(*) FROM notifier.links) AS links"
+    assert [{"mails": 0, "links": 1}] == await mailer.rows(left)
+
+
+def test_a_digest_leaves_time_to_decide() -> None:
+    """With less than a window left, it comes when half of that is over."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    terms = DigestTerms(2, timedelta(minutes=10))
+    deadlines = [None, now + timedelta(hours=1), now + timedelta(minutes=4), now - timedelta(minutes=1)]
+    assert [10, 10, 2, 0] == [(terms.due(now, each) - now).total_seconds() / 60 for each in deadlines]

@@ -1,0 +1,286 @@
+"""Mails through a real SMTP server: one thread per approval and person, a link each, and what refusals come to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from services.notifier.falling_back import see_to_untold
+from shared.messages import MailBounced, ShownCall
+from tests.builders import a_call
+from tests.integration.notifier.mailing import ADA, BEN, DELIVERIES, FINANCE, ONLY_ADA, a_mailer, hurry, post
+from tests.support.approval_news import closed, finished, opened, progressed
+from tests.support.house import Replica
+from tests.support.smtp_server import MailServer, tls
+
+LINKS = "SELECT * FROM notifier.links ORDER BY expires_at"
+
+
+@pytest.fixture
+def server() -> Iterator[MailServer]:
+    """A relay that takes everything."""
+    with MailServer().running() as running:
+        yield running
+
+
+@pytest.fixture
+async def mailer(notifier_url: str, server: MailServer) -> AsyncIterator[Replica]:
+    """A notifier that mails through it."""
+    async with a_mailer(notifier_url, server) as replica:
+        yield replica
+
+
+async def test_everybody_who_may_decide_gets_one_mail(mailer: Replica, server: MailServer) -> None:
+    """One person each, in two parts that say the same, and nobody's program answers it."""
+    news = opened("email", rule=FINANCE)
+    await mailer.send(news, news)
+    await post(mailer)
+    await post(mailer)
+    (mail,) = server.of(ADA)
+    assert (1, 2) == (len(server.of(BEN)), len(server.inbox))
+    headers = ("To", "From", "Auto-Submitted", "X-Auto-Response-Suppress", "X-Placet-Approval")
+    assert [ADA, "Placet <placet@example.org>", "auto-generated", "All", news.approval_id] == [
+        str(mail.message[name]) for name in headers
+    ]
+    assert ("multipart/alternative", ["text/plain", "text/html"]) == (
+        mail.message.get_content_type(),
+        [part.get_content_type() for part in mail.message.iter_parts()],
+    )
+    for part in ("plain", "html"):
+        shown = mail.part(part)
+        assert [True] * 5 == [
+            text in shown for text in (news.summary, "299", "TRY", news.call.digest[:12], "https://placet.example/l/")
+        ]
+    assert [True] * 4 == [name not in mail.message for name in ("Cc", "Bcc", "List-Unsubscribe", "Precedence")]
+
+
+async def test_a_link_is_for_one_person_and_only_its_hash_is_kept(mailer: Replica, server: MailServer) -> None:
+    """Two people have two links; the database could not tell either of them."""
+    news = opened("email", rule=FINANCE)
+    await mailer.send(news)
+    await post(mailer)
+    rows = {row["person"]: row for row in await mailer.rows(LINKS)}
+    tokens = {person: server.of(f"{person}@example.org")[0].link.rpartition("/")[2] for person in ("ada", "ben")}
+    for person, token in tokens.items():
+        row = rows[f"person:{person}"]
+        assert (hashlib.sha256(token.encode()).hexdigest(), news.call.digest, 1, news.approval_id, "acme") == (
+            row["token_hash"],
+            row["digest"],
+            row["revision"],
+            row["approval_id"],
+            row["tenant"],
+        )
+        assert (43, True) == (len(token), row["expires_at"] <= news.expires_at)
+        everything = str(await mailer.rows("SELECT d.*, m.* FROM notifier.deliveries d, notifier.mails m"))
+        assert (False, False) == (token in str(rows), token in everything)
+
+
+async def test_a_link_does_not_outlive_its_time(notifier_url: str, server: MailServer) -> None:
+    """It is short-lived also where the deadline is far away."""
+    async with a_mailer(notifier_url, server, email_link_seconds=60) as mailer:
+        await mailer.send(opened("email", rule=ONLY_ADA))
+        await post(mailer)
+        soon = "SELECT expires_at < now() + interval '61 s' AS soon FROM notifier.links"
+        assert [{"soon": True}] == await mailer.rows(soon)
+
+
+async def test_how_it_ended_follows_in_the_thread(mailer: Replica, server: MailServer) -> None:
+    """The same subject, and references to the first mail; whoever decided hears only how it ran."""
+    news = opened("email", rule=FINANCE)
+    await mailer.send(news)
+    await post(mailer)
+    await mailer.send(closed(news, decided_by="person:ada"))
+    await post(mailer)
+    await mailer.send(finished(news))
+    await post(mailer)
+    (asked, ran), (first, second, third) = server.of(ADA), server.of(BEN)
+    assert (f"Re: {asked.message['Subject']}", asked.message["Message-ID"]) == (
+        ran.message["Subject"],
+        ran.message["In-Reply-To"],
+    )
+    ids = [mail.message["Message-ID"] for mail in (first, second)]
+    assert (" ".join(ids), ids[0]) == (third.message["References"], third.message["In-Reply-To"])
+    assert (True, True, True) == (
+        "approved" in second.part("plain"),
+        "succeeded" in third.part("plain"),
+        "succeeded" in ran.part("html"),
+    )
+    assert ["", "", ""] == [mail.link for mail in (ran, second, third)]
+
+
+async def test_a_vote_is_worth_no_mail_and_a_reminder_is(mailer: Replica, server: MailServer) -> None:
+    """What changes nothing for the person is not mailed; a reminder comes into the thread with a link of its own."""
+    news = opened("email", rule=ONLY_ADA)
+    await mailer.send(news)
+    await post(mailer)
+    await mailer.send(progressed(news, "voted", 2, person="person:ben"))
+    await post(mailer)
+    quiet = len(server.inbox)
+    await mailer.send(progressed(news, "reminded", 3))
+    await post(mailer)
+    first, reminder = server.inbox
+    assert (1, first.message["Message-ID"], True) == (
+        quiet,
+        reminder.message["In-Reply-To"],
+        reminder.link not in {"", first.link},
+    )
+
+
+async def test_changed_arguments_begin_a_new_thread(mailer: Replica, server: MailServer) -> None:
+    """What people were asked about would not run any more: they are asked anew, with the difference and a new link."""
+    news = opened("email", rule=ONLY_ADA)
+    edited = a_call(call_id=news.call.call_id, arguments={"amount": 99, "currency": "TRY"})
+    shown = ShownCall.model_validate(edited.model_dump(include=set(ShownCall.model_fields)))
+    await mailer.send(news)
+    await post(mailer)
+    await mailer.send(progressed(news, "edited", 2, person="person:ben", call=shown, summary="Over 99 TRY?"))
+    await post(mailer)
+    first, second = server.inbox
+    assert (None, None) == (second.message["In-Reply-To"], second.message["References"])
+    links = await mailer.rows("SELECT digest FROM notifier.links ORDER BY revision")
+    assert [news.call.digest, edited.digest] == [row["digest"] for row in links]
+    assert (True, True, True) == (
+        "99 (before: 299)" in second.part("plain"),
+        "Over 99 TRY?" in second.part("plain"),
+        first.link != second.link,
+    )
+
+
+async def test_nobody_hears_the_end_of_what_they_were_never_asked(mailer: Replica, server: MailServer) -> None:
+    """A call that was withdrawn before its mail went out is told to nobody."""
+    news = opened("email", rule=ONLY_ADA)
+    await mailer.send(news)
+    await mailer.send(closed(news, "withdrawn", 2))
+    await post(mailer)
+    assert ([], ["sent"]) == (server.inbox, [row["state"] for row in await mailer.rows(DELIVERIES)])
+
+
+async def test_a_busy_relay_is_tried_again_with_the_same_message_id(mailer: Replica, server: MailServer) -> None:
+    """Whoever lost the answer sends again, and mail programs tell the repeat; both links decide."""
+    server.refusals[ADA] = ["451 try later"]
+    server.endings = ["lost"]
+    await mailer.send(opened("email", rule=ONLY_ADA))
+    await post(mailer)
+    waiting = await mailer.rows(DELIVERIES)
+    await hurry(mailer)
+    await hurry(mailer)
+    first, second = server.inbox
+    assert [("due", True)] == [(row["state"], "451" in row["error"]) for row in waiting]
+    assert (first.message["Message-ID"], True) == (second.message["Message-ID"], first.link != second.link)
+    known = {row["token_hash"] for row in await mailer.rows(LINKS)}
+    sent = {hashlib.sha256(mail.link.rpartition("/")[2].encode()).hexdigest() for mail in (first, second)}
+    assert (True, ["sent"]) == (sent <= known, [row["state"] for row in await mailer.rows(DELIVERIES)])
+
+
+@pytest.mark.parametrize("answer", ["550 no such user", "553 not here"])
+async def test_a_refused_recipient_is_given_up_at_once(mailer: Replica, server: MailServer, answer: str) -> None:
+    """No further try can help; the others have their mails."""
+    server.refusals[ADA] = [answer]
+    await mailer.send(opened("email", rule=FINANCE))
+    await post(mailer)
+    assert [(ADA, "given_up", True), (BEN, "sent", False)] == [
+        (row["recipient"], row["state"], answer in row["error"]) for row in await mailer.rows(DELIVERIES)
+    ]
+
+
+async def test_a_refused_text_is_given_up_and_a_busy_relay_is_not(mailer: Replica, server: MailServer) -> None:
+    """5xx after the text is for good, 4xx is not."""
+    server.endings = ["554 looks like spam", "452 disk full"]
+    await mailer.send(opened("email", rule=ONLY_ADA))
+    await post(mailer)
+    await mailer.send(opened("email", rule={"approvers": ["person:ben"]}))
+    await post(mailer)
+    assert ["given_up", "due"] == [row["state"] for row in await mailer.rows(DELIVERIES)]
+
+
+async def test_an_address_that_is_none_is_given_up(mailer: Replica, server: MailServer) -> None:
+    """A second recipient cannot be smuggled into a directory's address."""
+    await mailer.send(opened("email", rule={"approvers": ["person:odd"]}))
+    await post(mailer)
+    assert ([], ["given_up"]) == (server.inbox, [row["state"] for row in await mailer.rows(DELIVERIES)])
+
+
+async def test_a_relay_without_tls_gets_no_mail_where_tls_is_asked_for(notifier_url: str, server: MailServer) -> None:
+    """Nobody in between can talk the connection out of being safe."""
+    async with a_mailer(notifier_url, server, email_security="starttls") as mailer:
+        await mailer.send(opened("email", rule=ONLY_ADA))
+        await post(mailer)
+        (row,) = await mailer.rows(DELIVERIES)
+    assert ([], "due", True) == (server.inbox, row["state"], "STARTTLS" in row["error"])
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(("password", "trusts", "mails"), [("right", "it", 1), ("wrong", "it", 0), ("right", "", 0)])
+async def test_a_relay_with_tls_and_a_login(
+    notifier_url: str, tmp_path: Path, password: str, trusts: str, mails: int
+) -> None:
+    """Mails go over TLS to a relay whose certificate is trusted, with a login; what is wrong there is nobody's end."""
+    context, certificate = tls(tmp_path)
+    settings: dict[str, Any] = {
+        "email_host": "localhost",
+        "email_security": "starttls",
+        "email_username": "placet",
+        "email_password": SecretStr(password),
+        "email_ca_file": certificate if trusts else None,
+    }
+    with MailServer(login=("placet", "right")).running(tls_context=context, require_starttls=True) as server:
+        async with a_mailer(notifier_url, server, **settings) as mailer:
+            await mailer.send(opened("email", rule=ONLY_ADA))
+            await post(mailer)
+            (row,) = await mailer.rows(DELIVERIES)
+    assert ([True] * mails, "sent" if mails else "due", False) == (
+        [mail.safe for mail in server.inbox],
+        row["state"],
+        password in row["error"],
+    )
+
+
+async def test_a_rule_that_wants_more_has_no_link_that_decides(mailer: Replica, server: MailServer) -> None:
+    """The mail leads to the page of the approval, where people sign in."""
+    news = opened("email", rule=ONLY_ADA | {"min_strength": "web"})
+    await mailer.send(news)
+    await post(mailer)
+    (mail,) = server.inbox
+    page = f"/inbox/{news.approval_id}"
+    assert ("", True, []) == (mail.link, page in mail.part("plain"), await mailer.rows(LINKS))
+
+
+async def test_arguments_stay_out_of_mails_where_that_is_asked_for(notifier_url: str, server: MailServer) -> None:
+    """Mail systems keep copies: an installation may send no arguments at all."""
+    async with a_mailer(notifier_url, server, email_arguments=False) as mailer:
+        await mailer.send(opened("email", rule=ONLY_ADA, summary="Create a payment link?"))
+        await post(mailer)
+    (mail,) = server.inbox
+    assert (False, True) == (b"299" in mail.raw, "not sent by mail" in mail.part("html"))
+
+
+async def test_a_bounce_is_given_up_and_the_next_place_is_told(mailer: Replica, server: MailServer) -> None:
+    """The id in the envelope's sender finds the approval; with nobody else told, the escalation's place is."""
+    step = {"after_seconds": 600, "approvers": ["person:ada"], "channels": ["log"]}
+    await mailer.send(opened("email", rule=ONLY_ADA | {"escalations": [step]}))
+    await post(mailer)
+    (mail,) = server.inbox
+    mail_id = mail.sender.removeprefix("bounces+").removesuffix("@example.org")
+    assert mail.message["Message-ID"] == f"<{mail_id}@example.org>"
+    bounce = MailBounced(tenant="acme", mail_id=mail_id, status="5.1.1", reason="no such user")
+    await mailer.send(bounce)
+    await mailer.send(bounce)
+    await see_to_untold(mailer.units)
+    states = "SELECT channel, state, error FROM notifier.deliveries ORDER BY channel"
+    assert [("email", "given_up", "the mail came back: 5.1.1 no such user"), ("log", "due", "")] == [
+        tuple(row.values()) for row in await mailer.rows(states)
+    ]
+
+
+async def test_a_bounce_of_another_tenants_mail_means_nothing(mailer: Replica, server: MailServer) -> None:
+    """Who hands bounces over for one tenant cannot take another's people off."""
+    await mailer.send(opened("email", rule=ONLY_ADA))
+    await post(mailer)
+    mail_id = server.inbox[0].message["Message-ID"][1:33]
+    await mailer.send(MailBounced(tenant="other", mail_id=mail_id))
+    assert ["sent"] == [row["state"] for row in await mailer.rows(DELIVERIES)]

@@ -1,0 +1,228 @@
+"""The Slack channel against a stub of Slack, with the official SDK: one card, in place, however bad Slack's day is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from services.notifier.cards import Argument, Card
+from services.notifier.channels import Address, ChannelFailed
+from services.notifier.channels.slack import SlackChannel
+from shared.directory import Directory, Person, SlackUser
+from shared.slack import Slack, SlackTeam
+from tests.support.shown_cards import a_card
+from tests.support.slack_server import BOT_TOKEN, TEAM, Fault, Message, SlackServer, slack_server
+
+OPS = Address("slack:#ops", "#ops")
+DIRECTORY = Directory(people={"ada": Person("ada", slack=(SlackUser("T0OTHER", "U9"), SlackUser(TEAM, "U0ADA")))})
+
+
+@dataclass
+class Scene:
+    """A workspace and the channel that writes to it."""
+
+    slack: SlackServer
+    channel: SlackChannel
+
+    async def send(
+        self, card: Card, reference: Any = None, *, address: Address = OPS, key: str = "k"
+    ) -> dict[str, str]:
+        """Show a card; return the reference for its next update."""
+        return dict((await self.channel.send(card, address, reference, key=key)).reference)
+
+    @property
+    def card(self) -> Message:
+        """The one card there is."""
+        (found,) = self.slack.cards()
+        return found
+
+    def methods(self) -> list[str]:
+        """Return which methods were called, in order."""
+        return [method for method, _ in self.slack.calls]
+
+
+@pytest.fixture
+async def scene() -> AsyncIterator[Scene]:
+    """One workspace that serves the tenant acme."""
+    team = SlackTeam(team=TEAM, bot_token=SecretStr(BOT_TOKEN), tenants=["acme"], channel="C0FINANCE")
+    async with slack_server() as slack:
+        settings = Slack(SecretStr(""), SecretStr(""), (team,))
+        channel = SlackChannel(settings, f"{slack.url}/api/", lambda: DIRECTORY)
+        async with channel.running():
+            yield Scene(slack, channel)
+
+
+async def test_a_card_is_posted_once_and_then_updated_in_place(scene: Scene) -> None:
+    """B4: every transition changes the one message; the buttons go with the decision."""
+    card = a_card()
+    reference = await scene.send(card)
+    before = set(scene.card.buttons)
+    for changed in (
+        replace(card, revision=2, happened="voted"),
+        replace(card, revision=3, state="approved", happened="closed", decided_by="person:ada"),
+        replace(card, revision=3, state="approved", happened="finished", ended="succeeded"),
+    ):
+        reference = await scene.send(changed, reference)
+    assert (3, set()) == (len(before), set(scene.card.buttons))
+    assert ("It ran and succeeded." in scene.card.words, 4) == (True, len(scene.card.versions))
+    assert [] == scene.slack.thread_of(scene.card)
+
+
+@pytest.mark.parametrize(
+    ("recipient", "expected"),
+    [("#ops", "C0OPS0000"), ("finance", "C0FINANCE"), ("C0OPS0000", "C0OPS0000"), ("", "C0FINANCE")],
+)
+async def test_a_rule_names_a_place_by_id_or_name(scene: Scene, recipient: str, expected: str) -> None:
+    """`slack` alone is the workspace's own channel; a name is looked up once."""
+    address = Address(f"slack:{recipient}" if recipient else "slack", recipient)
+    for number in range(2):
+        await scene.send(a_card(approval_id=f"approval-{number}"), address=address)
+    assert {expected} == {card.channel for card in scene.slack.cards()}
+    assert scene.methods().count("conversations.list") <= 2
+
+
+async def test_a_person_is_asked_in_their_direct_messages(scene: Scene) -> None:
+    """A user id opens the conversation with them; updates go where the answer said the card is."""
+    address = Address("slack:U0ADA000", "U0ADA000")
+    reference = await scene.send(a_card(), address=address)
+    await scene.send(a_card(revision=2), reference, address=address)
+    assert ("D", 2) == (scene.card.channel[0], len(scene.card.versions))
+
+
+async def test_reminders_and_escalations_stand_in_the_card_s_thread_once(scene: Scene) -> None:
+    """B4: people are told anew under the card; the same news tried again is not told again."""
+    card = a_card()
+    reference = await scene.send(card)
+    reminded = replace(card, revision=2, happened="reminded", note="It still waits for a decision.")
+    once = await scene.send(reminded, reference, key="a")
+    await scene.send(reminded, once, key="a")
+    escalated = replace(card, revision=3, happened="escalated", note="Nobody decided yet.")
+    await scene.send(escalated, once, key="b")
+    told = [each.versions[0]["text"] for each in scene.slack.thread_of(scene.card)]
+    assert ["It still waits for a decision.", "Nobody decided yet."] == told
+
+
+async def test_who_asked_is_told_what_became_of_it(scene: Scene) -> None:
+    """The requester, where the directory knows them in this workspace, is mentioned once when it is over."""
+    card = a_card(requested_by="person:ada")
+    reference = await scene.send(card)
+    over = replace(card, revision=2, state="denied", decided_by="person:grace", decision_reason="<!here> no")
+    reference = await scene.send(over, reference)
+    await scene.send(replace(over, ended="failed"), reference)
+    (told,) = scene.slack.thread_of(scene.card)
+    pieces = told.blocks[0]["elements"][0]["elements"]
+    assert [{"type": "user", "user_id": "U0ADA"}] == [each for each in pieces if each["type"] == "user"]
+    assert "<!here>" not in told.versions[0]["text"]
+
+
+async def test_a_lost_answer_makes_no_second_card(scene: Scene) -> None:
+    """Where the post arrived and its answer did not, the next try finds the card and shows the newest on it."""
+    scene.slack.fail("chat.postMessage", Fault("lost"))
+    with pytest.raises(ChannelFailed) as failed:
+        await scene.send(a_card())
+    assert (None, False) == (failed.value.retry_after, failed.value.permanent)
+    reference = await scene.send(a_card(revision=2))
+    assert (scene.card.ts, 2) == (reference["ts"], len(scene.card.versions))
+
+
+async def test_a_card_that_another_worker_posted_is_found(scene: Scene) -> None:
+    """An empty reference is a try that nobody saw the end of; other cards are not mistaken for its card."""
+    await scene.send(a_card(approval_id="another"))
+    first = await scene.send(a_card())
+    assert first == await scene.send(a_card(revision=2), {})
+    assert 2 == len(scene.slack.cards())
+
+
+async def test_a_call_that_never_arrived_is_posted(scene: Scene) -> None:
+    """Searching finds nothing, so there is still exactly one card in the end."""
+    scene.slack.fail("chat.postMessage", Fault("away"))
+    with pytest.raises(ChannelFailed):
+        await scene.send(a_card())
+    await scene.send(a_card(), {})
+    assert 1 == len(scene.slack.cards())
+
+
+async def test_without_the_right_to_search_there_is_one_card_per_lost_answer(scene: Scene) -> None:
+    """At most 1 + lost answers: an app without the history scopes posts again rather than never."""
+    scene.slack.fail("chat.postMessage", Fault("lost"))
+    with pytest.raises(ChannelFailed):
+        await scene.send(a_card())
+    scene.slack.fail("conversations.history", Fault("error", "missing_scope"))
+    await scene.send(a_card())
+    assert 2 == len(scene.slack.cards())
+
+
+@pytest.mark.parametrize("method", ["chat.postMessage", "chat.update", "conversations.list"])
+async def test_a_limit_is_handed_on(scene: Scene, method: str) -> None:
+    """429 says how long to wait; the worker waits, and nothing is posted twice."""
+    reference = await scene.send(a_card()) if method == "chat.update" else None
+    scene.slack.fail(method, Fault("ratelimited", retry_after=7))
+    with pytest.raises(ChannelFailed) as failed:
+        await scene.send(a_card(revision=2), reference)
+    assert (7.0, False) == (failed.value.retry_after, failed.value.permanent)
+    await scene.send(a_card(revision=2), reference)
+    assert 1 == len(scene.slack.cards())
+
+
+@pytest.mark.parametrize("kind", ["page", "away", "lost"])
+async def test_an_outage_is_tried_again(scene: Scene, kind: Any) -> None:
+    """An error page, no connection, a lost answer: none of them is for good."""
+    reference = await scene.send(a_card())
+    scene.slack.fail("chat.update", Fault(kind))
+    with pytest.raises(ChannelFailed) as failed:
+        await scene.send(a_card(revision=2), reference)
+    assert failed.value.permanent is False
+    await scene.send(a_card(revision=2), reference)
+    assert "revision 2" in scene.card.words
+
+
+@pytest.mark.parametrize(
+    "error", ["invalid_auth", "token_revoked", "channel_not_found", "is_archived", "missing_scope"]
+)
+async def test_what_no_try_can_mend_is_given_up(scene: Scene, error: str) -> None:
+    """The rule's next channel gets its turn at once; the token stands in no error."""
+    scene.slack.fail("chat.postMessage", Fault("error", error))
+    with pytest.raises(ChannelFailed) as failed:
+        await scene.send(a_card())
+    assert (True, True, False) == (failed.value.permanent, error in str(failed.value), BOT_TOKEN in str(failed.value))
+
+
+async def test_unknown_places_are_given_up(scene: Scene) -> None:
+    """A channel that is not there, a tenant without a workspace."""
+    for card, address in (
+        (a_card(), Address("slack:#nowhere", "#nowhere")),
+        (a_card(tenant="umbrella"), OPS),
+    ):
+        with pytest.raises(ChannelFailed) as failed:
+            await scene.send(card, address=address)
+        assert failed.value.permanent is True
+
+
+async def test_blocks_that_slack_refuses_are_shown_short(scene: Scene) -> None:
+    """A card that is too long still appears, and cannot be approved unseen."""
+    for error in ("msg_blocks_too_long", "invalid_blocks"):
+        scene.slack.fail("chat.postMessage", Fault("error", error))
+        await scene.send(a_card(approval_id=f"approval-{error}"))
+    assert [{"placet_open", "placet_more"}] * 2 == [set(card.buttons) for card in scene.slack.cards()]
+
+
+async def test_a_deleted_card_comes_back_while_it_waits(scene: Scene) -> None:
+    """Somebody deleted it: whoever must decide gets a new one, and one that is over does not come back."""
+    reference = await scene.send(a_card())
+    scene.card.deleted = True
+    reference = await scene.send(a_card(revision=2), reference)
+    assert "revision 2" in scene.card.words
+    scene.card.deleted = True
+    await scene.send(a_card(revision=3, state="approved"), reference)
+    assert [] == scene.slack.cards()
+
+
+async def test_the_largest_card_is_taken(scene: Scene) -> None:
+    """Sixty long arguments fit: the card shows what it can and says how many it does not."""
+    arguments = [Argument(f"argument-{number}", "x" * 1000) for number in range(60)]
+    await scene.send(a_card(arguments=arguments, quote="y" * 600))
+    assert ("more arguments" in scene.card.words, 1) == (True, scene.methods().count("chat.postMessage"))

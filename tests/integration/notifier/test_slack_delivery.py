@@ -1,0 +1,87 @@
+"""Slack behind the delivery machine: many cards on a bad day, and every one ends where its approval ended."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import SecretStr
+
+from services.notifier.channels.slack import SlackChannel
+from services.notifier.store import Claims
+from services.notifier.worker import Worker
+from shared.directory import Directory
+from shared.slack import Slack, SlackTeam
+from tests.builders import NOON
+from tests.support.cards import closed, finished, opened, progressed
+from tests.support.house import Replica
+from tests.support.slack_server import BOT_TOKEN, TEAM, Fault, SlackServer, slack_server
+
+CARDS = 40
+#: Answers that are lost on the way back.
+LOST = 4
+#: Rounds in which everything must be through.
+ROUNDS = 200
+#: Nobody waits in a test: what is due later is due now, and a channel that rests has rested.
+HURRY = "UPDATE notifier.deliveries SET due_at = now() - interval '1 second'"
+FREE = "UPDATE notifier.paces SET free_at = now() - interval '1 minute'"
+#: A bad day may last longer than the usual number of tries: this one does not end in giving up.
+FORGIVE = "UPDATE notifier.deliveries SET attempt = 0 WHERE state = 'due'"
+LEFT = "SELECT count(*) AS left FROM notifier.deliveries WHERE state <> 'sent'"
+
+
+def a_worker(replica: Replica, slack: SlackServer) -> Worker:
+    """Return a worker that shows cards in the stub."""
+    team = SlackTeam(team=TEAM, bot_token=SecretStr(BOT_TOKEN), tenants=["acme"])
+    channel = SlackChannel(Slack(SecretStr(""), SecretStr(""), (team,)), f"{slack.url}/api/", Directory)
+    return Worker(replica.units, {"slack": channel}, claims=Claims(("slack",), among=True))
+
+
+async def deliver(replica: Replica, worker: Worker) -> None:
+    """Let the worker try until every card shows the newest."""
+    for _ in range(ROUNDS):
+        await worker.run_once()
+        if (await replica.rows(LEFT))[0]["left"] == 0:
+            return
+        for statement in (HURRY, FREE, FORGIVE):
+            await replica.execute(statement)
+    raise AssertionError("cards were not through")
+
+
+async def test_every_card_ends_in_place_on_a_bad_day(replica: Replica) -> None:
+    """A fifth of the calls is limited and some answers are lost: each approval has one card, and it shows its end."""
+    async with slack_server() as slack:
+        slack.limited_share = 0.2
+        worker = a_worker(replica, slack)
+        news = [opened("slack:#ops", expires_at=NOON + timedelta(hours=1)) for _ in range(CARDS)]
+        slack.fail("chat.postMessage", *(Fault("lost") for _ in range(LOST)))
+        for each in news:
+            await replica.send(each)
+        await deliver(replica, worker)
+        assert CARDS == len(slack.cards())
+        for each in news:
+            await replica.send(progressed(each, 2))
+        await deliver(replica, worker)
+        slack.fail("chat.update", *(Fault("lost") for _ in range(LOST)))
+        for each in news:
+            await replica.send(closed(each, revision=3, decided_by="person:ada"), finished(each))
+        await deliver(replica, worker)
+        cards = slack.cards()
+        ended = [card for card in cards if "It ran and succeeded." in card.words and not card.buttons]
+        assert (CARDS, CARDS) == (len(cards), len(ended))
+        assert [] == [card for card in cards if _goes_back(card.versions)]
+
+
+async def test_a_worker_that_died_behind_its_post_makes_no_second_card(replica: Replica) -> None:
+    """The next one, another process, is told that there was a try, and finds its card."""
+    async with slack_server() as slack:
+        await replica.send(opened("slack:#ops"))
+        slack.fail("chat.postMessage", Fault("lost"))
+        await a_worker(replica, slack).run_once()
+        await deliver(replica, a_worker(replica, slack))
+        assert 1 == len(slack.cards())
+
+
+def _goes_back(versions: list[dict[str, object]]) -> bool:
+    """Tell whether a card showed buttons again after it had none."""
+    open_then = ["placet_more" in str(version["blocks"]) for version in versions]
+    return open_then != sorted(open_then, reverse=True)

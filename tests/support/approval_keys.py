@@ -1,0 +1,16 @@
+"""The gateway's API keys as approval sees them, in a stand-in for the view."""
+
+from __future__ import annotations
+
+from tests.support.house import Replica
+
+
+async def add_keys(replica: Replica, *key_ids: str) -> None:
+    """Let there be working keys."""
+    insert = "INSERT INTO read.api_keys (key_id, tenant) SELECT unnest(CAST(:key_ids AS text[])), 'acme'"
+    await replica.execute(insert, key_ids=list(key_ids))
+
+
+async def revoke(replica: Replica, key_id: str) -> None:
+    """Let a key work no more."""
+    await replica.execute("UPDATE read.api_keys SET revoked_at = clock_timestamp() WHERE key_id = :id", id=key_id)

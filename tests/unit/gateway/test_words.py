@@ -1,0 +1,48 @@
+"""Values as people read them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from services.gateway.web.words import ago, due, risk, who
+from tests.builders import NOON
+
+
+@pytest.mark.parametrize(
+    ("seconds", "before", "after"),
+    [
+        (0, "just now", "overdue"),
+        (59, "59 s ago", "in 59 s"),
+        (119, "1 min ago", "in 1 min"),
+        (7_200, "2 h ago", "in 2 h"),
+        (86_400, "1 day ago", "in 1 day"),
+        (200_000, "2 days ago", "in 2 days"),
+    ],
+)
+def test_times_are_told_in_their_largest_unit(seconds: int, before: str, after: str) -> None:
+    """Rounded down: nobody is promised time that is not there."""
+    span = timedelta(seconds=seconds)
+    assert (before, after) == (ago(NOON - span, NOON), due(NOON + span, NOON))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("person:ada", "ada"),
+        ("group:finance", "finance"),
+        ("requester", "the requester"),
+        ("operators", "operators"),
+        ("visitor:0123456789abcdef", "visitor 01234567"),
+        ("person:a\u202eb", "a[U+202E]b"),
+    ],
+)
+def test_names_are_told_without_their_kind(name: str, expected: str) -> None:
+    """And with nothing hidden in them."""
+    assert expected == who(name)
+
+
+def test_an_unknown_category_is_called_unknown() -> None:
+    """Nothing is called harmless by mistake."""
+    assert ("executes", "unknown", "unknown") == (risk("unsafe_exec"), risk("new"), risk(None))

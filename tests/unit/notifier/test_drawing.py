@@ -1,0 +1,202 @@
+"""Cards: what every surface shows of an approval, drawn from stored bytes alone."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.notifier import drawing
+from services.notifier.cards import Card, as_json, from_json
+from services.notifier.crowds import topic_of
+from services.notifier.drawing import ARGUMENT_MAX, ARGUMENTS_MAX, QUOTE_MAX, Pen
+from shared.card_text import REDACTED
+from shared.messages import ApprovalOpened
+from tests.builders import NOON, a_call, an_approval_rule
+from tests.support.cards import closed, finished, opened, progressed
+
+PEN = Pen("en", "https://placet.example", lambda identity: identity.removeprefix("person:").title())
+
+
+def a_card(news: ApprovalOpened | None = None, critical: tuple[str, ...] = ("amount",), pen: Pen = PEN) -> Card:
+    """Return the first card of an approval."""
+    return drawing.first_card(news or opened(), pen, critical)
+
+
+def of_call(shown: dict[str, Any], critical: tuple[str, ...] = (), **changes: Any) -> Card:
+    """Return the card of a call with arguments as people may see them."""
+    return a_card(opened(call=a_call(arguments={}, shown_arguments=json.dumps(shown), **changes)), critical)
+
+
+def test_critical_arguments_come_first() -> None:
+    """What the tool's own sentence names, with all that is within it; the others follow in their order."""
+    card = of_call({"a": 1, "customer": {"name": "Ada", "id": 7}, "lines": [{"price": 2}]}, ("customer", "lines.0"))
+    named = [(each.name, each.text, each.critical) for each in card.arguments]
+    assert [("customer.name", "Ada", True), ("customer.id", "7", True), ("lines.0.price", "2", True)] == named[:3]
+    assert [("a", "1", False)] == named[3:]
+
+
+def test_a_redacted_value_says_that_it_is_one() -> None:
+    """Its place is shown, and nothing of it."""
+    (argument,) = of_call({"card": REDACTED}).arguments
+    assert (REDACTED, True) == (argument.text, argument.redacted)
+
+
+def test_the_agent_s_words_are_cut_and_made_visible() -> None:
+    """A quote cannot push the card off the screen or turn its text around."""
+    card = of_call({}, quote="Trust me \u202eevil" + "x" * 1_000)
+    assert (QUOTE_MAX, "…") == (len(card.quote), card.quote[-1])
+    assert card.quote.startswith("Trust me [U+202E]evil")
+
+
+def test_a_long_argument_is_cut_and_tells_its_digest() -> None:
+    """Two that differ only behind the cut look different."""
+    first, second = (of_call({"text": "x" * ARGUMENT_MAX + end}).arguments[0].text for end in ("a", "b"))
+    assert first[:ARGUMENT_MAX] == second[:ARGUMENT_MAX]
+    assert first != second
+
+
+def test_too_many_arguments_are_counted() -> None:
+    """The critical ones are among those that are shown."""
+    card = of_call({f"a{number:03}": number for number in range(100)}, ("a099",))
+    assert (ARGUMENTS_MAX, 60, "a099") == (len(card.arguments), card.arguments_left_out, card.arguments[0].name)
+
+
+def test_an_edit_shows_what_was_proposed() -> None:
+    """Changed, added and removed arguments say what they were; a second edit still tells of the first proposal."""
+    card = of_call({"amount": 1, "to": "ada", "note": "x"})
+    news = opened()
+    for revision, shown in ((2, {"amount": 2, "to": "ada"}), (3, {"amount": 3, "to": "ada", "fast": True})):
+        call = a_call(arguments=shown)
+        card = drawing.moved_on(card, progressed(news, revision, kind="edited", call=call), PEN, (), NOON)
+    found = {each.name: (each.text, each.changed_from) for each in card.arguments}
+    assert {"amount": ("3", "1"), "to": ("ada", None), "fast": ("true", ""), "note": ("…", "x")} == found
+
+
+def test_an_edit_voids_votes_and_counts_as_its_maker_s() -> None:
+    """Who voted before is no longer on the card."""
+    card = drawing.moved_on(a_card(), progressed(opened(), 2), PEN, (), NOON)
+    edit = progressed(opened(), 3, kind="edited", call=a_call())
+    assert ["person:p3"] == [vote.person for vote in drawing.moved_on(card, edit, PEN, (), NOON).votes]
+
+
+def test_a_vote_is_told_and_which_way_it_went_only_in_the_end() -> None:
+    """One line per person, however often they vote; the deciding one brings its words."""
+    card, news = a_card(), opened()
+    for revision, person in ((2, "ada"), (3, "ben"), (4, "ada")):
+        card = drawing.moved_on(card, progressed(news, revision, person=f"person:{person}"), PEN, (), NOON)
+    assert [("person:ben", ""), ("person:ada", "")] == [(vote.person, vote.decision) for vote in card.votes]
+    end = drawing.over(card, closed(news, "denied", 5, decided_by="person:eve", reason="No \u200bway"), PEN)
+    assert ("person:eve", "deny", "No [U+200B]way") == (
+        end.votes[-1].person,
+        end.votes[-1].decision,
+        end.votes[-1].reason,
+    )
+    assert ("denied", "Eve denied it.", 5) == (end.state, end.note, end.revision)
+
+
+def test_who_is_on_it_is_shown_until_they_are_not() -> None:
+    """A claim is shown, a release and the end take it away."""
+    card, news = a_card(), opened()
+    claimed = drawing.moved_on(card, progressed(news, 2, kind="claimed", claimed_until=NOON), PEN, (), NOON)
+    released = drawing.moved_on(claimed, progressed(news, 3, kind="released"), PEN, (), NOON)
+    over = drawing.over(claimed, closed(news), PEN)
+    told = [(each.claimed_by, each.claimed_until) for each in (claimed, released, over)]
+    assert [("person:p2", NOON), ("", None), ("", None)] == told
+
+
+def test_what_is_needed_is_said_in_words() -> None:
+    """Panels with their numbers, alternatives joined; an escalation adds to it."""
+    rule = an_approval_rule(
+        approvers=["group:finance", "requester"],
+        approvals=2,
+        alternatives=[{"approvers": ["person:ada"], "approvals": 1}],
+    )
+    card = a_card(opened(approval=rule))
+    assert "2 of finance, whoever asked or 1 of Ada" == card.needed
+    more = progressed(opened(), 2, kind="escalated", approvers=["operators"])
+    assert f"{card.needed}; operators may decide too" == drawing.moved_on(card, more, PEN, (), NOON).needed
+
+
+@pytest.mark.parametrize(
+    ("changes", "risk"),
+    [
+        ({}, "normal"),
+        ({"category": "unsafe_exec"}, "high"),
+        ({"approval": an_approval_rule(approvals=2)}, "high"),
+        ({"approval": an_approval_rule(min_strength="web")}, "high"),
+    ],
+)
+def test_what_is_risky_stands_alone(changes: dict[str, Any], risk: str) -> None:
+    """Code, quorums and proven identities are never part of a batch."""
+    card = a_card(opened(**changes))
+    assert (risk, risk == "normal") == (card.risk, card.batchable)
+
+
+def test_tricks_in_arguments_are_flagged() -> None:
+    """Invisible characters and mixed alphabets, in values and names; honest foreign words are no trick."""
+    card = of_call(
+        {"to": "p\u0430ypal.com", "note": "a\u200bb", "greeting": "Привет мир", "city": "İstanbul", "é": "カタ漢字"}
+    )
+    assert [
+        "“to”: the word “p\u0430ypal” mixes alphabets (CYRILLIC, LATIN).",
+        "“note” has characters that do not show.",
+    ] == card.warnings
+
+
+def test_an_error_of_a_call_with_redacted_arguments_is_not_told() -> None:
+    """The tool may have repeated what people must not see."""
+    news, error = opened(), {"kind": "failed", "error": "no such card 4111"}
+    plain = drawing.ran(a_card(), finished(news, **error))
+    masked = drawing.ran(of_call({"card": REDACTED}), finished(news, **error))
+    assert ("no such card 4111", "", "failed") == (plain.error, masked.error, masked.ended)
+
+
+@pytest.mark.parametrize("locale", ["de", "tr"])
+def test_cards_speak_the_language_of_their_reader(locale: str) -> None:
+    """Notes, needs and warnings; the call's own sentence is as the tool's template said it."""
+    english, other = a_card(), a_card(pen=Pen(locale, "", str))
+    assert english.summary == other.summary
+    assert english.note != other.note
+
+
+def test_targets_make_topics_and_numbers_do_not() -> None:
+    """Two payments to one person are one topic; another person, tool, agent or tenant makes another."""
+    ada, more = (of_call({"to": "ada", "amount": amount}, ("to", "amount")) for amount in (1, 2))
+    others = [
+        of_call({"to": "ben", "amount": 1}, ("to", "amount")),
+        of_call({"to": "ada", "amount": 1}, ("to", "amount"), tool="other"),
+        of_call({"to": "ada", "amount": 1}, ("to", "amount"), agent="other"),
+    ]
+    assert topic_of(ada) == topic_of(more)
+    assert 4 == len({topic_of(ada), *map(topic_of, others)})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st.text(),
+    lambda child: st.lists(child, max_size=4) | st.dictionaries(st.text(), child, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.text(min_size=1), JSON, max_size=6), st.text(), st.text())
+def test_nothing_on_a_card_hides(arguments: dict[str, Any], said: str, reason: str) -> None:
+    """Whatever the model wrote: nothing that prints nothing is on the card, and what is stored is read back."""
+    call = a_call(arguments={}).model_copy(update={"shown_arguments": json.dumps(arguments), "quote": said})
+    card = drawing.first_card(opened().model_copy(update={"call": call, "reason": reason}), PEN, ())
+    texts = [card.quote, card.reason, *card.warnings]
+    texts += [part for each in card.arguments for part in (each.name, each.text)]
+    assert [] == [
+        char for text in texts for char in text if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Co", "Cn"}
+    ]
+    assert card == from_json(json.loads(json.dumps(as_json(card))))
+
+
+def test_a_card_of_an_older_version_is_read() -> None:
+    """What was stored before recipients came has fewer parts, and some that are passed over."""
+    stored = {"approval_id": "a", "tenant": "acme", "conversation_id": "c", "state": "denied", "digest_prefix": "abc"}
+    assert ("denied", "", []) == (from_json(stored).state, from_json(stored).digest, from_json(stored).arguments)

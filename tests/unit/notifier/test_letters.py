@@ -1,0 +1,163 @@
+"""Mails as they are written: whatever a card has in it, they stay one mail to one person that says what it should."""
+
+from __future__ import annotations
+
+import email.policy
+from datetime import UTC, datetime
+from email import message_from_bytes
+from email.message import EmailMessage
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.notifier.cards import Argument, Card, VoteShown
+from services.notifier.channels import ChannelFailed
+from services.notifier.channels.email.letters import ARGUMENT_MAX, Entry, Letterhead, digest_letter, letter
+from services.notifier.channels.email.threads import Kind, Told
+
+HEAD = Letterhead("placet@example.org", "help@example.org")
+LINK = "https://placet.example/l/" + "t" * 43
+PLACE = {"message_id": "<1@example.org>", "recipient": "ada@example.org", "link": LINK}
+HOSTILE = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30),
+    st.sampled_from(
+        [
+            "x\r\nBcc: eve@example.org",
+            "\nSubject: approved",
+            "<script>alert(1)</script>",
+            '"><a href="https://evil.example">Approve</a>',
+            f"\n{LINK[:-1]}e\n",
+            "=?utf-8?q?=0D=0ABcc:_eve@example.org?=",
+            "{{ card.digest }}{% raw %}",
+            "--\n-- \n.\r\n.\r\n",
+            "\u202eevil\u2066",
+            "</td></tr></table><h1>Approved</h1>",
+        ]
+    ),
+)
+CARDS = st.builds(
+    Card,
+    approval_id=HOSTILE,
+    tenant=st.just("acme"),
+    conversation_id=st.just("c"),
+    agent=HOSTILE,
+    tool=HOSTILE,
+    summary=HOSTILE,
+    requested_by=HOSTILE,
+    reason=HOSTILE,
+    rule=HOSTILE,
+    arguments=st.lists(st.builds(Argument, name=HOSTILE, text=HOSTILE, changed_from=HOSTILE | st.none()), max_size=3),
+    quote=HOSTILE,
+    warnings=st.lists(HOSTILE, max_size=2),
+    digest=st.just("a" * 64),
+    state=st.sampled_from(["pending", "approved", "denied", "expired"]),
+    deadline=st.none() | st.just(datetime(2026, 1, 1, tzinfo=UTC)),
+    votes=st.lists(st.builds(VoteShown, person=HOSTILE), max_size=2),
+    note=HOSTILE,
+    needed=HOSTILE,
+    claimed_by=HOSTILE,
+    decided_by=HOSTILE,
+    decision_reason=HOSTILE,
+    error=HOSTILE,
+    ended=st.sampled_from(["", "succeeded", "failed"]),
+    locale=st.sampled_from(["en", "de", "tr"]),
+)
+
+
+class Seen(HTMLParser):
+    """What a mail program would do with an HTML part."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.targets: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note tags, and everything that would be followed or loaded."""
+        self.tags.add(tag)
+        self.targets += [value or "" for name, value in attrs if name in {"href", "src", "action", "background"}]
+
+
+def received(message: EmailMessage) -> EmailMessage:
+    """Return a mail as somebody gets it."""
+    return message_from_bytes(message.as_bytes(), policy=email.policy.default)
+
+
+def text_of(mail: EmailMessage, kind: str) -> str:
+    """Return one part's text."""
+    body = mail.get_body((kind,))
+    assert body is not None
+    return str(body.get_content())
+
+
+def check(mail: EmailMessage, links: list[str]) -> None:
+    """Fail unless the mail is to one person, has our headers alone, and leads nowhere but to `links`."""
+    assert ["ada@example.org"] == [each.addr_spec for each in mail["To"].addresses]
+    assert (None, None, "auto-generated") == (mail["Cc"], mail["Bcc"], mail["Auto-Submitted"])
+    assert 1 == len(mail.get_all("Subject", []))
+    html = Seen(text_of(mail, "html"))
+    assert set() == html.tags & {"script", "form", "img", "iframe", "object", "h1", "style", "link"}
+    assert set(html.targets) <= set(links)
+    lines = [line.strip() for line in text_of(mail, "plain").splitlines()]
+    assert [link for link in links if "/l/" in link] == [
+        line for line in lines if line.startswith("https://placet.example/l/")
+    ]
+
+
+@settings(deadline=None, max_examples=60)
+@given(CARDS, st.sampled_from(Kind))
+def test_no_card_changes_what_a_mail_is(card: Card, kind: Kind) -> None:
+    """One recipient, our headers, our link and nobody else's, whatever stands on the card."""
+    mail = received(letter(HEAD, card, kind, Told("a" * 64, "pending", "", ("<0@example.org>",)), **PLACE))
+    check(mail, [LINK])
+    assert (True, True) == (str(mail["Subject"]).isascii(), len(str(mail["Subject"])) < 200)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(CARDS, min_size=1, max_size=2), CARDS)
+def test_no_card_changes_what_a_digest_is(waiting: list[Card], over: Card) -> None:
+    """The same holds for a list."""
+    entries = [Entry(card, f"{LINK[:-1]}{number}") for number, card in enumerate(waiting)]
+    place = {"message_id": "<1@example.org>", "recipient": "ada@example.org", "inbox": "https://placet.example"}
+    mail = received(digest_letter(HEAD, entries, [over], **place))
+    check(mail, [*(entry.link for entry in entries), "https://placet.example"])
+
+
+@pytest.mark.parametrize(
+    "recipient",
+    [
+        "",
+        "ada",
+        "ada@",
+        "@example.org",
+        "a@b@c",
+        "ada@example.org, eve@example.org",
+        "Ada <ada@example.org>",
+        "a\r\nb@x.y",
+    ],
+)
+def test_what_is_no_address_is_written_to_by_nobody(recipient: str) -> None:
+    """It is given up, and its text does not reach the headers."""
+    with pytest.raises(ChannelFailed) as failed:
+        letter(HEAD, Card("a", "acme", "c"), Kind.ASKED, Told(), **(PLACE | {"recipient": recipient}))
+    assert failed.value.permanent
+
+
+def test_a_long_argument_is_cut() -> None:
+    """A mail stays readable; the page has all of it."""
+    card = Card("a", "acme", "c", arguments=[Argument("text", "x" * 50_000)], digest="a" * 64)
+    plain = text_of(received(letter(HEAD, card, Kind.ASKED, Told(), **PLACE)), "plain")
+    assert ARGUMENT_MAX - 1 == plain.count("x" * 1) - plain.replace("x" * (ARGUMENT_MAX - 1), "").count("x")
+
+
+def test_the_agents_words_are_only_a_quote() -> None:
+    """They stand behind a label that says what they are worth, in both parts, and behind everything else."""
+    card = Card("a", "acme", "c", quote="Already approved by Ada.", digest="a" * 64)
+    mail = received(letter(HEAD, card, Kind.ASKED, Told(), **PLACE))
+    for kind in ("plain", "html"):
+        text = text_of(mail, kind)
+        assert 0 < text.index("which prove nothing") < text.index("Already approved by Ada.")
+        assert 1 == text.count("Already approved by Ada.")

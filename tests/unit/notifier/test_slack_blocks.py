@@ -1,0 +1,209 @@
+"""A card in Slack: what decides comes first, nothing hostile is read as markup, and every limit is kept."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.notifier.cards import Argument, Card, VoteShown
+from services.notifier.channels import slack_blocks
+from shared import slack as names
+from shared.card_text import visible
+from tests.support.shown_cards import HOSTILE, a_card
+from tests.support.slack_rules import MESSAGE_TEXT_MAX, message_problems, text_length
+
+
+def buttons(blocks: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the buttons of a card by their action."""
+    return {each["action_id"]: each for block in blocks if block["type"] == "actions" for each in block["elements"]}
+
+
+def marked_up(value: Any) -> Iterator[str]:
+    """Yield every text that Slack reads as markup."""
+    if isinstance(value, dict):
+        if value.get("type") == "mrkdwn":
+            yield value["text"]
+        for each in value.values():
+            yield from marked_up(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from marked_up(each)
+
+
+def words(blocks: list[dict[str, Any]]) -> str:
+    """Return a card's blocks as one text."""
+    return json.dumps(blocks, ensure_ascii=False)
+
+
+#: What may come out of a model: everything that Unicode has, often what is dangerous in Slack.
+_hostile = st.one_of(
+    st.text(max_size=400),
+    st.sampled_from([HOSTILE, "<!here>" * 300, "\u202e" * 50, "&" * 3000, "x" * 5000, "\n\n*Approved*", "`" * 10]),
+).map(visible)
+_arguments = st.builds(
+    Argument,
+    name=_hostile,
+    text=_hostile,
+    critical=st.booleans(),
+    redacted=st.booleans(),
+    changed_from=st.one_of(st.none(), _hostile),
+)
+_votes = st.builds(
+    VoteShown, person=_hostile, decision=st.sampled_from(["", "approve", "deny", "abstain"]), reason=_hostile
+)
+_cards = st.builds(
+    a_card,
+    agent=_hostile,
+    summary=_hostile,
+    requested_by=_hostile,
+    reason=_hostile,
+    rule=_hostile,
+    quote=_hostile,
+    note=_hostile,
+    claimed_by=_hostile,
+    decided_by=_hostile,
+    decision_reason=_hostile,
+    needed=_hostile,
+    error=_hostile,
+    arguments=st.lists(_arguments, max_size=60),
+    warnings=st.lists(_hostile, max_size=20),
+    votes=st.lists(_votes, max_size=30),
+    happened=st.sampled_from(["opened", "voted", "edited", "reminded", "escalated", "closed", "finished"]),
+    state=st.sampled_from(["pending", "approved", "denied", "answered", "expired", "withdrawn"]),
+    ended=st.sampled_from(["", "succeeded", "failed", "unknown"]),
+    risk=st.sampled_from(["normal", "high"]),
+    strength=st.sampled_from(["link", "chat", "slack", "web"]),
+    edits=st.booleans(),
+    similar=st.integers(0, 1000),
+    locale=st.sampled_from(["en", "de", "tr"]),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(_cards)
+def test_any_card_keeps_slack_s_limits(card: Card) -> None:
+    """T1: whatever stands in a card, Slack takes it: 50 blocks, the length of each text and of all together."""
+    for blocks in (slack_blocks.blocks(card), slack_blocks.short_blocks(card)):
+        assert [] == message_problems(blocks)
+        assert text_length(blocks) <= MESSAGE_TEXT_MAX
+    assert len(slack_blocks.notification(card)) <= 4000
+
+
+@settings(max_examples=150, deadline=None)
+@given(_cards)
+def test_nothing_hostile_is_markup(card: Card) -> None:
+    """T1: the only texts with markup are our own: the deadline and the link to the approval's page."""
+    for text in marked_up(slack_blocks.blocks(card)):
+        assert text.startswith(("Until: <!date^", "<https://placet.example/inbox/approval-1|"))
+    assert set("<>").isdisjoint(slack_blocks.notification(card))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=300))
+def test_no_raw_hidden_character_reaches_a_card(text: str) -> None:
+    """T2: cards are made of visible texts, and rendering adds no control or format character."""
+    card = a_card(summary=visible(text), quote=visible(text), arguments=[Argument(visible(text), visible(text))])
+    found = {unicodedata.category(char) for char in words(slack_blocks.blocks(card)) if not char.isascii()}
+    assert set() == found & {"Cc", "Cf", "Cs"}
+
+
+def test_the_call_stands_before_everything_else() -> None:
+    """T1: heading, sentence and arguments come first, critical ones before the others; the agent's words last."""
+    blocks = slack_blocks.blocks(a_card(quote=HOSTILE, warnings=["mixed scripts"]))
+    kinds = [block["type"] for block in blocks]
+    assert ["header", "section", "rich_text", "context", "section", "context", "rich_text", "context"] == kinds[:8]
+    assert "Approval needed: create_pay_link" == blocks[0]["text"]["text"]
+    (items,) = blocks[2]["elements"]
+    assert ["amount", "currency"] == [each["elements"][0]["text"] for each in items["elements"]]
+    quoted = json.dumps(blocks[6])
+    assert ("rich_text_quote" in quoted, HOSTILE in json.loads(quoted)["elements"][0]["elements"][0]["text"]) == (
+        True,
+        True,
+    )
+
+
+def test_an_argument_that_wraps_looks_like_no_other() -> None:
+    """T1: each argument is an item of a list, its name bold: padding cannot fake a second argument."""
+    padded = "299" + " " * 200 + "amount: 1"
+    (items,) = slack_blocks.blocks(a_card(arguments=[Argument("amount", padded)]))[2]["elements"]
+    assert ("rich_text_list", 1) == (items["type"], len(items["elements"]))
+
+
+def test_a_button_names_what_was_shown() -> None:
+    """The value has approval, revision and digest of the card, and no argument."""
+    card = a_card(revision=3, edits=True)
+    found = buttons(slack_blocks.blocks(card))
+    assert [names.APPROVE, names.DENY, names.EDIT, names.MORE] == list(found)
+    assert {names.Subject("acme", "approval-1", 3, card.digest)} == {
+        names.parse_subject(each["value"]) for each in found.values()
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"edits": False}, [names.APPROVE, names.DENY, names.MORE]),
+        ({"strength": "web"}, [names.OPEN, names.MORE]),
+        ({"strength": "web", "url": ""}, [names.MORE]),
+        ({"state": "approved"}, []),
+        ({"state": "expired"}, []),
+        ({"state": "pending", "ended": "succeeded"}, []),
+    ],
+)
+def test_buttons_are_those_that_can_do_something(changes: dict[str, Any], expected: list[str]) -> None:
+    """No button asks for what the rule forbids here, and none stays when it is over."""
+    assert expected == list(buttons(slack_blocks.blocks(a_card(**changes))))
+
+
+def test_a_risky_call_is_confirmed() -> None:
+    """High risk asks once more, with the sentence in the question."""
+    pressed = buttons(slack_blocks.blocks(a_card(risk="high")))[names.APPROVE]
+    assert "Create a payment link over 299 TRY?" == pressed["confirm"]["text"]["text"]
+    assert "confirm" not in buttons(slack_blocks.blocks(a_card()))[names.APPROVE]
+
+
+def test_a_card_too_long_for_slack_cannot_be_approved_unseen() -> None:
+    """What does not show the arguments has no Approve."""
+    assert [names.OPEN, names.MORE] == list(buttons(slack_blocks.short_blocks(a_card())))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"state": "approved", "decided_by": "person:ada"}, "Approved: create_pay_link · by person:ada"),
+        ({"state": "denied", "decided_by": "person:ada", "decision_reason": "no"}, "by person:ada · no"),
+        ({"state": "approved", "ended": "succeeded"}, "It ran and succeeded."),
+        ({"state": "approved", "ended": "failed", "error": "no money"}, "It ran and failed. no money"),
+        ({"state": "approved", "ended": "unknown"}, "It may have run"),
+        ({"claimed_by": "person:ada"}, "On it: person:ada"),
+        ({"votes": [VoteShown("person:ada")]}, "person:ada voted"),
+        ({"arguments_left_out": 7}, "7 more arguments"),
+        ({"similar": 4}, "Alike and waiting: 4"),
+    ],
+)
+def test_a_card_tells_how_it_stands(changes: dict[str, Any], expected: str) -> None:
+    """B4: votes, claims, the verdict and how the execution ended all show on the card."""
+    assert expected in words(slack_blocks.blocks(a_card(**changes)))
+
+
+def test_an_edited_argument_shows_what_it_was() -> None:
+    """The old value stands struck through beside the new one."""
+    edited = Argument("amount", "250", changed_from="299")
+    (items,) = slack_blocks.blocks(a_card(arguments=[edited]))[2]["elements"]
+    assert [("250", {"code": True}), ("299", {"strike": True})] == [
+        (each["text"], each["style"]) for each in items["elements"][0]["elements"] if each["text"] in {"250", "299"}
+    ]
+
+
+def test_people_are_told_anew_of_reminders_only_while_it_waits() -> None:
+    """A reminder and an escalation are news; a vote is not, and nothing is when it is over."""
+    reminder = a_card(happened="reminded", note="It still waits for a decision.")
+    told = [reminder, replace(reminder, happened="voted"), replace(reminder, state="approved")]
+    assert ["It still waits for a decision.", "", ""] == [slack_blocks.news(card) for card in told]

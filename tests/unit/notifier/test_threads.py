@@ -1,0 +1,82 @@
+"""Which mail a card needs, and how mails find their thread and their way back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from services.notifier.cards import Card
+from services.notifier.channels.email.threads import (
+    REFERENCES_MAX,
+    Kind,
+    Told,
+    envelope_sender,
+    kind_for,
+    mail_id,
+    told_from,
+)
+
+CARD = Card("approval-1", "acme", "conversation-1", digest="a" * 64)
+ASKED = Told("a" * 64, "pending", "", ("<1@x>",))
+HEARD = replace(ASKED, state="approved")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told", "kind"),
+    [
+        ({}, Told(), Kind.ASKED),
+        ({}, ASKED, None),
+        ({"happened": "voted"}, ASKED, None),
+        ({"happened": "reminded"}, ASKED, Kind.AGAIN),
+        ({"happened": "escalated"}, ASKED, Kind.AGAIN),
+        ({"digest": "b" * 64, "happened": "edited"}, ASKED, Kind.ASKED),
+        ({"state": "denied"}, ASKED, Kind.CLOSED),
+        ({"state": "approved", "decided_by": "person:ada"}, ASKED, None),
+        ({"state": "approved", "decided_by": "person:ada", "ended": "failed"}, ASKED, Kind.FINISHED),
+        ({"state": "approved"}, HEARD, None),
+        ({"state": "approved", "ended": "unknown"}, HEARD, Kind.FINISHED),
+        ({"state": "approved", "ended": "unknown"}, replace(HEARD, ended="unknown"), None),
+        ({"state": "withdrawn"}, Told(), None),
+        ({"state": "approved", "ended": "succeeded"}, Told(), None),
+    ],
+)
+def test_a_card_needs_a_mail_where_it_tells_something_new(
+    changes: dict[str, Any], told: Told, kind: Kind | None
+) -> None:
+    """People are asked once, reminded, asked anew where the call changed, and told how it ended."""
+    assert kind == kind_for(replace(CARD, **changes), told, "ada")
+
+
+def test_what_was_told_survives_being_stored() -> None:
+    """A reference is the same after a round through the database; an unknown one says that nothing was told."""
+    assert (ASKED, Told(), Told()) == (told_from(ASKED.as_reference()), told_from(None), told_from({}))
+
+
+def test_an_end_that_is_heard_too_early_is_told_in_its_time() -> None:
+    """The call's end may come before its approval's: whoever decided still hears how it ran."""
+    ran = replace(CARD, ended="succeeded", happened="finished")
+    told = ASKED.after(ran)
+    over = replace(ran, state="approved", decided_by="person:ada")
+    assert (None, Kind.FINISHED) == (kind_for(ran, ASKED, "ada"), kind_for(over, told, "ada"))
+
+
+def test_a_thread_refers_to_its_first_mail_and_the_last_ones() -> None:
+    """However long it gets, its header does not."""
+    told = Told()
+    for number in range(30):
+        told = told.after(CARD, f"<{number}@x>")
+    assert (REFERENCES_MAX, "<0@x>", "<29@x>") == (len(told.ids), told.ids[0], told.ids[-1])
+
+
+def test_a_repeated_mail_stands_in_its_thread_once() -> None:
+    """The same Message-ID is the same mail."""
+    assert ("<1@x>",) == ASKED.after(CARD, "<1@x>").ids
+
+
+def test_a_mail_has_the_same_id_whenever_it_is_tried_again() -> None:
+    """And another one for every other card; the return address has it too."""
+    same, other = mail_id("delivery-1"), mail_id("delivery-2")
+    assert (True, False, 32) == (same == mail_id("delivery-1"), same == other, len(same))
+    assert f"bounces+{same}@example.org" == envelope_sender("bounces@example.org", same)
