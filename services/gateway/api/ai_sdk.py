@@ -32,7 +32,7 @@ from services.gateway.live import Topic
 from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation
 from services.gateway.store.feed import load_feed
-from services.gateway.store.read import list_open_calls, load_newest_turn, load_turn_start, turn_had_approval
+from services.gateway.store.turns import load_newest_turn, load_turn_start, turn_had_approval, turn_waits
 from services.gateway.stream import Stream
 from shared.errors import Refused
 from shared.messages.approvals import REASON_MAX
@@ -60,6 +60,8 @@ class _Goal:
     after: int
     newest: int
     turn_id: str = ""
+    #: The message that is gone on with; empty for a new one.
+    message_id: str = ""
     seen: Seen = field(default_factory=Seen)
     #: Approvals that were just decided: the turn goes on, although the feed does not say so yet.
     decided: set[str] = field(default_factory=set)
@@ -82,7 +84,7 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
         after = await _post(deps, caller, body)
         return _streaming(deps, caller, _Goal(topic, writer, after=after, newest=after))
     may_read(caller, body.id)
-    turn_id = body.newest.id
+    turn_id, _, joined_at = body.newest.id.partition(".")
     goal = _Goal(topic, writer, after=0, newest=0, turn_id=turn_id, seen=seen_of(body.newest))
     for answer in answers_of(body.newest):
         await _decide(deps, caller, answer, goal)
@@ -91,7 +93,8 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
         began = await load_turn_start(connection, *_place(topic), turn_id)
     if conversation is None or began is None:
         raise no_conversation()
-    goal.after, goal.newest = began - 1, conversation.feed_seq
+    goal.after = int(joined_at) - 1 if joined_at.isdecimal() else began - 1
+    goal.newest, goal.message_id = conversation.feed_seq, body.newest.id
     return _streaming(deps, caller, goal)
 
 
@@ -193,7 +196,7 @@ async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[byte
             continue
         if not began:
             began = True
-            yield _encode(writer.begin(heard.reader.turn_id))
+            yield _encode(writer.begin(goal.message_id or heard.message_id))
             yield _encode(_problem(approval_id, told) for approval_id, told in goal.refused.items())
         yield _encode(chunk for move in unseen.of(heard.moves) for chunk in writer.chunks(move))
         if heard.number >= goal.newest and not goal.stays and await _pauses(deps, heard.reader, goal):
@@ -209,7 +212,7 @@ async def _pauses(deps: Deps, reader: TurnReader, goal: _Goal) -> bool:
     if not reader.waits or goal.decided.intersection(waiting.values()):
         return False
     async with reading(deps.runtime.database) as connection:
-        return waiting.keys() >= await list_open_calls(connection, goal.topic.tenant, reader.turn_id)
+        return await turn_waits(connection, goal.topic.tenant, reader.turn_id, waiting.keys())
 
 
 def _problem(approval_id: str, told: Any) -> Chunk:

@@ -53,9 +53,9 @@ class AiSdk:
 
     version: Version = "6"
 
-    def begin(self, turn_id: str) -> Iterator[Chunk]:
-        """Yield what begins the assistant message of a turn; its id is the turn's, so that it can be gone on with."""
-        yield {"type": "start", "messageId": turn_id}
+    def begin(self, message_id: str) -> Iterator[Chunk]:
+        """Yield what begins an assistant message; its id names the turn, so that it can be gone on with."""
+        yield {"type": "start", "messageId": message_id}
 
     def chunks(self, move: Move) -> Iterator[Chunk]:
         """Yield the chunks of one move."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from services.gateway.dialects.moves import Move, TurnReader
 from services.gateway.live import Transient
@@ -18,14 +19,21 @@ class Heard:
     moves: Sequence[Move]
     #: Number of the last feed item that was read.
     number: int
+    #: Number of the item with which it was joined where that went on already, else 0.
+    first: int
+
+    @property
+    def message_id(self) -> str:
+        """Id of the assistant message that it makes: the turn's, and where it was joined from."""
+        return f"{self.reader.turn_id}.{self.first}" if self.first else self.reader.turn_id
 
 
 async def follow_turn(stream: Stream, turn_id: str = "") -> AsyncIterator[Heard | None]:
-    """Yield what happens in a turn, the next one that begins where none is named; None stands for silence.
+    """Yield what happens in a turn; None stands for silence. It ends with the turn, or with the stream.
 
-    It ends with the turn, or with the stream.
+    Where none is named, it is the next one that begins, or the one that goes on and hears what was written meanwhile.
     """
-    reader, number = TurnReader(turn_id) if turn_id else None, stream.after
+    reader, number, first = TurnReader(turn_id) if turn_id else None, stream.after, 0
     async for signal in stream.signals():
         if signal is None:
             yield None
@@ -34,10 +42,15 @@ async def follow_turn(stream: Stream, turn_id: str = "") -> AsyncIterator[Heard 
             kind, data = signal.event, signal.data
         else:
             kind, data, number = signal["type"], signal["data"], signal["id"]
-        if reader is None and kind == "turn" and data["state"] == "started":
-            reader = TurnReader(data["turn_id"])
+        if reader is None and _begins(kind, data):
+            reader, first = TurnReader(data["turn_id"]), number if kind == "message" else 0
         if reader is None:
             continue
-        yield Heard(reader, list(reader.read(kind, data)), number)
+        yield Heard(reader, list(reader.read(kind, data)), number, first)
         if reader.ended:
             return
+
+
+def _begins(kind: str, data: Mapping[str, Any]) -> bool:
+    heard = kind == "message" and data["role"] == "assistant" and data.get("heard_meanwhile")
+    return bool(heard or (kind == "turn" and data["state"] == "started"))

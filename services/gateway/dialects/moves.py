@@ -146,8 +146,11 @@ class TurnReader:
         yield from self._end_step()
 
     def read(self, kind: str, data: Data) -> Iterator[Move]:
-        """Yield the moves that an item of type `kind`, or a delta, makes; none where it is another turn's."""
-        if self.ended:
+        """Yield the moves that an item of type `kind`, or a delta, makes; none where it is another turn's.
+
+        After its end only what became of its calls is read: the model may have gone on without their outcomes.
+        """
+        if self.ended and kind not in {"tool_call", "approval"}:
             return
         match kind:
             case "delta" if self._ours(data):
