@@ -71,7 +71,8 @@ class Announcer:
         """Yield what the end of an approval does to each of its deliveries."""
         directory = self.directory()
         for delivery in deliveries:
-            if news.revision > delivery.revision:
+            if delivery.card.is_open:
+                # A decision that closes at once leaves the revision as it was; an end is final and older than nothing.
                 card = drawing.over(delivery.card, news, self._pen(delivery.address, directory))
                 yield rules.revised(delivery, card, at)
             else:

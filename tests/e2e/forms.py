@@ -52,8 +52,8 @@ RULES: list[dict[str, Any]] = [
     _denied("by-label", labels={"plan": "gol*"}),
     _denied("by-agent", agent="help-*"),
     _denied("by-tenant", tenant="riv*"),
-    _denied("by-requester", requester=["group:leads", "visitor:v-*"]),
-    _denied("by-glob") | {"match": {"tool": ["read_*", "a[abc]?"]}},
+    _denied("by-requester", requester=["group:leads", "v-*"]),
+    _denied("by-glob") | {"match": {"tool": ["ac*", "a[abc]?"]}},
     {
         "name": "broken",
         "match": {"tool": "act"},

@@ -79,7 +79,7 @@ async def a_scene(
         async with a_system(made, dict.fromkeys(services, 1)) as system:
             url = "" if "PLACET_SLACK_APP_TOKEN" in settings else f"{system.url}/slack/interactions"
             frontend = Caller(system.url, system.key("chat", person="shop-frontend"))
-            yield Scene(system, slack, Door(slack, url), frontend)
+            yield Scene(system, slack, Door(slack, url, wait_seconds=30), frontend)
 
 
 def shows(card: Message, words: str) -> bool:

@@ -43,6 +43,7 @@ _CARD_FIELDS = (
     "approvers",
     "expires_at",
     "decided_by",
+    "decision_reason",
     "note",
 )
 
@@ -89,7 +90,7 @@ class AiSdk:
             request: Chunk = {"type": "tool-approval-request", "approvalId": move.approval_id}
             request |= {"toolCallId": move.call_id, "approvalDescriptor": shown_card(move.card)}
             yield request | ({"reason": str(move.card.get("reason", ""))} if self.version == "7" else {})
-        elif self.version == "7" and move.state in {"approved", "denied"}:
+        elif self.version == "7" and move.state in {"approved", "denied"} and not move.answered:
             reason = {"reason": move.card["decision_reason"]} if move.card.get("decision_reason") else {}
             yield {
                 "type": "tool-approval-response",

@@ -61,6 +61,8 @@ class CardMoved:
 
     call_id: str
     card: Data
+    #: Whether the call's result was told before.
+    answered: bool = False
 
     @property
     def approval_id(self) -> str:
@@ -265,4 +267,4 @@ class TurnReader:
         call.card |= data
         if edited:
             yield CallMade(call_id, call.tool, data["arguments"])
-        yield CardMoved(call_id, dict(call.card))
+        yield CardMoved(call_id, dict(call.card), call.answered)

@@ -52,7 +52,7 @@ MAY_PUBLISH = {
         "tool-results": r"^(tool-call\.refused)$",
     },
     "notifier": {},
-    "executor": {"tool-results": r"^(tool-call\.finished|tool-call\.refused)$"},
+    "executor": {"tool-results": r"^(tool-call\.finished|tool-call\.refused|tool-call\.resolved)$"},
     "audit": {"decisions": r"^(abandon\..+)$"},
 }
 PRIVATE = {"gateway.live.replica-7", "gateway.answers.replica-7"}

@@ -94,7 +94,8 @@ async def test_how_it_ended_follows_in_the_thread(mailer: Replica, server: MailS
     news = opened("email", rule=FINANCE)
     await mailer.send(news)
     await post(mailer)
-    await mailer.send(closed(news, decided_by="person:ada"))
+    # A decision that closes an approval at once leaves its revision as it was.
+    await mailer.send(closed(news, revision=1, decided_by="person:ada"))
     await post(mailer)
     await mailer.send(finished(news))
     await post(mailer)

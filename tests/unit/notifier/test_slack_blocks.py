@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from services.notifier.cards import Argument, Card, VoteShown
 from services.notifier.channels import slack_blocks
+from services.notifier.texts import text as translated
 from shared import slack as names
 from shared.card_text import visible
 from tests.support.shown_cards import HOSTILE, a_card
@@ -100,8 +101,9 @@ def test_any_card_keeps_slack_s_limits(card: Card) -> None:
 @given(_cards)
 def test_nothing_hostile_is_markup(card: Card) -> None:
     """T1: the only texts with markup are our own: the deadline and the link to the approval's page."""
+    until = translated(card.locale, "Until")
     for text in marked_up(slack_blocks.blocks(card)):
-        assert text.startswith(("Until: <!date^", "<https://placet.example/inbox/approval-1|"))
+        assert text.startswith((f"{until}: <!date^", "<https://placet.example/inbox/approval-1|"))
     assert set("<>").isdisjoint(slack_blocks.notification(card))
 
 
