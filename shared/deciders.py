@@ -30,16 +30,25 @@ class Voter:
     conversation_id: str | None = None
     #: Set where an API key, or a session begun with one, proved them: what they decide stands and falls with it.
     key_id: str | None = None
+    #: Who opened the call's conversation with a key that may decide too; empty for nobody. They hold its token as well.
+    opened_by: str = ""
 
     @property
     def identity(self) -> str:
-        """Who counts once, whatever channel they came through. A visitor's id never stands for a named person."""
+        """Who was proven. A visitor's id never stands for a named person."""
         return f"visitor:{self.person}" if self.proof == "conversation_token" else self.person
+
+    @property
+    def counts_as(self) -> str:
+        """Who counts once, whatever channel they came through: a visitor counts as who holds the token too."""
+        return self.opened_by if self.opened_by and self.proof == "conversation_token" else self.identity
 
     @classmethod
     def of(cls, claims: DecisionClaims) -> Voter:
         """Return who makes a decision."""
-        return cls(claims.person, tuple(claims.roles), claims.proof, claims.conversation_id, claims.key_id)
+        return cls(
+            claims.person, tuple(claims.roles), claims.proof, claims.conversation_id, claims.key_id, claims.opened_by
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,13 +163,13 @@ def own_panels(held: Held, voter: Voter, directory: Directory) -> frozenset[int]
 def all_panels(held: Held, voter: Voter, directory: Directory, voted: Collection[str] = ()) -> frozenset[int]:
     """Return the panels that a person may vote in, for themselves or in the place of somebody who let them.
 
-    A place is one: who voted themselves (`voted` has their identities) is not voted for.
+    A place is one: who voted themselves (`voted` has whom they count as) is not voted for.
     """
     own = own_panels(held, voter, directory)
     if not held.delegations or _barred(held, voter, directory):
         return own
     for delegation in held.delegations:
-        if delegation.to == voter.identity and delegation.by.identity not in voted:
+        if delegation.to == voter.identity and delegation.by.counts_as not in voted:
             own |= own_panels(held, delegation.by, directory)
     return own
 
@@ -197,16 +206,17 @@ def lets_in(rule: ApprovalRule, names: Iterable[str], voter: Voter, directory: D
     return seated and known and strong and (_looks_at_call(rule) or _holds(rule.condition, voter, directory, _NO_CALL))
 
 
-def undecidable(held: Held, directory: Directory) -> str:
+def undecidable(held: Held, directory: Directory, opened_by: str = "") -> str:
     """Return why an approval cannot be approved by anybody as things are now; empty where it can.
 
-    Nobody counts operators, who are whoever has a key, so where they may decide there are always enough.
+    Nobody counts operators, who are whoever has a key, so where they may decide there are always enough. `opened_by`
+    is who opened the conversation and may decide too, as far as that is known.
     """
     ways = panels(held)
     if any("operators" in panel.approvers for panel in ways):
         return ""
     counts = [0] * len(ways)
-    for voter in _listed(held, directory):
+    for voter in _listed(held, directory, opened_by):
         for number in own_panels(held, voter, directory):
             counts[number] += 1
             if counts[number] >= ways[number].approvals:
@@ -223,7 +233,7 @@ def depends_on_call(rule: ApprovalRule, names: Iterable[str]) -> bool:
     return "requester" in names or bool(rule.exclude) or _looks_at_call(rule)
 
 
-def _listed(held: Held, directory: Directory) -> Iterator[Voter]:
+def _listed(held: Held, directory: Directory, opened_by: str) -> Iterator[Voter]:
     """Yield everybody who is named, in person or in a group, each as surely known as they can be, once."""
     requester, named_ones = held.call.requester, set(named(held))
     people = {name for name in named_ones if name.startswith("person:")}
@@ -235,7 +245,7 @@ def _listed(held: Held, directory: Directory) -> Iterator[Voter]:
         if strong_enough(held, asker.proof):
             yield asker
     for person in people:
-        yield Voter(person, ("requester",) if person == requester else (), "api_key")
+        yield Voter(person, ("requester",) if person == requester else (), "api_key", opened_by=opened_by)
 
 
 def _requester(held: Held) -> Voter:
@@ -250,10 +260,11 @@ def may_delegate(held: Held, voter: Voter, directory: Directory) -> bool:
     return voter.conversation_id is None and bool(own_panels(held, voter, directory))
 
 
-def may_be_delegate(held: Held, person: str, directory: Directory) -> bool:
-    """Tell whether somebody may decide in another's place."""
-    delegate = Voter(person, (), "api_key")
-    return person.startswith("person:") and not _barred(held, delegate, directory)
+def may_be_delegate(held: Held, person: str, directory: Directory, opened_by: str = "") -> bool:
+    """Tell whether somebody may decide in another's place: nobody whom a directory with people in it does not list."""
+    delegate = Voter(person, (), "api_key", opened_by=opened_by)
+    known = not directory.people or directory.person(person) is not None
+    return known and person.startswith("person:") and not _barred(held, delegate, directory)
 
 
 def may_operate(held: Held, voter: Voter, directory: Directory) -> bool:
@@ -291,11 +302,17 @@ def _active(voter: Voter, directory: Directory) -> bool:
 
 
 def _excluded(held: Held, voter: Voter, directory: Directory) -> bool:
-    exclude = held.approval_rule.exclude
-    if "requester" in exclude and voter.person == held.call.requester:
+    exclude, them = held.approval_rule.exclude, {voter.person, voter.counts_as}
+    if "requester" in exclude and not them.isdisjoint(_askers(held, voter)):
         return True
     owners = directory.owners.get(held.call.agent, frozenset())
-    return "agent_owner" in exclude and voter.person in {f"person:{owner}" for owner in owners}
+    return "agent_owner" in exclude and not them.isdisjoint(f"person:{owner}" for owner in owners)
+
+
+def _askers(held: Held, voter: Voter) -> set[str]:
+    """Return whoever may have asked for the call: its requester, and for a visitor also who holds the token."""
+    requester = held.call.requester
+    return {requester} if requester.startswith("person:") or not voter.opened_by else {requester, voter.opened_by}
 
 
 def _condition_holds(held: Held, voter: Voter, directory: Directory) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -28,6 +29,8 @@ KEYS = ("people", "groups", "owners")
 RELOAD_FAILURES = Counter(
     "placet_directory_reload_failures_total", "Changed directories that were not used because of a mistake in them."
 )
+
+ACTIVATIONS = Counter("placet_directory_activations_total", "Changed directories that took over.")
 
 PersonId = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]{1,128}$")]
 GroupName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
@@ -146,11 +149,22 @@ class DirectoryFile:
         return self._current
 
     def _reload(self) -> None:
+        before = self._current
         try:
             self._current = self._read()
+            self._tell(before)
         except RulebookInvalid as error:
             RELOAD_FAILURES.inc()
             log.warning("directory.rejected", file=str(self._path), problem=str(error.problems[0]))
+
+    def _tell(self, before: Directory) -> None:
+        """Tell that another directory took over; the file may have changed in other places, or not at all."""
+        now = self._current
+        if now == replace(before, digest=now.digest):
+            return
+        ACTIVATIONS.inc()
+        empty = sorted(name for name in now.groups if not now.members(name))
+        log.info("directory.activated", file=str(self._path), digest=now.digest, groups_without_people=empty)
 
     def _read(self) -> Directory:
         # Looked at first: what changes while it is read is read again at the next look.

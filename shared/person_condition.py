@@ -1,7 +1,7 @@
 """Conditions on who may decide: `approval.condition` in CEL over `person` and `call`.
 
 Policy checks them when the rulebook is loaded; approval asks them about each person who decides. A condition that
-gives no answer lets nobody decide.
+gives no answer lets nobody decide. Every number among the arguments is a double: no schema is known where it is asked.
 """
 
 from __future__ import annotations
@@ -140,6 +140,19 @@ def _offset(text: str, line: int, column: int) -> int:
     return sum(len(part) + 1 for part in before) + column - 1
 
 
+def _with_doubles(value: Any) -> Any:
+    """Return `value` with every number as a double, as `49.0` for 49: JSON does not tell the two apart, CEL does."""
+    match value:
+        case Mapping():
+            return {name: _with_doubles(item) for name, item in value.items()}
+        case list():
+            return [_with_doubles(item) for item in value]
+        case int() if not isinstance(value, bool):
+            return float(value)
+        case _:
+            return value
+
+
 def _activation(person: PersonFacts, call: CalledFor) -> dict[str, Any]:
     return {
         "person.id": person.id,
@@ -150,6 +163,6 @@ def _activation(person: PersonFacts, call: CalledFor) -> dict[str, Any]:
         "call.agent": call.agent,
         "call.tenant": call.tenant,
         "call.requester": call.requester,
-        "call.arguments": parse_arguments(call.arguments),
+        "call.arguments": _with_doubles(parse_arguments(call.arguments)),
         "call.labels": dict(call.labels),
     }

@@ -69,6 +69,7 @@ EXCHANGES = (
 
 ROUTES: dict[type[Message], Route] = {
     m.MessagePosted: Route("messages", lambda x: x.tenant),
+    m.ConversationEnded: Route("messages", lambda x: x.tenant),
     m.ToolCallProposed: Route("tool-calls", lambda _: "tool-call.proposed"),
     m.CallsWithdrawn: Route("tool-calls", lambda _: "tool-call.withdrawn"),
     m.ApprovalRequested: Route("approvals", lambda _: "approval.requested"),

@@ -116,6 +116,8 @@ class YamlSource:
     #: The document as plain dicts, lists and scalars.
     data: dict[str, Any] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    #: Problems that come and go with people and groups, whatever is written here.
+    about_people: set[Problem] = field(default_factory=set)
     values: dict[Steps, Node] = field(default_factory=dict)
     keys: dict[Steps, Node] = field(default_factory=dict)
     lines: list[int] = field(default_factory=list)
@@ -134,6 +136,16 @@ class YamlSource:
             steps = steps[:-1]
         nodes = self.keys if at_key and steps in self.keys else self.values
         self._note(nodes[steps].start_mark.index, problem)
+
+    def report_people(self, steps: Steps, problem: str) -> None:
+        """Note a problem that comes and goes with people and groups at the value of `steps`."""
+        before = len(self.problems)
+        self.report(steps, problem)
+        self.about_people.update(self.problems[before:])
+
+    def forgive_people(self) -> None:
+        """Count problems that come and go with people and groups no more as problems of this file."""
+        self.problems = [problem for problem in self.problems if problem not in self.about_people]
 
     def report_validation(self, error: ValidationError, base: Steps) -> None:
         """Note each problem pydantic found in the value at `base`, at the place of the wrong part."""

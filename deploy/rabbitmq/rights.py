@@ -18,6 +18,7 @@ from shared.topology import DEAD_LETTERS, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, 
 #: Message -> the services that send it.
 SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.MessagePosted: ("gateway",),
+    m.ConversationEnded: ("gateway",),
     m.ToolCallProposed: ("agent",),
     m.CallsWithdrawn: ("agent",),
     m.ApprovalRequested: ("policy",),
@@ -144,7 +145,7 @@ def _one_of(patterns: Iterable[str]) -> str:
 
 
 def _anchored(patterns: Iterable[str]) -> str:
-    patterns = tuple(patterns)
+    patterns = tuple(dict.fromkeys(patterns))
     return f"^{_one_of(patterns)}$" if patterns else NOTHING
 
 

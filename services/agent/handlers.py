@@ -18,7 +18,7 @@ from services.agent.states import CallState
 from services.agent.store import Answer, Arriving, meanwhile
 from services.agent.store.meanwhile import Holding, Late
 from shared.consumer import Arrival
-from shared.errors import Poison, Refused
+from shared.errors import Poison, Refused, Transient
 from shared.gathering import waves
 from shared.ids import new_id
 from shared.messages import (
@@ -26,6 +26,7 @@ from shared.messages import (
     ApprovalOpened,
     CallResolved,
     CallsWithdrawn,
+    ConversationEnded,
     MessagePosted,
     ToolCallFinished,
     ToolCallRefused,
@@ -59,6 +60,16 @@ async def take_messages(arrivals: Sequence[Posted], work: Work, deps: Deps) -> N
         for each, (posted, arrival) in zip(arriving, zip(wave, taken, strict=True), strict=True):
             work.cause = posted.cause
             await _follow(each, work, deps, arrival)
+
+
+async def end_conversation(ended: ConversationEnded, work: Work) -> None:
+    """Withdraw every call of a conversation that waits, whoever asked for it; no other is proposed from now on."""
+    call_ids = await store.end(work, ended.tenant, ended.conversation_id)
+    if call_ids is None:
+        raise Transient(f"conversation {ended.conversation_id} ended before its first message came")
+    if call_ids:
+        place = {"tenant": ended.tenant, "conversation_id": ended.conversation_id}
+        work.emit(CallsWithdrawn(**place, call_ids=call_ids, kind="cancelled", reason=rules.ENDED))
 
 
 async def take_finished(arrivals: Sequence[Arrival[ToolCallFinished]], work: Work, deps: Deps) -> None:

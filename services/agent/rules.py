@@ -7,7 +7,7 @@ bothers no person.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -129,6 +129,16 @@ def edit_text(finished: ToolCallFinished) -> str:
     )
 
 
+#: What came between asking the model and proposing the calls of its answer.
+Interruption = Literal["spoken", "ended"]
+
+ENDED = "Not run: the conversation was ended."
+_NOT_WANTED: Mapping[Interruption, Result] = {
+    "spoken": Result("superseded", reason="Not run: the user wrote again before it was proposed."),
+    "ended": Result("cancelled", reason=ENDED),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class CheckedCall:
     """A proposed call, judged. Without a result it is sound and goes to policy."""
@@ -187,9 +197,14 @@ def offered(catalog: Catalog, behaviour: Behaviour) -> Catalog:
 
 
 def settle(
-    answer: ModelAnswer, claim: Claim, tools: Catalog, behaviour: Behaviour, *, interrupted: bool = False
+    answer: ModelAnswer,
+    claim: Claim,
+    tools: Catalog,
+    behaviour: Behaviour,
+    *,
+    interrupted: Interruption | None = None,
 ) -> Settlement:
-    """Return what `answer` means. `interrupted`: the person wrote again meanwhile and wants the calls no more."""
+    """Return what `answer` means. `interrupted` says why nobody wants its calls any more."""
     calls = tuple(_checked(call, position, claim, tools) for position, call in enumerate(answer.calls))
     if not calls:
         return Settlement(Event.ANSWERED)
@@ -201,7 +216,7 @@ def settle(
         reason = f"The assistant stopped after {behaviour.steps_max} steps without an answer. Nothing more will run."
         return Settlement(Event.STEPS_EXHAUSTED, _answered(calls, Result("invalid", error=limit)), reason=reason)
     if interrupted:
-        calls = _answered(calls, Result("superseded", reason="Not run: the user wrote again before it was proposed."))
+        calls = _answered(calls, _NOT_WANTED[interrupted])
     calls = tuple(_never_beside_others(call) for call in calls)
     still_open = any(call.result is None for call in calls)
     return Settlement(Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED, calls)

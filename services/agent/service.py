@@ -23,6 +23,7 @@ from shared.messages import (
     ApprovalOpened,
     CallResolved,
     CallsWithdrawn,
+    ConversationEnded,
     Message,
     MessagePosted,
     ToolCallFinished,
@@ -53,7 +54,10 @@ def build_with(
     tools = offered(catalog, behaviour)
     worker = Worker(runtime.units, slots, ask, tools=tools, behaviour=behaviour, lease=lease)
     deps = Deps(worker, lease, behaviour)
-    messages: dict[type[Message], Together[Any]] = {MessagePosted: Together(partial(handlers.take_messages, deps=deps))}
+    messages: dict[type[Message], Handler | Together[Any]] = {
+        MessagePosted: Together(partial(handlers.take_messages, deps=deps)),
+        ConversationEnded: handlers.end_conversation,
+    }
     results: dict[type[Message], Handler | Together[Any]] = {
         ToolCallFinished: Together(partial(handlers.take_finished, deps=deps)),
         ToolCallRefused: Together(partial(handlers.take_refused, deps=deps)),

@@ -41,6 +41,9 @@ class ConversationRow(SQLModel, table=True):
     turn_id: str | None = Field(default=None, description="The turn that goes on now; none while it idles.")
     queued: int = Field(default=0, description="Messages, and late outcomes of calls, that wait for a turn.")
     created_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+    ended_at: datetime | None = Field(
+        default=None, sa_type=_MOMENT, description="Set: no call is proposed here any more."
+    )
 
 
 class MessageRow(SQLModel, table=True):

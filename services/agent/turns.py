@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from services.agent import rules, store
 from services.agent.assembly import ModelAnswer
-from services.agent.rules import CheckedCall, Claim, Result, Settlement
+from services.agent.rules import CheckedCall, Claim, Interruption, Result, Settlement
 from services.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
 from services.agent.store import Answer
 from services.agent.store.together import Settling, Talk
@@ -63,11 +63,13 @@ def next_step(claim: Claim, settlement: Settlement) -> Claim | None:
     return replace(claim, step=claim.step + 1) if settlement.state is State.THINKING else None
 
 
-async def interrupted(work: Work, claim: Claim) -> bool:
-    """Lock the turn and its conversation; tell whether the same person has written again meanwhile."""
-    if not await store.lock_queue(work, claim):
-        return False
-    return bool(rules.leading_run(await store.queued(work, claim.conversation_id), claim.author))
+async def interrupted(work: Work, claim: Claim) -> Interruption | None:
+    """Lock the turn and its conversation; tell what came between: its end, or a message of the same person."""
+    waiting, ended = await store.lock_queue(work, claim)
+    if ended:
+        return "ended"
+    run = rules.leading_run(await store.queued(work, claim.conversation_id), claim.author) if waiting else []
+    return "spoken" if run else None
 
 
 async def join_queued(work: Work, claim: Claim) -> Claim:

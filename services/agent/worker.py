@@ -178,11 +178,11 @@ class Worker:
         Calls are proposed under the conversation's lock, so that a message either sees them or is seen by them.
         """
         async with self._units.begin(Cause(**claim.cause)) as work:
-            spoken = bool(answer.calls) and await turns.interrupted(work, claim)
-            interrupted = spoken and self._behaviour.supersede
+            found = await turns.interrupted(work, claim) if answer.calls else None
+            interrupted = None if found == "spoken" and not self._behaviour.supersede else found
             settlement = rules.settle(answer, claim, self._tools, self._behaviour, interrupted=interrupted)
             following = await turns.settle(work, claim, settlement, (answer, talk), self._lease)
-            if interrupted and following is not None and following.turn_id == claim.turn_id:
+            if interrupted == "spoken" and following is not None and following.turn_id == claim.turn_id:
                 following = await turns.join_queued(work, following)
         return following
 

@@ -162,8 +162,10 @@ def given_up(message: AbandonCall) -> ToolCallRefused:
 
 def _reason(approval: Approval, kind: RefusedKind) -> str:
     words = approval.decision_reason
-    if kind == "denied" and words:
-        return f'The call did not run: a person denied it and said: "{words}".'
+    if kind == "denied" and (words or approval.call.edited):
+        said = f' and said: "{words}"' if words else ""
+        changed = "; its arguments had been changed before" if approval.call.edited else ""
+        return f"The call did not run: {_WHY[kind]}{said}{changed}."
     if kind == "answered":
         return f"The call did not run: a person answered instead: {words}"
     # Who withdraws a call is the agent, and it says to the model in its own words why.

@@ -72,7 +72,7 @@ class Consents:
         self, work: Work, caller: Caller, place: Place, writing: Writing, decision_id: str
     ) -> Posted | None:
         conversation = (await lock_conversations(work.connection, [place])).get(place)
-        if conversation is None:
+        if conversation is None or conversation.ended_at is not None:
             return None
         message = message_of(caller, writing, conversation)
         # Who wrote must be who is known here: a backend's word for its user proves nothing.

@@ -15,12 +15,18 @@ from services.gateway.auth import Caller
 from services.gateway.feed import Place, items_of
 from services.gateway.handlers import announce, openings_of
 from services.gateway.keys import Scope, hash_secret, new_token, visitor_id
-from services.gateway.store.conversations import Conversation, Opening, lock_conversations, open_conversations
+from services.gateway.store.conversations import (
+    Conversation,
+    Opening,
+    end_conversation,
+    lock_conversations,
+    open_conversations,
+)
 from services.gateway.store.feed import add_items, find_item
 from services.gateway.together import Together
 from shared.errors import Refused
 from shared.ids import new_id
-from shared.messages import Author, MessagePosted
+from shared.messages import Author, ConversationEnded, MessagePosted
 from shared.work import UnitOfWork, Work
 
 
@@ -76,6 +82,7 @@ async def open_conversation(
         visitor=plan.visitor,
         token_hash=hash_secret(token),
         created_by=caller.person,
+        opener_decides=caller.may(Scope.DECIDE),
     )
     async with units.database.transaction() as connection:
         await open_conversations(connection, [opening])
@@ -101,33 +108,67 @@ class Posts:
     async def post(self, caller: Caller, conversation_id: str, writing: Writing) -> Posted:
         """Post a message; the same message id again is the same message and has the same answer.
 
-        Raises Refused: 403 (scope), 404, 409 (the message id was used for another text).
+        Raises Refused: 403 (scope, or the visitor's name), 404, 409 (it has ended, or the message id was used for
+        another text).
         """
         caller.need(Scope.CHAT)
         if not caller.sees(conversation_id):
             raise no_conversation()
         return await self._together.ask(_Post(caller, (caller.tenant, conversation_id), writing))
 
+    async def end(self, caller: Caller, conversation_id: str) -> None:
+        """End a conversation: what waits in it is withdrawn, nobody writes there again. A second time does nothing.
+
+        Raises Refused: 403 (scope), 404.
+        """
+        caller.need(Scope.CHAT)
+        place = (caller.tenant, conversation_id)
+        async with self._units.begin() as work:
+            conversation = (await lock_conversations(work.connection, [place])).get(place)
+            if conversation is None or not caller.sees(conversation_id):
+                raise no_conversation()
+            if conversation.ended_at is not None:
+                return
+            ended = ConversationEnded(tenant=caller.tenant, conversation_id=conversation_id, by=caller.person)
+            await end_conversation(work.connection, place, caller.person)
+            stored = await add_items(work.connection, items_of(ended, ""))
+            work.act(partial(announce, self._units.outbox, stored))
+            # Where nobody wrote, the agent never heard of it.
+            if conversation.feed_seq:
+                work.emit(ended)
+
     async def _post_all(self, posts: Sequence[_Post]) -> list[Posted | Exception]:
         async with self._units.begin() as work:
             known = await lock_conversations(work.connection, {post.place for post in posts})
-            messages = [
-                message_of(post.caller, post.writing, known[post.place]) if post.place in known else None
-                for post in posts
+            messages = [_message_or_why_not(post, known.get(post.place)) for post in posts]
+            writable = [
+                message
+                for post, message in zip(posts, messages, strict=True)
+                if isinstance(message, MessagePosted) and not known[post.place].ended_at
             ]
-            items = [item for message in messages if message for item in items_of(message, "")]
+            items = [item for message in writable for item in items_of(message, "")]
             stored = await add_items(work.connection, items) if items else []
             work.act(partial(announce, self._units.outbox, stored))
             fresh = {(item.tenant, item.conversation_id, item.data["message_id"]): item for item in stored}
             outcomes: list[Posted | Exception] = []
             for message in messages:
-                if message is None:
-                    outcomes.append(no_conversation())
+                if isinstance(message, Refused):
+                    outcomes.append(message)
                 elif item := fresh.pop((message.tenant, message.conversation_id, message.message_id), None):
                     outcomes.append(await _send(work, message, known[item.place], item.seq))
                 else:
-                    outcomes.append(await _again(work, message))
+                    place = (message.tenant, message.conversation_id)
+                    outcomes.append(await _again(work, message, known[place]))
         return outcomes
+
+
+def _message_or_why_not(post: _Post, conversation: Conversation | None) -> MessagePosted | Refused:
+    if conversation is None:
+        return no_conversation()
+    try:
+        return message_of(post.caller, post.writing, conversation)
+    except Refused as refusal:
+        return refusal
 
 
 async def _send(work: Work, message: MessagePosted, conversation: Conversation, seq: int) -> Posted:
@@ -137,9 +178,12 @@ async def _send(work: Work, message: MessagePosted, conversation: Conversation, 
     return Posted(message.conversation_id, message.message_id, seq)
 
 
-async def _again(work: Work, message: MessagePosted) -> Posted | Exception:
+async def _again(work: Work, message: MessagePosted, conversation: Conversation) -> Posted | Exception:
     (item,) = items_of(message, "")
     known = await find_item(work.connection, *item.place, item.source_id)
+    if known is None and conversation.ended_at is not None:
+        at = conversation.ended_at.isoformat()
+        return Refused("This conversation has ended.", status=409, kind="conversation-ended", ended_at=at)
     if known is None or known.data["text"] != message.text:
         return Refused("This message id was used for another text.", status=409, kind="message-id-used")
     return Posted(message.conversation_id, message.message_id, known.seq, known.data.get("taken_as"))
@@ -168,10 +212,18 @@ def author_of(caller: Caller, conversation: Conversation, wanted: str | None) ->
     """Return who a message is from; approvals ask this author as their `requester`.
 
     A conversation token always writes as the visitor and a signed-in person as themselves. A key may relay for the
-    visitor, which is what it does unasked where its conversation was opened for one.
+    visitor, which is what it does unasked where its conversation was opened for one. A key that may decide too does so
+    only in conversations that count as its owner's: it could ask in one name and decide in another. Raises Refused
+    (403) where it is told to all the same.
     """
     visitor = Author(kind="visitor", id=visitor_id(conversation.visitor, conversation.conversation_id))
     if caller.proof == "conversation_token":
         return visitor
-    relays = caller.proof == "api_key" and (wanted or ("visitor" if conversation.visitor else "person")) == "visitor"
-    return visitor if relays else Author(kind="person", id=caller.person)
+    trusted = not caller.may(Scope.DECIDE) or (conversation.opener_decides and conversation.created_by == caller.person)
+    asked = wanted or ("visitor" if conversation.visitor and trusted else "person")
+    if caller.proof != "api_key" or asked == "person":
+        return Author(kind="person", id=caller.person)
+    if not trusted:
+        detail = "A key that may decide writes for the visitor only in a conversation that it opened itself."
+        raise Refused(detail, status=403, kind="author-not-allowed")
+    return visitor

@@ -199,7 +199,7 @@ def in_words(refusal: Refused) -> str:
     """Return what a person is told of a refusal, in one or two sentences."""
     by = refusal.facts.get("decided_by")
     if by:
-        return f"{refusal.title} Decided by {by}."
+        return f"{refusal.title} Decided by {str(by).removeprefix('person:')}."
     return str(refusal.facts.get("detail") or refusal.title)
 
 
@@ -245,6 +245,7 @@ def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
         conversation_id=caller.conversation_id,
         proof=caller.proof,
         key_id=caller.key_id,
+        opened_by=approval["opened_by"],
     )
 
 

@@ -99,6 +99,11 @@ def _posted(message: m.MessagePosted, _: str) -> list[Item]:
     return [_item(message, "message", data, f"message:{message.message_id}")]
 
 
+def _ended(message: m.ConversationEnded, _: str) -> list[Item]:
+    # A conversation ends once, so the copy that comes back through the broker is known too.
+    return [_item(message, "conversation", {"state": "ended", "by": message.by}, "ended")]
+
+
 def _conversation_event(message: m.ConversationEvent, event_id: str) -> list[Item]:
     payload = {**message.payload, "turn_id": message.turn_id}
     match message.kind:
@@ -204,6 +209,7 @@ def storable(value: Any) -> Any:
 
 _MAKERS: Mapping[type[Message], Callable[[Any, str], list[Item]]] = {
     m.MessagePosted: _posted,
+    m.ConversationEnded: _ended,
     m.ConversationEvent: _conversation_event,
     m.ToolCallProposed: _proposed,
     m.ApprovalOpened: _opened,

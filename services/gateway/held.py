@@ -55,7 +55,5 @@ def held_of(row: Row) -> Held:
 
 def _delegation(value: Mapping[str, Any]) -> Delegation:
     by = value["by"]
-    names = ("person", "proof", "conversation_id")
-    return Delegation(
-        Voter(**{name: by.get(name) for name in names}, roles=tuple(by["roles"]), key_id=by.get("key_id")), value["to"]
-    )
+    place = (by["proof"], by.get("conversation_id"), by.get("key_id"), by.get("opened_by", ""))
+    return Delegation(Voter(by["person"], tuple(by["roles"]), *place), value["to"])

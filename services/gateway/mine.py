@@ -90,13 +90,14 @@ async def decidable(connection: Connection, rows: Sequence[Row], caller: Caller,
 
 
 def _may_decide(row: Row, caller: Caller, directory: Directory) -> bool:
-    held, voter = held_of(row), _voter(caller, row["requester"])
+    held, voter = held_of(row), _voter(caller, row["requester"], row["opened_by"])
     rights = deciders.all_panels(held, voter, directory, row["voters"]) or deciders.may_veto(held, voter, directory)
     return bool(rights) and held.approval_rule.min_strength in strengths_met(caller.proof)
 
 
-def _voter(caller: Caller, requester: str) -> Voter:
-    return Voter(caller.person, tuple(caller.roles_for(requester)), caller.proof, caller.conversation_id, caller.key_id)
+def _voter(caller: Caller, requester: str, opened_by: str = "") -> Voter:
+    roles = tuple(caller.roles_for(requester))
+    return Voter(caller.person, roles, caller.proof, caller.conversation_id, caller.key_id, opened_by)
 
 
 async def _revoked(connection: Connection, rows: Iterable[Row]) -> frozenset[str]:

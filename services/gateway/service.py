@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -92,32 +92,62 @@ def build(
     directory = directory or DirectoryFile(settings.rulebook).current
     # Two instances never share this id: answers and live events come to each one's own queue.
     instance = new_id()
-    signer, verifier = load_signer(settings.keys, "gateway"), load_verifier(settings.keys)
-    sessions = Sessions(runtime.units, settings.gateway_session_seconds, settings.gateway_session_idle_seconds)
-    hub, drafts = Hub(settings.gateway_backlog_max), Drafts()
-    decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds)
-    trials = Trials(runtime.units, instance, settings.gateway_trial_seconds)
     services: list[GatewayService] = []
 
     async def ready() -> bool:
         return bool(services) and await services[0].ready()
 
-    slack = reachable(settings.slack())
-    door = SlackDoor(
-        slack,
-        settings.slack_api_url,
-        settings.public_url,
-        runtime.database,
-        decisions,
-        directory,
-        partial(load_catalog, settings.rulebook),
+    deps = _deps(settings, runtime, directory, instance, ready)
+    decisions, trials, hub, drafts = deps.decisions, deps.trials, deps.hub, deps.drafts
+    door = _slack_door(settings, runtime, decisions, directory)
+    app = create_app(deps)
+    add_pages(app)
+    if door is not None:
+        add_slack(app, door)
+    by_socket = door is not None and door.slack.app_token.get_secret_value()
+    live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
+    answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
+    service = GatewayService(
+        name="gateway",
+        runtime=runtime,
+        raw_subscriptions=((queue("gateway.feed"), handlers.FeedConsumer(runtime)),),
+        listeners=(
+            (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub, drafts=drafts)),
+            (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions, trials=trials)),
+        ),
+        duties=(Duty("forget-slack", SLACK_FORGET_SECONDS, door.forget_old),) if door else (),
+        resources=(socket_mode(door),) if door and by_socket else (),
+        drain_seconds=settings.drain_seconds,
+        relay_every_seconds=settings.relay_every_seconds,
+        settings=settings,
+        app=app,
+        hub=hub,
+        decisions=decisions,
+        trials=trials,
     )
+    services.append(service)
+    return service
+
+
+def _deps(
+    settings: GatewaySettings,
+    runtime: Runtime,
+    directory: Callable[[], Directory],
+    instance: str,
+    ready: Callable[[], Awaitable[bool]],
+) -> Deps:
+    """Return what the routes of one instance are given."""
+    signer, verifier = load_signer(settings.keys, "gateway"), load_verifier(settings.keys)
+    sessions = Sessions(runtime.units, settings.gateway_session_seconds, settings.gateway_session_idle_seconds)
+    hub, drafts = Hub(settings.gateway_backlog_max), Drafts()
+    decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds)
+    trials = Trials(runtime.units, instance, settings.gateway_trial_seconds)
     authenticator = Authenticator(
         runtime.database, sessions, settings.public_url, directory, frozenset(settings.gateway_oidc_scopes)
     )
     posts = Posts(runtime.units)
     consents = Consents(runtime.units, decisions, directory)
-    deps = Deps(
+    return Deps(
         settings=settings,
         runtime=runtime,
         authenticator=authenticator,
@@ -133,33 +163,18 @@ def build(
         guesses=Guesses(settings.gateway_link_misses_max),
         provider=provider_of(settings, signer, verifier),
     )
-    app = create_app(deps)
-    add_pages(app)
-    if slack.teams:
-        add_slack(app, door)
-    by_socket = slack.teams and slack.app_token.get_secret_value()
-    live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
-    answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
-    service = GatewayService(
-        name="gateway",
-        runtime=runtime,
-        raw_subscriptions=((queue("gateway.feed"), handlers.FeedConsumer(runtime)),),
-        listeners=(
-            (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub, drafts=drafts)),
-            (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions, trials=trials)),
-        ),
-        duties=(Duty("forget-slack", SLACK_FORGET_SECONDS, door.forget_old),) if slack.teams else (),
-        resources=(socket_mode(door),) if by_socket else (),
-        drain_seconds=settings.drain_seconds,
-        relay_every_seconds=settings.relay_every_seconds,
-        settings=settings,
-        app=app,
-        hub=hub,
-        decisions=decisions,
-        trials=trials,
-    )
-    services.append(service)
-    return service
+
+
+def _slack_door(
+    settings: GatewaySettings, runtime: Runtime, decisions: Decisions, directory: Callable[[], Directory]
+) -> SlackDoor | None:
+    """Return the door that Slack's clicks come through; None where no Slack is set up."""
+    slack = reachable(settings.slack())
+    if not slack.teams:
+        return None
+    catalog = partial(load_catalog, settings.rulebook)
+    address = (settings.slack_api_url, settings.public_url)
+    return SlackDoor(slack, *address, runtime.database, decisions, directory, catalog)
 
 
 def provider_of(settings: GatewaySettings, signer: Signer, verifier: Verifier) -> Provider | None:

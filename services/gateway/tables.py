@@ -73,6 +73,7 @@ class ConversationRow(SQLModel, table=True):
 
     __tablename__ = "conversations"
     __table_args__ = (
+        sa.CheckConstraint("(ended_at IS NULL) = (ended_by IS NULL)", name="ended_by_somebody"),
         sa.Index("ix_conversations_creator", "tenant", "created_by", sa.text("created_at DESC")),
         {"schema": "gateway"},
     )
@@ -94,6 +95,15 @@ class ConversationRow(SQLModel, table=True):
     )
     created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
     created_by: str = Field(default="", description="`person:…` or `visitor:…` who opened it.")
+    opener_decides: bool = Field(
+        default=False,
+        sa_column_kwargs={"server_default": sa.false()},
+        description="Whether the key that opened it may decide too: its owner then counts as the end user as well.",
+    )
+    ended_at: datetime | None = Field(
+        default=None, sa_type=sa.TIMESTAMP(timezone=True), description="Set: nobody writes here any more."
+    )
+    ended_by: str | None = Field(default=None, description="`person:…` or `visitor:…` who ended it.")
 
 
 def _approvals_by(name: str) -> sa.Index:

@@ -1,6 +1,8 @@
 """The rulebook that policy judges by: the file as it was when it was last right, and a row for each change of it.
 
 A new version of the file is checked as a whole; a good one takes over without a restart, a bad one changes nothing.
+People are another matter: who left has left, whatever a rule still asks of them. So a change of people always takes
+over, Placet starts with whoever is there, and what the rules lack then is told.
 """
 
 from __future__ import annotations
@@ -11,14 +13,16 @@ from hashlib import sha256
 from pathlib import Path
 
 import structlog
-from prometheus_client import Counter, Info
+from prometheus_client import Counter, Gauge, Info
 
+from services.policy.people import outline
 from services.policy.rulebook import rulebook_from
 from services.policy.rules import Rulebook
 from services.policy.store import rulebooks
+from shared.directory import Directory
 from shared.directory_file import DirectoryFile
 from shared.work import UnitOfWork
-from shared.yaml_source import RulebookInvalid, YamlSource, parse_yaml, read_yaml
+from shared.yaml_source import Problem, RulebookInvalid, YamlSource, parse_yaml, read_yaml
 
 log = structlog.get_logger(__name__)
 
@@ -29,6 +33,9 @@ BY_FILE = "file"
 
 ACTIVATIONS = Counter("placet_rulebook_activations_total", "New versions of the rulebook that took over.")
 REJECTIONS = Counter("placet_rulebook_rejections_total", "New versions of the rulebook with a mistake in them.")
+PEOPLE_MISSING = Gauge(
+    "placet_rulebook_people_missing", "Places in the rulebook that ask people or groups who are not there, or too few."
+)
 INFO = Info("placet_rulebook", "The rulebook that policy judges by.")
 
 
@@ -41,8 +48,10 @@ class ActiveRulebook:
         self._units = units
         self._people = DirectoryFile(path)
         self._source = read_yaml(path)
-        self._rulebook = rulebook_from(self._source)
+        self._rulebook = rulebook_from(self._source, lenient=True)
         self._recorded = False
+        #: Digests of the rulebook and of the directory that were looked at last for who is missing.
+        self._looked_for = ("", "")
         #: Digests of the version that was refused last, and of the directory that it was checked with.
         self._refused = ("", "")
         INFO.info({"digest": self._rulebook.digest})
@@ -63,14 +72,35 @@ class ActiveRulebook:
         found = await asyncio.to_thread(self._new_version, self._people.current().digest)
         if found is not None:
             await self._take_over(*found)
+        await self._look_for_people(self._people.current())
         return 0
+
+    async def _look_for_people(self, people: Directory) -> None:
+        """Keep a change of people, and tell whom the rulebook asks in vain by now."""
+        both = (self._source.digest, people.digest)
+        if both == self._looked_for:
+            return
+        if people.digest not in {"", self._source.digest, self._looked_for[1]}:
+            async with self._units.begin() as work:
+                text = outline(people)
+                await rulebooks.add_activation(work, digest=people.digest, source=text, by=BY_FILE, kind="directory")
+        missing = await asyncio.to_thread(self._missing, people)
+        PEOPLE_MISSING.set(len(missing))
+        for problem in missing:
+            log.warning("rulebook.people_missing", problem=str(problem))
+        self._looked_for = both
+
+    def _missing(self, people: Directory) -> list[Problem]:
+        source = parse_yaml(str(self._path), self._source.text.encode())
+        rulebook_from(source, people, lenient=True)
+        return sorted(source.about_people)
 
     def _new_version(self, people: str) -> tuple[YamlSource, Rulebook] | None:
         """Return the file where it is right, and neither the active version nor the one that was refused last."""
         try:
             content = self._path.read_bytes()
         except OSError as error:
-            log.warning("rulebook.unreadable", file=str(self._path), error=error.strerror)
+            self._refuse((f"unreadable: {error.strerror}", people), f"cannot be read: {error.strerror}")
             return None
         version = (sha256(content).hexdigest(), people)
         if version[0] == self._source.digest or version == self._refused:
@@ -79,14 +109,19 @@ class ActiveRulebook:
             source = parse_yaml(str(self._path), content)
             return source, rulebook_from(source)
         except RulebookInvalid as error:
+            self._refuse(version, str(error.problems[0]))
+            return None
+
+    def _refuse(self, version: tuple[str, str], problem: str) -> None:
+        """Tell once of a version that is not used."""
+        if version != self._refused:
             self._refused = version
             REJECTIONS.inc()
-            log.warning("rulebook.rejected", file=str(self._path), problem=str(error.problems[0]))
-            return None
+            log.warning("rulebook.rejected", file=str(self._path), problem=problem)
 
     async def _take_over(self, source: YamlSource, rulebook: Rulebook) -> None:
         await self._record(source)
-        self._source, self._rulebook = source, rulebook
+        self._source, self._rulebook, self._refused = source, rulebook, ("", "")
         ACTIVATIONS.inc()
         INFO.info({"digest": rulebook.digest})
         log.info("rulebook.activated", file=str(self._path), digest=rulebook.digest)

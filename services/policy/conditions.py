@@ -1,7 +1,7 @@
-"""Conditions in CEL: type-checked when the rulebook is loaded, evaluated per call. The one door to CEL.
+"""Conditions in CEL: type-checked when the rulebook is loaded, evaluated per call.
 
-Arguments are dynamic for the evaluator, because a rule may serve several tools. So the check does more than
-the compiler: names a tool does not have are found in the text, and for one tool its schema's types count.
+Arguments are dynamic for the evaluator, because a rule may serve several tools. So the check does more than the
+compiler: names that no tool has are found in the text here, and types are checked as the schemas say (`cel_checks`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,15 @@ from functools import cache
 from typing import Any
 
 from cel_expr_python import cel
-from cel_expr_python.ext import ext_strings
 
+from services.policy.cel_checks import (
+    ConditionInvalid,
+    checked_type,
+    compiled,
+    environment_of,
+    plain,
+    type_of,
+)
 from services.policy.history import COUNTERS
 from services.policy.rules import CallFacts
 from shared.catalog import ToolSpec
@@ -34,17 +41,6 @@ _VARIABLES = {
     "conversation.labels": cel.Type.Map(_STRING, _STRING),
     **{f"history.{name}": cel.Type.INT for name in COUNTERS},
 }
-#: JSON Schema types that CEL can check. A number may be compared with 300 and 299.5, so it stays dynamic.
-_CEL_TYPES = {
-    "string": _STRING,
-    "boolean": cel.Type.BOOL,
-    "integer": cel.Type.INT,
-    "array": cel.Type.List(_DYN),
-    "object": cel.Type.Map(_STRING, _DYN),
-}
-_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
-_NOISE = re.compile(r"^[A-Z_]+: | \(in container ''\)| expecting \{.*\}| \[[A-Z_]+\]$")
 #: Comments and strings are consumed first, so that a name inside them is not taken for a use of an argument.
 _ARGUMENT_USE = re.compile(
     r"""//[^\n]*
@@ -57,15 +53,6 @@ _ARGUMENT_USE = re.compile(
 )
 #: One more step into an argument; a method's name is none.
 _FURTHER = re.compile(r"\s*\.\s*(?P<field>[A-Za-z_]\w*+)(?!\s*\()")
-_HAS_ARGUMENT = re.compile(r"\bhas\s*\(\s*arguments\s*\.\s*\w+\s*\)")
-
-
-class ConditionInvalid(PlacetError):
-    """A `when` does not compile. `problems` pairs a character offset in its text with what is wrong there."""
-
-    def __init__(self, problems: list[tuple[int, str]]) -> None:
-        super().__init__("; ".join(text for _, text in problems))
-        self.problems = problems
 
 
 class ConditionFailed(PlacetError):
@@ -99,56 +86,15 @@ def compile_condition(text: str, specs: Sequence[ToolSpec]) -> CelCondition:
     """
     if problems := unknown_arguments(text, specs):
         raise ConditionInvalid(problems)
-    expression = _compile(_environment(), text)
-    checked = _compile(_typed_environment(specs[0]), _without_has(text)) if len(specs) == 1 else expression
-    if (kind := checked.return_type().name()) != "BOOL":
+    expression = compiled(_environment(), text)
+    if (kind := checked_type(text, _VARIABLES, specs)) != "BOOL":
         raise ConditionInvalid([(0, f"the condition must be true or false, but its type is {kind.lower()}")])
     return CelCondition(text, expression)
 
 
 @cache
 def _environment() -> cel.Env:
-    return cel.NewEnv(variables=_VARIABLES, extensions=[ext_strings.ExtStrings()])
-
-
-def _typed_environment(spec: ToolSpec) -> cel.Env:
-    """Return an environment that knows the types of one tool's arguments, each as a dotted variable."""
-    typed = {
-        f"arguments.{name}": _CEL_TYPES[schema["type"]]
-        for name, schema in spec.parameters.get("properties", {}).items()
-        if _IDENTIFIER.fullmatch(name) and _type_of(schema) in _CEL_TYPES
-    }
-    return cel.NewEnv(variables=_VARIABLES | typed, extensions=[ext_strings.ExtStrings()])
-
-
-def _type_of(schema: Any) -> str | None:
-    """Return the one type that a JSON Schema names; None where it names none or several."""
-    kind = schema.get("type") if isinstance(schema, dict) else None
-    return kind if isinstance(kind, str) else None
-
-
-def _without_has(text: str) -> str:
-    """Replace `has(arguments.x)` by a bool of the same length: dotted variables are no fields to ask for."""
-    return _HAS_ARGUMENT.sub(lambda match: "true".ljust(len(match[0])), text)
-
-
-def _compile(environment: cel.Env, text: str) -> cel.Expression:
-    try:
-        return environment.compile(text)
-    except RuntimeError as error:
-        found = _ERROR.findall(str(error))
-        problems = [(_offset(text, int(line), int(column)), plain(said)) for line, column, said in found]
-        raise ConditionInvalid(problems or [(0, plain(str(error)))]) from error
-
-
-def plain(said: str) -> str:
-    """Return a message of CEL without what only its makers understand."""
-    return _NOISE.sub("", said)
-
-
-def _offset(text: str, line: int, column: int) -> int:
-    before = text.split("\n")[: line - 1]
-    return sum(len(part) + 1 for part in before) + column - 1
+    return environment_of(_VARIABLES)
 
 
 def unknown_arguments(text: str, specs: Sequence[ToolSpec]) -> list[tuple[int, str]]:
@@ -156,7 +102,7 @@ def unknown_arguments(text: str, specs: Sequence[ToolSpec]) -> list[tuple[int, s
     found: list[tuple[int, str]] = []
     for match in _ARGUMENT_USE.finditer(text):
         steps = list(_steps_of(text, match))
-        known = [_known_steps([step for _, step in steps], spec.parameters) for spec in specs]
+        known = [known_steps([step for _, step in steps], spec.parameters) for spec in specs]
         reach = max(known, default=len(steps))
         if reach < len(steps):
             path = ".".join(step for _, step in steps[: reach + 1])
@@ -176,7 +122,7 @@ def _steps_of(text: str, match: re.Match[str]) -> Iterator[tuple[int, str]]:
         further = _FURTHER.match(text, further.end())
 
 
-def _known_steps(steps: Sequence[str], parameters: Any) -> int:
+def known_steps(steps: Sequence[str], parameters: Any) -> int:
     """Return how many of `steps` a schema describes; all of them from where on it admits any name."""
     schema = parameters
     for count, step in enumerate(steps):
@@ -218,7 +164,7 @@ def _numbers_as_declared(value: Any, schema: Any) -> Any:
         return {name: _numbers_as_declared(item, below.get(name)) for name, item in value.items()}
     if isinstance(value, list):
         return [_numbers_as_declared(item, schema.get("items")) for item in value]
-    match type(value), _type_of(schema):
+    match type(value), type_of(schema):
         case builtins.int, "number":
             return float(value)
         case builtins.float, "integer" if value.is_integer():

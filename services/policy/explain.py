@@ -10,11 +10,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from services.policy.deciding import PERSON, panels_of, would_be_held
 from services.policy.rules import GROUP, CallFacts, Effect, Rulebook, error_text, judge
+from shared import deciders
 from shared.catalog import ToolSpec, validate_arguments
+from shared.directory import Directory
 from shared.messages.approvals import ApprovalRule
 
-_PERSON = "person:"
+#: Stand for themselves among the people.
+_OPERATORS = "operators"
 
 
 class CallEntry(BaseModel):
@@ -56,7 +60,9 @@ class Deciders(BaseModel):
 
     approvals: int
     approvers: list[str] = Field(description="As the rulebook names them.")
-    people: list[str] = Field(description="Who that is by the directory now; operators are whoever has such a key.")
+    people: list[str] = Field(
+        description="Who of them may decide this call by now; operators are whoever has such a key."
+    )
 
 
 class Explanation(BaseModel):
@@ -80,6 +86,8 @@ def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
     notes = list(_argument_notes(spec, entry.arguments)) if spec else []
     if verdict.demands:
         notes.append("The rule decides only while its limits have room; without, the rules below it are asked.")
+    if approval:
+        notes += _decision_notes(approval, call, rulebook.directory)
     return Explanation(
         effect=verdict.effect,
         rule=verdict.rule,
@@ -87,7 +95,7 @@ def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
         model_reason=verdict.model_reason,
         notes=notes,
         tried=list(_tried(call, spec, rulebook)) if spec else [],
-        deciders=list(_deciders(approval, call, rulebook)) if approval else [],
+        deciders=list(_deciders(approval, call, rulebook.directory)) if approval else [],
         approval=approval.model_dump(mode="json") if approval else None,
     )
 
@@ -115,26 +123,32 @@ def _tried(call: CallFacts, spec: ToolSpec, rulebook: Rulebook) -> Iterator[Trie
         yield Tried(rule=rule.name, outcome="passed_over", why=why)
 
 
-def _deciders(approval: ApprovalRule, call: CallFacts, rulebook: Rulebook) -> Iterator[Deciders]:
-    panels = [(approval.approvals, approval.approvers)]
-    panels += [(panel.approvals, panel.approvers) for panel in approval.alternatives]
-    for approvals, approvers in panels:
-        people = sorted(_people(approvers, approval, call, rulebook))
-        yield Deciders(approvals=approvals, approvers=list(approvers), people=people)
+def _decision_notes(approval: ApprovalRule, call: CallFacts, directory: Directory) -> Iterator[str]:
+    held = would_be_held(call, approval)
+    if problem := deciders.undecidable(held, directory):
+        yield f"Such a call {problem}."
+    if approval.condition and any("operators" in panel.approvers for panel in deciders.panels(held)):
+        yield "The condition on who may decide is asked of operators too; who they are is not known here."
 
 
-def _people(approvers: Sequence[str], approval: ApprovalRule, call: CallFacts, rulebook: Rulebook) -> set[str]:
-    directory = rulebook.directory
+def _deciders(approval: ApprovalRule, call: CallFacts, directory: Directory) -> Iterator[Deciders]:
+    for number, panel in enumerate(deciders.panels(would_be_held(call, approval))):
+        people = sorted(
+            name
+            for name in _named(panel.approvers, call, directory)
+            if name == _OPERATORS or number in panels_of(name, call, approval, directory)
+        )
+        yield Deciders(approvals=panel.approvals, approvers=list(panel.approvers), people=people)
+
+
+def _named(approvers: Sequence[str], call: CallFacts, directory: Directory) -> set[str]:
+    """Return everybody who is meant by `approvers`, whether they may decide this call or not."""
     found: set[str] = set()
     for approver in approvers:
         if approver == "requester":
             found.add(call.requester)
         elif approver.startswith(GROUP):
-            found |= {f"{_PERSON}{name}" for name in directory.members(approver.removeprefix(GROUP))}
-        elif approver == "operators" or directory.is_active(approver.removeprefix(_PERSON)):
+            found |= {f"{PERSON}{name}" for name in directory.members(approver.removeprefix(GROUP))}
+        else:
             found.add(approver)
-    if "requester" in approval.exclude:
-        found.discard(call.requester)
-    if "agent_owner" in approval.exclude:
-        found -= {f"{_PERSON}{name}" for name in directory.owners.get(call.agent, frozenset())}
     return found

@@ -1,7 +1,8 @@
 """Grants: which calls a remembered choice lets through. Pure; the store knows how often it was used.
 
 A grant is never wider than what its owner approved once: the same tool as it was then, the same arguments but for
-bounds that the rule's author named, and only calls that the same rule would hold. Whatever does not fit is held.
+bounds that the rule's author named, and only calls that the same rule would hold and that its owner could approve
+alone by now. Whatever does not fit is held.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from services.policy.deciding import PERSON, decides_alone
 from services.policy.limits import number_at
-from services.policy.rules import CallFacts, Effect, Rulebook, Ruling, Verdict
+from services.policy.rules import CallFacts, Effect, Rulebook, Ruling, Verdict, judge_within
 from shared.canonical import NotStrictJson, canonical_text, parse_arguments, sha256_hex
 from shared.catalog import ToolSpec, redact_arguments
 from shared.directory import Directory
-from shared.messages.approvals import GrantTerms
+from shared.messages.approvals import ApprovalRule, GrantTerms
 from shared.messages.grants import GrantAsked
 from shared.messages.tool_calls import ToolCall
 
@@ -116,15 +118,24 @@ def terms_for(rule: str, spec: ToolSpec, rulebook: Rulebook) -> GrantTerms | Non
     return ruling.approval.grants if ruling and ruling.approval else None
 
 
-def refusal(asked: GrantAsked, rulebook: Rulebook, directory: Directory, now: datetime) -> str:
-    """Return why a grant cannot be given at `now`, half a sentence; empty where it can."""
+def refusal(
+    asked: GrantAsked, rulebook: Rulebook, directory: Directory, now: datetime, history: Mapping[str, int]
+) -> str:
+    """Return why a grant cannot be given at `now`, half a sentence; empty where it can.
+
+    `history` is what conditions may ask about earlier calls; empty where no rule does.
+    """
     spec = rulebook.tools.get(asked.call.tool)
     if spec is None or spec.schema_digest != asked.call.schema_digest:
         return f"the tool {asked.call.tool!r} is gone or has changed"
     terms = terms_for(asked.rule, spec, rulebook)
     if terms is None:
         return f"the rule {asked.rule!r} lets nobody grant anything"
-    return _beyond(asked, terms, now) or _owner_problem(asked, directory)
+    call = replace(CallFacts.of(asked.call), history=history)
+    verdict = judge_within(call, rulebook, asked.rule)
+    if verdict.rule != asked.rule or verdict.approval is None or usable_terms(verdict) is None:
+        return f"the rule {asked.rule!r} does not hold such a call"
+    return _beyond(asked, terms, now) or _owner_problem(asked, call, verdict.approval, directory)
 
 
 def _beyond(asked: GrantAsked, terms: GrantTerms, now: datetime) -> str:
@@ -139,11 +150,13 @@ def _beyond(asked: GrantAsked, terms: GrantTerms, now: datetime) -> str:
     return ""
 
 
-def _owner_problem(asked: GrantAsked, directory: Directory) -> str:
+def _owner_problem(asked: GrantAsked, call: CallFacts, approval: ApprovalRule, directory: Directory) -> str:
     if not is_active(asked.owner, directory):
         return f"{asked.owner} is not active any more"
-    if not asked.owner.startswith("person:") and asked.scope != "conversation":
+    if not asked.owner.startswith(PERSON) and asked.scope != "conversation":
         return "somebody without a key can allow things in their own conversation only"
+    if not decides_alone(asked.owner, call, approval, directory):
+        return f"{asked.owner} cannot approve such a call alone"
     return ""
 
 
@@ -163,12 +176,18 @@ def usable_terms(verdict: Verdict) -> GrantTerms | None:
     return verdict.approval.grants
 
 
-def covering(grants: Sequence[Grant], call: CallFacts, terms: GrantTerms, directory: Directory) -> list[Grant]:
-    """Return the grants that let `call` through, in the order given."""
+def covering(
+    grants: Sequence[Grant], call: CallFacts, approval: ApprovalRule, terms: GrantTerms, directory: Directory
+) -> list[Grant]:
+    """Return the grants that let a call through that is held under `approval`, in the order given.
+
+    Who could not approve the call alone by now lets nothing through: not who left the group, not who asks for it
+    themselves under four eyes, and nobody where two must approve.
+    """
     return [
         grant
         for grant in grants
-        if grant.fits(terms) and is_active(grant.owner, directory) and grant.covers(call.arguments)
+        if grant.fits(terms) and grant.covers(call.arguments) and decides_alone(grant.owner, call, approval, directory)
     ]
 
 

@@ -14,7 +14,7 @@ from services.policy.rules import CallFacts, Rulebook, judge
 from services.policy.store import grants as grant_store
 from services.policy.store import limits as limit_store
 from services.policy.store import watched as watched_store
-from shared.canonical import NotStrictJson
+from shared.canonical import NotStrictJson, parse_arguments
 from shared.consumer import Arrival
 from shared.errors import SecurityAlert
 from shared.gathering import waves
@@ -105,7 +105,8 @@ async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
     verify_signed(deps.verifier, asked)
     check_digest(asked.call, asked.tenant)
     now, call_id, rulebook = await work.clock(), asked.call.call_id, deps.rulebook
-    if reason := grants.refusal(asked, rulebook, rulebook.directory, now):
+    history = await store.load_history(work, asked.call) if rulebook.uses_history else {}
+    if reason := grants.refusal(asked, rulebook, rulebook.directory, now, history):
         detail: dict[str, object] = {"approval_id": asked.approval_id, "reason": reason}
         work.record(records.of_grant(asked.tenant, asked.grant_id, "refused", asked.owner, call_id, detail))
         return
@@ -161,8 +162,13 @@ async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     """Say whether people may approve a held call with other arguments."""
     verify_signed(deps.verifier, proposed)
     rulebook = deps.rulebook
-    history = await store.load_history(work, proposed.call) if rulebook.uses_history else {}
-    work.emit(signed(edits.judged(proposed, rulebook, history), deps.signer))
+    call = proposed.call
+    history = await store.load_history(work, call) if rulebook.uses_history else {}
+    asked = await store.load_approval(work, proposed.tenant, call.call_id)
+    answer = edits.judged(proposed, asked, rulebook, history)
+    if answer.accepted:
+        await watched_store.add_revision(work, proposed.tenant, call.call_id, parse_arguments(call.arguments))
+    work.emit(signed(answer, deps.signer))
 
 
 async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:

@@ -39,11 +39,11 @@ async def _within_limits(work: Work, call: CallFacts, verdict: Verdict, rulebook
 
 
 async def _by_grant(work: Work, call: CallFacts, verdict: Verdict, directory: Directory) -> Verdict:
-    terms, spec = grants.usable_terms(verdict), verdict.spec
-    if terms is None or spec is None:
+    terms, spec, approval = grants.usable_terms(verdict), verdict.spec, verdict.approval
+    if terms is None or spec is None or approval is None:
         return verdict
     found = await grant_store.find_grants(work, verdict.rule, call, spec, grants.entry_digest(spec))
-    for grant in grants.covering(found, call, terms, directory):
+    for grant in grants.covering(found, call, approval, terms, directory):
         uses_left = await grant_store.use_grant(work, grant.grant_id, call.call_id)
         if uses_left is not None:
             detail = {"rule": verdict.rule, "uses_left": uses_left}

@@ -14,9 +14,11 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from services.policy.conditions import CelCondition, ConditionInvalid, compile_condition
+from services.policy.approval_checks import Scope, check_approval
+from services.policy.cel_checks import ConditionInvalid
+from services.policy.conditions import CelCondition, compile_condition
 from services.policy.limits_entry import check_limits_bite, checked_limits
-from services.policy.rulebook_checks import Scope, check_approval, check_name, check_reachable, check_requesters
+from services.policy.rulebook_checks import check_name, check_reachable, check_requesters
 from services.policy.rulebook_entries import ApprovalEntry, FileEntry, RuleEntry
 from services.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
 from shared.catalog import Catalog, catalog_from
@@ -30,10 +32,11 @@ def load_rulebook(path: Path | str) -> Rulebook:
     return rulebook_from(read_yaml(path))
 
 
-def rulebook_from(source: YamlSource, directory: Directory | None = None) -> Rulebook:
+def rulebook_from(source: YamlSource, directory: Directory | None = None, *, lenient: bool = False) -> Rulebook:
     """Return the rulebook in `source`; raise RulebookInvalid with every problem found in it.
 
-    With `directory` that one counts, and no file is opened that the text names: for a text that somebody sent.
+    With `directory` that one counts, and no file is opened that the text names: for a text that somebody sent. When
+    `lenient`, groups and people whom it asks may be missing; `source.about_people` then says who is.
     """
     people = directory if directory is not None and "directory" in source.data else directory_from(source)
     catalog = catalog_from(source)
@@ -41,6 +44,11 @@ def rulebook_from(source: YamlSource, directory: Directory | None = None) -> Rul
     rules = _rules(source, catalog, Scope(people, tuple(catalog.values()), channels=head.channels))
     for steps, entry in _other_approvals(head):
         check_approval(source, steps, entry, Scope(people, tuple(catalog.values()), channels=head.channels))
+    if head.fallback is not None and head.fallback.grants is not None:
+        problem = "nobody can allow calls from now on that no rule could judge, so 'fallback' takes no 'grants'"
+        source.report(("fallback", "grants"), problem)
+    if lenient:
+        source.forgive_people()
     source.check()
     own = {category: entry.ruling(f"Default for {category}.") for category, entry in head.defaults.items()}
     defaults = {**DEFAULTS, **own}

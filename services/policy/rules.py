@@ -224,6 +224,17 @@ def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) 
     return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)
 
 
+def judge_within(call: CallFacts, rulebook: Rulebook, rule: str) -> Verdict:
+    """Return the verdict on a call of which people decide, or decided, because `rule` held it.
+
+    Another rule with limits decides nothing here: nobody took room for the call there, so what stands below counts.
+    """
+    passed_over: frozenset[str] = frozenset()
+    while (verdict := judge(call, rulebook, passed_over)).demands and verdict.rule != rule:
+        passed_over |= {verdict.rule}
+    return verdict
+
+
 def abandoned(by: str, rulebook: Rulebook) -> Verdict:
     """Return the verdict on a call that was never judged, because `by` discarded its proposal's dead letter."""
     verdict = _denied("dead-letter-discarded", "it could not be judged, and an operator gave it up", rulebook)
@@ -254,7 +265,9 @@ def _model_reason(ruling: Ruling) -> str:
 
 def _held_by_error(rule: str, error: Exception, spec: ToolSpec, fallback: ApprovalRule) -> Ruling:
     text = error_text(error, spec)
-    return Ruling(Effect.REQUIRE_APPROVAL, f"Rule {rule!r} could not be evaluated: {text}", approval=fallback)
+    # Nobody knows which rule is meant for the call, so nobody can say of which calls they would allow more.
+    asked = fallback.model_copy(update={"grants": None})
+    return Ruling(Effect.REQUIRE_APPROVAL, f"Rule {rule!r} could not be evaluated: {text}", approval=asked)
 
 
 def error_text(error: Exception, spec: ToolSpec) -> str:

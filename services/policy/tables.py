@@ -17,17 +17,23 @@ _TIME = sa.TIMESTAMP(timezone=True)
 
 
 class ActivationRow(SQLModel, table=True):
-    """One change of the rulebook that policy judges by. Written once, never changed."""
+    """One change of the rulebook that policy judges by, or of the people that it asks. Written once, never changed."""
 
     __tablename__ = "activations"
-    __table_args__ = (sa.Index("ix_activations_newest", sa.text("activated_at DESC")), {"schema": "policy"})
+    __table_args__ = (
+        sa.CheckConstraint("kind IN ('rulebook', 'directory')", name="kind_known"),
+        sa.Index("ix_activations_newest", sa.text("activated_at DESC")),
+        {"schema": "policy"},
+    )
 
     activation_id: str = Field(primary_key=True)
+    kind: str = Field(default="rulebook", sa_column_kwargs={"server_default": "rulebook"})
     digest: str = Field(index=True)
     #: `file` for a changed file, or the administrator.
     activated_by: str
     activated_at: datetime = Field(sa_type=_TIME)
-    #: The whole text, so that what a verdict's digest names can be read as long as the verdict.
+    #: The whole text, so that what a verdict's digest names can be read as long as the verdict; of a directory its
+    #: outline, in which no addresses are.
     source: str
     #: Against the one before, as unified text.
     diff: str
@@ -72,7 +78,10 @@ class VerdictRow(SQLModel, table=True):
 
 
 class WatchedCallRow(SQLModel, table=True):
-    """One held call whose rule has a veto window, while it waits and for that window after people denied it."""
+    """One held call whose rule has a veto window, while it waits and for that window after people denied it.
+
+    A row for the proposed arguments, and one for all that people changed them to: whatever they saw, they denied.
+    """
 
     __tablename__ = "watched_calls"
     __table_args__ = (
@@ -89,7 +98,7 @@ class WatchedCallRow(SQLModel, table=True):
     conversation_id: str
     tool: str
     #: SHA-256 of the arguments alone: a changed schema of the tool makes it no other call.
-    arguments_digest: str
+    arguments_digest: str = Field(primary_key=True)
     veto_on: str
     window_seconds: int
     #: Who was asked, JSON text of an ApprovalRule; they are asked again.

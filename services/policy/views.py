@@ -4,7 +4,7 @@ from __future__ import annotations
 
 VIEWS = {
     "activations": """
-        SELECT activation_id, digest, activated_by, activated_at, diff
+        SELECT activation_id, kind, digest, activated_by, activated_at, diff
         FROM policy.activations
     """,
     "verdicts": """

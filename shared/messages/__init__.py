@@ -23,6 +23,7 @@ from shared.messages.approvals import (
 from shared.messages.conversations import (
     Author,
     ConversationDelta,
+    ConversationEnded,
     ConversationEvent,
     FeedAdvanced,
     MessagePosted,
@@ -50,6 +51,7 @@ MESSAGES: dict[str, type[Message]] = {
     cls.type_name: cls
     for cls in (
         MessagePosted,
+        ConversationEnded,
         ConversationEvent,
         ConversationDelta,
         FeedAdvanced,
@@ -93,6 +95,7 @@ __all__ = [
     "CallResolved",
     "CallsWithdrawn",
     "ConversationDelta",
+    "ConversationEnded",
     "ConversationEvent",
     "DecideApproval",
     "DecisionAnswered",

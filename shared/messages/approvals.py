@@ -280,6 +280,11 @@ class DecisionClaims(Value):
     to: str = Field(default="", description="For `delegate`: the person who may decide too, `person:<id>`.")
     seconds: Seconds | None = Field(default=None, description="For `claim` and `extend`: how long.")
     grant: GrantWish | None = Field(default=None, description='For `approve`: "allow this from now on".')
+    opened_by: str = Field(
+        default="",
+        description="Who opened the conversation with a key that may decide too: its visitor and they are one person. "
+        "Empty where nobody did, or with a key that only relays.",
+    )
     said: Annotated[str, Field(max_length=200)] = Field(
         default="", description="The words of the chat message that was taken for this decision; empty for any other."
     )

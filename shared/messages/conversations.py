@@ -42,6 +42,15 @@ class MessagePosted(Message):
     )
 
 
+class ConversationEnded(Message):
+    """A conversation is over: nobody writes in it any more, and calls that wait are withdrawn. Sent by the gateway."""
+
+    type_name: ClassVar[str] = "placet.conversation.ended.v1"
+
+    conversation_id: Identifier
+    by: Annotated[str, Field(min_length=1, max_length=128)] = Field(description="Stable id of who ended it.")
+
+
 class ConversationEvent(Message):
     """Something every frontend of the conversation shows; kept and replayed by the gateway."""
 

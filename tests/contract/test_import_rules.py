@@ -67,6 +67,7 @@ VIOLATIONS = [
     ("door-broker", "services/approval/handlers.py", "from faststream.rabbit import RabbitBroker"),
     ("door-database", "services/approval/handlers.py", "from sqlalchemy import text"),
     ("door-database", "services/placet/embedded.py", "import sqlmodel"),
+    ("door-login", "services/gateway/auth.py", "import authlib"),
     ("door-mail", "services/approval/handlers.py", "import aiosmtplib"),
     ("door-web", "services/approval/handlers.py", "import fastapi"),
     ("door-places", "services/gateway/api.py", "import apprise"),

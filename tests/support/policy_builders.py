@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from services.policy.rules import Rulebook
+from shared.canonical import canonical_text, parse_arguments
 from shared.ids import new_id
 from shared.messages import (
+    EditProposed,
     GrantAsked,
     Message,
     RevokeGrant,
@@ -17,6 +19,7 @@ from shared.messages import (
     ToolCallRefused,
     WatchedCallClosed,
 )
+from shared.permit import digest_of
 from shared.signed import signed
 from shared.signing import Signer
 from tests.builders import NOON, a_call
@@ -101,6 +104,15 @@ def an_end(call: ToolCall, state: str = "denied", **changes: Any) -> WatchedCall
         "closed_at": datetime.now(UTC),
     }
     return WatchedCallClosed(**(fields | changes))
+
+
+def an_edit(call: ToolCall, amount: float, signer: Signer, rule: str = "marked") -> EditProposed:
+    """Return what approval asks when a person wants a held call to have another amount."""
+    arguments = {**parse_arguments(call.arguments), "amount": amount}
+    changed = call.model_copy(update={"arguments": canonical_text(arguments)})
+    changed = changed.model_copy(update={"digest": digest_of(changed)})
+    ids = {"edit_id": new_id(), "approval_id": new_id()}
+    return signed(EditProposed(tenant=call.tenant, rule=rule, call=changed, **ids), signer)
 
 
 def a_grant_request(call: ToolCall, signer: Signer | None = None, **changes: Any) -> GrantAsked:

@@ -27,7 +27,7 @@ from tests.support.orphans import end_with_parent
 ROOT = Path(__file__).parent.parent.parent
 SHOP_RULEBOOK = ROOT / "deploy" / "rulebook.yaml"
 #: How long anything may take to start or to come true before the test fails, in seconds.
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 
 def free_port() -> int:

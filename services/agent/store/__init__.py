@@ -115,6 +115,23 @@ async def open_calls(work: Work, turn_id: str, author: dict[str, str]) -> list[s
     return list((await work.connection.execute(statement)).scalars())
 
 
+async def end(work: Work, tenant: str, conversation_id: str) -> list[str] | None:
+    """End a conversation; return its calls without a result, in their order, None where there is no such conversation.
+
+    Under the conversation's lock: what a worker proposes is either there by then, or its worker finds the end.
+    """
+    here = (CONVERSATIONS.c.conversation_id == conversation_id) & (CONVERSATIONS.c.tenant == tenant)
+    over = sa.func.coalesce(CONVERSATIONS.c.ended_at, sa.func.clock_timestamp())
+    ending = sa.update(CONVERSATIONS).where(here).values(ended_at=over).returning(CONVERSATIONS.c.conversation_id)
+    if (await work.connection.execute(ending)).first() is None:
+        return None
+    waiting = sa.select(CALLS.c.call_id).where(
+        CALLS.c.conversation_id == conversation_id, CALLS.c.state != CallState.ANSWERED
+    )
+    ordered = waiting.order_by(CALLS.c.turn_id, CALLS.c.step, CALLS.c.position)
+    return list((await work.connection.execute(ordered)).scalars())
+
+
 async def answer(work: Work, answers: Sequence[Answer], lease: timedelta) -> list[Answered | None]:
     """Give open calls of different conversations their results; return what came of each, None where none is open."""
     values = {"b_answering": [_of_answering(each) for each in answers], "b_lease": lease}
@@ -170,16 +187,17 @@ async def turn_now(work: Work, turn_id: str) -> tuple[State, int]:
     return State(row.state), row.fence
 
 
-async def lock_queue(work: Work, claim: Claim) -> int:
-    """Lock turn and conversation; return how many messages wait, and 0 where the claim is no longer good."""
+async def lock_queue(work: Work, claim: Claim) -> tuple[int, bool]:
+    """Lock turn and conversation; return how many messages wait and whether it ended, (0, False) for a lost claim."""
     statement = (
-        sa.select(CONVERSATIONS.c.queued)
+        sa.select(CONVERSATIONS.c.queued, CONVERSATIONS.c.ended_at.is_not(None))
         .join_from(TURNS, CONVERSATIONS, TURNS.c.conversation_id == CONVERSATIONS.c.conversation_id)
         .where(statements.claimed())
         .with_for_update(of=[TURNS, CONVERSATIONS])
     )
     values = {"b_turn_id": claim.turn_id, "b_fence": claim.fence, "b_step": claim.step}
-    return (await work.connection.execute(statement, values)).scalar_one_or_none() or 0
+    row = (await work.connection.execute(statement, values)).one_or_none()
+    return (0, False) if row is None else (row[0], row[1])
 
 
 async def queued(work: Work, conversation_id: str) -> list[Queued]:

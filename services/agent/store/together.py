@@ -86,7 +86,7 @@ async def settle(connection: Connection, settlings: Sequence[Settling], lease: t
     """Settle steps with their history and their messages; return the places of those that are settled.
 
     Nothing is stored of a step whose claim is no longer good, whose rows another transaction holds, or which must be
-    `alone` and is not.
+    `alone` and is not, or which proposes calls in a conversation that has ended.
     """
     numbered = list(enumerate(settlings))
     values = {
@@ -164,6 +164,7 @@ def _held() -> sa.CTE:
         TURNS.c.step == each.c.step,
         TURNS.c.state == State.THINKING,
         sa.or_(sa.not_(each.c.alone), CONVERSATIONS.c.queued == 0),
+        sa.or_(CONVERSATIONS.c.ended_at.is_(None), each.c.open_calls == 0),
     )
     return (
         sa.select(*each.c)

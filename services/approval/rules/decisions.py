@@ -6,6 +6,7 @@ is known surely enough, whether they saw what would run, whether they said why.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -184,7 +185,7 @@ def _edit(asked: Asked) -> Answer:
 
 
 def _respond(asked: Asked) -> Answer:
-    if not asked.claims.response.strip():
+    if not _says_something(asked.claims.response):
         return asked.invalid("An answer must say something.")
     if votes.decided_alone(asked.approval, Vote(asked.voter, "deny"), asked.directory) is None:
         return asked.invalid("Only somebody whose denial decides alone can answer instead of the tool.")
@@ -194,11 +195,16 @@ def _respond(asked: Asked) -> Answer:
 
 def _delegate(asked: Asked) -> Answer:
     approval, to = asked.approval, asked.claims.to
-    if to == asked.claims.person or not deciders.may_be_delegate(approval, to, asked.directory):
+    if not _may_stand_in(asked):
         return asked.invalid("This person cannot decide in your place.")
-    kept = tuple(each for each in approval.delegations if each.by.identity != asked.voter.identity)
+    kept = tuple(each for each in approval.delegations if each.by.counts_as != asked.voter.counts_as)
     after = replace(approval, delegations=(*kept, Delegation(asked.voter, to)), revision=approval.revision + 1)
     return asked.accepted(f"{to} may decide in your place.", after, "delegated")
+
+
+def _may_stand_in(asked: Asked) -> bool:
+    to, opened_by = asked.claims.to, asked.claims.opened_by
+    return to != asked.claims.person and deciders.may_be_delegate(asked.approval, to, asked.directory, opened_by)
 
 
 def _claim(asked: Asked) -> Answer:
@@ -265,8 +271,13 @@ def _difference(approval: Approval, claims: DecisionClaims) -> str:
     return ""
 
 
+def _says_something(text: str) -> bool:
+    """Tell whether there is anything to read: blanks and characters without a shape say nothing."""
+    return any(unicodedata.category(char)[0] not in "ZC" for char in text)
+
+
 def _reason_missing(approval: Approval, claims: DecisionClaims) -> bool:
-    if claims.reason.strip():
+    if _says_something(claims.reason):
         return False
     match approval.approval_rule.reason_required:
         case "always":

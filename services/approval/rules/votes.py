@@ -52,7 +52,7 @@ def decided_alone(approval: Approval, vote: Vote, directory: Directory) -> Event
 
 def tally(approval: Approval, votes: Iterable[Vote], directory: Directory) -> Tally:
     """Return what votes come to; of each person the last one counts. A denial that decides goes first."""
-    last: Mapping[str, Vote] = {vote.voter.identity: vote for vote in votes}
+    last: Mapping[str, Vote] = {vote.voter.counts_as: vote for vote in votes}
     seats = {
         person: deciders.all_panels(approval, vote.voter, directory, last.keys() - {person})
         for person, vote in last.items()

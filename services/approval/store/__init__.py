@@ -114,7 +114,8 @@ async def load_votes(
     ]
     votes: dict[str, list[Vote]] = {}
     rows = (await connection.execute(statements.VOTES, {"wanted": wanted})).mappings().all()
-    for row in rows:
+    # One person may have voted as two, with a key and with a token: what they said last comes last.
+    for row in sorted(rows, key=lambda row: row["counted_revision"]):
         votes.setdefault(row["approval_id"], []).append(vote_from(row))
     return votes, frozenset(row["key_id"] for row in rows if not row["works"])
 

@@ -146,8 +146,10 @@ def _votes_statement() -> sa.Select[Any]:
     wanted = records("wanted", {"tenant": sa.Text, "approval_id": sa.Text, "number": sa.Integer})
     working = sa.exists().where(_KEYS.c.key_id == c.key_id, _KEYS.c.revoked_at.is_(None))
     works = sa.or_(c.key_id.is_(None), working).label("works")
+    opened_by = c.details["opened_by"].astext.label("opened_by")
+    maker = (c.person, c.roles, c.proof, c.conversation_id, c.key_id, opened_by)
     return (
-        sa.select(c.approval_id, c.person, c.verb, c.roles, c.proof, c.conversation_id, c.key_id, works)
+        sa.select(c.approval_id, c.verb, *maker, works, c.counted_revision)
         .where(
             c.approval_id == wanted.c.approval_id,
             c.tenant == wanted.c.tenant,

@@ -27,8 +27,8 @@ EDITS = table_of(EditRow)
 PASSING = frozenset({"quote"})
 CALL_COLUMNS = tuple(name for name in ToolCall.model_fields if name not in PASSING)
 DECISION_COLUMNS = tuple(column.name for column in DECISIONS.c)
-#: What only some verbs carry.
-_DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant", "said"})
+#: What only some decisions carry.
+_DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant", "said", "opened_by"})
 _CLAIMED = tuple(name for name in DECISION_COLUMNS if name in DecisionClaims.model_fields)
 
 
@@ -170,7 +170,8 @@ def approval_from(row: RowMapping) -> Approval:
 
 def vote_from(row: RowMapping) -> Vote:
     """Return the vote of a counted decision."""
-    voter = Voter(row["person"], tuple(row["roles"]), row["proof"], row["conversation_id"], row["key_id"])
+    place = (row["proof"], row["conversation_id"], row["key_id"], row["opened_by"] or "")
+    voter = Voter(row["person"], tuple(row["roles"]), *place)
     return Vote(voter, "approve" if row["verb"] == "edit" else row["verb"])
 
 
@@ -181,5 +182,6 @@ def edit_from(row: RowMapping) -> Edit:
 
 def _delegation(value: Mapping[str, Any]) -> Delegation:
     by = value["by"]
-    voter = Voter(by["person"], tuple(by["roles"]), by["proof"], by["conversation_id"], by.get("key_id"))
+    place = (by["proof"], by["conversation_id"], by.get("key_id"), by.get("opened_by", ""))
+    voter = Voter(by["person"], tuple(by["roles"]), *place)
     return Delegation(voter, value["to"])

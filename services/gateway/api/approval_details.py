@@ -125,16 +125,20 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
             "approval_rule": row["approval_rule"],
             "records": _records(row, execution),
             "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
-            "decisions": counted(decisions, row["arguments_revision"]),
+            "decisions": counted(decisions, row["arguments_revision"], directory if _waits(row) else None),
             "edits": [{**each, "id": each["edit_id"]} for each in edits],
             "delegations": [{"by": each["by"]["person"], "to": each["to"]} for each in row["delegations"]],
             "timers": dict(row),
             "cards": [{**each, "at": each["updated_at"]} for each in cards],
-            "untold": row["state"] == "pending" and bool(cards) and all(map(_is_given_up, cards)),
+            "untold": _waits(row) and bool(cards) and all(map(_is_given_up, cards)),
             "execution": dict(execution) if execution else None,
             "history": [dict(each) for each in history],
         }
     )
+
+
+def _waits(row: Row) -> bool:
+    return bool(row["state"] == "pending")
 
 
 def _is_given_up(card: Row) -> bool:
@@ -160,8 +164,16 @@ def _record(text: str | None, digest: str) -> dict[str, Any]:
     return {"arguments": arguments_value(text) if text else None, "arguments_text": text, "digest": digest}
 
 
-def counted(rows: Sequence[Row], number: int) -> list[dict[str, Any]]:
-    """Return decisions, of which each person's last vote on the arguments as they are counts."""
+def _is_active(identity: str, directory: Directory) -> bool:
+    person = directory.person(identity)
+    return person is None or person.active
+
+
+def counted(rows: Sequence[Row], number: int, directory: Directory | None = None) -> list[dict[str, Any]]:
+    """Return decisions, of which each person's last vote on the arguments as they are counts.
+
+    With a directory only votes of people count who are active there: so it is while an approval waits.
+    """
     last = {row["person"]: row["decision_id"] for row in rows if row["arguments_revision"] == number}
     return [
         {
@@ -169,7 +181,9 @@ def counted(rows: Sequence[Row], number: int) -> list[dict[str, Any]]:
             "id": row["decision_id"],
             "decision": row["verb"],
             "at": row["decided_at"],
-            "counts": row["verb"] in _VOTES and last.get(row["person"]) == row["decision_id"],
+            "counts": row["verb"] in _VOTES
+            and last.get(row["person"]) == row["decision_id"]
+            and (directory is None or _is_active(row["person"], directory)),
         }
         for row in rows
     ]

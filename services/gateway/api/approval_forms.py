@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from services.gateway.api.callers import Text
 from services.gateway.decisions import Ask
@@ -13,7 +13,7 @@ from services.gateway.feed import arguments_value
 from services.gateway.held import held_of
 from services.gateway.store.read import Row
 from shared.canonical import canonical_text
-from shared.deciders import undecidable
+from shared.deciders import panels, undecidable
 from shared.directory import Directory
 from shared.messages import GrantWish
 from shared.messages.approvals import REASON_MAX, RESPONSE_MAX, Seconds, Verb
@@ -46,7 +46,7 @@ class ApprovalOut(BaseModel):
     rule: str = Field(description="Name of the rule that held the call.")
     rulebook_digest: str
     reason: str = Field(description="Why the call is held.")
-    approvers: list[str]
+    approvers: list[str] = Field(description="Who may approve by now; whom an escalation asked too is among them.")
     requester: str
     agent: str
     language: str
@@ -86,7 +86,7 @@ class VoteIn(BaseModel):
     decision: Literal["approve", "deny"]
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="The digest of the card that was shown.")]
     reason: Annotated[Text, Field(max_length=REASON_MAX)] = ""
-    revision: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
+    revision: Annotated[int, Strict(), Field(ge=1, le=2**31 - 1)] | None = None
 
 
 class GrantIn(BaseModel):
@@ -98,8 +98,8 @@ class GrantIn(BaseModel):
     bounds: Annotated[list[Annotated[Text, Field(max_length=128)]], Field(max_length=64)] | None = Field(
         default=None, description="Arguments that may be up to their approved value; all others must be equal."
     )
-    uses: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    expires_after_seconds: Seconds | None = None
+    uses: Annotated[int, Strict(), Field(ge=1, le=10_000)] | None = None
+    expires_after_seconds: Annotated[Seconds, Strict()] | None = None
 
     def wish(self) -> GrantWish:
         """Return it as it is signed."""
@@ -118,7 +118,9 @@ class DecisionIn(VoteIn):
     to: Annotated[str, Field(pattern=r"^(person:[A-Za-z0-9._@+-]{1,100})?$")] = Field(
         default="", description="For `delegate`: who may decide in your place."
     )
-    seconds: Seconds | None = Field(default=None, description="For `claim` and `extend`: how long.")
+    seconds: Annotated[Seconds, Strict()] | None = Field(
+        default=None, description="For `claim` and `extend`: how long."
+    )
     allow_from_now_on: GrantIn | None = Field(
         default=None, description="For `approve`, where the rule has `grants`: allow such calls from now on."
     )
@@ -177,12 +179,15 @@ class Accepted(BaseModel):
 
 def approval_out(row: Row, directory: Directory | None = None) -> ApprovalOut:
     """Return a row of `read.approvals` as the API shows it; `directory` tells whether what waits can be decided."""
-    waits = directory is not None and row["state"] == "pending"
+    waits, held = directory is not None and row["state"] == "pending", held_of(row)
     return ApprovalOut.model_validate(
         {
             **row,
             "id": row["approval_id"],
-            "undecidable": (undecidable(held_of(row), directory) or None) if directory is not None and waits else None,
+            "approvers": list(dict.fromkeys(panels(held)[0].approvers)),
+            "undecidable": (undecidable(held, directory, row["opened_by"]) or None)
+            if directory is not None and waits
+            else None,
             "decided_by": row["decided_by"] or None,
             "decision_reason": row["decision_reason"] or None,
             "call": {

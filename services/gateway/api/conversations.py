@@ -125,14 +125,16 @@ class ConversationOut(BaseModel):
     """A conversation as it stands."""
 
     id: str
-    state: Literal["idle", "working", "waiting"] = Field(
-        description="waiting: an approval waits for people; working: a turn runs; else idle."
+    state: Literal["idle", "working", "waiting", "ended"] = Field(
+        description="ended: nobody writes here any more; waiting: an approval waits for people; working: a turn runs; "
+        "else idle."
     )
     agent: str | None
     language: str
     labels: dict[str, str]
     requester: str
     created_at: datetime
+    ended_at: datetime | None = None
     last_event_id: int = Field(description="Follow the event stream from here on.")
     messages: list[MessageOut]
     calls: list[CallSummary]
@@ -167,6 +169,12 @@ async def post(deps: DepsOf, caller: CallerOf, conversation_id: PathId, body: Me
     )
 
 
+@router.post("/{conversation_id}/end", status_code=204, responses=described(401, 403, 404, 503))
+async def end(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> None:
+    """End a conversation: calls that wait are withdrawn, nobody writes in it again. A second time does nothing."""
+    await deps.posts.end(caller, conversation_id)
+
+
 @router.get("/{conversation_id}", responses=described(401, 403, 404, 503))
 async def show(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> ConversationOut:
     """Show a conversation: its newest messages and calls, and what waits for people."""
@@ -184,12 +192,13 @@ async def show(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> Conve
         told = turn is None or turn["ended_at"] is None or await turn_end_is_kept(connection, *place, turn["turn_id"])
     return ConversationOut(
         id=conversation_id,
-        state=_state(waiting, turn, told=told),
+        state="ended" if conversation.ended_at else _state(waiting, turn, told=told),
         agent=conversation.agent,
         language=conversation.language,
         labels=conversation.labels,
         requester=visitor_id(conversation.visitor, conversation_id),
         created_at=conversation.created_at,
+        ended_at=conversation.ended_at,
         last_event_id=conversation.feed_seq,
         messages=[_message_out(item) for item in messages],
         calls=_calls_out(calls, waiting),

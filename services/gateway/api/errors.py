@@ -129,7 +129,15 @@ def _route(request: Request) -> str:
 
 
 def _faults(errors: Sequence[Any]) -> list[dict[str, str]]:
-    return [_fault(each["loc"], each["msg"]) for each in errors]
+    return [_fault(each["loc"], _wording(each)) for each in errors]
+
+
+def _wording(fault: Any) -> str:
+    """Return what is wrong in words that fit a text too: pydantic speaks of items where a text is too long."""
+    context = fault.get("ctx", {})
+    if fault["type"] in _TOO_LONG and isinstance(fault["input"], str) and "max_length" in context:
+        return f"should have at most {context['max_length']} characters"
+    return str(fault["msg"])
 
 
 def _fault(where: Sequence[str | int], message: str) -> dict[str, str]:

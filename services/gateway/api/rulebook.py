@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
 from services.gateway.api.callers import After, CallerOf, DepsOf, Limit, Text
 from services.gateway.api.errors import described, problem
@@ -56,7 +56,9 @@ class SimulateIn(_In):
     """A rulebook to replay the past against."""
 
     rulebook: Annotated[Yaml, Field(description="The rulebook's text, YAML.")]
-    since_seconds: Annotated[int, Field(ge=1, le=SINCE_SECONDS_MAX, description="How far to go back.")] = 30 * 86_400
+    since_seconds: Annotated[int, Strict(), Field(ge=1, le=SINCE_SECONDS_MAX, description="How far to go back.")] = (
+        30 * 86_400
+    )
 
 
 class Report(BaseModel):
@@ -66,13 +68,16 @@ class Report(BaseModel):
 
 
 class ActivationOut(BaseModel):
-    """One change of the rulebook that policy judges by."""
+    """One change of the rulebook that policy judges by, or of the directory of people."""
 
     id: str
+    kind: Literal["rulebook", "directory"]
     digest: str
     activated_by: str = Field(description="`file`: the file was changed.")
     activated_at: datetime
-    diff: str = Field(description="Against the one before, as unified text.")
+    diff: str = Field(
+        description="Against the one before of its kind, as unified text. Of a directory: who, without addresses."
+    )
 
 
 class ActivationPage(BaseModel):
@@ -84,7 +89,7 @@ class ActivationPage(BaseModel):
 
 @router.get("/activations", responses=described(400, 401, 403, 503))
 async def activations(deps: DepsOf, caller: CallerOf, limit: Limit = 50, after: After = None) -> ActivationPage:
-    """List which rulebook was active since when, newest first."""
+    """List which rulebook and which directory were active since when, newest first: the house's, whatever tenant."""
     caller.need(Scope.ADMIN)
     cursor = cursor_of(after)
     async with reading(deps.runtime.database) as connection:

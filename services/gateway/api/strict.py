@@ -1,4 +1,4 @@
-"""Request bodies read strictly: what two JSON readers could read differently is no request.
+"""Requests read strictly: what two JSON readers could read differently is no request.
 
 A body must say that it is JSON, which a foreign page's form cannot, and is refused while it streams in as soon as it
 is larger than allowed.
@@ -10,13 +10,46 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fastapi import Request, Response
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.gateway.api.errors import problem
 from shared.canonical import NotStrictJson, canonical_text, parse_strictly
+from shared.errors import Refused
+
+
+async def known_parameters(request: Request) -> None:
+    """Raise Refused (400) for a query parameter that the route does not have, or that is there twice.
+
+    A filter that is spelt wrongly would else list everything.
+    """
+    given = [name for name, _ in request.query_params.multi_items()]
+    if not given:
+        return
+    known = _parameters(request.scope["route"].dependant)
+    faults = [
+        {"detail": "unknown parameter" if name not in known else "given more than once", "parameter": name}
+        for name in dict.fromkeys(given)
+        if name not in known or given.count(name) > 1
+    ]
+    if faults:
+        raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=faults)
+
+
+def _parameters(dependant: Dependant) -> set[str]:
+    """Return the query parameters of a route and of everything that it depends on."""
+    found = set[str]().union(*map(_parameters, dependant.dependencies))
+    for field in dependant.query_params:
+        model = field.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            found |= set(model.model_fields)
+        else:
+            found.add(field.alias)
+    return found
 
 
 class StrictRequest(Request):

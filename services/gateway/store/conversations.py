@@ -31,6 +31,8 @@ _COLUMNS = [
         "feed_seq",
         "created_at",
         "created_by",
+        "opener_decides",
+        "ended_at",
     )
 ]
 
@@ -51,6 +53,10 @@ class Conversation:
     feed_seq: int
     created_at: datetime
     created_by: str
+    #: Whether the key that opened it may decide too.
+    opener_decides: bool = False
+    #: Set: nobody writes here any more.
+    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ class Opening:
     visitor: str | None = None
     token_hash: str | None = None
     created_by: str = ""
+    opener_decides: bool = False
 
     @property
     def place(self) -> Place:
@@ -84,7 +91,7 @@ class Opening:
 
 def _open_statement() -> pg.Insert:
     insert = pg.insert(_CONVERSATIONS)
-    told = {name: insert.excluded[name] for name in ("agent", "language", "labels", "created_by")}
+    told = {name: insert.excluded[name] for name in ("agent", "language", "labels", "created_by", "opener_decides")}
     known_now = sa.and_(_CONVERSATIONS.c.agent.is_(None), insert.excluded.agent.is_not(None))
     key = [_CONVERSATIONS.c.tenant, _CONVERSATIONS.c.conversation_id]
     return insert.on_conflict_do_update(index_elements=key, set_=told, where=known_now)
@@ -130,10 +137,19 @@ async def open_conversations(connection: Connection, openings: Iterable[Opening]
             "visitor": each.visitor,
             "token_hash": each.token_hash,
             "created_by": each.created_by,
+            "opener_decides": each.opener_decides,
         }
         for each in sorted(openings, key=lambda each: each.place)
     ]
     await connection.execute(_OPEN, rows)
+
+
+async def end_conversation(connection: Connection, place: Place, by: str) -> None:
+    """Let nobody write in a locked conversation any more."""
+    c = _CONVERSATIONS.c
+    here = (c.tenant == place[0], c.conversation_id == place[1])
+    values = {"ended_at": sa.func.clock_timestamp(), "ended_by": by}
+    await connection.execute(sa.update(_CONVERSATIONS).where(*here).values(**values))
 
 
 async def load_conversation(connection: Connection, tenant: str, conversation_id: str) -> Conversation | None:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.paging import Cursor
-from services.gateway.store.read import APPROVALS, DECISIONS, Row
+from services.gateway.store.read import APPROVALS, DECISIONS, Row, opened_by
 from services.gateway.tables import ApiKeyRow
 from shared.database import table_of
 from shared.sql import Connection
@@ -94,7 +94,7 @@ async def list_candidates(
 @lru_cache(maxsize=512)
 def fitting(names: frozenset[str]) -> sa.Select[Any]:
     """Return the statement for a page of what fits the filters of these names."""
-    return _page(sa.select(APPROVALS).where(*_fits(APPROVALS, names)), APPROVALS, names)
+    return _page(sa.select(APPROVALS, opened_by(APPROVALS)).where(*_fits(APPROVALS, names)), APPROVALS, names)
 
 
 @lru_cache(maxsize=1)
@@ -121,7 +121,7 @@ def candidates(names: frozenset[str]) -> sa.Select[Any]:
     found = sa.union(by_name, sa.select(own)).subquery("found")
     chosen = _page(sa.select(found), found).subquery("chosen")
     joined = chosen.join(APPROVALS, APPROVALS.c.approval_id == chosen.c.approval_id)
-    return _page(sa.select(APPROVALS, _voters(APPROVALS)).select_from(joined), chosen)
+    return _page(sa.select(APPROVALS, opened_by(APPROVALS), _voters(APPROVALS)).select_from(joined), chosen)
 
 
 def _next_set(view: sa.FromClause) -> sa.Select[Any]:
@@ -152,8 +152,9 @@ def _voted(view: sa.FromClause) -> sa.ColumnElement[Any]:
 
 def _voters(view: sa.FromClause) -> sa.ColumnElement[Any]:
     c = DECISIONS.c
-    identity = sa.case((c.proof == _TOKEN, sa.literal_column("'visitor:'").op("||")(c.person)), else_=c.person)
-    voters = sa.select(identity).where(*_about(view), _key_works()).correlate(view).scalar_subquery()
+    visitor = sa.func.coalesce(c.details["opened_by"].astext, sa.literal_column("'visitor:'").op("||")(c.person))
+    counts_as = sa.case((c.proof == _TOKEN, visitor), else_=c.person)
+    voters = sa.select(counts_as).where(*_about(view), _key_works()).correlate(view).scalar_subquery()
     nobody = sa.cast([], _TEXTS)
     delegated = view.c.delegations != sa.cast([], pg.JSONB)
     return sa.case((delegated, sa.func.array(voters)), else_=nobody).label("voters")

@@ -13,6 +13,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.paging import Cursor
+<<<<<<< HEAD
+=======
+from services.gateway.tables import ConversationRow, FeedRow
+from shared.database import table_of
+>>>>>>> main
 from shared.sql import Connection
 
 Row = Mapping[str, Any]
@@ -43,7 +48,13 @@ CALLS = _view(
     "call_id tenant conversation_id turn_id message_id step position tool arguments digest state result_kind result"
     " proposed_at answered_at",
 )
+<<<<<<< HEAD
 TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
+=======
+_FEED = table_of(FeedRow)
+_CONVERSATIONS = table_of(ConversationRow)
+_TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
+>>>>>>> main
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
 _EXECUTIONS = _view(
     "executions",
@@ -71,11 +82,19 @@ _GRANTS = _view(
     " revoked_at revoked_by state",
 )
 _HISTORY = _view("history", "tenant machine subject_id call_id event from_state to_state actor message_id at detail")
-_ACTIVATIONS = _view("activations", "activation_id digest activated_by activated_at diff")
+_ACTIVATIONS = _view("activations", "activation_id kind digest activated_by activated_at diff")
 _LETTERS = _view(
     "dead_letters",
     "dead_letter_id tenant queue service reason message_id message_type body state received_at resolved_at resolved_by",
 )
+
+
+def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
+    """Return who opened an approval's conversation with a key that may decide too; empty where nobody did."""
+    c = _CONVERSATIONS.c
+    here = (c.tenant == view.c.tenant, c.conversation_id == view.c.conversation_id, c.opener_decides)
+    opener = sa.select(c.created_by).where(*here).correlate(view).scalar_subquery()
+    return sa.func.coalesce(opener, sa.literal_column("''")).label("opened_by")
 
 
 def _approvals_statement() -> sa.Select[Any]:
@@ -83,7 +102,7 @@ def _approvals_statement() -> sa.Select[Any]:
     wanted = sa.func.unnest(*arrays).table_valued("tenant", "approval_id", name="wanted").render_derived()
     c = APPROVALS.c
     here = sa.and_(c.tenant == wanted.c.tenant, c.approval_id == wanted.c.approval_id)
-    return sa.select(APPROVALS).join_from(wanted, APPROVALS, here)
+    return sa.select(APPROVALS, opened_by(APPROVALS)).join_from(wanted, APPROVALS, here)
 
 
 def _votes_statement() -> sa.Select[Any]:

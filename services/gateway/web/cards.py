@@ -28,6 +28,8 @@ class CardVoteIn(VoteIn):
     """A vote as the card's form sends it."""
 
     form_token: Annotated[str, Field(max_length=64)] = ""
+    #: What a form sends are texts.
+    revision: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
 
 
 Place = Annotated[Literal["pane", "chat"], Query()]

@@ -29,7 +29,7 @@ def wish_of(form: FormData, row: Row, rulebook: Path) -> DecisionIn:
     given: dict[str, Any] = {name: field(form, name) for name in ("decision", "digest", "response")}
     given["reason"] = field(form, "reason").strip()
     given["to"] = _person(field(form, "to").strip())
-    given["revision"] = field(form, "revision") or None
+    given["revision"] = _times(field(form, "revision"), 1) or None
     if kind := field(form, "response_kind"):
         given["response_kind"] = kind
     if minutes := field(form, "minutes"):
@@ -71,7 +71,7 @@ def _arguments(form: FormData, row: Row, rulebook: Path) -> dict[str, Any]:
 def _grant(form: FormData) -> dict[str, Any]:
     wanted: dict[str, Any] = {"scope": field(form, "grant_scope") or "conversation"}
     if uses := field(form, "grant_uses"):
-        wanted["uses"] = uses
+        wanted["uses"] = _times(uses, 1)
     if hours := field(form, "grant_hours"):
         wanted["expires_after_seconds"] = _times(hours, 3600)
     return wanted

@@ -76,7 +76,7 @@ def show(approval_id: ApprovalId, *, json: Json = False) -> None:
 
 
 @app.command()
-def approve(
+def approve(  # noqa: PLR0913 - a grant has as many terms
     approval_id: ApprovalId,
     reason: Reason = "",
     digest: Digest = "",
@@ -85,10 +85,18 @@ def approve(
         bool, typer.Option("--allow-from-now-on", help="Allow such calls from now on, as far as the rule lets you.")
     ] = False,
     scope: Annotated[str, typer.Option(help="With it: conversation, agent or tenant.")] = "conversation",
+    bounds: Annotated[
+        list[str] | None, typer.Option("--bound", help="With it: an argument that may be less; again for another.")
+    ] = None,
+    uses: Annotated[int, typer.Option(min=0, help="With it: how often; 0: as often as the rule lets you.")] = 0,
+    seconds: Annotated[int, typer.Option(min=0, help="With it: how long; 0: as long as the rule lets you.")] = 0,
     json: Json = False,
 ) -> None:
     """Approve a call. Give --digest to approve only what you saw; else the call is shown as it stands now."""
-    more = {"allow_from_now_on": {"scope": scope}} if from_now_on else {}
+    wish = _given({"bounds": bounds, "uses": uses, "expires_after_seconds": seconds})
+    if wish and not from_now_on:
+        fail("--bound, --uses and --seconds go with --allow-from-now-on", code=2)
+    more = {"allow_from_now_on": {"scope": scope} | wish} if from_now_on else {}
     _decide(approval_id, "approve", reason, digest, json=json, **more)
 
 
@@ -179,6 +187,36 @@ def resume(approval_id: ApprovalId, *, json: Json = False) -> None:
 def cancel(approval_id: ApprovalId, reason: Reason = "", *, json: Json = False) -> None:
     """Cancel a call that waits; one that was approved may have run, and the answer says so."""
     _decide(approval_id, "cancel", reason, "", json=json)
+
+
+@app.command()
+def batch(
+    verb: Annotated[str, typer.Argument(help="approve, deny, abstain, claim, release, …: one verb for all.")],
+    cards: Annotated[list[str], typer.Argument(metavar="ID=DIGEST…", help="At most 50, each as you saw it.")],
+    reason: Reason = "",
+    *,
+    json: Json = False,
+) -> None:
+    """Decide several approvals at once; each has its own outcome. Ends with 1 where one of them failed."""
+    items = []
+    for card in cards:
+        approval_id, _, digest = card.partition("=")
+        if not digest:
+            fail(f"{card}: give each as ID=DIGEST, the digest of the card that you saw", code=2)
+        items.append({"id": approval_id, "digest": digest, "decision": verb, **_given({"reason": reason})})
+    answer = call("POST", "/v1/approvals/decisions", json={"items": items})
+    if json:
+        show_json(answer)
+    else:
+        show_table([_outcome(each) for each in answer["items"]], ["id", "status", "outcome"])
+    if any(each["problem"] for each in answer["items"]):
+        raise typer.Exit(1)
+
+
+def _outcome(item: dict[str, Any]) -> dict[str, Any]:
+    problem, approval = item["problem"] or {}, item["approval"] or {}
+    outcome = problem.get("detail") or problem.get("title") or approval.get("state", "sent; the answer takes its time")
+    return {"id": item["id"], "status": str(item["status"]), "outcome": outcome}
 
 
 def _given(asked: dict[str, Any]) -> dict[str, Any]:

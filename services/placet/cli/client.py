@@ -68,4 +68,5 @@ def problem_line(response: httpx.Response) -> str:
     faults = problem.get("errors", [])
     errors = [f"{each.get('pointer') or each.get('parameter', '')} {each.get('detail', '')}" for each in faults]
     errors += [f"{each['line']}:{each['column']} {each['problem']}" for each in problem.get("problems", [])]
-    return f"{response.status_code} " + "; ".join(part for part in [*parts, *extra, *errors] if part)
+    *others, last = [part.strip() for part in [*parts, *extra, *errors] if part.strip()] or [response.reason_phrase]
+    return f"{response.status_code} " + "; ".join([*(part.removesuffix(".") for part in others), last])

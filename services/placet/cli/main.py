@@ -9,7 +9,18 @@ from typing import Annotated, Any
 
 import typer
 
-from services.placet.cli import approvals, calls, dead_letters, deliveries, grants, keys, rulebook, sessions, slack
+from services.placet.cli import (
+    approvals,
+    calls,
+    conversations,
+    dead_letters,
+    deliveries,
+    grants,
+    keys,
+    rulebook,
+    sessions,
+    slack,
+)
 from services.placet.cli.chat import chat
 from services.placet.cli.output import Json, fail, out, progress, show_json, tell_error
 
@@ -21,6 +32,7 @@ app = typer.Typer(
 )
 app.add_typer(approvals.app, name="approvals")
 app.add_typer(calls.app, name="calls")
+app.add_typer(conversations.app, name="conversations")
 app.add_typer(grants.app, name="grants")
 app.add_typer(keys.app, name="keys")
 app.add_typer(sessions.app, name="sessions")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from services.placet.cli.client import call as ask
-from services.placet.cli.output import Json, fail, out, progress, show_json
+from services.placet.cli.output import Json, fail, out, progress, show_json, show_table, spoken
 
 if TYPE_CHECKING:
     from services.policy.explain import Explanation
@@ -124,6 +124,29 @@ def simulate(
     with progress("replaying", quiet=json):
         report = ask("POST", "/v1/rulebook/simulate", json=body, timeout=SIMULATION_SECONDS)
     show_json(report) if json else _show_simulation(report)
+
+
+@app.command()
+def activations(
+    limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
+    cursor: Annotated[str, typer.Option(help="Where the last page ended.")] = "",
+    *,
+    diff: Annotated[bool, typer.Option("--diff", help="Print what changed too.")] = False,
+    json: Json = False,
+) -> None:
+    """List which rulebook and which people were active since when, newest first."""
+    page = ask("GET", "/v1/rulebook/activations", params={"limit": limit} | ({"cursor": cursor} if cursor else {}))
+    if json:
+        show_json(page)
+        return
+    if diff:
+        for each in page["items"]:
+            out.print(f"{each['activated_at']}  {each['kind']}  {each['digest']}", style="bold")
+            out.print(spoken(each["diff"]) + "\n")
+    else:
+        show_table(page["items"], ["id", "kind", "activated_at", "activated_by", "digest"])
+    if page.get("next"):
+        out.print(f"more: --cursor {page['next']}")
 
 
 def _load(path: Path | None) -> Rulebook:

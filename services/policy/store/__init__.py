@@ -16,7 +16,7 @@ from services.policy.history import COUNTERS
 from services.policy.rules import Verdict
 from services.policy.tables import VerdictRow
 from shared.database import table_of
-from shared.messages import AbandonCall, ToolCall
+from shared.messages import AbandonCall, ApprovalRule, ToolCall
 from shared.sql import records
 from shared.work import Work
 
@@ -34,6 +34,9 @@ def _add_statement() -> sa.Executable:
 
 
 _ADD = _add_statement()
+_APPROVAL = sa.select(VERDICTS.c.approval).where(
+    VERDICTS.c.tenant == sa.bindparam("tenant"), VERDICTS.c.call_id == sa.bindparam("call_id")
+)
 _DIGEST = sa.select(VERDICTS.c.digest).where(VERDICTS.c.call_id == sa.bindparam("call_id"))
 _CHANGE = (
     sa.update(VERDICTS)
@@ -45,6 +48,7 @@ _CHANGE = (
 def _earlier_calls(shared: str, window: timedelta) -> sa.ScalarSelect[int]:
     since = sa.bindparam("now", type_=sa.TIMESTAMP(timezone=True)) - sa.literal(window, sa.Interval)
     same = [VERDICTS.c[name] == sa.bindparam(name) for name in ("tenant", "tool", shared)]
+    same.append(VERDICTS.c.call_id != sa.bindparam("call_id"))
     return sa.select(sa.func.count()).where(*same, VERDICTS.c.judged_at > since).scalar_subquery()
 
 
@@ -99,7 +103,7 @@ async def load_history(work: Work, call: ToolCall) -> dict[str, int]:
 
     What is judged at the same moment elsewhere is not seen: limits are exact, these counters are not.
     """
-    values = {name: getattr(call, name) for name in ("tenant", "conversation_id", "requester", "tool")}
+    values = {name: getattr(call, name) for name in ("tenant", "conversation_id", "requester", "tool", "call_id")}
     row = (await work.connection.execute(_HISTORY, {**values, "now": work.now})).one()
     return dict(zip(COUNTERS, row, strict=True))
 
@@ -109,6 +113,12 @@ def _answer(verdict: Verdict) -> dict[str, str | None]:
         name: getattr(verdict, name) for name in ("effect", "rule", "reason", "model_reason")
     }
     return given | {"approval": verdict.approval.model_dump_json() if verdict.approval else None}
+
+
+async def load_approval(work: Work, tenant: str, call_id: str) -> ApprovalRule | None:
+    """Return whom policy had asked about a held call; None where it asked nobody or does not know any more."""
+    text = (await work.connection.execute(_APPROVAL, {"tenant": tenant, "call_id": call_id})).scalar_one_or_none()
+    return ApprovalRule.model_validate_json(text) if text else None
 
 
 async def load_digest(work: Work, call_id: str) -> str:

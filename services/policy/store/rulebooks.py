@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from difflib import unified_diff
+from typing import Literal
 
 import sqlalchemy as sa
 
@@ -21,12 +22,19 @@ from shared.work import Work
 ACTIVATIONS = table_of(ActivationRow)
 VERDICTS = table_of(VerdictRow)
 
+#: What can take over.
+Kind = Literal["rulebook", "directory"]
 #: Past proposals read at once.
 PAGE = 500
 _TIME = sa.TIMESTAMP(timezone=True)
 #: One activation at a time, whichever replica it is: "Rulebook" in ASCII.
 _LOCK = sa.select(sa.func.pg_advisory_xact_lock(0x52756C65626F6F6B))
-_NEWEST = sa.select(ACTIVATIONS.c.digest, ACTIVATIONS.c.source).order_by(ACTIVATIONS.c.activated_at.desc()).limit(1)
+_NEWEST = (
+    sa.select(ACTIVATIONS.c.digest, ACTIVATIONS.c.source)
+    .where(ACTIVATIONS.c.kind == sa.bindparam("kind", type_=sa.Text))
+    .order_by(ACTIVATIONS.c.activated_at.desc())
+    .limit(1)
+)
 _ADD = sa.insert(ACTIVATIONS)
 
 
@@ -48,14 +56,18 @@ _PAST = _past()
 _LAST = "~"
 
 
-async def add_activation(work: Work, *, digest: str, source: str, by: str) -> bool:
-    """Note that a rulebook took over; False where it is the newest one already, as for every replica but the first."""
+async def add_activation(work: Work, *, digest: str, source: str, by: str, kind: Kind = "rulebook") -> bool:
+    """Note that a rulebook or a directory took over; False where it is the newest already.
+
+    So it is for every replica but the first.
+    """
     await work.connection.execute(_LOCK)
-    newest = (await work.connection.execute(_NEWEST)).first()
+    newest = (await work.connection.execute(_NEWEST, {"kind": kind})).first()
     if newest is not None and newest.digest == digest:
         return False
     values = {
         "activation_id": new_id(),
+        "kind": kind,
         "digest": digest,
         "activated_by": by,
         # Not the transaction's beginning: another replica may have held the lock since.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -45,8 +46,20 @@ def _deny_statement() -> sa.Update:
     return sa.update(WATCHED).where(_waiting()).values(denied_at=at, until=at + window, **said)
 
 
+def _revision_statement() -> sa.Executable:
+    """Watch a waiting call under other arguments too; its row is locked, so that its end comes before or after."""
+    arguments = sa.bindparam("arguments_digest", type_=sa.Text)
+    columns = [column.name for column in WATCHED.c]
+    values = [arguments if name == "arguments_digest" else WATCHED.c[name] for name in columns]
+    waiting = sa.select(*values).where(_waiting()).limit(1).with_for_update()
+    return pg.insert(WATCHED).from_select(columns, waiting).on_conflict_do_nothing()
+
+
 _FIND = _find_statement()
 _ADD = pg.insert(WATCHED).on_conflict_do_nothing()
+_ADD_REVISION = _revision_statement()
+#: Before the end is written in a statement of its own, which then sees what was added meanwhile.
+_LOCK = sa.select(WATCHED.c.call_id).where(_waiting()).with_for_update()
 _DENY = _deny_statement()
 _FORGET = sa.delete(WATCHED).where(_waiting())
 
@@ -77,16 +90,25 @@ async def add(work: Work, call: CallFacts, verdict: Verdict) -> None:
     await work.connection.execute(_ADD, values)
 
 
+async def add_revision(work: Work, tenant: str, call_id: str, arguments: Mapping[str, Any]) -> None:
+    """Watch a call also as people would change it; nothing where it is not watched, or ended."""
+    values = {"ended": call_id, "of_tenant": tenant, "arguments_digest": arguments_digest(arguments)}
+    await work.connection.execute(_ADD_REVISION, values)
+
+
 async def deny(work: Work, closed: WatchedCallClosed) -> None:
     """Begin the veto window of a call that people denied; the first denial that was heard of counts."""
-    who = {"by": closed.decided_by, "words": closed.reason}
-    values = {"ended": closed.call_id, "of_tenant": closed.tenant, "at": closed.closed_at, **who}
-    await work.connection.execute(_DENY, values)
+    ended = {"ended": closed.call_id, "of_tenant": closed.tenant}
+    await work.connection.execute(_LOCK, ended)
+    said = {"by": closed.decided_by, "words": closed.reason, "at": closed.closed_at}
+    await work.connection.execute(_DENY, ended | said)
 
 
 async def forget(work: Work, tenant: str, call_id: str) -> None:
     """Watch a call no more that ended without a denial."""
-    await work.connection.execute(_FORGET, {"ended": call_id, "of_tenant": tenant})
+    ended = {"ended": call_id, "of_tenant": tenant}
+    await work.connection.execute(_LOCK, ended)
+    await work.connection.execute(_FORGET, ended)
 
 
 def _of_call(call: CallFacts) -> dict[str, str]:

@@ -32,7 +32,8 @@ POOLS = ("default", "payments")
 MAY_PUBLISH = {
     "gateway": {
         "conversations": r"^(feed\..+)$",
-        "decisions": "^(decide|grant-revoke|dead-letter|try-rulebook|resolve\\.(default|payments))$",
+        "decisions": "^(decide|grant-revoke|dead-letter|delivery-retry|try-rulebook"
+        "|resolve\\.(default|payments)|mail-bounced)$",
         "messages": "^(.+)$",
     },
     "agent": {
@@ -42,13 +43,13 @@ MAY_PUBLISH = {
     "policy": {
         "approvals": r"^(approval\.requested|edit\.judged)$",
         "decisions": r"^(tried\..+)$",
-        "executions": "^((default|payments))$",
+        "executions": "^((default|payments)|mail-bounced)$",
         "tool-results": r"^(tool-call\.refused)$",
     },
     "approval": {
         "approvals": r"^(approval\.opened|approval\.progressed|approval\.closed|watched-call\.closed|edit\.proposed)$",
         "decisions": r"^(answered\..+|grant-asked)$",
-        "executions": "^((default|payments))$",
+        "executions": "^((default|payments)|mail-bounced)$",
         "tool-results": r"^(tool-call\.refused)$",
     },
     "notifier": {},

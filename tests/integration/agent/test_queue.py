@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from shared.messages import Author, CallsWithdrawn, ToolCallProposed
+from shared.messages import Author, CallsWithdrawn, ConversationEnded, ToolCallProposed
 from tests.builders import a_posted_message, an_event
 from tests.support.agents import Asked, Pause, ScriptedModel, an_agent, finished, refused, says
 
@@ -200,3 +200,40 @@ async def test_two_replicas_share_one_conversation(agent_url: str) -> None:
     """
     assert [(0,)] == here.rows(overlaps)
     assert 12 == sum(word != "assistant" for word in said(model.asked[-1]))
+
+
+async def test_the_end_of_a_conversation_withdraws_what_waits_and_proposes_no_more(agent_url: str) -> None:
+    """Whoever asked: open calls are withdrawn as cancelled, and what the model calls afterwards is answered so."""
+    model = ScriptedModel([says("", PAY), says("", PAY), says("It is over.")])
+    async with an_agent(agent_url, model) as agent:
+        first = a_posted_message(text="pay", message_id="m1")
+        await agent.post(first)
+        (pay,) = await agent.came(ToolCallProposed)
+        place = {"tenant": first.tenant, "conversation_id": first.conversation_id}
+        for _ in range(2):
+            await agent.post(ConversationEnded(**place, by="person:ada"))
+        (withdrawn, _) = await agent.came(CallsWithdrawn, 2)
+        await agent.post(refused(pay, kind="cancelled", reason=withdrawn.reason))
+        await agent.ended()
+    assert ([pay.call.call_id], "cancelled") == (withdrawn.call_ids, withdrawn.kind)
+    assert [pay] == agent.of(ToolCallProposed)
+    (answered,) = agent.events("call_answered")
+    assert ("cancelled", "Not run: the conversation was ended.") == tuple(
+        answered.payload[name] for name in ("kind", "error")
+    )
+
+
+async def test_an_end_that_meets_the_model_thinking_lets_no_call_through(agent_url: str) -> None:
+    """The model was asked before the end and answers after it: its calls never leave the agent."""
+    pause = Pause(says("", PAY))
+    model = ScriptedModel([pause, says("It is over.")])
+    async with an_agent(agent_url, model) as agent:
+        first = a_posted_message(text="pay", message_id="m1")
+        await agent.post(first)
+        await pause.reached()
+        place = {"tenant": first.tenant, "conversation_id": first.conversation_id}
+        await agent.post(ConversationEnded(**place, by="person:ada"))
+        pause.release()
+        await agent.ended()
+    assert [] == agent.of(ToolCallProposed)
+    assert ["cancelled"] == [event.payload["kind"] for event in agent.events("call_answered")]

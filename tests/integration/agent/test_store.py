@@ -151,7 +151,7 @@ async def test_worker_that_settles_behind_a_message_knows_of_it(units: UnitOfWor
     message = a_posted_message()
     claim = a_claim(message, "turn-1")
 
-    async def queued() -> int:
+    async def queued() -> tuple[int, bool]:
         async with units.begin() as work:
             return await store.lock_queue(work, claim)
 
@@ -161,7 +161,7 @@ async def test_worker_that_settles_behind_a_message_knows_of_it(units: UnitOfWor
         await arrive(work, "turn-9")
         task = asyncio.create_task(queued())
         await wait_blocked(units)
-    assert 1 == await task
+    assert (1, False) == await task
 
 
 async def test_turn_that_one_sweeper_takes_over_is_passed_over_by_the_other(units: UnitOfWork, agent_url: str) -> None:

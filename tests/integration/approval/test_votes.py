@@ -79,6 +79,20 @@ async def test_two_of_two_approve_in_two_transactions(replicas: tuple[Replica, R
     assert [("person:ada", 1, 2), ("person:bob", 1, 2)] == [tuple(row.values()) for row in votes]
 
 
+async def test_a_token_and_its_openers_key_are_one_vote(replicas: tuple[Replica, Replica], gateway: Signer) -> None:
+    """Ada opened the conversation and votes with its token and with her key: one of two, and the last word counts."""
+    card = await opened_by(replicas[0], approvers=["requester", "group:finance"], approvals=2, denials=2)
+    token = {"person": card.call.requester, "roles": ["requester"], "proof": "conversation_token"}
+    place = {"conversation_id": card.call.conversation_id, "opened_by": "person:ada"}
+    first = some_claims(card, **token, **place)
+    await replicas[0].send(a_decision(gateway, first))
+    second = await decide(replicas[1], gateway, card, "ada", "deny", opened_by="person:ada")
+    third = await decide(replicas[0], gateway, card, "bob", "approve", opened_by="person:ada")
+    assert ["pending", "pending"] == [of(sent, DecisionAnswered).state for sent in (second, third)]
+    assert "1 of 2 approvals" in of(third, DecisionAnswered).detail
+    assert [] == replicas[0].all_sent(ToolCallPermitted)
+
+
 async def test_a_changed_mind_stays_in_the_history(replica: Replica, gateway: Signer) -> None:
     """Both votes are kept; the last one counts."""
     card = await opened_by(replica, **TWO, denials=2)

@@ -62,6 +62,11 @@ async def client(house: House) -> AsyncIterator[httpx.AsyncClient]:
         ("PUT", "/v1/keys", 405),
         ("GET", "/v1/approvals?limit=0", 400),
         ("GET", "/v1/approvals?limit=many", 400),
+        ("GET", "/v1/approvals?stat=pending", 400),
+        ("GET", "/v1/approvals?state=pending&state=denied", 400),
+        ("GET", "/v1/approvals/unknown?state=pending", 400),
+        ("GET", "/v1/grants?owner=ada", 400),
+        ("POST", "/v1/conversations/unknown/end", 404),
         ("GET", "/v1/approvals?state=pend%00ing", 400),
         ("GET", "/v1/approvals?cursor=nonsense", 400),
         ("GET", "/v1/approvals?cursor=WyIyMDI2LTAxLTAxIiwieCJd", 400),
@@ -245,3 +250,37 @@ async def test_a_missing_database_is_told_and_recovered_from(
                 ready = await client.get("/readyz")
     assert ((503, "application/problem+json"), "2") == (told(away), away.headers["retry-after"])
     assert [503, 200, 201, 200] == [each.status_code for each in (unready, alive, back, ready)]
+
+
+@pytest.mark.parametrize(
+    ("more", "place"),
+    [
+        ({"revision": True}, "#/revision"),
+        ({"revision": "1"}, "#/revision"),
+        ({"seconds": "60"}, "#/seconds"),
+        ({"seconds": True}, "#/seconds"),
+        ({"seconds": 60.5}, "#/seconds"),
+        ({"allow_from_now_on": {"uses": True}}, "#/allow_from_now_on/uses"),
+        ({"allow_from_now_on": {"expires_after_seconds": "60"}}, "#/allow_from_now_on/expires_after_seconds"),
+    ],
+)
+async def test_a_number_of_a_decision_is_a_number(client: httpx.AsyncClient, more: dict[str, Any], place: str) -> None:
+    """JSON has numbers: neither a truth value nor a text is taken for one."""
+    body = {"decision": "claim", "digest": "0" * 64, **more}
+    answer = await client.post("/v1/approvals/any/decisions", json=body)
+    assert (400, [place]) == (answer.status_code, [fault["pointer"] for fault in answer.json()["errors"]])
+
+
+async def test_a_text_that_is_too_long_is_told_in_characters(client: httpx.AsyncClient) -> None:
+    """A text has no items."""
+    body = {"decision": "deny", "digest": "0" * 64, "reason": "a" * 2001}
+    answer = await client.post("/v1/approvals/any/decisions", json=body)
+    fault = {"detail": "should have at most 2000 characters", "pointer": "#/reason"}
+    assert (413, [fault]) == (answer.status_code, answer.json()["errors"])
+
+
+async def test_a_parameter_that_does_not_exist_is_named(client: httpx.AsyncClient) -> None:
+    """A misspelt filter would else list everything, and a doubled one half of what was asked."""
+    answer = await client.get("/v1/approvals", params=[("stat", "pending"), ("tool", "a"), ("tool", "b")])
+    faults = [("stat", "unknown parameter"), ("tool", "given more than once")]
+    assert faults == [(fault["parameter"], fault["detail"]) for fault in answer.json()["errors"]]

@@ -170,9 +170,9 @@ async def test_a_card_that_changed_since_it_was_shown_is_not_decided(house: Hous
 
 async def test_nobody_says_yes_for_another(house: House) -> None:
     """A backend that relays its user's words proves nothing about them, and a stranger's yes is a message."""
-    conversation, _ = await a_visitors_token(house)
-    await a_card(house, conversation, approvers=["requester"], deciders="{requester}")
     async with house.client(house.key("chat", "decide", person="shop")) as backend:
+        conversation, _ = await a_conversation(backend, visitor="v-42")
+        await a_card(house, conversation, approvers=["requester"], deciders="{requester}")
         relayed = await say(backend, conversation, "yes", author="visitor")
         own = await say(backend, conversation, "yes", author="person")
     assert [None, None] == [relayed["taken_as"], own["taken_as"]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.messages import ConversationEvent, MessagePosted
+from shared.messages import ConversationEnded, ConversationEvent, MessagePosted
 from tests.builders import a_call, a_posted_message
 from tests.support.gateway import House, a_conversation, an_approval_row, insert, open_house
 
@@ -214,3 +214,42 @@ async def test_the_message_carries_what_its_conversation_was_opened_with(house: 
         message.labels,
         message.message_id,
     )
+
+
+async def test_nobody_writes_in_a_conversation_that_has_ended(house: House) -> None:
+    """409 for whoever writes next; a message that was there before keeps its answer, and ending again does nothing."""
+    async with house.client(house.key("chat")) as client:
+        conversation, token = await a_conversation(client, visitor="v-42")
+        path = f"/v1/conversations/{conversation}"
+        first = await client.post(f"{path}/messages", json={"text": "hi", "message_id": "mine"})
+        ended = [(await client.post(f"{path}/end")).status_code for _ in range(2)]
+        again = await client.post(f"{path}/messages", json={"text": "hi", "message_id": "mine"})
+        late = await client.post(f"{path}/messages", json={"text": "one more"})
+        shown = (await client.get(path)).json()
+    async with house.client(token) as visitor:
+        by_token = await visitor.post(f"{path}/messages", json={"text": "yes"})
+    assert ([204, 204], first.json()) == (ended, again.json())
+    assert [409, 409] == [each.status_code for each in (late, by_token)]
+    assert "urn:placet:problem:conversation-ended" == late.json()["type"] == by_token.json()["type"]
+    assert ("ended", late.json()["ended_at"], ["hi"]) == (
+        shown["state"],
+        datetime.fromisoformat(shown["ended_at"]).isoformat(),
+        [message["text"] for message in shown["messages"]],
+    )
+    feed = house.query("SELECT data FROM gateway.feed WHERE type = 'conversation'")
+    assert [({"state": "ended", "by": "person:ada"},)] == feed
+    posted = [await asyncio.wait_for(house.posted.get(), 20) for _ in range(2)]
+    assert [MessagePosted, ConversationEnded] == [type(message) for message in posted]
+
+
+async def test_only_who_writes_in_a_conversation_ends_it(house: House) -> None:
+    """A visitor ends their own and no other; a key that may only decide ends none."""
+    async with house.client(house.key("chat")) as client:
+        (mine, token), (other, _) = [await a_conversation(client) for _ in range(2)]
+    async with house.client(token) as visitor, house.client(house.key("decide")) as decider:
+        answers = [
+            await visitor.post(f"/v1/conversations/{other}/end"),
+            await decider.post(f"/v1/conversations/{mine}/end"),
+            await visitor.post(f"/v1/conversations/{mine}/end"),
+        ]
+    assert [404, 403, 204] == [answer.status_code for answer in answers]

@@ -31,6 +31,12 @@ CHECKS = [
 ]
 
 
+@schemathesis.serializer("message/rfc822")
+def as_a_mail(_: schemathesis.SerializationContext, value: Any) -> bytes:
+    """Return a body as the bytes of a mail, whatever it is."""
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
+
+
 @pytest.fixture(scope="module")
 def fuzzed(databases: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """A gateway on a thread of its own: its address, and a key with every scope."""
@@ -61,7 +67,7 @@ def test_the_document_is_kept(fuzzed: tuple[str, str]) -> None:
     url, key = fuzzed
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
     # An event stream has no end for a client to wait for; its inputs are tested by hand.
-    found = schema.exclude(path_regex="/events$").get_all_operations()
+    found = schema.exclude(path_regex=r"/events$|^/api/chat").get_all_operations()
     routes = [route.ok() for route in found if isinstance(route, Ok)]
     assert len(routes) >= 18
     for route in routes:

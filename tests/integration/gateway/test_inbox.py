@@ -72,6 +72,22 @@ async def test_what_is_mine_names_me_and_four_eyes_do_not_exclude_me(
     assert expected == await listed(house, house.key("decide", person=person), mine="true")
 
 
+async def test_what_the_visitor_of_my_conversation_asked_for_is_not_mine_to_decide(house: House) -> None:
+    """Four eyes: who opened the conversation with a key that may decide could have asked with its token."""
+    key, other = house.key("chat", "decide", person="dora"), house.key("decide", person="eve")
+    for secret, name in ((key, "hers"), (house.key("chat", person="dora"), "relayed")):
+        async with house.client(secret) as client:
+            conversation, _ = await a_conversation(client, visitor="v")
+        rule = {"approvers": ["operators"], "exclude": ["requester"]}
+        waits(house, name, {"conversation_id": conversation, "requester": "v"}, rule=rule)
+    found = [await listed(house, secret, mine=True) for secret in (key, other)]
+    async with house.client(key) as client:
+        digest = (await client.get("/v1/approvals/hers")).json()["digest"]
+        await client.post("/v1/approvals/hers/decisions", json={"decision": "approve", "digest": digest})
+    assert [{"relayed"}, {"hers", "relayed"}] == found
+    assert ["person:dora"] == [claims.opened_by for claims in house.approvers.claims]
+
+
 async def test_the_token_of_a_conversation_has_what_its_visitor_asked_for(house: House) -> None:
     """A token names nobody: only the requester's place is its own, and only where a chat is proof enough."""
     async with house.client(house.key("chat")) as client:
@@ -254,6 +270,31 @@ async def test_what_nobody_can_approve_says_so(house: House) -> None:
         shown = (await client.get("/v1/approvals/stuck")).json()
     assert {"stuck": why, "fine": None, "over": None} == {item["id"]: item["undecidable"] for item in items}
     assert why == shown["undecidable"]
+
+
+async def test_who_was_asked_later_is_shown_among_the_approvers(house: House) -> None:
+    """From an escalation on whom it names may approve, and the approval says so."""
+    rule = {"approvers": ["group:finance"], "escalations": [{"after_seconds": 60, "approvers": ["person:bob"]}]}
+    waits(house, "fresh", rule=rule)
+    waits(house, "escalated", rule=rule, steps_done=1)
+    async with house.client(house.key("decide")) as client:
+        items = (await client.get("/v1/approvals")).json()["items"]
+    assert {"fresh": ["group:finance"], "escalated": ["group:finance", "person:bob"]} == {
+        item["id"]: item["approvers"] for item in items
+    }
+
+
+async def test_the_vote_of_somebody_who_left_is_shown_and_does_not_count(house: House) -> None:
+    """Carl voted, and is not active any more: the story of what waits says that it does not count."""
+    waits(house, "two", rule={"approvers": ["operators"], "approvals": 2})
+    for person in ("person:ada", "person:carl"):
+        fields = {"decision_id": person, "tenant": "acme", "approval_id": "two", "person": person, "verb": "approve"}
+        more = {"reason": "", "digest": "0" * 64, "proof": "api_key", "details": {}, "outcome": "accepted"}
+        now = datetime.now(UTC)
+        insert(house.url, "decisions", **fields, **more, arguments_revision=1, counted_revision=2, decided_at=now)
+    async with house.client(house.key("decide")) as client:
+        decisions = (await client.get("/v1/approvals/two")).json()["decisions"]
+    assert {"person:ada": True, "person:carl": False} == {each["person"]: each["counts"] for each in decisions}
 
 
 @pytest.mark.parametrize(

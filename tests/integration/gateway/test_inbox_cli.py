@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from services.placet.cli.approvals import app
+from shared.messages import GrantWish
 from tests.builders import a_call
 from tests.support.gateway import House, an_approval_row, insert
 
@@ -78,3 +79,29 @@ async def test_a_filter_that_makes_no_sense_is_told_in_one_line(house: House) ->
     """The gateway's words, code 1, and no list."""
     result = await placet_approvals(house, "list", "--category", "dangerous")
     assert (1, "", True) == (result.exit_code, result.stdout, "category" in result.stderr)
+
+
+@pytest.mark.usefixtures("many")
+async def test_several_are_decided_at_once_in_the_terminal(house: House) -> None:
+    """Each by the digest that was seen, with its own outcome; one that fails is told by the exit code too."""
+    digest = a_call().digest
+    listed = json.loads((await placet_approvals(house, "list", "--json")).stdout)["items"]
+    cards = [f"{item['id']}={item['digest']}" for item in listed if item["id"] in {"link", "run"}]
+    result = await placet_approvals(house, "batch", "deny", *cards, f"gone={digest}", "--reason", "no", "--json")
+    outcomes = {item["id"]: item["status"] for item in json.loads(result.stdout)["items"]}
+    assert (1, {"link": 200, "run": 200, "gone": 404}) == (result.exit_code, outcomes)
+    assert {("deny", "no")} == {(claims.verb, claims.reason) for claims in house.approvers.claims}
+    bare = await placet_approvals(house, "batch", "deny", "link")
+    assert (2, True) == (bare.exit_code, "ID=DIGEST" in bare.stderr)
+
+
+@pytest.mark.usefixtures("many")
+async def test_the_terminal_says_how_far_a_grant_goes(house: House) -> None:
+    """Scope, bounds, uses and seconds are sent as they were asked for."""
+    terms = ("--scope", "tenant", "--bound", "amount", "--bound", "count", "--uses", "3", "--seconds", "60")
+    await placet_approvals(house, "approve", "link", "--allow-from-now-on", *terms)
+    (claims,) = house.approvers.claims
+    wish = GrantWish(scope="tenant", bounds=["amount", "count"], uses=3, expires_after_seconds=60)
+    assert wish == claims.grant
+    alone = await placet_approvals(house, "approve", "run", "--uses", "3")
+    assert (2, True) == (alone.exit_code, "--allow-from-now-on" in alone.stderr)

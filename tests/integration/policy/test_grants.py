@@ -204,7 +204,7 @@ async def test_a_forged_request_is_an_attack(
     """Unsigned, or changed after it was signed: a dead letter and an alert."""
     asked = an_asked_grant(limited, approver)
     forged: dict[str, dict[str, Any]] = {
-        "unsigned": {"signature": ""},
+        "unsigned": {"signature": "none"},
         "uses": {"uses": 2},
         "owner": {"owner": "person:eve"},
         "call": {"call": a_shipment(limited, 99).call},

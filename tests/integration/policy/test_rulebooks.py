@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from services.policy.active import ACTIVATIONS, REJECTIONS
+from services.policy.active import ACTIVATIONS, PEOPLE_MISSING, REJECTIONS
 from services.policy.rulebook import load_rulebook
 from services.policy.rules import Rulebook
 from services.policy.service import build
@@ -19,6 +19,7 @@ from services.policy.settings import PolicySettings
 from services.policy.store.rulebooks import PAGE
 from services.policy.trials import REPLAYED_MAX
 from shared.messages import ApprovalRequested, RulebookTried, ToolCallPermitted, ToolCallProposed, TryRulebook
+from shared.yaml_source import RulebookInvalid
 from tests.builders import a_call
 from tests.support.house import Replica, a_replica
 
@@ -114,6 +115,68 @@ async def test_replicas_note_one_change_once(pair: tuple[Replica, Replica], own:
     answers = [await replica.send(a_payment(changed, 50)) for replica in pair]
     assert 2 == len(await activations(pair[0]))
     assert [ApprovalRequested, ApprovalRequested] == [type(message) for each in answers for message in each]
+
+
+@pytest.fixture
+def with_people(own: PolicySettings) -> PolicySettings:
+    """Settings with a rulebook that asks a group, and a file of people beside it."""
+    text = own.rulebook.read_text().replace("approvers: [requester, operators]", "approvers: ['group:ops']")
+    own.rulebook.write_text(f"directory: people.yaml\n{text}")
+    own.rulebook.with_name("people.yaml").write_text(PEOPLE)
+    return own
+
+
+PEOPLE = """\
+people: {ada: {emails: [ada@example.org]}, bob: {}}
+groups: {ops: [ada]}
+"""
+
+
+async def with_fresh_people(settings: PolicySettings, url: str, people: str) -> list[dict[str, Any]]:
+    """Start policy, change the people, start it again; return the activations of directories."""
+    async with a_replica("policy", url, partial(build, settings), keys=settings.keys) as replica:
+        await replica.empty_tables()
+        await look(replica)
+    settings.rulebook.with_name("people.yaml").write_text(people)
+    async with a_replica("policy", url, partial(build, settings), keys=settings.keys) as replica:
+        await look(replica)
+        return [row for row in await activations(replica) if row["kind"] == "directory"]
+
+
+async def test_a_change_of_people_is_an_activation_without_addresses(
+    policy_url: str, with_people: PolicySettings
+) -> None:
+    """When, which digest, and who: a new address shows as a change and not as an address."""
+    changed = PEOPLE.replace("ada@", "lovelace@").replace("ops: [ada]", "ops: [ada, bob]")
+    first, second = await with_fresh_people(with_people, policy_url, changed)
+    assert load_rulebook(with_people.rulebook).directory.digest == second["digest"]
+    lines = [line for line in second["diff"].splitlines()[2:] if line[0] in "+-"]
+    assert ["-group ops: ada", "+group ops: ada, bob"] == [line for line in lines if "group" in line]
+    assert 2 == len([line for line in lines if "person ada: active, known by" in line])
+    assert not any("@example" in row[name] for row in (first, second) for name in ("source", "diff"))
+
+
+@pytest.mark.parametrize("people", ["groups: {ops: []}\n", "groups: {}\n"])
+async def test_a_group_that_lost_its_people_keeps_nothing_from_starting(
+    policy_url: str, with_people: PolicySettings, people: str
+) -> None:
+    """A restart is no stricter than a reload: it starts, counts what its rules lack, and `check` still says what."""
+    rows = await with_fresh_people(with_people, policy_url, people)
+    assert (2, 1) == (len(rows), PEOPLE_MISSING._value.get())
+    with pytest.raises(RulebookInvalid, match="group 'ops'"):
+        load_rulebook(with_people.rulebook)
+
+
+async def test_a_vanished_rulebook_is_told_once(pair: tuple[Replica, Replica], own: PolicySettings) -> None:
+    """The version in use stays, and the metric of what was not used moves by one."""
+    text, before = own.rulebook.read_text(), REJECTIONS._value.get()
+    own.rulebook.unlink()
+    for _ in range(3):
+        await look(pair[0])
+    assert 1 == REJECTIONS._value.get() - before
+    own.rulebook.write_text(text)
+    await look(pair[0])
+    assert 1 == len(await activations(pair[0]))
 
 
 async def test_going_back_is_an_activation_too(pair: tuple[Replica, Replica], own: PolicySettings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -15,8 +16,10 @@ from shared.messages import ApprovalRequested, ToolCallProposed
 from shared.signing import Signer
 from tests.integration.policy.conftest import two_replicas
 from tests.support.house import Replica
-from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, an_end, kinds
+from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, an_edit, an_end, kinds
+from tests.support.races import LONG_ENOUGH, ROUNDS
 
+pytestmark = LONG_ENOUGH
 PERMITTED, HELD = "ToolCallPermitted", "ApprovalRequested"
 #: A payment is held in the first place because the conversation is marked, and free without the mark.
 WATCHING = """\
@@ -101,6 +104,42 @@ async def test_a_denied_call_is_held_although_a_rule_allows_it(policy: Replica, 
     assert [{"effect": "require_approval", "rule": "veto-window"}] == await policy.rows(
         "SELECT effect, rule FROM policy.verdicts WHERE call_id = :call_id", call_id=again.call.call_id
     )
+
+
+@pytest.mark.parametrize("amount", [5, 7, 9])
+async def test_every_version_that_people_saw_is_held(
+    policy: Replica, book: Rulebook, approver: Signer, amount: int
+) -> None:
+    """The proposed arguments, and those that approvers changed them to before the call was denied."""
+    first = a_payment(book, marked=True)
+    await policy.send(first)
+    await policy.send(*(an_edit(first.call, changed, approver) for changed in (7, 9)))
+    await policy.send(an_end(first.call))
+    assert [HELD] == kinds(await policy.send(a_payment(book, amount)))
+    assert [PERMITTED] == kinds(await policy.send(a_payment(book, 8)))
+
+
+async def test_an_edited_call_that_was_approved_holds_nothing(
+    policy: Replica, book: Rulebook, approver: Signer
+) -> None:
+    """Neither as it was proposed nor as it ran; an edit that comes after its end is not watched."""
+    first = a_payment(book, marked=True)
+    await policy.send(first)
+    await policy.send(an_edit(first.call, 7, approver))
+    await policy.send(an_end(first.call, "approved"))
+    await policy.send(an_edit(first.call, 9, approver))
+    assert [] == await policy.rows("SELECT call_id FROM policy.watched_calls")
+
+
+async def test_an_edit_and_the_end_of_its_call_at_once_leave_nothing_behind(
+    policy: Replica, book: Rulebook, approver: Signer
+) -> None:
+    """Whichever is first: what nobody waits for is not watched for ever."""
+    for _ in range(ROUNDS):
+        first = a_payment(book, marked=True)
+        await policy.send(first)
+        await asyncio.gather(policy.send(an_edit(first.call, 7, approver)), policy.send(an_end(first.call, "approved")))
+        assert [] == await policy.rows("SELECT call_id FROM policy.watched_calls")
 
 
 async def test_a_call_is_held_before_policy_hears_of_the_denial(policy: Replica, book: Rulebook) -> None:

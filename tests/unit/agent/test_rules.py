@@ -50,7 +50,7 @@ def a_claim(**changes: Any) -> Claim:
 
 def judged(*calls: tuple[str, str], behaviour: Behaviour = CHAT, **changes: Any) -> Settlement:
     """Return what an answer with `calls` means."""
-    interrupted = changes.pop("interrupted", False)
+    interrupted = changes.pop("interrupted", None)
     tools = offered(SHOP, behaviour)
     return settle(says("", *calls), a_claim(**changes), tools, behaviour, interrupted=interrupted)
 
@@ -232,7 +232,7 @@ def test_tools_are_offered_in_the_order_of_the_catalogue() -> None:
 
 def test_interrupted_calls_are_superseded_before_they_are_proposed() -> None:
     """Whoever writes again wants the new thing; wrong calls still say what was wrong with them."""
-    settlement = judged(("search", '{"text": "a"}'), ("nope", "{}"), interrupted=True)
+    settlement = judged(("search", '{"text": "a"}'), ("nope", "{}"), interrupted="spoken")
     kinds = [call.result.kind for call in settlement.calls if call.result]
     assert (Event.CALLS_SETTLED, ["superseded", "invalid"]) == (settlement.event, kinds)
 

@@ -9,9 +9,11 @@ import pytest
 from services.approval import notices
 from services.approval.rules import Answer, Approval
 from services.approval.states import State
-from shared.messages import DecideApproval
-from tests.builders import NOON, an_approval_rule
+from shared.messages import DecideApproval, Edited
+from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.approval_builders import LATER, an_approval, closed_as
+
+EDITED = a_call(edited=Edited(person="person:bob", proposed='{"amount":2}', proposed_digest="a" * 64))
 
 
 def test_a_card_carries_the_call_and_its_deadline() -> None:
@@ -35,6 +37,13 @@ def test_a_card_carries_the_call_and_its_deadline() -> None:
             {"decision_reason": ""},
             "denied",
             "The call did not run: a person denied it.",
+            "person:ada",
+        ),
+        (
+            State.DENIED,
+            {"call": EDITED},
+            "denied",
+            'The call did not run: a person denied it and said: "too much"; its arguments had been changed before.',
             "person:ada",
         ),
         (State.ANSWERED, {}, "answered", "The call did not run: a person answered instead: 42", "person:ada"),

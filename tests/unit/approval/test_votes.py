@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -244,6 +245,58 @@ def test_a_visitor_called_like_a_person_is_not_that_person() -> None:
     assert ("accepted", State.APPROVED) == outcome(decide(approval, visitor, vote("ada")))
 
 
+def test_who_opened_the_conversation_is_its_visitor_for_four_eyes() -> None:
+    """Ada asked with the token of a conversation that she opened with a key that may decide: two pairs of eyes."""
+    approval = held_by(approvers=["group:finance"], exclude=["requester"])
+    asker = claims_of(approval, "ada", "approve", opened_by="person:ada")
+    other = claims_of(approval, "bob", "approve", opened_by="person:ada")
+    assert ("not_allowed", "accepted") == (decide(approval, asker).outcome, decide(approval, other).outcome)
+    place = claims_of(approval, "bob", "delegate", to="person:ada", opened_by="person:ada")
+    assert "invalid" == decide(approval, place).outcome
+
+
+def test_who_opened_the_conversation_may_decide_what_another_asked_for() -> None:
+    """A colleague wrote there in their own name: they are the one who asked."""
+    approval = held_by(approvers=["group:finance"], exclude=["requester"])
+    call = approval.call.model_copy(update={"requester": "person:bob"})
+    approval = rules.Approval(**{name: getattr(approval, name) for name in Approval.__slots__} | {"call": call})
+    claims = claims_of(approval, "ada", "approve", opened_by="person:ada")
+    assert ("accepted", State.APPROVED) == outcome(decide(approval, claims))
+
+
+def test_a_token_and_the_key_that_opened_its_conversation_count_once() -> None:
+    """One human with two proofs fills one place; a token whose opener only relays is somebody else."""
+    approval = held_by(approvers=["requester", "person:ada"], approvals=2)
+    asker = Voter(approval.call.requester, ("requester",), "conversation_token", approval.call.conversation_id)
+    hers = Vote(replace(asker, opened_by="person:ada"), "approve")
+    key = claims_of(approval, "ada", "approve", opened_by="person:ada")
+    assert ("accepted", State.PENDING) == outcome(decide(approval, key, hers))
+    relayed = claims_of(approval, "ada", "approve")
+    assert ("accepted", State.APPROVED) == outcome(decide(approval, relayed, Vote(asker, "approve")))
+
+
+def test_a_token_never_stands_in_a_place_that_was_given_to_its_opener() -> None:
+    """Counting as a person gives none of their rights."""
+    approval = delegated(held_by(approvers=["person:carl"]), "carl", "ada")
+    token = some_claims(
+        approval,
+        person=approval.call.requester,
+        roles=["requester"],
+        proof="conversation_token",
+        conversation_id=approval.call.conversation_id,
+        opened_by="person:ada",
+    )
+    assert "not_allowed" == decide(approval, token).outcome
+
+
+def test_nobody_unlisted_is_given_a_place() -> None:
+    """Where the directory lists people, a place given to anybody else would be lost."""
+    approval = held_by(approvers=["person:ada"])
+    claims = claims_of(approval, "ada", "delegate", to="person:nobody")
+    assert "invalid" == decide(approval, claims).outcome
+    assert "accepted" == decide(approval, claims, directory=Directory()).outcome
+
+
 def delegated(approval: Approval, by: str, to: str) -> Approval:
     """Return the approval after one person let another decide in their place."""
     after = decide(approval, claims_of(approval, by, "delegate", to=f"person:{to}")).after
@@ -350,3 +403,12 @@ def test_rights_come_before_everything_else() -> None:
     assert over is not None
     answers = {decide(each, claims_of(each, "dora", "deny")).detail for each in (approval, over)}
     assert 1 == len(answers)
+
+
+@pytest.mark.parametrize("reason", ["", " ", "\u200b", "\u2060 \ufeff", "\u00a0"])
+def test_a_reason_without_anything_to_read_is_none(reason: str) -> None:
+    """Characters without a shape say nothing, neither as a reason nor as an answer."""
+    approval = held_by(approvers=["person:ada"], reason_required="always")
+    assert "invalid" == decide(approval, claims_of(approval, "ada", "approve", reason=reason)).outcome
+    assert "invalid" == decide(approval, claims_of(approval, "ada", "respond", response=reason)).outcome
+    assert "accepted" == decide(approval, claims_of(approval, "ada", "approve", reason="\u200b好")).outcome

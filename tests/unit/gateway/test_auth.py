@@ -28,9 +28,9 @@ def a_caller(**changes: object) -> Caller:
     return Caller(**(fields | changes))  # type: ignore[arg-type]
 
 
-def a_conversation(visitor: str | None) -> Conversation:
+def a_conversation(visitor: str | None, *, by: str = "person:ada", decides: bool = True) -> Conversation:
     """Return a conversation that was opened for somebody, or for nobody in particular."""
-    return Conversation("acme", "c", "default", "en", {}, visitor, 0, NOON, "person:ada")
+    return Conversation("acme", "c", "default", "en", {}, visitor, 0, NOON, by, opener_decides=decides)
 
 
 def test_a_key_carries_its_id_and_is_kept_as_a_hash() -> None:
@@ -123,6 +123,21 @@ def test_a_token_sees_one_conversation() -> None:
 def test_who_writes_follows_from_the_proof(proof: str, visitor: str | None, wanted: str | None, author: str) -> None:
     """A8: an operator at the page answers as themselves; only a key relays for a visitor."""
     assert author == author_of(a_caller(proof=proof), a_conversation(visitor), wanted).id
+
+
+@pytest.mark.parametrize(("by", "decides"), [("person:bob", True), ("person:ada", False), ("v", False)])
+def test_a_key_that_decides_asks_in_no_foreign_name(by: str, *, decides: bool) -> None:
+    """It writes for a visitor only where its owner counts as them; unasked it writes as its owner."""
+    conversation = a_conversation("v", by=by, decides=decides)
+    assert "person:ada" == author_of(a_caller(), conversation, None).id
+    with pytest.raises(Refused, match="only in a conversation that it opened itself"):
+        author_of(a_caller(), conversation, "visitor")
+
+
+def test_a_key_that_only_relays_writes_for_every_visitor() -> None:
+    """It cannot decide, so it cannot be two people."""
+    relay = a_caller(scopes=frozenset({Scope.CHAT}))
+    assert "v" == author_of(relay, a_conversation("v", by="person:bob"), None).id
 
 
 @pytest.mark.parametrize(

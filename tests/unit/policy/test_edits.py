@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from services.policy import edits
 from services.policy.conditions import compile_condition
+from services.policy.limits import Limit, Per
 from services.policy.rules import Effect, Rule, Rulebook, Ruling
 from shared.canonical import canonical_text
 from shared.card_text import REDACTED
@@ -49,11 +52,20 @@ RULEBOOK = Rulebook(
 )
 
 
-def judged(arguments: Any, **changes: Any) -> EditJudged:
-    """Return policy's answer to an edit of a call that rule `payments` held."""
+ASKED = ApprovalRule(approvers=["operators"])
+
+
+def judged(
+    arguments: Any,
+    rulebook: Rulebook = RULEBOOK,
+    rule: str = "payments",
+    asked: ApprovalRule | None = ASKED,
+    **changes: Any,
+) -> EditJudged:
+    """Return policy's answer to an edit of a call that rule `payments` held for operators."""
     call = a_call(tool="pay", arguments=arguments, schema_digest=PAY.schema_digest, **changes)
-    proposed = EditProposed(tenant="acme", edit_id="edit-1", approval_id="approval-1", rule="payments", call=call)
-    return edits.judged(proposed, RULEBOOK, {})
+    proposed = EditProposed(tenant="acme", edit_id="edit-1", approval_id="approval-1", rule=rule, call=call)
+    return edits.judged(proposed, asked, rulebook, {})
 
 
 @pytest.mark.parametrize("amount", [5, 299])
@@ -94,10 +106,61 @@ def test_an_edit_of_a_tool_that_has_changed_is_refused() -> None:
     """The schema is the one of the rulebook as it is now."""
     call = a_call(tool="pay", arguments={"amount": 5})
     proposed = EditProposed(tenant="acme", edit_id="e", approval_id="a", rule="payments", call=call)
-    assert not edits.judged(proposed, RULEBOOK, {}).accepted
+    assert not edits.judged(proposed, ASKED, RULEBOOK, {}).accepted
 
 
 def test_a_digest_that_does_not_fit_is_an_attack() -> None:
     """What policy judges is what would run."""
     with pytest.raises(SecurityAlert):
         judged({"amount": 5}, digest="f" * 64)
+
+
+TWICE = ApprovalRule(approvers=["group:finance"], approvals=2, edits=True)
+ONCE = ApprovalRule(approvers=["group:ops"], edits=True)
+#: `marked` cannot be evaluated where the call has no card, so the people of `fallback` are asked there.
+MARKED = Rulebook(
+    digest="0" * 64,
+    tools=Catalog([PAY]),
+    rules=(
+        Rule(
+            "marked",
+            Ruling(Effect.REQUIRE_APPROVAL, "Because.", approval=TWICE),
+            frozenset({"pay"}),
+            condition=compile_condition('arguments.card.number == "1"', [PAY]),
+        ),
+    ),
+    fallback=ONCE,
+)
+WITH, WITHOUT = {"amount": 5, "card": {"number": "1"}}, {"amount": 5}
+
+
+@pytest.mark.parametrize(
+    ("asked", "arguments", "says"),
+    [
+        (ONCE, WITH, "others than those who are asked here"),
+        (TWICE, WITHOUT, "The people of 'fallback' would have to decide"),
+        (TWICE, WITH, ""),
+        (ONCE, WITHOUT, ""),
+        (None, WITH, "others than those who are asked here"),
+    ],
+)
+def test_an_edit_never_moves_a_call_to_other_people(
+    asked: ApprovalRule | None, arguments: dict[str, Any], says: str
+) -> None:
+    """From an error to its rule and back the name of the rule is the same; who decides is not."""
+    answer = judged(arguments, MARKED, "marked", asked)
+    assert (not says, True) == (answer.accepted, says in answer.detail)
+
+
+def test_an_edit_under_a_rule_that_was_tightened_is_refused() -> None:
+    """The rulebook asks two people by now; the card still asks one. When and where they are asked changes nothing."""
+    later = ASKED.model_copy(update={"expires_after_seconds": 60, "channels": ["slack"]})
+    answers = [judged({"amount": 299}, asked=asked) for asked in (ASKED.model_copy(update={"approvals": 2}), later)]
+    assert [False, True] == [answer.accepted for answer in answers]
+
+
+def test_an_edit_takes_no_room_of_a_limit() -> None:
+    """A rule with limits above the denial does not let an edit run, because nobody took room for it there."""
+    small = replace(RULEBOOK.rules[0], limits=(Limit(Decimal(1), Per.TENANT, 60),), condition=None)
+    rulebook = replace(RULEBOOK, rules=(small, *RULEBOOK.rules[1:]))
+    assert (False, True) == (judged({"amount": 2000}, rulebook).accepted, judged({"amount": 299}, rulebook).accepted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,13 +15,14 @@ from services.policy.grants import Grant, within
 from services.policy.rulebook import rulebook_from
 from services.policy.rules import CallFacts, Effect, Rulebook, judge
 from shared.directory import Directory, Person
-from shared.messages import GrantTerms
+from shared.messages import ApprovalRule, GrantTerms
 from shared.yaml_source import parse_yaml
 from tests.builders import NOON
 from tests.support.policy_builders import LIMITED, a_grant_request, a_proposal
 
 TERMS = GrantTerms(scope="agent", bounds=["amount"], uses=3, expires_after_seconds=3600)
 GONE = Directory(people={"ada": Person("ada", active=False)})
+ANYBODY = ApprovalRule(approvers=["operators"])
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from([0.5, 2.0]) | st.text(max_size=2),
     lambda below: st.lists(below, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), below, max_size=2),
@@ -118,16 +120,75 @@ def test_grant_loses_what_the_rule_no_longer_lets_people_give(
 
 def test_grant_of_somebody_who_left_covers_nothing(rulebook: Rulebook) -> None:
     """A person who is disabled takes their grants with them; whom the directory does not list stays."""
-    call = CallFacts.of(a_proposal(rulebook, "ship", arguments={"amount": 1, "to": "bob"}).call)
-    covering = [grants.covering([a_grant()], call, TERMS, directory) for directory in (Directory(), GONE)]
-    assert [[a_grant()], []] == covering
+    assert [True, False] == [covers(rulebook, ANYBODY, directory) for directory in (Directory(), GONE)]
+
+
+@pytest.mark.parametrize(
+    ("approval", "owner", "covered"),
+    [
+        ({"approvers": ["group:ops"]}, "person:ada", True),
+        ({"approvers": ["group:ops"]}, "person:bob", False),
+        ({"approvers": ["group:ops"], "approvals": 2}, "person:ada", False),
+        (
+            {"approvers": ["group:ops"], "approvals": 2, "alternatives": [{"approvers": ["person:ada"]}]},
+            "person:ada",
+            1,
+        ),
+        ({"approvers": ["group:ops"], "condition": "call.arguments.amount > 5"}, "person:ada", False),
+        ({"approvers": ["group:ops"], "exclude": ["agent_owner"]}, "person:ada", False),
+        ({"approvers": ["requester"]}, "visitor:1", True),
+        ({"approvers": ["requester"]}, "visitor:2", False),
+        ({"approvers": ["requester"], "min_strength": "web"}, "visitor:1", False),
+        ({"approvers": ["operators"]}, "person:bob", True),
+        ({"approvers": ["operators"]}, "visitor:1", False),
+    ],
+)
+def test_grant_covers_only_what_its_owner_could_approve_alone(
+    rulebook: Rulebook,
+    approval: dict[str, Any],
+    owner: str,
+    covered: bool,  # noqa: FBT001
+) -> None:
+    """By the rule and the directory of today, and this very call: nobody's grant outlives their right."""
+    rule = ApprovalRule.model_validate(approval)
+    people = {name: Person(name) for name in ("ada", "bob")}
+    directory = Directory(people=people, groups={"ops": frozenset({"ada"})}, owners={"default": frozenset({"ada"})})
+    assert covered == covers(rulebook, rule, directory, owner=owner)
+
+
+def covers(rulebook: Rulebook, approval: ApprovalRule, directory: Directory, **changes: Any) -> bool:
+    """Tell whether a grant covers a call that visitor 1 asked of the default agent, held under `approval`."""
+    asked = {"requester": "visitor:1", "agent": "default"}
+    call = CallFacts.of(a_proposal(rulebook, "ship", arguments={"amount": 1, "to": "bob"}, **asked).call)
+    return bool(grants.covering([a_grant(**changes)], call, approval, TERMS, directory))
 
 
 def test_grant_cannot_be_given_by_somebody_who_left(rulebook: Rulebook) -> None:
     """Policy looks again, after approval did."""
     asked = a_grant_request(a_proposal(rulebook, "ship").call, expires_at=NOON + timedelta(minutes=1))
-    said = [grants.refusal(asked, rulebook, directory, NOON) for directory in (Directory(), GONE)]
+    said = [grants.refusal(asked, rulebook, directory, NOON, {}) for directory in (Directory(), GONE)]
     assert ["", "person:ada is not active any more"] == said
+
+
+def test_grant_cannot_be_given_from_an_approval_that_an_error_held() -> None:
+    """Those of the fallback allow nothing of the rule that failed, whose name such a card has."""
+    text = LIMITED.replace(
+        "    match: {tool: ship}\n", "    match: {tool: ship}\n    when: conversation.labels.x == 'y'\n"
+    )
+    rulebook = rulebook_from(parse_yaml("rulebook.yaml", text.encode()))
+    calls = [a_proposal(rulebook, "ship", labels=labels).call for labels in ({}, {"x": "z"}, {"x": "y"})]
+    asked = [a_grant_request(call, expires_at=NOON + timedelta(minutes=1)) for call in calls]
+    said = [grants.refusal(each, rulebook, GONE, NOON, {}) for each in asked]
+    held = "the rule 'shipping' does not hold such a call"
+    assert [held, held, "person:ada is not active any more"] == said
+
+
+def test_grant_cannot_be_given_by_somebody_who_does_not_decide_alone() -> None:
+    """Who only an escalation or somebody else's place let decide has no right of their own to such calls."""
+    text = LIMITED.replace("approvers: [requester, operators]\n      grants", "approvers: ['person:bob']\n      grants")
+    rulebook = rulebook_from(parse_yaml("rulebook.yaml", text.encode()))
+    asked = a_grant_request(a_proposal(rulebook, "ship").call, expires_at=NOON + timedelta(minutes=1))
+    assert "person:ada cannot approve such a call alone" == grants.refusal(asked, rulebook, Directory(), NOON, {})
 
 
 def test_call_held_by_an_error_has_no_terms(rulebook: Rulebook) -> None:
@@ -140,16 +201,12 @@ def test_call_held_by_an_error_has_no_terms(rulebook: Rulebook) -> None:
     assert [None, None, terms] == [grants.usable_terms(verdict) for verdict in verdicts]
 
 
-def test_fallback_that_lets_people_grant_changes_nothing() -> None:
-    """A rule that errs is held for the fallback, and no grant of that rule lets the call through there."""
-    text = LIMITED + "fallback: {approvers: [operators], grants: {scope: tenant}}\n"
-    rulebook = rulebook_from(parse_yaml("rulebook.yaml", text.encode()))
-    held = judge(CallFacts.of(a_proposal(rulebook, "pay", arguments={"amount": -1}).call), rulebook)
-    assert ("small", GrantTerms(scope="tenant"), None) == (
-        held.rule,
-        held.approval and held.approval.grants,
-        grants.usable_terms(held),
-    )
+def test_call_held_by_an_error_lets_nobody_grant(rulebook: Rulebook) -> None:
+    """Whatever the fallback says: the card offers it to nobody, and no grant takes the place of its people."""
+    fallback = ApprovalRule(approvers=["operators"], grants=GrantTerms(scope="tenant"))
+    failing = a_proposal(rulebook, "pay", arguments={"amount": -1}).call
+    held = judge(CallFacts.of(failing), replace(rulebook, fallback=fallback))
+    assert ("small", None, None) == (held.rule, held.approval and held.approval.grants, grants.usable_terms(held))
 
 
 def test_allowed_verdict_names_the_grant_and_asks_nobody(rulebook: Rulebook) -> None:

@@ -135,6 +135,27 @@ def test_who_may_approve_is_told_by_name() -> None:
     ] == explain(an_entry(), a_rulebook()).deciders
 
 
+def test_a_condition_on_who_may_decide_is_asked() -> None:
+    """Of the people by name; and where too few are left, the notes say that nobody can decide such a call."""
+    rules = """
+rules:
+  - name: payments
+    match: {tool: pay}
+    effect: require_approval
+    reason: It costs money.
+    approval:
+      approvers: ["group:finance"]
+      approvals: 2
+      condition: call.arguments.amount < 100 || person.id == "person:ada"
+"""
+    small, large = (explain(an_entry(arguments={"amount": amount}), a_rulebook(rules)) for amount in (50, 500))
+    assert ([["person:ada", "person:bob"], ["person:ada"]], []) == (
+        [each.deciders[0].people for each in (small, large)],
+        small.notes,
+    )
+    assert ["Such a call cannot be decided: 2 of group:finance must approve, and 1 can."] == large.notes
+
+
 def test_four_eyes_take_requester_and_owner_away() -> None:
     """Whatever groups they are in."""
     rules = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared.directory import Directory, Person, SlackUser
-from shared.directory_file import LOOK_EVERY_SECONDS, RELOAD_FAILURES, DirectoryFile, directory_from
+from shared.directory_file import ACTIVATIONS, LOOK_EVERY_SECONDS, RELOAD_FAILURES, DirectoryFile, directory_from
 from shared.yaml_source import RulebookInvalid, parse_yaml
 
 PEOPLE = """\
@@ -121,6 +121,21 @@ def test_changed_file_is_used_without_a_restart(tmp_path: Path) -> None:
     clock.pass_by()
 
     assert ({"ada"}, {"ada", "bob"}) == (before, set(watched.current().members("lead")))
+
+
+def test_a_directory_that_takes_over_is_counted_and_other_changes_of_the_file_are_not(tmp_path: Path) -> None:
+    """Also one that leaves a group without people: who left has left, and it is told."""
+    rulebook, clock = tmp_path / "rulebook.yaml", Clock()
+    rulebook.write_text("groups: {ops: [ada]}\n")
+    watched, before = DirectoryFile(rulebook, clock), ACTIVATIONS._value.get()
+    counted = []
+    for text in ("groups: {ops: [ada]} # a remark\n", "groups: {ops: []}\n"):
+        written(rulebook, text)
+        clock.pass_by()
+        watched.current()
+        counted.append(ACTIVATIONS._value.get() - before)
+
+    assert ([0, 1], set()) == (counted, set(watched.current().members("ops")))
 
 
 def test_file_is_looked_at_at_most_once_a_second(tmp_path: Path) -> None:

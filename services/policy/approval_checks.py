@@ -1,0 +1,256 @@
+"""What an approval in a rulebook may get wrong although each of its words is right: nobody decides, or who should not.
+
+Every check yields its problem with the steps to the place that its author has to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from services.policy.cel_checks import ConditionInvalid, checked_type, constant, plain
+from services.policy.conditions import known_steps, unknown_arguments
+from services.policy.rulebook_checks import nobody_behind
+from services.policy.rulebook_entries import ApprovalEntry
+from services.policy.rules import GROUP, Rule
+from shared.catalog import ToolSpec
+from shared.directory import Directory
+from shared.messages.approvals import strengths_met
+from shared.person_condition import VARIABLES, PersonConditionInvalid, compile_person_condition
+from shared.yaml_source import Steps, YamlSource
+
+_PERSON = "person:"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What an approval is checked against: who there is, and the calls it may be about."""
+
+    directory: Directory
+    tools: Sequence[ToolSpec]
+    agent: str = "*"
+    requesters: tuple[str, ...] = ("*",)
+    #: Channels that the file declares; None where it declares none.
+    channels: Sequence[str] | None = None
+
+    def of(self, rule: Rule) -> Scope:
+        """Return the scope of one rule's calls."""
+        tools = [spec for spec in self.tools if spec.name in rule.tools]
+        return replace(self, tools=tools, agent=rule.agent, requesters=rule.requesters)
+
+
+def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope: Scope) -> None:
+    """Report everything because of which this approval could not be decided, or by the wrong people."""
+    unknown, excluded = list(_unknown_people(entry, scope.directory)), list(_excluded(entry))
+    few = [] if excluded else [*_too_few(entry, scope), *_too_few_denials(entry, scope)]
+    for below, problem in unknown or few:
+        source.report_people((*steps, *below), problem)
+    for below, problem in (
+        *excluded,
+        *_too_late(entry),
+        *_unknown_channels(entry, scope.channels),
+        *_unknown_bounds(entry, scope.tools),
+        *_no_window(entry),
+        *_nothing_waits(entry),
+        *_cannot_be_said(entry),
+    ):
+        source.report((*steps, *below), problem)
+    for offset, problem in _condition_problems(entry.condition, scope.tools):
+        source.report((*steps, "condition"), problem, inside=offset)
+
+
+def _condition_problems(text: str, tools: Sequence[ToolSpec]) -> list[tuple[int, str]]:
+    """Return what is wrong with a condition on who may decide, each with its offset; none where there is none."""
+    if not text:
+        return []
+    try:
+        compile_person_condition(text)
+    except PersonConditionInvalid as error:
+        return [(offset, plain(problem)) for offset, problem in error.problems]
+    if constant(text) is False:
+        return [(0, "the condition is false whoever decides, so nobody may")]
+    # Arguments are those of the call here; blanks keep every offset where it is.
+    if problems := unknown_arguments(text.replace("call.arguments", "     arguments"), tools):
+        return problems
+    try:
+        checked_type(text, VARIABLES, tools, under="call.arguments", only_doubles=True)
+    except ConditionInvalid as error:
+        return error.problems
+    return []
+
+
+def _mentions(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+    """Yield everybody who may say yes, each with the steps to where they are named."""
+    lists: list[tuple[Steps, list[str]]] = [(("approvers",), entry.approvers)]
+    lists += [(("alternatives", at, "approvers"), panel.approvers) for at, panel in enumerate(entry.alternatives)]
+    lists += [(("escalations", at, "approvers"), step.approvers) for at, step in enumerate(entry.escalations)]
+    for steps, approvers in lists:
+        yield from (((*steps, index), approver) for index, approver in enumerate(approvers))
+
+
+def _unknown_people(entry: ApprovalEntry, directory: Directory) -> Iterator[tuple[Steps, str]]:
+    for steps, approver in (*_mentions(entry), *((("veto", at), each) for at, each in enumerate(entry.veto))):
+        if problem := nobody_behind(approver, directory):
+            yield steps, problem
+
+
+def _excluded(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+    """Yield where four eyes and the approvers contradict each other."""
+    if "requester" in entry.exclude:
+        for steps, approver in (*_mentions(entry), *((("veto", at), each) for at, each in enumerate(entry.veto))):
+            if approver == "requester":
+                yield steps, "the requester is asked here, and 'exclude' says that they may not decide"
+        return
+    if not entry.exclude:
+        return
+    alone = [(steps, approvers) for steps, approvers, approvals in _panels(entry) if approvals == 1]
+    if alone:
+        # Who is asked later may decide in every panel.
+        alone += [(("escalations", at), step.approvers) for at, step in enumerate(entry.escalations)]
+    for steps, approvers in alone:
+        if "requester" in approvers:
+            yield (
+                (*steps, "approvers", approvers.index("requester")),
+                "the requester may approve this alone, in spite of four eyes: put 'requester' into 'exclude' too",
+            )
+
+
+def _panels(entry: ApprovalEntry) -> Iterator[tuple[Steps, list[str], int]]:
+    yield (), entry.approvers, entry.approvals
+    for at, panel in enumerate(entry.alternatives):
+        yield ("alternatives", at), panel.approvers, panel.approvals
+
+
+def _too_few(entry: ApprovalEntry, scope: Scope) -> Iterator[tuple[Steps, str]]:
+    """Yield panels that want more approvals than there are people, also once everybody was asked."""
+    asked_later = [approver for step in entry.escalations for approver in step.approvers]
+    for steps, approvers, wanted in _panels(entry):
+        for case in _cases(scope, entry):
+            found = _how_many([*approvers, *asked_later], entry, scope, case)
+            if found is not None and found < wanted:
+                who = "nobody" if found == 0 else f"only {found}"
+                at = (*steps, "approvals") if wanted > 1 else (*steps, "approvers")
+                yield at, f"{wanted} must approve, but {who} may{case.said}"
+                break
+
+
+def _too_few_denials(entry: ApprovalEntry, scope: Scope) -> Iterator[tuple[Steps, str]]:
+    """Yield why the denials that are asked for can never come; where somebody has a veto, theirs is enough."""
+    if entry.denials == 1 or entry.veto:
+        return
+    everybody = [approver for _, approver in _mentions(entry)]
+    for case in _cases(scope, entry):
+        found = _how_many(everybody, entry, scope, case)
+        if found is not None and found < entry.denials:
+            yield ("denials",), f"{entry.denials} must deny, but only {found} may{case.said}"
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """Calls that differ in who may not decide."""
+
+    #: The agent whose owners are excluded; empty for one without.
+    agent: str = ""
+    #: The person who asks and is excluded; empty for anybody else.
+    asker: str = ""
+    #: Which calls these are, for the message.
+    said: str = ""
+
+
+def _cases(scope: Scope, entry: ApprovalEntry) -> Iterator[_Case]:
+    """Yield what there is to tell apart among the calls of a scope."""
+    askers = _askers(scope) if "requester" in entry.exclude else [""]
+    owned = scope.directory.owners if "agent_owner" in entry.exclude else ()
+    for asker in askers:
+        said = f" where {asker} asks" if len(askers) > 1 else ""
+        yield _Case(asker=asker, said=said)
+        for agent in owned:
+            if fnmatchcase(agent, scope.agent):
+                yield _Case(agent, asker, f" where the owners of agent {agent!r} are excluded")
+
+
+def _askers(scope: Scope) -> list[str]:
+    """Return the people whose calls these are, if only theirs are; else the empty name for anybody."""
+    people: set[str] = set()
+    for requester in scope.requesters:
+        if requester.startswith(GROUP):
+            people |= scope.directory.members(requester.removeprefix(GROUP))
+        elif requester.startswith(_PERSON) and not any(char in requester for char in "*?["):
+            people.add(requester.removeprefix(_PERSON))
+        else:
+            return [""]
+    return sorted(people) or [""]
+
+
+def _how_many(approvers: Sequence[str], entry: ApprovalEntry, scope: Scope, case: _Case) -> int | None:
+    """Return how many people there are behind `approvers` at most; None where nobody can tell."""
+    if "operators" in approvers:
+        return None
+    directory = scope.directory
+    people: set[str] = set()
+    for approver in approvers:
+        if approver.startswith(_PERSON):
+            people.add(approver.removeprefix(_PERSON))
+        elif approver.startswith(GROUP):
+            people |= directory.members(approver.removeprefix(GROUP))
+    people = {name for name in people if directory.is_active(name)} - directory.owners.get(case.agent, frozenset())
+    people.discard(case.asker)
+    return len(people) + ("requester" in approvers and "requester" not in entry.exclude)
+
+
+def _too_late(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+    expires = entry.expires_after_seconds
+    late = f"the approval has expired by then, after {expires} seconds"
+    for at, seconds in enumerate(entry.reminders_after_seconds):
+        if seconds >= expires:
+            yield ("reminders_after_seconds", at), late
+    for at, step in enumerate(entry.escalations):
+        if step.after_seconds >= expires:
+            yield ("escalations", at, "after_seconds"), late
+
+
+def _unknown_channels(entry: ApprovalEntry, channels: Sequence[str] | None) -> Iterator[tuple[Steps, str]]:
+    if channels is None:
+        return
+    lists: list[tuple[Steps, list[str]]] = [(("channels",), entry.channels)]
+    lists += [(("escalations", at, "channels"), step.channels) for at, step in enumerate(entry.escalations)]
+    for steps, named in lists:
+        for index, channel in enumerate(named):
+            if channel not in channels:
+                yield (*steps, index), f"unknown channel {channel!r}"
+
+
+def _unknown_bounds(entry: ApprovalEntry, tools: Sequence[ToolSpec]) -> Iterator[tuple[Steps, str]]:
+    if entry.grants is None or not tools:
+        return
+    for index, bound in enumerate(entry.grants.bounds):
+        path = bound.split(".")
+        if all(known_steps(path, spec.parameters) < len(path) for spec in tools):
+            at = ("grants", "bounds", index)
+            yield at, f"no argument {bound!r} in {', '.join(spec.name for spec in tools)}"
+
+
+def _no_window(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+    if "veto_on" in entry.model_fields_set and not entry.veto_window_seconds:
+        yield ("veto_on",), "'veto_on' says nothing without 'veto_window_seconds'"
+
+
+def _nothing_waits(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+    on_message = entry.on_message_while_pending
+    if entry.while_pending == "continue" and on_message in {"wait", "supersede"}:
+        yield (
+            ("on_message_while_pending",),
+            f"{on_message!r} says nothing with 'while_pending: continue'",
+        )
+
+
+def _cannot_be_said(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+    """Yield why a message in the chat could never decide what its rule lets it decide."""
+    if not entry.by_message:
+        return
+    if entry.min_strength not in strengths_met("web_session", said=True):
+        yield ("by_message",), f"a message is known by 'chat', which is less than 'min_strength: {entry.min_strength}'"
+    if entry.reason_required != "never":
+        yield ("by_message",), f"a message gives no reason, and 'reason_required' is {entry.reason_required!r}"
