@@ -13,11 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.paging import Cursor
-<<<<<<< HEAD
-=======
-from services.gateway.tables import ConversationRow, FeedRow
+from services.gateway.tables import ConversationRow
 from shared.database import table_of
->>>>>>> main
 from shared.sql import Connection
 
 Row = Mapping[str, Any]
@@ -48,13 +45,8 @@ CALLS = _view(
     "call_id tenant conversation_id turn_id message_id step position tool arguments digest state result_kind result"
     " proposed_at answered_at",
 )
-<<<<<<< HEAD
 TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
-=======
-_FEED = table_of(FeedRow)
 _CONVERSATIONS = table_of(ConversationRow)
-_TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
->>>>>>> main
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
 _EXECUTIONS = _view(
     "executions",
