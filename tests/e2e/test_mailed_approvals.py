@@ -38,7 +38,7 @@ def system(
     path = rulebook(tmp_path)
     content = yaml.safe_load(path.read_text())
     content["rules"].insert(0, MAILED)
-    content["people"] = {"grace": {"emails": [GRACE]}, "hopper": {"emails": [HOPPER]}}
+    content["people"] |= {"grace": {"emails": [GRACE]}, "hopper": {"emails": [HOPPER]}}
     path.write_text(yaml.safe_dump(content, sort_keys=False))
     with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
         made = System(tmp_path, database_url, rabbitmq_url, path, dict(stage.environment))

@@ -116,7 +116,7 @@ async def test_a_click_in_slack_runs_the_call_and_the_card_follows_to_its_end(
         assert ({}, 1) == (card.buttons, len(slack.cards()))
         assert ["reviewed-2"] == [line["version"] for line in stage.begun("deploy", visitor.conversation)]
 
-        visitor, other = await scene.asked("deploy the shop")
+        visitor, other = await scene.asked("deploy and hold")
         await hopper.click(other, names.DENY)
         await slack.until(lambda: len(slack.views) > 1)
         await hopper.submit(list(slack.views.values())[-1], {"reason": "not on a Friday"})
@@ -133,7 +133,7 @@ async def test_socket_mode_decides_without_an_address(
 ) -> None:
     """B4: a gateway that Slack cannot reach connects to Slack; approving there runs the call."""
     async with a_scene(stage, database_url, rabbitmq_url, tmp_path, PLACET_SLACK_APP_TOKEN=APP_TOKEN) as scene:
-        visitor, card = await scene.asked("deploy the shop")
+        visitor, card = await scene.asked("deploy and hold")
         await scene.person("U0GRACE").click(card, names.APPROVE)
         assert "succeeded" == (await visitor.see(is_result("deploy")))["data"]["kind"]
         await scene.slack.until(lambda: shows(card, "It ran and succeeded."))

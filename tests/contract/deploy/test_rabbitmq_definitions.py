@@ -43,13 +43,13 @@ MAY_PUBLISH = {
     "policy": {
         "approvals": r"^(approval\.requested|edit\.judged)$",
         "decisions": r"^(tried\..+)$",
-        "executions": "^((default|payments)|mail-bounced)$",
+        "executions": "^((default|payments))$",
         "tool-results": r"^(tool-call\.refused)$",
     },
     "approval": {
         "approvals": r"^(approval\.opened|approval\.progressed|approval\.closed|watched-call\.closed|edit\.proposed)$",
         "decisions": r"^(answered\..+|grant-asked)$",
-        "executions": "^((default|payments)|mail-bounced)$",
+        "executions": "^((default|payments))$",
         "tool-results": r"^(tool-call\.refused)$",
     },
     "notifier": {},
