@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -108,7 +109,7 @@ def shown(message: dict[str, Any]) -> tuple[str, list[tuple[Any, ...]]]:
     """Return what a page shows of a message."""
     parts = message["parts"]
     names = ("type", "text", "toolName", "state", "input", "output", "errorText")
-    return message["role"], [tuple(str(part.get(name)) for name in names) for part in parts]
+    return message["role"], [tuple(json.dumps(part.get(name), sort_keys=True) for name in names) for part in parts]
 
 
 async def test_every_ending_of_a_call_has_a_part_and_the_stream_survives_it(shopper: Caller, major: str) -> None:
