@@ -45,6 +45,10 @@ $(DONE)/tests: requirements-test.lock $(DONE)/runtime
 	@$(PY) -m deploy.install packages requirements-test.lock
 	@touch $@
 
+$(DONE)/clients: tests/clients/package-lock.json deploy/frontend/install.py $(DONE)/frontend
+	@$(PY) -m deploy.frontend.install --clients
+	@touch $@
+
 # --- running ----------------------------------------------------------------------------------------------
 
 .PHONY: up
@@ -69,7 +73,7 @@ WITH_SERVICES := $(PY) -m tests.support.services
 PYTEST := $(PY) -m pytest
 
 .PHONY: test
-test: setup $(DONE)/tests ## Run every test (ARGS="-k words" to choose)
+test: setup $(DONE)/tests $(DONE)/clients ## Run every test (ARGS="-k words" to choose)
 	$(WITH_SERVICES) --browser $(PYTEST) $(ARGS)
 
 .PHONY: test-unit
@@ -81,7 +85,7 @@ test-integration: setup $(DONE)/tests ## Run the tests against PostgreSQL and Ra
 	$(WITH_SERVICES) $(PYTEST) tests/integration $(ARGS)
 
 .PHONY: test-e2e
-test-e2e: setup $(DONE)/tests ## Run the tests of the whole system from outside
+test-e2e: setup $(DONE)/tests $(DONE)/clients ## Run the tests of the whole system from outside
 	$(WITH_SERVICES) --browser $(PYTEST) tests/e2e $(ARGS)
 
 .PHONY: bench
@@ -112,9 +116,10 @@ lock: $(DONE)/venv ## Pin every dependency again (UPGRADE=1 to take newer ones)
 			--output-file deploy/locks/$$image.lock; done
 	cd deploy/frontend && ../../$(VENV)/bin/uv $(LOCK) node.in --output-file node.lock
 	$(PY) -m deploy.frontend.install --lock
+	$(PY) -m deploy.frontend.install --lock --clients
 
 .PHONY: clean
 clean: ## Remove what set-up and tests left behind (never your data)
-	rm -rf $(VENV) node_modules deploy/frontend/node_modules services/gateway/web/static/vendor
+	rm -rf $(VENV) node_modules deploy/frontend/node_modules tests/clients/node_modules services/gateway/web/static/vendor
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

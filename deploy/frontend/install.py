@@ -19,6 +19,9 @@ from deploy.install import SetupError, install_packages, say
 HERE = Path(__file__).parent
 VENDOR = HERE.parents[1] / "services" / "gateway" / "web" / "static" / "vendor"
 
+CLIENTS = HERE.parents[1] / "tests" / "clients"
+"""Where real client libraries are that tests drive; nothing of them is ever served."""
+
 FILES: Mapping[str, str] = {
     "htmx.org/dist/htmx.min.js": "htmx.min.js",
     "htmx.org/LICENSE": "htmx.LICENSE.txt",
@@ -51,14 +54,14 @@ def npm_or_install_one() -> Path:
     return npm
 
 
-def run_npm(npm: Path, *arguments: str) -> None:
-    """Run npm in this folder; its own error lines go into the one line of the failure."""
+def run_npm(npm: Path, *arguments: str, folder: Path = HERE) -> None:
+    """Run npm in `folder`; its own error lines go into the one line of the failure."""
     command = [str(npm), *arguments, *NPM_OPTIONS]
     done = subprocess.run(  # noqa: S603  # npm, with arguments written in this file
-        command, cwd=HERE, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise SetupError(f"npm could not fetch the browser libraries: {explain(done.stderr)}")
+        raise SetupError(f"npm could not fetch the libraries: {explain(done.stderr)}")
 
 
 def explain(errors: str) -> str:
@@ -91,10 +94,16 @@ def main(arguments: Sequence[str]) -> int:
     """Install what the lock pins, or with `--lock` pin `package.json` again; returns the exit code."""
     parser = argparse.ArgumentParser(description="Fetch the browser libraries of Placet's pages.")
     parser.add_argument("--lock", action="store_true", help="write package-lock.json again from package.json")
+    parser.add_argument("--clients", action="store_true", help="instead: the client libraries that tests drive")
     options = parser.parse_args(arguments)
     try:
+        folder = CLIENTS if options.clients else HERE
         if options.lock:
-            run_npm(npm_or_install_one(), "install", "--package-lock-only", "--omit-lockfile-registry-resolved")
+            lock = ("install", "--package-lock-only", "--omit-lockfile-registry-resolved")
+            run_npm(npm_or_install_one(), *lock, folder=folder)
+        elif options.clients:
+            say("Fetching the client libraries that tests drive")
+            run_npm(npm_or_install_one(), "ci", folder=folder)
         else:
             say("Fetching the browser libraries")
             run_npm(npm_or_install_one(), "ci")

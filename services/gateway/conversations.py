@@ -62,12 +62,17 @@ class Posted:
     taken_as: Mapping[str, str] | None = None
 
 
-async def open_conversation(units: UnitOfWork, caller: Caller, plan: Plan) -> tuple[str, str]:
-    """Open a conversation; return its id and its token, which is shown this once. Raises Refused (403)."""
+async def open_conversation(
+    units: UnitOfWork, caller: Caller, plan: Plan, conversation_id: str = ""
+) -> tuple[str, str]:
+    """Open a conversation, under an id of its own where none is given; return its id and its token, shown this once.
+
+    One that is open already stays as it is, and the token that is returned then is worth nothing. Raises Refused (403).
+    """
     caller.need(Scope.CHAT)
     if caller.conversation_id is not None:
         raise Refused("A conversation token opens no conversations.", status=403, kind="scope-missing")
-    conversation_id, token = new_id(), new_token()
+    conversation_id, token = conversation_id or new_id(), new_token()
     opening = Opening(
         caller.tenant,
         conversation_id,

@@ -47,37 +47,51 @@ class Stream:
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Yield the bytes of the stream until the client is gone, let go, or no longer allowed."""
+        yield _HELLO
+        async for signal in self.signals():
+            match signal:
+                case None:
+                    yield _HEARTBEAT
+                case Transient():
+                    yield transient_frame(signal)
+                case _:
+                    yield frame(signal)
+
+    async def signals(self) -> AsyncIterator[dict[str, Any] | Transient | None]:
+        """Yield items, each {id, type, at, data}, what is transient, and None where nothing came for a while.
+
+        It ends when the client is let go or no longer allowed.
+        """
         with self.hub.follow(self.topics) as following:
             # In the same breath: what is written later comes live and joins on.
             drafts = self.drafts.of(self.conversation) if self.conversation else []
-            yield _HELLO
             last, written = self.after, set()
             async for item in self._stored(last):
                 last = item["id"]
                 written.add(item["data"].get("message_id"))
-                yield frame(item)
+                yield item
             for draft in drafts:
                 if draft.data["message_id"] not in written:
-                    yield transient_frame(draft)
-            async for piece in self._live(following, last):
-                yield piece
+                    yield draft
+            async for signal in self._live(following, last):
+                yield signal
 
-    async def _live(self, following: Following, last: int) -> AsyncIterator[bytes]:
+    async def _live(self, following: Following, last: int) -> AsyncIterator[dict[str, Any] | Transient | None]:
         while True:
             try:
                 signal = await following.next(self.heartbeat_seconds)
                 if signal is None:
-                    yield _HEARTBEAT
+                    yield None
                     if not await self._allowed():
                         return
             except Closed:
                 return
             if isinstance(signal, Transient):
-                yield transient_frame(signal)
+                yield signal
                 continue
             async for item in self._next_items(signal, last):
                 last = item["id"]
-                yield frame(item)
+                yield item
 
     async def _next_items(self, signal: Advanced | None, last: int) -> AsyncIterator[dict[str, Any]]:
         """Yield what follows item `last`: from the announcement where it fits, else from the store."""

@@ -8,6 +8,7 @@ from fastapi import Depends, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
 from services.gateway.api import (
+    ai_sdk,
     approvals,
     asyncapi,
     conversations,
@@ -41,6 +42,7 @@ _ROUTERS = (
     sessions.router,
     health.router,
     asyncapi.router,
+    ai_sdk.router,
 )
 #: Whose callers are no clients of ours, and add what they like to an address: probes, scrapers, mail services.
 _CALLED_BY_OTHERS = (health.router, asyncapi.router, mail.router)

@@ -21,7 +21,8 @@ from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation
 from services.gateway.store.feed import StoredItem, load_messages
 from services.gateway.store.inbox import Filters, list_approvals
-from services.gateway.store.read import Row, list_calls, load_newest_turn, turn_end_is_kept
+from services.gateway.store.read import Row, list_calls
+from services.gateway.store.turns import load_newest_turn, turn_end_is_kept
 from shared.messages.conversations import TEXT_MAX
 from shared.messages.message import Identifier
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.paging import Cursor
-from services.gateway.tables import ConversationRow, FeedRow
+from services.gateway.tables import ConversationRow
 from shared.database import table_of
 from shared.sql import Connection
 
@@ -40,14 +40,13 @@ APPROVALS = _view(
     " claimed_until delegations paused_at cancel_asked_by cancel_asked_at deciders deciders_digest labels"
     " arguments_masked",
 )
-_CALLS = _view(
+CALLS = _view(
     "tool_calls",
     "call_id tenant conversation_id turn_id message_id step position tool arguments digest state result_kind result"
     " proposed_at answered_at",
 )
-_FEED = table_of(FeedRow)
+TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
 _CONVERSATIONS = table_of(ConversationRow)
-_TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
 _EXECUTIONS = _view(
     "executions",
@@ -123,35 +122,16 @@ async def load_approvals(connection: Connection, keys: Collection[tuple[str, str
 
 async def list_calls(connection: Connection, tenant: str, conversation_id: str, limit: int) -> Sequence[Row]:
     """Return the newest calls of a conversation, oldest first."""
-    c = _CALLS.c
-    statement = _of_tenant(_CALLS, tenant, conversation_id).order_by(
+    c = CALLS.c
+    statement = _of_tenant(CALLS, tenant, conversation_id).order_by(
         c.proposed_at.desc(), c.step.desc(), c.position.desc()
     )
     return list(reversed(await _all(connection, statement.limit(limit))))
 
 
-async def load_newest_turn(connection: Connection, tenant: str, conversation_id: str) -> Row | None:
-    """Return the newest turn of a conversation."""
-    statement = _of_tenant(_TURNS, tenant, conversation_id).order_by(_TURNS.c.started_at.desc()).limit(1)
-    return await _one(connection, statement)
-
-
-async def turn_end_is_kept(connection: Connection, tenant: str, conversation_id: str, turn_id: str) -> bool:
-    """Tell whether the feed says that a turn is over: the agent knows it a moment earlier than clients do."""
-    c = _FEED.c
-    ended = sa.select(sa.literal(1)).where(
-        c.tenant == tenant,
-        c.conversation_id == conversation_id,
-        c.type == "turn",
-        c.data["turn_id"].astext == turn_id,
-        c.data["state"].astext != "started",
-    )
-    return (await connection.execute(ended.limit(1))).first() is not None
-
-
 async def load_call(connection: Connection, tenant: str, call_id: str) -> Row | None:
     """Return one call as the agent keeps it."""
-    return await _of_call(connection, _CALLS, tenant, call_id, _CALLS.c.proposed_at)
+    return await _of_call(connection, CALLS, tenant, call_id, CALLS.c.proposed_at)
 
 
 async def load_verdict(connection: Connection, tenant: str, call_id: str) -> Row | None:

@@ -1,0 +1,228 @@
+"""The Vercel AI SDK's own addresses: what `useChat` posts to and resumes from, without any code of ours beside it.
+
+The chat's id is the conversation's. A stream ends where calls wait for people, as the SDK expects; the page goes on by
+posting the answers, or by resuming, which stays open until the turn is over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+
+from services.gateway.api.callers import CallerOf, DepsOf, PathId
+from services.gateway.api.conversations import may_read
+from services.gateway.api.errors import described
+from services.gateway.api.strict import StrictRoute
+from services.gateway.auth import Caller
+from services.gateway.conversations import Plan, Writing, no_conversation, open_conversation
+from services.gateway.decisions import Ask
+from services.gateway.deps import Deps
+from services.gateway.dialects.ai_sdk import AiSdk, Chunk, Version
+from services.gateway.dialects.ai_sdk_history import messages_of
+from services.gateway.dialects.ai_sdk_posted import Answer, ChatIn, Seen, answers_of, seen_of
+from services.gateway.dialects.follow import follow_turn
+from services.gateway.dialects.moves import TurnReader
+from services.gateway.dialects.unseen import Unseen
+from services.gateway.live import Topic
+from services.gateway.store import reading
+from services.gateway.store.conversations import load_conversation
+from services.gateway.store.feed import load_feed
+from services.gateway.store.turns import load_newest_turn, load_turn_start, turn_had_approval, turn_waits
+from services.gateway.stream import Stream
+from shared.errors import Refused
+from shared.messages.approvals import REASON_MAX
+
+router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
+
+#: Feed items that a history is made of, the oldest first.
+HISTORY_MAX = 5_000
+_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no", "x-vercel-ai-ui-message-stream": "v1"}
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Chunks.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+VersionOf = Annotated[
+    Version, Query(description="Major version of the client's `ai` package; 6 also suits later ones.")
+]
+
+
+@dataclass
+class _Goal:
+    """What a stream shall tell, and when it is done."""
+
+    topic: Topic
+    writer: AiSdk
+    #: Number of the feed item after which it reads, and of the newest one when it began.
+    after: int
+    newest: int
+    turn_id: str = ""
+    #: The message that is gone on with; empty for a new one.
+    message_id: str = ""
+    seen: Seen = field(default_factory=Seen)
+    #: Approvals that were just decided: the turn goes on, although the feed does not say so yet.
+    decided: set[str] = field(default_factory=set)
+    #: Answers that were refused: approval id -> the problem.
+    refused: dict[str, Any] = field(default_factory=dict)
+    #: Whether it stays open while people think.
+    stays: bool = False
+
+
+@router.post(
+    "", response_class=StreamingResponse, responses={**_STREAM, **described(400, 401, 403, 404, 413, 415, 503)}
+)
+async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf = "6") -> StreamingResponse:
+    """Take what a chat's user wrote, or how they answered approval requests, and stream what the agent does then.
+
+    Of the posted history only the newest message counts. A chat that is not known begins.
+    """
+    topic, writer = Topic(caller.tenant, body.id), AiSdk(version)
+    if body.newest.role == "user":
+        after = await _post(deps, caller, body)
+        return _streaming(deps, caller, _Goal(topic, writer, after=after, newest=after))
+    may_read(caller, body.id)
+    turn_id, _, joined_at = body.newest.id.partition(".")
+    goal = _Goal(topic, writer, after=0, newest=0, turn_id=turn_id, seen=seen_of(body.newest))
+    for answer in answers_of(body.newest):
+        await _decide(deps, caller, answer, goal)
+    async with reading(deps.runtime.database) as connection:
+        conversation = await load_conversation(connection, *_place(topic))
+        began = await load_turn_start(connection, *_place(topic), turn_id)
+    if conversation is None or began is None:
+        raise no_conversation()
+    goal.after = int(joined_at) - 1 if joined_at.isdecimal() else began - 1
+    goal.newest, goal.message_id = conversation.feed_seq, body.newest.id
+    return _streaming(deps, caller, goal)
+
+
+@router.get("/{chat_id}", responses=described(401, 403, 404, 503))
+async def history(deps: DepsOf, caller: CallerOf, chat_id: PathId, version: VersionOf = "6") -> dict[str, Any]:
+    """Return the chat's messages as the SDK keeps them, for `useChat({messages})`: `{id, messages}`."""
+    may_read(caller, chat_id)
+    topic = Topic(caller.tenant, chat_id)
+    async with reading(deps.runtime.database) as connection:
+        if await load_conversation(connection, *_place(topic)) is None:
+            raise no_conversation()
+        items = await load_feed(connection, *_place(topic), 0, HISTORY_MAX)
+    return {"id": chat_id, "messages": messages_of([item.as_wire() for item in items], AiSdk(version))}
+
+
+@router.get(
+    "/{chat_id}/stream",
+    response_class=StreamingResponse,
+    response_model=None,
+    responses={**_STREAM, 204: {"description": "Nothing goes on."}, **described(401, 403, 404, 503)},
+)
+async def resume(
+    deps: DepsOf, caller: CallerOf, chat_id: PathId, version: VersionOf = "6"
+) -> StreamingResponse | Response:
+    """Replay the newest turn from its beginning and stay until it is over; 204 where nothing goes on.
+
+    A turn that waited for people is replayed after its end too: who posted last was not told how it went on.
+    """
+    may_read(caller, chat_id)
+    topic = Topic(caller.tenant, chat_id)
+    async with reading(deps.runtime.database) as connection:
+        conversation = await load_conversation(connection, *_place(topic))
+        if conversation is None:
+            raise no_conversation()
+        turn = await load_newest_turn(connection, *_place(topic))
+        began = await load_turn_start(connection, *_place(topic), turn["turn_id"]) if turn else None
+        over = turn is None or (
+            turn["ended_at"] is not None and not await turn_had_approval(connection, caller.tenant, turn["turn_id"])
+        )
+    if turn is None or began is None or over:
+        return Response(status_code=204)
+    goal = _Goal(topic, AiSdk(version), began - 1, conversation.feed_seq, turn["turn_id"], stays=True)
+    return _streaming(deps, caller, goal)
+
+
+async def _post(deps: Deps, caller: Caller, body: ChatIn) -> int:
+    """Post the user's message, opening the chat where it is new; return the message's number in the feed."""
+    message_id, text = body.written()
+    try:
+        posted = await deps.posts.post(caller, body.id, Writing(text, message_id))
+    except Refused as refusal:
+        if refusal.kind == "not-found" and caller.conversation_id is None:
+            await open_conversation(deps.runtime.units, caller, Plan(body.agent, body.language), body.id)
+            posted = await deps.posts.post(caller, body.id, Writing(text, message_id))
+        elif refusal.kind == "message-id-used":
+            posted = await deps.posts.post(caller, body.id, Writing(text, body.edited_id()))
+        else:
+            raise
+    return posted.event_id
+
+
+async def _decide(deps: Deps, caller: Caller, answer: Answer, goal: _Goal) -> None:
+    """Have one answer decided; a refusal is told in the stream, beside the card that still waits."""
+    try:
+        if not answer.digest:
+            raise Refused("The answer does not say which card was shown.", status=400, kind="stale-card")  # noqa: TRY301
+        verb: Literal["approve", "deny"] = "approve" if answer.approved else "deny"
+        row = await deps.decisions.decide(
+            caller, answer.approval_id, Ask(verb, answer.digest, answer.reason[:REASON_MAX])
+        )
+    except Refused as refusal:
+        goal.refused[answer.approval_id] = {"title": refusal.title, "status": refusal.status, "kind": refusal.kind}
+        return
+    if row is None or row["state"] != "pending":
+        goal.decided.add(answer.approval_id)
+
+
+def _streaming(deps: Deps, caller: Caller, goal: _Goal) -> StreamingResponse:
+    stream = Stream(
+        hub=deps.hub,
+        drafts=deps.drafts,
+        database=deps.runtime.database,
+        topics=(goal.topic,),
+        conversation=goal.topic,
+        after=goal.after,
+        heartbeat_seconds=deps.settings.gateway_heartbeat_seconds,
+        still_allowed=lambda: deps.authenticator.still(caller),
+    )
+    return StreamingResponse(_frames(deps, stream, goal), media_type="text/event-stream", headers=_HEADERS)
+
+
+async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[bytes]:
+    yield b": stream-open\n\n"
+    writer, unseen = goal.writer, Unseen(goal.seen, goal.refused)
+    began = False
+    async for heard in follow_turn(stream, goal.turn_id):
+        if heard is None:
+            yield b": keep-alive\n\n"
+            continue
+        if not began:
+            began = True
+            yield _encode(writer.begin(goal.message_id or heard.message_id))
+            yield _encode(_problem(approval_id, told) for approval_id, told in goal.refused.items())
+        yield _encode(chunk for move in unseen.of(heard.moves) for chunk in writer.chunks(move))
+        if heard.number >= goal.newest and not goal.stays and await _pauses(deps, heard.reader, goal):
+            yield _encode(chunk for move in unseen.of(heard.reader.pause()) for chunk in writer.chunks(move))
+            yield _encode(writer.pause())
+            break
+    yield b"data: [DONE]\n\n"
+
+
+async def _pauses(deps: Deps, reader: TurnReader, goal: _Goal) -> bool:
+    """Tell whether nothing goes on in the turn until people decide; the agent knows of calls before the feed does."""
+    waiting = reader.waiting
+    if not reader.waits or goal.decided.intersection(waiting.values()):
+        return False
+    async with reading(deps.runtime.database) as connection:
+        return await turn_waits(connection, goal.topic.tenant, reader.turn_id, waiting.keys())
+
+
+def _problem(approval_id: str, told: Any) -> Chunk:
+    return {"type": "data-approval-problem", "id": approval_id, "data": {"approval_id": approval_id, **told}}
+
+
+def _encode(chunks: Iterable[Chunk]) -> bytes:
+    # ASCII only: some readers break lines at U+2028 and its like.
+    return b"".join(f"data: {json.dumps(chunk, separators=(',', ':'))}\n\n".encode() for chunk in chunks)
+
+
+def _place(topic: Topic) -> tuple[str, str]:
+    return topic.tenant, topic.conversation_id

@@ -1,0 +1,211 @@
+"""The Vercel AI SDK's UI message stream: a turn's moves as the chunks that `useChat` reads.
+
+Clients of version 6 end a stream with an error at a chunk they do not know, so `tool-approval-response` and its like
+go to clients of version 7 only. What no version has a chunk for travels as `data-…` parts, which all of them keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from services.gateway.dialects.moves import (
+    CallAnswered,
+    CallMade,
+    CardMoved,
+    Move,
+    StepBegan,
+    StepEnded,
+    TextBegan,
+    TextEnded,
+    TextWritten,
+    TurnEnded,
+)
+from services.gateway.feed import SUCCESSES
+
+Chunk = dict[str, Any]
+Version = Literal["6", "7"]
+
+#: States of a turn -> finish reasons of the SDK.
+_FINISH = {"finished": "stop", "failed": "error"}
+#: What an approval's card tells a frontend beside who may decide it.
+_CARD_FIELDS = (
+    "approval_id",
+    "call_id",
+    "tool",
+    "arguments",
+    "summary",
+    "reason",
+    "digest",
+    "revision",
+    "state",
+    "approvers",
+    "expires_at",
+    "decided_by",
+    "decision_reason",
+    "note",
+)
+
+
+@dataclass(frozen=True)
+class AiSdk:
+    """Writes chunks for clients of one major version."""
+
+    version: Version = "6"
+
+    def begin(self, message_id: str) -> Iterator[Chunk]:
+        """Yield what begins an assistant message; its id names the turn, so that it can be gone on with."""
+        yield {"type": "start", "messageId": message_id}
+
+    def chunks(self, move: Move) -> Iterator[Chunk]:
+        """Yield the chunks of one move."""
+        match move:
+            case StepBegan():
+                yield {"type": "start-step"}
+            case StepEnded():
+                yield {"type": "finish-step"}
+            case TextBegan(text_id):
+                yield {"type": "text-start", "id": text_id}
+            case TextWritten(text_id, text):
+                yield {"type": "text-delta", "id": text_id, "delta": text}
+            case TextEnded(text_id):
+                yield {"type": "text-end", "id": text_id}
+            case CallMade(call_id, tool, arguments):
+                call = {"toolCallId": call_id, "toolName": tool, "dynamic": True}
+                yield {"type": "tool-input-available", **call, "input": {} if arguments is None else arguments}
+            case CardMoved():
+                yield from self._card(move)
+            case CallAnswered():
+                yield from self._answer(move)
+            case TurnEnded(end):
+                yield from self._end(end)
+
+    def pause(self) -> Iterator[Chunk]:
+        """Yield what ends a stream whose calls wait for people."""
+        yield {"type": "finish", "finishReason": "tool-calls"}
+
+    def _card(self, move: CardMoved) -> Iterator[Chunk]:
+        if move.state == "pending":
+            request: Chunk = {"type": "tool-approval-request", "approvalId": move.approval_id}
+            request |= {"toolCallId": move.call_id, "approvalDescriptor": shown_card(move.card)}
+            yield request | ({"reason": str(move.card.get("reason", ""))} if self.version == "7" else {})
+        elif self.version == "7" and move.state in {"approved", "denied"} and not move.answered:
+            reason = {"reason": move.card["decision_reason"]} if move.card.get("decision_reason") else {}
+            yield {
+                "type": "tool-approval-response",
+                "approvalId": move.approval_id,
+                "approved": move.state == "approved",
+                **reason,
+            }
+        yield approval_part(move.card)
+
+    def _answer(self, move: CallAnswered) -> Iterator[Chunk]:
+        call = {"toolCallId": move.call_id}
+        if move.kind in SUCCESSES:
+            yield {"type": "tool-output-available", **call, "output": move.result.get("data"), "dynamic": True}
+        elif move.kind == "denied":
+            yield {"type": "tool-output-denied", **call}
+        else:
+            yield {"type": "tool-output-error", **call, "errorText": move.error, "dynamic": True}
+        if move.kind not in SUCCESSES:
+            yield {
+                "type": "data-tool-result",
+                "id": move.call_id,
+                "data": {"call_id": move.call_id, "kind": move.kind, "error": move.error},
+            }
+        if blocks := move.result.get("ui_blocks"):
+            yield {"type": "data-ui-blocks", "id": move.call_id, "data": {"call_id": move.call_id, "blocks": blocks}}
+
+    def _end(self, end: Mapping[str, Any]) -> Iterator[Chunk]:
+        told = {name: end[name] for name in ("state", "reason", "final_answer") if end.get(name)}
+        yield {"type": "finish", "finishReason": _FINISH.get(str(end["state"]), "other"), "messageMetadata": told}
+
+
+def approval_part(card: Mapping[str, Any]) -> Chunk:
+    """Return the part that shows how an approval stands, in place of the one before."""
+    return {"type": "data-approval", "id": str(card["approval_id"]), "data": shown_card(card)}
+
+
+def shown_card(card: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a frontend is told of an approval."""
+    return {name: card[name] for name in _CARD_FIELDS if card.get(name) is not None}
+
+
+class Assembly:
+    """Puts chunks together to the message that a client makes of them: {id, role, parts}."""
+
+    def __init__(self) -> None:
+        self._id = ""
+        self._metadata: dict[str, Any] = {}
+        self._parts: list[dict[str, Any]] = []
+
+    def add(self, chunk: Chunk) -> None:
+        """Take one chunk."""
+        match chunk["type"]:
+            case "start":
+                self._id = chunk["messageId"]
+            case "start-step":
+                self._parts.append({"type": "step-start"})
+            case "text-start":
+                self._parts.append({"type": "text", "id": chunk["id"], "text": "", "state": "streaming"})
+            case "text-delta":
+                self._text(chunk["id"])["text"] += chunk["delta"]
+            case "text-end":
+                self._text(chunk["id"])["state"] = "done"
+            case "finish":
+                self._metadata |= chunk.get("messageMetadata", {})
+            case kind if kind.startswith("data-"):
+                self._place_data(chunk)
+            case kind if kind.startswith("tool-"):
+                self._tool(kind, chunk)
+
+    def message(self) -> dict[str, Any]:
+        """Return the message as it stands."""
+        parts = [{k: v for k, v in part.items() if part["type"] != "text" or k != "id"} for part in self._parts]
+        metadata = {"metadata": self._metadata} if self._metadata else {}
+        return {"id": self._id, "role": "assistant", **metadata, "parts": parts}
+
+    def _text(self, text_id: str) -> dict[str, Any]:
+        return next(part for part in reversed(self._parts) if part["type"] == "text" and part["id"] == text_id)
+
+    def _place_data(self, chunk: Chunk) -> None:
+        for number, part in enumerate(self._parts):
+            if (part["type"], part.get("id")) == (chunk["type"], chunk["id"]):
+                self._parts[number] = chunk
+                return
+        self._parts.append(chunk)
+
+    def _tool(self, kind: str, chunk: Chunk) -> None:
+        if kind == "tool-approval-response":
+            approval = {"id": chunk["approvalId"]}
+            part = next(each for each in self._parts if each.get("approval", {}).get("id") == approval["id"])
+            answer = {name: chunk[name] for name in ("approved", "reason") if name in chunk}
+            part |= {"state": "approval-responded", "approval": approval | answer}
+            return
+        part = self._call(chunk)
+        match kind:
+            case "tool-input-available":
+                part |= {"state": "input-available", "input": chunk["input"]}
+            case "tool-approval-request":
+                asked = {"id": chunk["approvalId"], "descriptor": chunk["approvalDescriptor"]}
+                part |= {"state": "approval-requested", "approval": asked}
+            case "tool-output-available":
+                part |= {"state": "output-available", "output": chunk["output"]} | _decided(part, approved=True)
+            case "tool-output-error":
+                part |= {"state": "output-error", "errorText": chunk["errorText"]} | _decided(part, approved=True)
+            case "tool-output-denied":
+                part |= {"state": "output-denied"} | _decided(part, approved=False)
+
+    def _call(self, chunk: Chunk) -> dict[str, Any]:
+        call_id = chunk["toolCallId"]
+        for part in self._parts:
+            if part.get("toolCallId") == call_id:
+                return part
+        made = {"type": "dynamic-tool", "toolName": chunk["toolName"], "toolCallId": call_id}
+        self._parts.append(made)
+        return made
+
+
+def _decided(part: Mapping[str, Any], *, approved: bool) -> dict[str, Any]:
+    return {"approval": {**part["approval"], "approved": approved}} if "approval" in part else {}

@@ -1,0 +1,167 @@
+"""A turn's items become moves in an order that every frontend accepts, whatever order they came in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.gateway.dialects.moves import (
+    CallAnswered,
+    CallMade,
+    CardMoved,
+    Move,
+    StepBegan,
+    StepEnded,
+    TextBegan,
+    TextEnded,
+    TextWritten,
+    TurnEnded,
+    TurnReader,
+)
+
+Item = tuple[str, dict[str, Any]]
+
+
+def said(text: str, message: str = "m", **more: Any) -> Item:
+    """Return the item of an assistant message."""
+    return "message", {"role": "assistant", "turn_id": "t", "message_id": message, "text": text, **more}
+
+
+def delta(text: str, offset: int = 0, message: str = "m", *, reset: bool = False) -> Item:
+    """Return a piece of text that is being written."""
+    return "delta", {"turn_id": "t", "message_id": message, "offset": offset, "text": text, "reset": reset}
+
+
+def proposed(call: str = "k") -> Item:
+    """Return the item of a proposed call."""
+    return "tool_call", {
+        "call_id": call,
+        "turn_id": "t",
+        "tool": "deploy",
+        "arguments": {"v": 1},
+        "status": "proposed",
+    }
+
+
+def card(call: str = "k", **more: Any) -> Item:
+    """Return the item of an approval that waits."""
+    fields = {"approval_id": f"a-{call}", "call_id": call, "state": "pending", "revision": 1, "arguments": {"v": 1}}
+    return "approval", {**fields, "reason": "by rule", **more}
+
+
+def closed(call: str = "k", state: str = "approved") -> Item:
+    """Return the item of an approval that is over."""
+    return "approval", {"approval_id": f"a-{call}", "call_id": call, "state": state, "revision": 2, "reason": "ok"}
+
+
+def result(call: str = "k", kind: str = "succeeded") -> Item:
+    """Return the item of a call's result."""
+    status = "success" if kind == "succeeded" else "error"
+    return "tool_call", {"call_id": call, "tool": "deploy", "kind": kind, "status": status, "data": 1, "error": ""}
+
+
+END: Item = ("turn", {"turn_id": "t", "state": "finished", "reason": ""})
+
+
+def moves_of(items: list[Item], reader: TurnReader | None = None) -> list[Move]:
+    """Return the moves of items of turn `t`."""
+    reader = reader or TurnReader("t")
+    return [move for kind, data in items for move in reader.read(kind, data)]
+
+
+def test_text_that_streams_is_told_once() -> None:
+    """What deltas told is left out of the message that follows; what they lost is told with it."""
+    moves = moves_of([delta("He"), delta("llo", 2), said("Hello!"), END])
+    texts = [TextBegan("m"), *(TextWritten("m", text) for text in ("He", "llo", "!")), TextEnded("m")]
+    assert [StepBegan(), *texts, StepEnded(), TurnEnded(END[1])] == moves
+
+
+def test_a_gap_in_the_deltas_is_filled_by_the_message() -> None:
+    """A delta that does not join on is passed over."""
+    moves = moves_of([delta("He"), delta("xx", 9), said("Hello")])
+    assert ["He", "llo"] == [move.text for move in moves if isinstance(move, TextWritten)]
+
+
+def test_text_that_begins_anew_is_a_text_of_its_own() -> None:
+    """A model that was asked again writes another text; the half one stays ended."""
+    moves = moves_of([delta("half"), delta("", reset=True), delta("whole"), said("whole")])
+    assert [("m", "half"), ("m#1", "whole")] == [
+        (move.text_id, move.text) for move in moves if isinstance(move, TextWritten)
+    ]
+
+
+def test_what_the_model_says_while_people_think_is_not_told() -> None:
+    """Such words are kept in the history and shown nowhere meanwhile."""
+    assert [StepBegan()] == moves_of([said("Please confirm!", while_waiting=True)])
+
+
+def test_each_model_answer_is_a_step() -> None:
+    """The words after a result belong to the next step."""
+    kinds = [type(move).__name__ for move in moves_of([said("a", "m1"), proposed(), result(), said("b", "m2"), END])]
+    text = ["TextBegan", "TextWritten", "TextEnded"]
+    first = ["StepBegan", *text, "CallMade", "CallAnswered", "StepEnded"]
+    assert [*first, "StepBegan", *text, "StepEnded", "TurnEnded"] == kinds
+
+
+def test_a_turn_waits_when_every_open_call_has_its_card() -> None:
+    """A call without a card or a result may still run: nobody is asked to think yet."""
+    reader = TurnReader("t")
+    seen = []
+    for item in (proposed("k"), proposed("j"), card("k"), result("j"), closed("k")):
+        moves_of([item], reader)
+        seen.append(reader.waits)
+    assert [False, False, False, True, False] == seen
+
+
+def test_an_edit_tells_the_call_again() -> None:
+    """New arguments replace what is shown, and the card is asked anew; an older card never comes back."""
+    moves = moves_of([proposed(), card(), card(revision=3, arguments={"v": 2}), card(revision=2)])
+    cards = [move.card["revision"] for move in moves if isinstance(move, CardMoved)]
+    assert ([{"v": 1}, {"v": 2}], [1, 3]) == ([move.arguments for move in moves if isinstance(move, CallMade)], cards)
+
+
+def test_why_it_was_held_stays_beside_why_it_was_decided() -> None:
+    """The card of a decided call has the rule's words and the person's."""
+    (last,) = moves_of([proposed(), card(), closed()])[-1:]
+    assert isinstance(last, CardMoved)
+    assert ("by rule", "ok", "approved") == (last.card["reason"], last.card["decision_reason"], last.state)
+
+
+def test_another_turns_items_are_passed_over() -> None:
+    """A stream begins in the middle of a conversation."""
+    other = {"turn_id": "other"}
+    items = [(kind, {**data, **other}) for kind, data in (delta("x"), said("x"), proposed(), END)]
+    assert [] == moves_of([*items, result("foreign"), card("foreign")])
+
+
+@given(st.permutations([proposed("k"), proposed("j"), card("k"), closed("k"), result("k"), result("j"), said("now")]))
+def test_items_in_any_order_make_moves_that_frontends_accept(items: list[Item]) -> None:
+    """Each call is made before its card and its one result, texts are begun and ended, steps are closed."""
+    moves = moves_of([*items, END])
+    made: set[str] = set()
+    answered: list[str] = []
+    open_texts: set[str] = set()
+    steps = 0
+    for move in moves:
+        match move:
+            case StepBegan():
+                steps += 1
+            case StepEnded():
+                steps -= 1
+            case TextBegan(text_id):
+                open_texts.add(text_id)
+            case TextWritten(text_id, _):
+                assert text_id in open_texts
+            case TextEnded(text_id):
+                open_texts.remove(text_id)
+            case CallMade(call_id, _, _):
+                made.add(call_id)
+            case CardMoved(call_id, _):
+                assert call_id in made
+            case CallAnswered(call_id, _, _):
+                assert call_id in made
+                answered.append(call_id)
+        assert steps in {0, 1}
+    assert (0, set(), ["j", "k"]) == (steps, open_texts, sorted(answered))
