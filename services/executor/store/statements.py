@@ -147,7 +147,9 @@ def _reserve_statement() -> sa.Insert:
 
 
 RESERVE = _reserve_statement()
-_ABANDONED = tuple(column.name for column in _COLUMNS if column.name not in {"lease_until", "finished_at"})
+#: What a call that never came has no word about.
+_UNKNOWN = {"lease_until", "finished_at", "resolution", "resolved_by", "resolution_note", "resolved_at"}
+_ABANDONED = tuple(column.name for column in _COLUMNS if column.name not in _UNKNOWN)
 ABANDON = (
     pg.insert(_EXECUTIONS)
     .values({name: sa.bindparam(name, type_=_COLUMNS[name].type) for name in _ABANDONED} | {"finished_at": _CLOCK})
