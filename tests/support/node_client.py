@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.system import PATIENCE_SECONDS, ROOT
+from tests.support.people import PATIENCE_SECONDS
+from tests.support.system import ROOT
 
 CLIENTS = ROOT / "tests" / "clients"
 #: Longest line that a client may say, in bytes.

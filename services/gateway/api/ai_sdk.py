@@ -25,8 +25,7 @@ from services.gateway.deps import Deps
 from services.gateway.dialects.ai_sdk import AiSdk, Chunk, Version
 from services.gateway.dialects.ai_sdk_history import messages_of
 from services.gateway.dialects.ai_sdk_posted import Answer, ChatIn, Seen, answers_of, seen_of
-from services.gateway.dialects.follow import follow_turn
-from services.gateway.dialects.moves import TurnReader
+from services.gateway.dialects.follow import Heard, follow_turn
 from services.gateway.dialects.unseen import Unseen
 from services.gateway.live import Topic
 from services.gateway.store import reading
@@ -39,6 +38,8 @@ from shared.messages.approvals import REASON_MAX
 
 router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
 
+#: Pause between two looks whether a turn waits for people, in seconds: the feed may be ahead of what the agent stored.
+LOOK_SECONDS = 1.0
 #: Feed items that a history is made of, the oldest first.
 HISTORY_MAX = 5_000
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no", "x-vercel-ai-ui-message-stream": "v1"}
@@ -180,7 +181,7 @@ def _streaming(deps: Deps, caller: Caller, goal: _Goal) -> StreamingResponse:
         topics=(goal.topic,),
         conversation=goal.topic,
         after=goal.after,
-        heartbeat_seconds=deps.settings.gateway_heartbeat_seconds,
+        heartbeat_seconds=deps.settings.gateway_heartbeat_seconds if goal.stays else LOOK_SECONDS,
         still_allowed=lambda: deps.authenticator.still(caller),
     )
     return StreamingResponse(_frames(deps, stream, goal), media_type="text/event-stream", headers=_HEADERS)
@@ -189,30 +190,30 @@ def _streaming(deps: Deps, caller: Caller, goal: _Goal) -> StreamingResponse:
 async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[bytes]:
     yield b": stream-open\n\n"
     writer, unseen = goal.writer, Unseen(goal.seen, goal.refused)
-    began = False
+    last: Heard | None = None
     async for heard in follow_turn(stream, goal.turn_id):
         if heard is None:
             yield b": keep-alive\n\n"
-            continue
-        if not began:
-            began = True
-            yield _encode(writer.begin(goal.message_id or heard.message_id))
-            yield _encode(_problem(approval_id, told) for approval_id, told in goal.refused.items())
-        yield _encode(chunk for move in unseen.of(heard.moves) for chunk in writer.chunks(move))
-        if heard.number >= goal.newest and not goal.stays and await _pauses(deps, heard.reader, goal):
-            yield _encode(chunk for move in unseen.of(heard.reader.pause()) for chunk in writer.chunks(move))
+        else:
+            if last is None:
+                yield _encode(writer.begin(goal.message_id or heard.message_id))
+                yield _encode(_problem(approval_id, told) for approval_id, told in goal.refused.items())
+            last = heard
+            yield _encode(chunk for move in unseen.of(heard.moves) for chunk in writer.chunks(move))
+        if last is not None and not goal.stays and await _pauses(deps, last, goal):
+            yield _encode(chunk for move in unseen.of(last.reader.pause()) for chunk in writer.chunks(move))
             yield _encode(writer.pause())
             break
     yield b"data: [DONE]\n\n"
 
 
-async def _pauses(deps: Deps, reader: TurnReader, goal: _Goal) -> bool:
+async def _pauses(deps: Deps, heard: Heard, goal: _Goal) -> bool:
     """Tell whether nothing goes on in the turn until people decide; the agent knows of calls before the feed does."""
-    waiting = reader.waiting
-    if not reader.waits or goal.decided.intersection(waiting.values()):
+    waiting = heard.reader.waiting
+    if heard.number < goal.newest or not heard.reader.waits or goal.decided.intersection(waiting.values()):
         return False
     async with reading(deps.runtime.database) as connection:
-        return await turn_waits(connection, goal.topic.tenant, reader.turn_id, waiting.keys())
+        return await turn_waits(connection, goal.topic.tenant, heard.reader.turn_id, waiting.keys())
 
 
 def _problem(approval_id: str, told: Any) -> Chunk:
