@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -24,9 +24,6 @@ from services.gateway.live import Hub
 from services.gateway.oidc import Provider
 from services.gateway.sessions import Sessions
 from services.gateway.settings import GatewaySettings
-from services.gateway.slack.door import SlackDoor, reachable
-from services.gateway.slack.route import add_slack
-from services.gateway.slack.socket import socket_mode
 from services.gateway.trials import Trials
 from services.gateway.web import add_pages
 from shared.catalog import load_catalog
@@ -99,12 +96,9 @@ def build(
 
     deps = _deps(settings, runtime, directory, instance, ready)
     decisions, trials, hub, drafts = deps.decisions, deps.trials, deps.hub, deps.drafts
-    door = _slack_door(settings, runtime, decisions, directory)
     app = create_app(deps)
     add_pages(app)
-    if door is not None:
-        add_slack(app, door)
-    by_socket = door is not None and door.slack.app_token.get_secret_value()
+    duties, resources = _open_to_slack(app, deps)
     live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
     service = GatewayService(
@@ -115,8 +109,8 @@ def build(
             (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub, drafts=drafts)),
             (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions, trials=trials)),
         ),
-        duties=(Duty("forget-slack", SLACK_FORGET_SECONDS, door.forget_old),) if door else (),
-        resources=(socket_mode(door),) if door and by_socket else (),
+        duties=duties,
+        resources=resources,
         drain_seconds=settings.drain_seconds,
         relay_every_seconds=settings.relay_every_seconds,
         settings=settings,
@@ -165,16 +159,23 @@ def _deps(
     )
 
 
-def _slack_door(
-    settings: GatewaySettings, runtime: Runtime, decisions: Decisions, directory: Callable[[], Directory]
-) -> SlackDoor | None:
-    """Return the door that Slack's clicks come through; None where no Slack is set up."""
-    slack = reachable(settings.slack())
+def _open_to_slack(app: FastAPI, deps: Deps) -> tuple[tuple[Duty, ...], tuple[AbstractAsyncContextManager[None], ...]]:
+    """Let Slack's clicks come in through `app`; return what runs beside it, nothing where no Slack is set up."""
+    settings = deps.settings
+    slack = settings.slack()
     if not slack.teams:
-        return None
+        return (), ()
+    # Half a second of start-up and some megabytes: only who is in Slack pays for its libraries.
+    from services.gateway.slack.door import SlackDoor, reachable  # noqa: PLC0415
+    from services.gateway.slack.route import add_slack  # noqa: PLC0415
+    from services.gateway.slack.socket import socket_mode  # noqa: PLC0415
+
     catalog = partial(load_catalog, settings.rulebook)
     address = (settings.slack_api_url, settings.public_url)
-    return SlackDoor(slack, *address, runtime.database, decisions, directory, catalog)
+    door = SlackDoor(reachable(slack), *address, deps.runtime.database, deps.decisions, deps.directory, catalog)
+    add_slack(app, door)
+    by_socket = slack.app_token.get_secret_value()
+    return (Duty("forget-slack", SLACK_FORGET_SECONDS, door.forget_old),), (socket_mode(door),) if by_socket else ()
 
 
 def provider_of(settings: GatewaySettings, signer: Signer, verifier: Verifier) -> Provider | None:

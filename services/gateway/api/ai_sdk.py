@@ -17,6 +17,7 @@ from fastapi.responses import StreamingResponse
 from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.conversations import may_read
 from services.gateway.api.errors import described
+from services.gateway.api.events import HEADERS, stream_of
 from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
 from services.gateway.conversations import Plan, Writing, no_conversation, open_conversation
@@ -42,7 +43,7 @@ router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
 LOOK_SECONDS = 1.0
 #: Feed items that a history is made of, the oldest first.
 HISTORY_MAX = 5_000
-_HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no", "x-vercel-ai-ui-message-stream": "v1"}
+_HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"description": "Chunks.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
@@ -174,16 +175,8 @@ async def _decide(deps: Deps, caller: Caller, answer: Answer, goal: _Goal) -> No
 
 
 def _streaming(deps: Deps, caller: Caller, goal: _Goal) -> StreamingResponse:
-    stream = Stream(
-        hub=deps.hub,
-        drafts=deps.drafts,
-        database=deps.runtime.database,
-        topics=(goal.topic,),
-        conversation=goal.topic,
-        after=goal.after,
-        heartbeat_seconds=deps.settings.gateway_heartbeat_seconds if goal.stays else LOOK_SECONDS,
-        still_allowed=lambda: deps.authenticator.still(caller),
-    )
+    heartbeat = deps.settings.gateway_heartbeat_seconds if goal.stays else LOOK_SECONDS
+    stream = stream_of(deps, caller, (goal.topic,), goal.topic, goal.after, heartbeat)
     return StreamingResponse(_frames(deps, stream, goal), media_type="text/event-stream", headers=_HEADERS)
 
 

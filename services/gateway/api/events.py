@@ -22,6 +22,8 @@ from shared.errors import Refused
 
 router = APIRouter(prefix="/v1/conversations", tags=["conversations"])
 
+#: Proxies that gather output before they pass it on would hold events back.
+HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 LastEventId = Annotated[str | None, Header(description="Number of the last event seen; browsers send it.")]
@@ -71,19 +73,29 @@ def streaming(
     deps: Deps, caller: Caller, topics: tuple[Topic, ...], conversation: Topic | None, after: int
 ) -> StreamingResponse:
     """Return the stream of what a caller follows."""
-    stream = Stream(
+    stream = stream_of(deps, caller, topics, conversation, after, deps.settings.gateway_heartbeat_seconds)
+    return StreamingResponse(stream.frames(), media_type="text/event-stream", headers=HEADERS)
+
+
+def stream_of(
+    deps: Deps,
+    caller: Caller,
+    topics: tuple[Topic, ...],
+    conversation: Topic | None,
+    after: int,
+    heartbeat_seconds: float,
+) -> Stream:
+    """Return what a caller follows, for as long as they may."""
+    return Stream(
         hub=deps.hub,
         drafts=deps.drafts,
         database=deps.runtime.database,
         topics=topics,
         conversation=conversation,
         after=after,
-        heartbeat_seconds=deps.settings.gateway_heartbeat_seconds,
+        heartbeat_seconds=heartbeat_seconds,
         still_allowed=lambda: deps.authenticator.still(caller),
     )
-    # Proxies that gather output before they pass it on would hold events back.
-    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return StreamingResponse(stream.frames(), media_type="text/event-stream", headers=headers)
 
 
 def _number(name: str, text: str) -> int:
