@@ -8,7 +8,7 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 DONE := $(VENV)/.done
-CODE := services shared deploy bench tests
+CODE := services shared deploy bench examples tests
 
 # The first Python that is new enough; `make PYTHON=/path/to/python …` overrules it.
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -76,6 +76,15 @@ PYTEST := $(PY) -m pytest
 test: setup $(DONE)/tests $(DONE)/clients ## Run every test (ARGS="-k words" to choose)
 	$(WITH_SERVICES) --browser $(PYTEST) $(ARGS)
 
+#: Rounds of each race.
+ROUNDS ?= 1000
+RACES := tests/integration/approval/test_races.py tests/integration/approval/test_vote_races.py \
+  tests/integration/policy/test_limits.py tests/integration/policy/test_grants.py tests/integration/executor/test_races.py
+
+.PHONY: test-races
+test-races: setup $(DONE)/tests ## Run the races for long, as every night should (ROUNDS=1000)
+	PLACET_TEST_RACE_ROUNDS=$(ROUNDS) $(WITH_SERVICES) $(PYTEST) $(RACES) $(ARGS)
+
 .PHONY: test-unit
 test-unit: setup $(DONE)/tests ## Run the tests that need no services
 	$(PYTEST) $(wildcard tests/unit tests/contract) $(ARGS)
@@ -89,8 +98,9 @@ test-e2e: setup $(DONE)/tests $(DONE)/clients ## Run the tests of the whole syst
 	$(WITH_SERVICES) --browser $(PYTEST) tests/e2e $(ARGS)
 
 .PHONY: bench
-bench: setup $(DONE)/tests ## Measure Placet against the bare floor (SHORT=1 for a quick look)
+bench: setup $(DONE)/tests ## Measure Placet against the bare floor, its inbox, many chats at once (SHORT=1: a quick look)
 	$(WITH_SERVICES) $(PY) -m bench $(if $(SHORT),--short)
+	$(WITH_SERVICES) $(PY) -m bench --soak $(if $(SHORT),--short)
 
 # --- keeping house ----------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from itertools import islice
@@ -35,6 +35,11 @@ from tests.support.system import Process, System, a_system
 
 RULEBOOK = Path(__file__).parent / "rulebook.yaml"
 REPLICAS = {"gateway": 1, "policy": 1, "approval": 1, "notifier": 1, "executor": 1, "audit": 1}
+SETTINGS = {
+    "PLACET_DATABASE_POOL_SIZE": "16",
+    "PLACET_EXECUTOR_SLOTS": "64",
+    "PLACET_EXECUTOR_PREFETCH": "16",
+}
 #: Pause before a request that was answered with 503 is made again.
 PAUSE_SECONDS = 0.05
 #: Turns of one conversation; its transcript grows with each.
@@ -46,7 +51,7 @@ WARM_UP = 2
 async def measure(in_flight: int, count: int) -> Measurement:
     """Start a fresh Placet, run `count` gated calls with `in_flight` open at a time, and stop it."""
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
-        async with _placet(Path(folder)) as system, _load(system) as load:
+        async with a_placet(Path(folder), "bench.stub_agent", SETTINGS) as system, _load(system) as load:
             await load.open(in_flight)
             await load.run(in_flight, WARM_UP * in_flight)
             await load.open(max(in_flight, -(-count // TURNS)))
@@ -66,7 +71,8 @@ async def measure(in_flight: int, count: int) -> Measurement:
 
 
 @asynccontextmanager
-async def _placet(folder: Path) -> AsyncIterator[System]:
+async def a_placet(folder: Path, agent: str, settings: Mapping[str, str]) -> AsyncIterator[System]:
+    """Run a whole Placet whose agent is the module `agent`; `settings` are those of every process."""
     databases = Databases(POSTGRES_URL)
     url = await asyncio.to_thread(services.find_rabbitmq, os.environ)
     administration = services.administration(os.environ, url or "")
@@ -75,15 +81,15 @@ async def _placet(folder: Path) -> AsyncIterator[System]:
     hosts = VirtualHosts(url, administration)
     environment = {
         "PLACET_LOG_LEVEL": "warning",
-        "PLACET_DATABASE_POOL_SIZE": "16",
-        "PLACET_EXECUTOR_SLOTS": "64",
-        "PLACET_EXECUTOR_PREFETCH": "16",
+        # One key posts for everybody here.
+        "PLACET_GATEWAY_KEY_MESSAGES_PER_MINUTE": "0",
         "PLACET_BENCH_LEDGER": str(folder / "ledger"),
+        **settings,
     }
     try:
         with databases.fresh(_migrate) as database_url:
             system = System(folder, database_url, hosts.fresh(), RULEBOOK, environment)
-            _add_agent(system)
+            _add_agent(system, agent)
             async with a_system(system, REPLICAS):
                 yield system
     finally:
@@ -95,9 +101,9 @@ def _migrate(url: str) -> None:
     migrate(url)
 
 
-def _add_agent(system: System) -> None:
+def _add_agent(system: System, module: str) -> None:
     agent: Process = system.add("agent")
-    agent.arguments = ("-m", "bench.stub_agent")
+    agent.arguments = ("-m", module)
 
 
 class Load:

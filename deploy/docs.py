@@ -19,6 +19,7 @@ MACHINES = {
     "executor": "An execution: one permitted call.",
     "notifier": "A delivery: one card of one approval at one address.",
     "audit": "A dead letter: something that could not be handled.",
+    "gateway": "The holder of a conversation: who answers in it.",
 }
 _WARNING = "<!-- Drawn from services/*/states.py by `make docs`; do not edit. -->"
 

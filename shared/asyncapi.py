@@ -11,7 +11,16 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from shared.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Message
+from shared.frontends import frontend_key
+from shared.messages import (
+    ENVELOPE_EVENTS_MAX,
+    MESSAGES,
+    ConversationDelta,
+    ConversationEvent,
+    FeedAdvanced,
+    Message,
+    MessagePosted,
+)
 from shared.messages.message import Attributes
 from shared.topology import QUEUES, ROUTES, QueueSpec, executor_queue, key_matches, queue_arguments
 
@@ -36,8 +45,11 @@ def document() -> dict[str, Any]:
             "license": {"name": "Apache-2.0"},
         },
         "defaultContentType": "application/cloudevents-batch+json",
-        "channels": {cls.type_name: _channel(cls) for cls in MESSAGES.values()},
-        "operations": {spec.name: _operation(spec) for spec in (*QUEUES, executor_queue("default"))},
+        "channels": {**{cls.type_name: _channel(cls) for cls in MESSAGES.values()}, "frontend": _frontend_channel()},
+        "operations": {
+            **{spec.name: _operation(spec) for spec in (*QUEUES, executor_queue("default"))},
+            **_frontend_operations(),
+        },
         "components": {
             "messages": {cls.type_name: _message(cls) for cls in MESSAGES.values()},
             "schemas": schemas["$defs"],
@@ -57,6 +69,36 @@ def _channel(cls: type[Message]) -> dict[str, Any]:
             }
         },
         "description": _TRANSIENT if route.transient else _STORED,
+    }
+
+
+def _frontend_channel() -> dict[str, Any]:
+    """Return where chat frontends publish: the gateway's message under a key of their own."""
+    return {
+        **_channel(MessagePosted),
+        "address": f"{ROUTES[MessagePosted].exchange}/{frontend_key('{tenant}')}",
+        "description": "What a chat frontend publishes with its own user, for visitors of its tenant only. Anything "
+        "else under this key is an alert and a dead letter.",
+    }
+
+
+def _frontend_operations() -> dict[str, Any]:
+    """Return what a chat frontend with its own user has to do with us, as we see it."""
+    hears = (ConversationEvent, ConversationDelta, FeedAdvanced)
+    return {
+        "frontend.posts": {
+            "action": "receive",
+            "channel": {"$ref": "#/channels/frontend"},
+            "description": "A visitor of a chat frontend on RabbitMQ wrote.",
+        },
+        **{
+            f"frontend.hears.{cls.__name__}": {
+                "action": "send",
+                "channel": {"$ref": f"#/channels/{cls.type_name}"},
+                "description": "A chat frontend binds a queue frontend.{tenant}.{name}.{queue} of its own to this.",
+            }
+            for cls in hears
+        },
     }
 
 

@@ -34,6 +34,7 @@ _PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 #: Letters and marks that print as nothing although their category says otherwise.
 _HIDDEN = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180C, 0x180D, 0x180F, 0x2800, 0x3164, 0xFFA0}
+# The last variation selector, U+FE0F, is let through: every keyboard writes it behind emoji.
 _HIDDEN |= set(range(0xFE00, 0xFE0F)) | set(range(0xE0100, 0xE01F0))
 
 

@@ -133,8 +133,10 @@ class ToolSpec(BaseModel):
 class Catalog(Mapping[str, ToolSpec]):
     """All tools by name, in the order of the file."""
 
-    def __init__(self, specs: Iterable[ToolSpec]) -> None:
+    def __init__(self, specs: Iterable[ToolSpec], *, redacts: bool = False) -> None:
+        """`redacts`: of a larger catalogue this is a part of, some tool has arguments that people must not see."""
         self._specs = {spec.name: spec for spec in specs}
+        self._larger_redacts = redacts
 
     def __getitem__(self, name: str) -> ToolSpec:
         return self._specs[name]
@@ -147,8 +149,13 @@ class Catalog(Mapping[str, ToolSpec]):
 
     @cached_property
     def redacts(self) -> bool:
-        """Whether any tool has arguments that people must not see."""
-        return any(spec.redact for spec in self.values())
+        """Whether any tool has arguments that people must not see, also one that this is not given."""
+        return self._larger_redacts or any(spec.redact for spec in self.values())
+
+    def part(self, names: Iterable[str]) -> Catalog:
+        """Return the catalogue of these tools alone, in the order of the file."""
+        chosen = set(names)
+        return Catalog((spec for name, spec in self.items() if name in chosen), redacts=self.redacts)
 
     def as_openai_tools(self) -> list[dict[str, Any]]:
         """Return the tools as a chat completion request lists them; a copy, since model libraries edit it."""

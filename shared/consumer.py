@@ -21,6 +21,7 @@ from pydantic_core import from_json, to_json
 from shared.bus import Bus, Delivery, PublishFailed
 from shared.database import is_outage
 from shared.errors import Poison, Refused, SecurityAlert, Transient
+from shared.frontends import frontends_tenant, why_not
 from shared.gathering import Gathering
 from shared.inbox import take_new
 from shared.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, Message, event_from
@@ -53,13 +54,21 @@ class Together(Generic[M]):
     handle: Callable[[Sequence[Arrival[M]], Work], Awaitable[None]]
 
 
+#: Type of what a frontend sent and may not send, as its dead letter names it. No message is called so.
+REFUSED_TYPE = "placet.frontend.refused.v1"
+#: How the reason of a dead letter begins that raised an alert.
+_SECURITY = "security: "
 #: Longest pause between two tries while the database is away, in seconds.
 OUTAGE_PAUSE_MAX_SECONDS = 5.0
 #: Tries of one event against an answering database that fails all the same, before it counts as Transient.
 OUTAGE_TRIES_MAX = 20
 
 EVENTS = Counter("placet_events_total", "Events handled, by queue and outcome.", ["queue", "outcome"])
-SECURITY_ALERTS = Counter("placet_security_alerts_total", "Forged, replayed or foreign signatures.", ["queue"])
+SECURITY_ALERTS = Counter(
+    "placet_security_alerts_total",
+    "Forged or foreign signatures; what a frontend may not send.",
+    ["queue"],
+)
 
 
 class Consumer:
@@ -83,8 +92,10 @@ class Consumer:
 
     async def __call__(self, delivery: Delivery) -> None:
         """Handle one envelope; returning acknowledges it."""
-        events, unreadable = read_envelope(delivery.body)
+        events, unreadable = read_delivery(delivery)
         for body, event_id, reason in unreadable:
+            if reason.startswith(_SECURITY):
+                self._alert(event_id, delivery.key, reason)
             await self._bury(delivery, body, event_id, reason)
         for event in events:
             if type(event.message) not in self._handlers:
@@ -149,15 +160,8 @@ class Consumer:
         except Transient as error:
             await self._later(delivery, event, str(error))
         except SecurityAlert as alert:
-            SECURITY_ALERTS.labels(self._queue).inc()
-            log.warning(
-                "security.alert",
-                queue=self._queue,
-                message_id=event.id,
-                source=event.source,
-                reason=str(alert),
-            )
-            await self._bury(delivery, _envelope(event), event.id, f"security: {alert}")
+            self._alert(event.id, event.source, str(alert))
+            await self._bury(delivery, _envelope(event), event.id, f"{_SECURITY}{alert}")
         except Poison as error:
             await self._bury(delivery, _envelope(event), event.id, f"poison: {error}")
         except Exception as error:
@@ -189,10 +193,33 @@ class Consumer:
         log.warning("event.retried", queue=self._queue, message_id=event.id, attempt=attempt, reason=reason)
         await _until_published(lambda: self._bus.retry(delivery, _envelope(event), attempt=attempt))
 
+    def _alert(self, event_id: str, source: str, reason: str) -> None:
+        SECURITY_ALERTS.labels(self._queue).inc()
+        log.warning("security.alert", queue=self._queue, message_id=event_id, source=source, reason=reason)
+
     async def _bury(self, delivery: Delivery, body: bytes, event_id: str, reason: str) -> None:
         EVENTS.labels(self._queue, "dead").inc()
         log.error("event.dead", queue=self._queue, message_id=event_id, reason=reason)
         await _until_published(lambda: self._bus.dead_letter(delivery, body, reason=reason[:1000], message_id=event_id))
+
+
+def read_delivery(delivery: Delivery) -> tuple[list[Event], list[tuple[bytes, str, str]]]:
+    """Return the events of a delivery that its sender may send, and what is none: bytes, id if any, why.
+
+    What a frontend may not send becomes no letter that could be replayed: a replay has no routing key to hold it to.
+    """
+    events, unreadable = read_envelope(delivery.body)
+    tenant = frontends_tenant(delivery.key)
+    if tenant is None:
+        return events, unreadable
+    unreadable = [(_not_replayable(body, tenant), event_id, reason) for body, event_id, reason in unreadable]
+    allowed = []
+    for event in events:
+        if reason := why_not(event.message, tenant):
+            unreadable.append((_not_replayable(_envelope(event), tenant), event.id, f"{_SECURITY}{reason}"))
+        else:
+            allowed.append(event)
+    return allowed, unreadable
 
 
 def read_envelope(body: bytes) -> tuple[list[Event], list[tuple[bytes, str, str]]]:
@@ -226,6 +253,14 @@ def _first_of_each(events: Iterable[Event], ids: set[str]) -> Iterator[Event]:
 
 def _envelope(event: Event) -> bytes:
     return f"[{event.to_json()}]".encode()
+
+
+def _not_replayable(body: bytes, tenant: str) -> bytes:
+    """Return a dead letter's body that tells what a frontend of `tenant` sent, belongs to that tenant, and is no event.
+
+    Kept as one text, so that nothing which looks for a call or an event inside takes it for one.
+    """
+    return to_json([{"type": REFUSED_TYPE, "data": {"tenant": tenant, "body": body.decode("utf-8", "replace")}}])
 
 
 def _json_bytes(item: object) -> bytes:

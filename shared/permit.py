@@ -18,6 +18,9 @@ from shared.messages.message import Digest, Value
 from shared.messages.tool_calls import Pool, ToolCall
 from shared.signing import BadSignature, Purpose, Signer, Verifier
 
+#: Who issues the permits of calls that people were asked about.
+HELD_BY = "approval"
+
 
 class Permit(Value):
     """Claims of a permit. Times are Unix seconds."""
@@ -33,6 +36,11 @@ class Permit(Value):
     message_id: str = Field(description="The message that led to the call.")
     digest: Digest
     reference: Annotated[str, Field(description="Verdict id or approval id that stands behind it.")]
+
+    @property
+    def held(self) -> bool:
+        """Whether people were asked about the call."""
+        return self.iss == HELD_BY
 
     def expired(self, now: datetime) -> bool:
         """Tell whether the permit is no longer good at `now`."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from shared.errors import PlacetError
@@ -31,6 +31,10 @@ _LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 class UnknownSetting(PlacetError):
     """The environment names settings that no service has."""
+
+
+def _none_where_empty(value: Any) -> Any:
+    return None if value == "" else value
 
 
 class Settings(BaseSettings):
@@ -52,6 +56,9 @@ class Settings(BaseSettings):
         description="Declare exchanges and queues at start; off where definitions.json made them.",
     )
     rulebook: Path = Field(default=Path("deploy/rulebook.yaml"), description="Rulebook file with the tool catalogue.")
+    agents: Annotated[Path | None, BeforeValidator(_none_where_empty)] = Field(
+        default=None, description="File of agents; none: one agent, as the settings of the agent service say, any name."
+    )
     keys: Path = Field(
         default=Path(".data/keys"), description="Folder of signing keys: <issuer>.private.json, public.json."
     )
@@ -66,6 +73,16 @@ class Settings(BaseSettings):
     health_port: int = Field(default=0, ge=0, le=65535, description="Their port; 0 opens none.")
     drain_seconds: float = Field(default=20.0, gt=0, description="How long a stop waits for what is running.")
     relay_every_seconds: float = Field(default=1.0, gt=0, description="Pause between two sweeps of the outbox.")
+
+
+class LanguageSettings(Settings):
+    """The language of people who have named none."""
+
+    notifier_language: Literal["en", "de", "tr"] = Field(
+        default="en",
+        description="Language of cards for a place, and of cards, mailed links and Slack's modals for somebody whose "
+        "language nobody said.",
+    )
 
 
 def refuse_unknown(environment: Mapping[str, str]) -> None:

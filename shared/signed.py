@@ -13,7 +13,15 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from shared.errors import SecurityAlert
-from shared.messages import EditJudged, EditProposed, GrantAsked, Message, ResolveCall, WatchedCallClosed
+from shared.messages import (
+    ApprovalRequested,
+    EditJudged,
+    EditProposed,
+    GrantAsked,
+    Message,
+    ResolveCall,
+    WatchedCallClosed,
+)
 from shared.messages.message import SignedMessage
 from shared.signing import BadSignature, Purpose, Signer, Verifier
 
@@ -21,6 +29,7 @@ Signed = TypeVar("Signed", bound=SignedMessage)
 
 #: What each signature says; `shared.signing.SIGNERS` says who may say it.
 PURPOSES: Mapping[type[SignedMessage], Purpose] = {
+    ApprovalRequested: Purpose.HOLD,
     GrantAsked: Purpose.GRANT,
     EditProposed: Purpose.EDIT,
     EditJudged: Purpose.EDIT_VERDICT,

@@ -30,6 +30,7 @@ class Purpose(StrEnum):
 
     PERMIT = "placet-permit"  # this call may run once
     DECISION = "placet-decision"  # this person decided this
+    HOLD = "placet-hold"  # these people may let this call run, and nobody else
     GRANT = "placet-grant"  # this person wants such calls allowed from now on
     EDIT = "placet-edit"  # somebody who may wants this call approved with other arguments
     EDIT_VERDICT = "placet-edit-verdict"  # the rulebook lets it be approved so, or does not
@@ -40,7 +41,7 @@ class Purpose(StrEnum):
 
 #: Who may sign what. A key file that claims more is refused when it is loaded.
 SIGNERS: Mapping[str, frozenset[Purpose]] = {
-    "policy": frozenset({Purpose.PERMIT, Purpose.EDIT_VERDICT}),
+    "policy": frozenset({Purpose.PERMIT, Purpose.HOLD, Purpose.EDIT_VERDICT}),
     "approval": frozenset({Purpose.PERMIT, Purpose.GRANT, Purpose.EDIT, Purpose.END}),
     "gateway": frozenset({Purpose.DECISION, Purpose.LOGIN, Purpose.RESOLUTION}),
 }

@@ -58,7 +58,7 @@ class Slots:
 
 
 async def under_lease(
-    act: Coroutine[Any, Any, None], renew: Callable[[], Awaitable[bool]], *, every_seconds: float
+    act: Coroutine[Any, Any, None] | asyncio.Future[None], renew: Callable[[], Awaitable[bool]], *, every_seconds: float
 ) -> None:
     """Run `act` while `renew` keeps its lease; `renew` answering False means another attempt has it: cancel the act."""
     task = asyncio.ensure_future(act)

@@ -17,9 +17,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from jsonschema import Draft202012Validator, FormatChecker, ValidationError
+from jsonschema.validators import extend
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
+
+from shared.patterns import matches, pattern_problem
 
 #: Most errors reported for one call's arguments.
 ERRORS_MAX = 20
@@ -34,6 +37,46 @@ _OPENING_KEYWORDS = {"additionalProperties", "patternProperties", "unevaluatedPr
 _NAMING_VALIDATORS = {"additionalProperties", "dependentRequired", "required", "unevaluatedProperties"}
 _EMAIL = re.compile(r"[^@\s<>\",;]{1,64}@[^@\s<>\",;.]+(\.[^@\s<>\",;.]+)+")
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    del schema
+    if validator.is_type(instance, "string") and not matches(pattern, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    del schema
+    for pattern, subschema in patterns.items() if validator.is_type(instance, "object") else ():
+        for name, value in instance.items():
+            if matches(pattern, name):
+                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    patterns = schema.get("patternProperties", {})
+    if not patterns or not validator.is_type(instance, "object"):
+        yield from Draft202012Validator.VALIDATORS["additionalProperties"](validator, wanted, instance, schema)
+        return
+    named = schema.get("properties", {})
+    for name, value in instance.items():
+        if name in named or any(matches(pattern, name) for pattern in patterns):
+            continue
+        if wanted is False:
+            yield ValidationError(f"Additional properties are not allowed ({name!r} was unexpected)")
+        else:
+            yield from validator.descend(value, wanted, path=name)
+
+
+#: The draft's validator, but for its patterns.
+_Validator: Any = extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator,
+    {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +133,15 @@ def schema_problems(parameters: dict[str, Any]) -> list[tuple[tuple[str | int, .
         return problems
     if parameters.get("type") != "object":
         problems.append((("type",), "the parameters of a tool must be of type 'object'"))
+    if _mentions(parameters, "patternProperties") and _mentions(closed(parameters), "unevaluatedProperties"):
+        problems.append(((), "patternProperties and unevaluatedProperties cannot be enforced together"))
     return problems + list(_unenforceable(parameters, (), parameters))
 
 
 def compiled(parameters: dict[str, Any]) -> Draft202012Validator:
     """Return a validator for the schema that checks formats and never fetches anything."""
-    return Draft202012Validator(parameters, registry=Registry(), format_checker=_FORMATS)
+    made: Draft202012Validator = _Validator(parameters, registry=Registry(), format_checker=_FORMATS)
+    return made
 
 
 def argument_errors(
@@ -132,13 +178,26 @@ def _unenforceable(schema: Any, steps: tuple[str | int, ...], root: dict[str, An
             if problem := _keyword_problem(keyword, value, root):
                 yield at, problem
         elif keyword not in _DATA_KEYWORDS:
+            if keyword == "patternProperties":
+                yield from ((at, problem) for each in value if (problem := pattern_problem(each)))
             yield from _unenforceable(value, at, root)
+
+
+def _mentions(schema: Any, keyword: str) -> bool:
+    """Tell whether a keyword stands anywhere in a schema."""
+    if isinstance(schema, list):
+        return any(_mentions(each, keyword) for each in schema)
+    if not isinstance(schema, dict):
+        return False
+    return keyword in schema or any(_mentions(each, keyword) for name, each in schema.items() if name != "const")
 
 
 def _keyword_problem(keyword: str, value: str, root: dict[str, Any]) -> str | None:
     match keyword:
         case "format" if value not in _FORMATS.checkers:
             return f"format {value!r} is not checked; known formats: {', '.join(sorted(_FORMATS.checkers))}"
+        case "pattern":
+            return pattern_problem(value)
         case "$schema" if value.rstrip("#") != _DIALECT:
             return "only JSON Schema draft 2020-12 is understood"
         case "$id" | "$dynamicRef":

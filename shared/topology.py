@@ -69,7 +69,10 @@ EXCHANGES = (
 
 ROUTES: dict[type[Message], Route] = {
     m.MessagePosted: Route("messages", lambda x: x.tenant),
+    m.OperatorSpoke: Route("messages", lambda x: x.tenant),
+    m.HolderChanged: Route("messages", lambda x: x.tenant),
     m.ConversationEnded: Route("messages", lambda x: x.tenant),
+    m.StopTurn: Route("messages", lambda x: x.tenant),
     m.ToolCallProposed: Route("tool-calls", lambda _: "tool-call.proposed"),
     m.CallsWithdrawn: Route("tool-calls", lambda _: "tool-call.withdrawn"),
     m.ApprovalRequested: Route("approvals", lambda _: "approval.requested"),
@@ -86,6 +89,7 @@ ROUTES: dict[type[Message], Route] = {
     m.ResolveDeadLetter: Route("decisions", lambda _: "dead-letter"),
     m.AbandonCall: Route("decisions", lambda x: abandon_key(x.queue)),
     m.RetryDelivery: Route("decisions", lambda _: "delivery-retry"),
+    m.RetryWebhookEvent: Route("decisions", lambda _: "webhook-retry"),
     m.TryRulebook: Route("decisions", lambda _: "try-rulebook"),
     m.RulebookTried: Route("decisions", lambda x: f"tried.{x.answer_to}", mandatory=False),
     m.ResolveCall: Route("decisions", lambda x: resolve_key(x.pool)),
@@ -94,6 +98,7 @@ ROUTES: dict[type[Message], Route] = {
     m.ToolCallFinished: Route("tool-results", lambda _: "tool-call.finished"),
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
     m.CallResolved: Route("tool-results", lambda _: "tool-call.resolved"),
+    m.ToolCallProgressed: Route("conversations", lambda x: f"progress.{x.tenant}"),
     m.ConversationEvent: Route("conversations", lambda x: f"event.{x.tenant}"),
     m.ConversationDelta: Route("conversations", lambda x: f"delta.{x.tenant}", mandatory=False, transient=True),
     m.FeedAdvanced: Route("conversations", lambda x: f"feed.{x.tenant}", mandatory=False, transient=True),
@@ -182,12 +187,17 @@ QUEUES = (
             Destination("approvals", "approval.closed"),
             # How an approved call ended stands on its card too. Behind the approval's own news in one queue.
             Destination("tool-results", "tool-call.finished"),
+            Destination("conversations", "progress.#"),
             # Webhooks hear of it.
             Destination("tool-results", "tool-call.refused"),
         ),
     ),
     QueueSpec("notifier.bounces", "notifier", (Destination("decisions", "mail-bounced"),)),
-    QueueSpec("notifier.commands", "notifier", (Destination("decisions", "delivery-retry"),)),
+    QueueSpec(
+        "notifier.commands",
+        "notifier",
+        (Destination("decisions", "delivery-retry"), Destination("decisions", "webhook-retry")),
+    ),
     QueueSpec(
         "gateway.feed",
         "gateway",
@@ -199,6 +209,7 @@ QUEUES = (
             Destination("approvals", "approval.closed"),
             Destination("tool-results", "#"),
             Destination("conversations", "event.#"),
+            Destination("conversations", "progress.#"),
         ),
     ),
     QueueSpec("audit.commands", "audit", (Destination("decisions", "dead-letter"),)),

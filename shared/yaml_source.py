@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -245,6 +246,12 @@ def parse_yaml(file: str, content: bytes) -> YamlSource:
         source.stop(0, "the top of the file must be a mapping")
     source.data = data
     return source
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return `, did you mean 'X'?` with the known name that is most like `name`; empty where none is."""
+    close = get_close_matches(name, list(known), n=1)
+    return f", did you mean {close[0]!r}?" if close else ""
 
 
 def _compose(source: YamlSource) -> Node:

@@ -14,14 +14,22 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from hypothesis import settings
+from playwright.async_api import expect
 
 from tests.support import services
 from tests.support.postgres import Databases, Migrate
 from tests.support.programs import CHROMIUM, MissingProgramError, apt, ensure
 from tests.support.rabbitmq import VirtualHosts
 
+# How fast a property is, `make bench` asks; here a busy machine is no failure.
+settings.register_profile("placet", deadline=None)
+settings.load_profile("placet")
+
 TIERS = ("unit", "contract", "integration", "e2e")
 HERE = Path(__file__).parent
+#: How long a page may take to show what a test expects of it, in seconds.
+PAGE_SECONDS = 30.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -96,9 +104,17 @@ def rabbitmq_url(virtual_hosts: VirtualHosts) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def module_rabbitmq_url(virtual_hosts: VirtualHosts) -> Iterator[str]:
+    """Lend a virtual host that the tests of one module share."""
+    with virtual_hosts.lent() as url:
+        yield url
+
+
 @pytest.fixture(scope="session")
 def chromium() -> Path:
-    """Find the browser for tests of pages."""
+    """Find the browser for tests of pages, and let pages take their time on a busy machine."""
+    expect.set_options(timeout=PAGE_SECONDS * 1_000)
     try:
         return ensure(CHROMIUM, apt())
     except MissingProgramError as error:

@@ -25,6 +25,8 @@ CLIENTS = HERE.parents[1] / "tests" / "clients"
 FILES: Mapping[str, str] = {
     "htmx.org/dist/htmx.min.js": "htmx.min.js",
     "htmx.org/LICENSE": "htmx.LICENSE.txt",
+    "marked/lib/marked.esm.js": "marked.js",
+    "marked/LICENSE": "marked.LICENSE.txt",
 }
 """File inside `node_modules` -> name in the vendor folder."""
 

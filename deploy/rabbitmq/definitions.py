@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deploy.rabbitmq.rights import all_rights
+from deploy.rabbitmq.rights import Rights, all_rights
 from shared.catalog import load_catalog
 from shared.database import SERVICES
 from shared.errors import PlacetError
@@ -60,30 +60,36 @@ def definitions(pools: Iterable[str], *, vhost: str = VHOST) -> Definitions:
     rights = all_rights(pools)
     return {
         "vhosts": [{"name": vhost}],
-        "users": [_user(service) for service in SERVICES],
+        "users": [_user(user_name(service)) for service in SERVICES],
+        **permissions_of({user_name(service): right for service, right in rights.items()}, vhost),
+        **_topology(pools, vhost),
+    }
+
+
+def permissions_of(rights: Mapping[str, Rights], vhost: str) -> Definitions:
+    """Return what users may do in one virtual host; `rights` maps a user's name to its rights."""
+    return {
         "permissions": [
-            {
-                "user": user_name(service),
-                "vhost": vhost,
-                "configure": right.configure,
-                "write": right.write,
-                "read": right.read,
-            }
-            for service, right in rights.items()
+            {"user": user, "vhost": vhost, "configure": right.configure, "write": right.write, "read": right.read}
+            for user, right in rights.items()
         ],
         "topic_permissions": [
-            {"user": user_name(service), "vhost": vhost, "exchange": exchange, "write": topic.write, "read": topic.read}
-            for service, right in rights.items()
+            {"user": user, "vhost": vhost, "exchange": exchange, "write": topic.write, "read": topic.read}
+            for user, right in rights.items()
             for exchange, topic in right.topics.items()
         ],
-        **_topology(pools, vhost),
     }
 
 
 def with_passwords(made: Definitions, passwords: Mapping[str, str]) -> Definitions:
     """Return `made` with a salted hash for each user; `passwords` maps service to password."""
-    users = [{**_user(service), "password_hash": password_hash(passwords[service])} for service in SERVICES]
+    users = [user_with_password(user_name(service), passwords[service]) for service in SERVICES]
     return {**made, "users": users}
+
+
+def user_with_password(name: str, password: str) -> dict[str, Any]:
+    """Return a user who can log in."""
+    return {**_user(name), "password_hash": password_hash(password)}
 
 
 def password_hash(password: str) -> str:
@@ -105,8 +111,8 @@ def text_of(made: Definitions) -> str:
     return json.dumps(made, indent=2) + "\n"
 
 
-def _user(service: str) -> dict[str, Any]:
-    return {"name": user_name(service), "password_hash": "", "hashing_algorithm": _HASHING, "tags": []}
+def _user(name: str) -> dict[str, Any]:
+    return {"name": name, "password_hash": "", "hashing_algorithm": _HASHING, "tags": []}
 
 
 def _topology(pools: tuple[str, ...], vhost: str) -> Definitions:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from services.agent.transcript import OUTCOME_MARK
+from services.agent.transcript import OPERATOR_MARK, OUTCOME_MARK
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Transcript:
             self.made += [_made(place, call) for call in message.get("tool_calls") or ()]
         elif role == "tool":
             self._settle(str(message.get("tool_call_id")), _object(text))
-        elif not self._read_late_outcome(text) and role == "user":
+        elif not (self._read_late_outcome(text) or text.startswith(OPERATOR_MARK)) and role == "user":
             self.user_texts.append(text)
             self.said, self._asked_at = "", place
 
@@ -102,7 +102,7 @@ class Transcript:
             return False
         outcome = _outcome_in(text)
         for made in self.made:
-            if made.kind == "pending_confirmation" and made.result.get("call") == outcome.get("call"):
+            if made.kind in {"pending_confirmation", "stopped"} and made.result.get("call") == outcome.get("call"):
                 self._settle(made.call_id, outcome)
                 break
         return True

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
-from services.agent import going_on, rules, store, turns
+from services.agent import going_on, holding, rules, stopping, store, turns
 from services.agent.meanwhile import held_as
-from services.agent.rules import Behaviour, Claim, Result
+from services.agent.profiles import Profiles
+from services.agent.rules import Claim, Result
 from services.agent.states import CallState
-from services.agent.store import Answer, Arriving, meanwhile
+from services.agent.store import Answer, Arriving, holders, meanwhile
 from services.agent.store.meanwhile import Holding, Late
 from shared.consumer import Arrival
 from shared.errors import Poison, Refused, Transient
@@ -27,7 +28,10 @@ from shared.messages import (
     CallResolved,
     CallsWithdrawn,
     ConversationEnded,
+    HolderChanged,
     MessagePosted,
+    OperatorSpoke,
+    StopTurn,
     ToolCallFinished,
     ToolCallRefused,
 )
@@ -42,6 +46,9 @@ class Acts(Protocol):
     def asking(self, claim: Claim) -> Act:
         """Return the act that begins to work on a claim."""
 
+    def leaving(self, turn_id: str) -> Act:
+        """Return the act that leaves a turn alone which is over for another reason."""
+
 
 @dataclass(frozen=True)
 class Deps:
@@ -49,17 +56,39 @@ class Deps:
 
     acts: Acts
     lease: timedelta
-    behaviour: Behaviour
+    profiles: Profiles
 
 
 async def take_messages(arrivals: Sequence[Posted], work: Work, deps: Deps) -> None:
     """Begin a turn where a conversation idles, else keep the message for later: people wrote."""
+    for message in (each.message for each in arrivals if each.message.held_revision):
+        await holding.hold(work, message.tenant, message.conversation_id, message.held_revision)
     for wave in waves(arrivals, key=lambda each: each.message.conversation_id):
-        arriving = [Arriving(each.message, _first_claim(each)) for each in wave]
+        arriving = [Arriving(_labelled(each.message, deps), _first_claim(each)) for each in wave]
         taken = await store.take_in(work, arriving, deps.lease)
         for each, (posted, arrival) in zip(arriving, zip(wave, taken, strict=True), strict=True):
             work.cause = posted.cause
             await _follow(each, work, deps, arrival)
+
+
+async def take_holder(changed: HolderChanged, work: Work, deps: Deps) -> None:
+    """Ask no model while people hold a conversation; when they give it back, answer what they did not."""
+    if changed.holder != "agent":
+        await holding.hold(work, changed.tenant, changed.conversation_id, changed.revision)
+        return
+    claim, behind = await holding.give_back(work, changed, deps.lease)
+    if claim is not None:
+        work.act(deps.acts.asking(claim))
+    elif behind is not None and behind.turn_id is not None:
+        author = await holding.next_author(work, changed.conversation_id)
+        if author is not None:
+            await _withdraw(changed, work, deps, author, behind.turn_id)
+
+
+async def take_spoken(spoke: OperatorSpoke, work: Work) -> None:
+    """Keep what an operator said, for the model to read when it answers here again."""
+    await holders.lock(work, spoke.tenant, spoke.conversation_id)
+    await holders.add_spoken(work, spoke)
 
 
 async def end_conversation(ended: ConversationEnded, work: Work) -> None:
@@ -70,6 +99,14 @@ async def end_conversation(ended: ConversationEnded, work: Work) -> None:
     if call_ids:
         place = {"tenant": ended.tenant, "conversation_id": ended.conversation_id}
         work.emit(CallsWithdrawn(**place, call_ids=call_ids, kind="cancelled", reason=rules.ENDED))
+
+
+async def stop_turn(stop: StopTurn, work: Work, deps: Deps) -> None:
+    """End a turn that a person does not want to wait for; one that is over stays as it ended."""
+    following = await stopping.stop(work, stop, deps.lease)
+    work.act(deps.acts.leaving(stop.turn_id))
+    if following is not None:
+        work.act(deps.acts.asking(following))
 
 
 async def take_finished(arrivals: Sequence[Arrival[ToolCallFinished]], work: Work, deps: Deps) -> None:
@@ -86,7 +123,10 @@ async def take_opened(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, d
     """Note which calls people think about, and let turns go on that need not wait for them."""
     holdings = []
     for each in arrivals:
-        call, held = each.message.call, held_as(each.message.approval, deps.behaviour)
+        call = each.message.call
+        profile = deps.profiles.find(call.tenant, call.agent)
+        # An agent that is no more goes nowhere meanwhile.
+        held = held_as(each.message.approval, profile.behaviour) if profile else None
         if held is not None:
             holdings.append(Holding(call.call_id, call.tenant, call.conversation_id, held))
     if holdings:
@@ -110,14 +150,18 @@ async def _follow(arriving: Arriving, work: Work, deps: Deps, arrival: store.Arr
     """Do what follows from how a message was taken in."""
     posted, claim = arriving.posted, arriving.claim
     if arrival is None:
+        if await store.has_ended(work, posted.tenant, posted.conversation_id):
+            raise Refused(f"conversation {posted.conversation_id} has ended: nobody answers there")
         raise Poison(f"conversation {posted.conversation_id} belongs to another tenant than {posted.tenant}")
+    if deps.profiles.find(posted.tenant, arrival.agent) is None:
+        raise Poison(f"tenant {posted.tenant} has no agent {arrival.agent}")
     if not arrival.is_new:
         await _know_again(posted, work, claim, arrival)
     elif arrival.turn_id == claim.turn_id:
         turns.begun(work, claim)
         work.act(deps.acts.asking(claim))
-    else:
-        await _withdraw(posted, work, deps, claim, arrival.turn_id)
+    elif arrival.turn_id is not None and not arrival.held:
+        await _withdraw(posted, work, deps, claim.author, arrival.turn_id)
 
 
 async def _take_results(answers: Sequence[Answer], work: Work, deps: Deps) -> None:
@@ -145,6 +189,8 @@ async def _take_unexpected(answer: Answer, work: Work, deps: Deps, late: dict[st
         raise Poison(f"call {answer.call_id} was never proposed")
     if (call.tenant, call.conversation_id) != (answer.tenant, answer.conversation_id):
         raise Poison(f"call {answer.call_id} belongs to another conversation than {answer.conversation_id}")
+    if call.state is CallState.STOPPED and await stopping.take_result(work, answer):
+        return
     if call.state is not CallState.ANSWERED and await _take_late(answer, work, deps, late):
         return
     turns.record_second_result(work, call.tenant, answer.call_id, CallState.ANSWERED, answer.result)
@@ -192,7 +238,7 @@ async def take_resolved(resolved: CallResolved, work: Work) -> None:
 async def _go_on(claim: Claim | None, last: Answer, work: Work, deps: Deps) -> None:
     """Ask the model again after the last result of a step, and show it the message that took the place of a call."""
     if claim is not None:
-        if deps.behaviour.supersede or last.result.kind == "superseded":
+        if last.result.kind == "superseded" or await _supersedes(work, deps, claim.tenant, claim.conversation_id):
             claim = await turns.join_queued(work, claim)
         work.act(deps.acts.asking(claim))
 
@@ -204,12 +250,14 @@ async def _know_again(posted: MessagePosted, work: Work, claim: Claim, arrival: 
         raise Poison(f"message id {posted.message_id} was used before for another text")
 
 
-async def _withdraw(posted: MessagePosted, work: Work, deps: Deps, claim: Claim, turn_id: str) -> None:
+async def _withdraw(
+    posted: MessagePosted | HolderChanged, work: Work, deps: Deps, author: dict[str, str], turn_id: str
+) -> None:
     """Withdraw the open calls of the person who writes again; nobody withdraws what another asked for.
 
     Whether a call is given up then, its rule may say, which approval knows and we do not.
     """
-    if call_ids := await store.open_calls(work, turn_id, claim.author):
+    if call_ids := await store.open_calls(work, turn_id, author):
         work.emit(
             CallsWithdrawn(
                 tenant=posted.tenant,
@@ -217,9 +265,27 @@ async def _withdraw(posted: MessagePosted, work: Work, deps: Deps, claim: Claim,
                 call_ids=call_ids,
                 kind="superseded",
                 reason="Not run: the user wrote again before it was decided.",
-                by_default="supersede" if deps.behaviour.supersede else "wait",
+                by_default="supersede"
+                if await _supersedes(work, deps, posted.tenant, posted.conversation_id)
+                else "wait",
             )
         )
+
+
+async def _supersedes(work: Work, deps: Deps, tenant: str, conversation_id: str) -> bool:
+    """Tell whether a message withdraws the waiting calls of a conversation, as its own agent has it."""
+    if not deps.profiles.some_supersede:
+        return False
+    profile = deps.profiles.find(tenant, await store.agent_of(work, conversation_id))
+    return profile is not None and profile.behaviour.supersede
+
+
+def _labelled(posted: MessagePosted, deps: Deps) -> MessagePosted:
+    """Return a message with the labels of its agent's conversations; what it says itself goes first."""
+    profile = deps.profiles.find(posted.tenant, posted.agent)
+    if profile is None or not profile.labels:
+        return posted
+    return posted.model_copy(update={"labels": {**profile.labels, **posted.labels}})
 
 
 def _first_claim(arrival: Posted) -> Claim:

@@ -11,10 +11,11 @@ import logging
 import os
 import random
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ import structlog
 
 from services.agent import demo
 from services.agent.assembly import Draft, ModelAnswer, ModelAnswerCut, ProposedCall, finished
+from services.agent.budgets import Price
 from services.agent.model import ModelSettings
 from services.agent.outgoing import bound_to, call_ids, outgoing, speaks_anthropic
 from services.agent.retries import backoff_seconds, judge
@@ -36,6 +38,7 @@ __all__ = [
     "ask",
     "close",
     "prepare",
+    "price_of",
 ]
 
 log = structlog.get_logger(__name__)
@@ -93,6 +96,26 @@ async def ask(
         await asking.take_back()
         reason = f"no answer within {settings.total_seconds:g} seconds"
         raise ModelUnavailable(asking.model or settings.model, asking.attempts, reason) from None
+
+
+def price_of(model: str) -> Price | None:
+    """Return what litellm's price map says of a model, as the settings name it; None where it says nothing.
+
+    Loads litellm, which takes seconds. The map that comes with it is read; nobody is asked.
+    """
+    litellm = _litellm()
+    try:
+        provider, name = _provider(litellm, ModelSettings(model=model))
+    except _NoProviderError:
+        return None
+    if provider == demo.PROVIDER:
+        return Price(Decimal(0), Decimal(0))
+    for known in (model, f"{provider}/{name}", name):
+        entry = litellm.model_cost.get(known) or {}
+        read, written = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+        if entry.get("litellm_provider") == provider and read is not None and written is not None:
+            return Price(Decimal(str(read)), Decimal(str(written)))
+    return None
 
 
 async def prepare() -> None:
@@ -197,15 +220,9 @@ class _Asking:
 
 def _models(settings: ModelSettings, messages: Sequence[Mapping[str, Any]]) -> list[ModelSettings]:
     """List whom to ask, in order; a tool loop with thinking can only be continued by its author."""
-    chain = list(_chain(settings))
+    chain = list(settings.chain())
     author = bound_to(messages)
     return [model for model in chain if model.model == author] or chain
-
-
-def _chain(settings: ModelSettings) -> Iterator[ModelSettings]:
-    yield settings
-    for fallback in settings.fallbacks:
-        yield from _chain(fallback)
 
 
 def _options(settings: ModelSettings) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 
@@ -27,3 +29,9 @@ class ModelSettings(BaseModel):
     temperature: float | None = None
     max_tokens: int | None = Field(default=None, gt=0)
     fallbacks: tuple[ModelSettings, ...] = ()
+
+    def chain(self) -> Iterator[ModelSettings]:
+        """Yield whom to ask, in order: this model, then its fallbacks with theirs."""
+        yield self
+        for fallback in self.fallbacks:
+            yield from fallback.chain()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from services.agent.assembly import ModelAnswer, ProposedCall
+from services.agent.budgets import Limit
 from services.agent.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
 from shared.catalog import Catalog, ToolSpec, shown_text, validate_arguments
@@ -33,6 +34,7 @@ QUOTE_MAX = 600
 TAKEOVERS_MAX = 5
 
 NO_MODEL = "The assistant could not answer just now. Please write again in a moment."
+NO_AGENT = "This assistant is not available any more. Please begin a new conversation."
 
 NEVER_RAN = "Not run: it could not be handled, and an operator gave it up."
 RESULT_LOST = (
@@ -70,6 +72,8 @@ class Behaviour:
     pending: Literal["continue", "wait", "supersede"] = "continue"
     #: `continue`: the model gets an interim result as soon as people are asked. A rule goes before it.
     while_pending: Literal["hold", "continue"] = "hold"
+    #: What may be used up before the model is not asked any more.
+    limits: tuple[Limit, ...] = ()
 
     @property
     def supersede(self) -> bool:
@@ -133,6 +137,18 @@ def edit_text(finished: ToolCallFinished) -> str:
 Interruption = Literal["spoken", "ended"]
 
 ENDED = "Not run: the conversation was ended."
+
+
+def stopped_by(who: str) -> str:
+    """Return what people are told of a turn that was stopped."""
+    return f"Stopped by {who}."
+
+
+def withdrawn_by(who: str) -> str:
+    """Return why a call that waited for people when its turn was stopped is withdrawn."""
+    return f"Not run: {who} stopped the turn."
+
+
 _NOT_WANTED: Mapping[Interruption, Result] = {
     "spoken": Result("superseded", reason="Not run: the user wrote again before it was proposed."),
     "ended": Result("cancelled", reason=ENDED),
@@ -166,6 +182,8 @@ class Settlement:
     final_answer: dict[str, Any] | None = None
     #: One neutral sentence for people where the turn fails.
     reason: str = ""
+    #: Name of the limit that is reached where that is why; for the history.
+    limit: str = ""
 
     @property
     def state(self) -> State:
@@ -193,7 +211,9 @@ def offered(catalog: Catalog, behaviour: Behaviour) -> Catalog:
     """Return the tools that the model is offered; raise ValueError where a tool takes the name of ours."""
     if FINAL_ANSWER.name in catalog:
         raise ValueError(f"the rulebook must not define a tool called {FINAL_ANSWER.name!r}: the agent has its own")
-    return Catalog([*catalog.values(), FINAL_ANSWER]) if behaviour.final_answer else catalog
+    if not behaviour.final_answer:
+        return catalog
+    return Catalog([*catalog.values(), FINAL_ANSWER], redacts=catalog.redacts)
 
 
 def settle(

@@ -12,10 +12,12 @@ from typing import Any
 import structlog
 
 from services.agent import handlers, llm
+from services.agent.budgets import PriceOf
 from services.agent.handlers import Deps
-from services.agent.rules import offered
+from services.agent.prices import Prices
+from services.agent.profiles import AskModel, Profiles
 from services.agent.settings import AgentSettings
-from services.agent.worker import AskModel, Worker
+from services.agent.worker import Worker
 from shared.catalog import Catalog, load_catalog
 from shared.consumer import Handler, Together
 from shared.messages import (
@@ -24,8 +26,11 @@ from shared.messages import (
     CallResolved,
     CallsWithdrawn,
     ConversationEnded,
+    HolderChanged,
     Message,
     MessagePosted,
+    OperatorSpoke,
+    StopTurn,
     ToolCallFinished,
     ToolCallRefused,
 )
@@ -39,24 +44,50 @@ Prepare = Callable[[], Awaitable[None]]
 
 
 def build(settings: AgentSettings, runtime: Runtime) -> Service:
-    """Return the agent, ready to run; raise RulebookInvalid or ValueError where its tools cannot be offered."""
-    ask = partial(llm.ask, settings.model_settings())
-    return build_with(settings, runtime, ask, load_catalog(settings.rulebook), prepare=llm.prepare)
+    """Return the agent, ready to run.
+
+    Raises RulebookInvalid (the rulebook, or the file of agents) or ValueError (its tools cannot be offered, or a budget
+    cannot be kept).
+    """
+    catalog = load_catalog(settings.rulebook)
+    agents = settings.agents_of(catalog)
+    profiles = Profiles(
+        agents,
+        catalog,
+        settings.behaviour,
+        lambda entry: partial(llm.ask, settings.model_settings(entry)),
+        settings.personal,
+    )
+    prices = Prices(agents, llm.price_of)
+    prices.check(settings, agents)
+    return _build(settings, runtime, profiles, prices, prepare=llm.prepare)
 
 
 def build_with(
     settings: AgentSettings, runtime: Runtime, ask: AskModel, catalog: Catalog, *, prepare: Prepare | None = None
 ) -> Service:
-    """Return the agent with a given way to ask models and given tools; `prepare` runs beside its start."""
-    behaviour = settings.behaviour()
+    """Return the agent with a given way to ask models and given tools; `prepare` runs beside its start.
+
+    No price is looked up: those that the file of agents says are all there are.
+    """
+    agents = settings.agents_of(catalog)
+    profiles = Profiles(agents, catalog, settings.behaviour, lambda _: ask, settings.personal)
+    return _build(settings, runtime, profiles, Prices(agents), prepare=prepare)
+
+
+def _build(
+    settings: AgentSettings, runtime: Runtime, profiles: Profiles, price_of: PriceOf, *, prepare: Prepare | None
+) -> Service:
     lease = timedelta(seconds=settings.agent_lease_seconds)
     slots = Slots(settings.agent_slots)
-    tools = offered(catalog, behaviour)
-    worker = Worker(runtime.units, slots, ask, tools=tools, behaviour=behaviour, lease=lease)
-    deps = Deps(worker, lease, behaviour)
+    worker = Worker(runtime.units, slots, profiles, price_of=price_of, lease=lease)
+    deps = Deps(worker, lease, profiles)
     messages: dict[type[Message], Handler | Together[Any]] = {
         MessagePosted: Together(partial(handlers.take_messages, deps=deps)),
         ConversationEnded: handlers.end_conversation,
+        StopTurn: partial(handlers.stop_turn, deps=deps),
+        HolderChanged: partial(handlers.take_holder, deps=deps),
+        OperatorSpoke: handlers.take_spoken,
     }
     results: dict[type[Message], Handler | Together[Any]] = {
         ToolCallFinished: Together(partial(handlers.take_finished, deps=deps)),

@@ -17,7 +17,8 @@ class State(StrEnum):
     THINKING = "thinking"  # a worker asks the model under a lease; when the lease runs out the sweeper claims it again
     WAITING = "waiting"  # calls are open; the last missing result moves it on, or going on without it
     FINISHED = "finished"  # final: the model answered without calls, or called `final_answer`
-    FAILED = "failed"  # final: no model answered, or the steps ran out
+    FAILED = "failed"  # final: no model answered, or the steps or the budget ran out
+    STOPPED = "stopped"  # final: a person stopped it; what the model was saying then is thrown away
 
 
 class Event(StrEnum):
@@ -31,7 +32,9 @@ class Event(StrEnum):
     ANSWERED = "answered"
     STEPS_EXHAUSTED = "steps_exhausted"
     MODEL_FAILED = "model_failed"
+    BUDGET_SPENT = "budget_spent"  # what may be used is used up; the model was not asked
     GIVEN_UP = "given_up"  # worker after worker died on it
+    STOPPED = "stopped"  # a person did not want to wait for its end
 
 
 #: Endings that only a worker under its lease brings about. One whose lease was lost brings them too late.
@@ -41,8 +44,10 @@ _WORKER_EVENTS = (
     Event.ANSWERED,
     Event.STEPS_EXHAUSTED,
     Event.MODEL_FAILED,
+    Event.BUDGET_SPENT,
 )
 _SWEEPER_EVENTS = (Event.TAKEN_OVER, Event.GIVEN_UP)
+_FINAL = frozenset({State.FINISHED, State.FAILED, State.STOPPED})
 
 MACHINE = Machine(
     name="turn",
@@ -56,14 +61,14 @@ MACHINE = Machine(
         (State.THINKING, Event.ANSWERED): State.FINISHED,
         (State.THINKING, Event.STEPS_EXHAUSTED): State.FAILED,
         (State.THINKING, Event.MODEL_FAILED): State.FAILED,
+        (State.THINKING, Event.BUDGET_SPENT): State.FAILED,
         (State.THINKING, Event.GIVEN_UP): State.FAILED,
+        (State.THINKING, Event.STOPPED): State.STOPPED,
+        (State.WAITING, Event.STOPPED): State.STOPPED,
     },
-    final=frozenset({State.FINISHED, State.FAILED}),
-    races=frozenset(
-        (state, event)
-        for state in (State.WAITING, State.FINISHED, State.FAILED)
-        for event in _WORKER_EVENTS + _SWEEPER_EVENTS
-    ),
+    final=_FINAL,
+    races=frozenset((state, event) for state in (State.WAITING, *_FINAL) for event in _WORKER_EVENTS + _SWEEPER_EVENTS)
+    | {(state, Event.STOPPED) for state in _FINAL},  # it ended by itself, or somebody was faster
 )
 
 
@@ -72,6 +77,7 @@ class CallState(StrEnum):
 
     OPEN = "open"  # proposed; its result moves it on, or the turn that goes on without it
     CONTINUED = "continued"  # the model has its interim result; the real one will be a fact of its own
+    STOPPED = "stopped"  # its turn was stopped; its result is read with the next message, and begins no turn
     ANSWERED = "answered"  # final: it has its one result
 
 
@@ -80,6 +86,7 @@ class CallEvent(StrEnum):
 
     RESULT_CAME = "result_came"
     WENT_ON = "went_on"  # people think about it, and the model goes on meanwhile
+    TURN_STOPPED = "turn_stopped"
 
 
 CALL_MACHINE = Machine(
@@ -89,6 +96,9 @@ CALL_MACHINE = Machine(
         (CallState.OPEN, CallEvent.RESULT_CAME): CallState.ANSWERED,
         (CallState.OPEN, CallEvent.WENT_ON): CallState.CONTINUED,
         (CallState.CONTINUED, CallEvent.RESULT_CAME): CallState.ANSWERED,
+        (CallState.OPEN, CallEvent.TURN_STOPPED): CallState.STOPPED,
+        (CallState.CONTINUED, CallEvent.TURN_STOPPED): CallState.STOPPED,
+        (CallState.STOPPED, CallEvent.RESULT_CAME): CallState.ANSWERED,
     },
     final=frozenset({CallState.ANSWERED}),
     races=frozenset({(CallState.ANSWERED, CallEvent.RESULT_CAME)}),  # the first result wins

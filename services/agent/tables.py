@@ -29,7 +29,7 @@ class ConversationRow(SQLModel, table=True):
 
     __tablename__ = "conversations"
     __table_args__ = (
-        sa.CheckConstraint("queued = 0 OR turn_id IS NOT NULL", name="queued_behind_turn"),
+        sa.CheckConstraint("queued = 0 OR turn_id IS NOT NULL OR held", name="queued_behind_turn"),
         {"schema": "agent"},
     )
 
@@ -44,6 +44,14 @@ class ConversationRow(SQLModel, table=True):
     ended_at: datetime | None = Field(
         default=None, sa_type=_MOMENT, description="Set: no call is proposed here any more."
     )
+    held: bool = Field(
+        sa_column_kwargs={"server_default": sa.false()},
+        description="Whether people hold it: no turn begins, and messages wait until they give it back.",
+    )
+    holder_revision: int = Field(
+        sa_column_kwargs={"server_default": "0"},
+        description="The newest change of its holder that is known here, as the gateway counts them.",
+    )
 
 
 class MessageRow(SQLModel, table=True):
@@ -56,6 +64,8 @@ class MessageRow(SQLModel, table=True):
     __table_args__ = (
         sa.Index("ix_messages_order", "conversation_id", "number"),
         sa.Index("ix_messages_queued", "conversation_id", postgresql_where=sa.text("turn_id IS NULL")),
+        sa.Index("ix_messages_by_operator", "conversation_id", postgresql_where=sa.text("by_operator")),
+        sa.CheckConstraint("NOT by_operator OR turn_id IS NULL", name="no_turn_by_operator"),
         {"schema": "agent"},
     )
 
@@ -73,6 +83,10 @@ class MessageRow(SQLModel, table=True):
         foreign_key="agent.tool_calls.call_id",
         description="Set for a late outcome: the call that has it. Its id is one that no client can choose.",
     )
+    by_operator: bool = Field(
+        sa_column_kwargs={"server_default": sa.false()},
+        description="An operator wrote or answered it: no turn does, and the model reads of it with the next message.",
+    )
     posted_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
 
 
@@ -88,6 +102,26 @@ class FactRow(SQLModel, table=True):
     number: int = Field(sa_type=sa.BigInteger, description="Its place among the numbers of the messages.")
     text: str
     learned_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+
+
+class PseudonymRow(SQLModel, table=True):
+    """What a conversation's model reads instead of one spelling of a datum. It goes with its conversation."""
+
+    __tablename__ = "pseudonyms"
+    __table_args__ = (sa.UniqueConstraint("conversation_id", "pseudonym_sha256"), {"schema": "agent"})
+
+    conversation_id: str = Field(
+        primary_key=True, foreign_key="agent.conversations.conversation_id", ondelete="CASCADE"
+    )
+    value_sha256: str = Field(primary_key=True, description="Of the value in UTF-8: a value may be of any length.")
+    pseudonym_sha256: str
+    tenant: str
+    value: str
+    pseudonym: str
+    kind: str
+    canonical: str = Field(description="The same for all spellings of one datum.")
+    number: int = Field(description="Counted over the conversation; spellings of one datum may share it.")
+    made_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
 
 
 class TurnRow(SQLModel, table=True):
@@ -118,6 +152,11 @@ class TurnRow(SQLModel, table=True):
     message_id: str = Field(description="The newest message that the turn answers.")
     author: dict[str, str] = Field(sa_type=pg.JSONB)
     reason: str = ""
+    stopped_number: int | None = Field(
+        default=None,
+        sa_type=sa.BigInteger,
+        description="Set where a person stopped it: the place of that among the numbers of the messages.",
+    )
     final_answer: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB(none_as_null=True))
     started_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
     ended_at: datetime | None = Field(default=None, sa_type=_MOMENT)
@@ -127,7 +166,17 @@ class StepRow(SQLModel, table=True):
     """One answer of the model, kept as its author wants it back; its calls are rows of their own."""
 
     __tablename__ = "steps"
-    __table_args__ = (sa.Index("ix_steps_conversation", "conversation_id"), {"schema": "agent"})
+    __table_args__ = (
+        sa.Index("ix_steps_conversation", "conversation_id"),
+        # What a tenant used today is summed from the index alone, before each step where a day has a budget.
+        sa.Index(
+            "ix_steps_day",
+            "tenant",
+            "said_at",
+            postgresql_include=["conversation_id", "model", "input_tokens", "output_tokens"],
+        ),
+        {"schema": "agent"},
+    )
 
     turn_id: str = Field(primary_key=True, foreign_key="agent.turns.turn_id")
     step: int = Field(primary_key=True)
@@ -181,6 +230,11 @@ class CallRow(SQLModel, table=True):
     )
     interim_at: datetime | None = Field(
         default=None, sa_type=_MOMENT, description="When the model went on with an interim result."
+    )
+    told_number: int | None = Field(
+        default=None,
+        sa_type=sa.BigInteger,
+        description="Set where its result came after its turn was stopped: its place among the messages' numbers.",
     )
     proposed_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
     answered_at: datetime | None = Field(default=None, sa_type=_MOMENT)

@@ -26,7 +26,24 @@ PENDING = (
 #: How a late outcome begins. A person's text that contains it is changed so that it does not.
 OUTCOME_MARK = "<placet-outcome>"
 OUTCOME_HEAD = "From the system, not from the user: a call that was pending_confirmation has its outcome now."
+#: The same where the turn of the call was stopped.
+STOPPED_OUTCOME_HEAD = "From the system, not from the user: a call of a stopped turn has its outcome now."
+#: What the model is told of a call whose turn was stopped before it had a result.
+STOPPED = (
+    "A person stopped the turn before this call had a result. It may have run all the same. Do not make it again by "
+    "yourself. Its outcome will come in a message that begins with <placet-outcome>."
+)
+#: What the model is told of the stop itself, before the next message.
+STOPPED_HEAD = (
+    "From the system, not from the user: your turn was stopped before its end, and what you were writing then was "
+    "thrown away. Do not go on with it unless you are asked to."
+)
+#: How the words of an operator begin, who answered in the assistant's place.
+OPERATOR_MARK = "<placet-operator>"
+OPERATOR_HEAD = "From the system, not from the user: a person of the house answered the user in the assistant's place."
 _MARK = re.compile(r"<(\s*/?\s*)placet-", re.IGNORECASE)
+#: The same in JSON text, where what stands between may be written as escapes.
+_MARK_IN_JSON = re.compile(r"<(?=(?:\s|/|\\[bfnrt/]|\\u00[0-9a-f]{2})*placet-)", re.IGNORECASE)
 
 #: Parts of a result that the model is shown.
 _SHOWN = ("data", "error", "reason", "edited")
@@ -62,6 +79,16 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoken:
+    """What an operator wrote in the assistant's place, or what they answered; read like a fact."""
+
+    number: int
+    #: Stable id of the operator who wrote it; empty where a visitor did.
+    operator: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One answer of the model. `raw` is the assistant message without its calls."""
 
@@ -87,6 +114,10 @@ class Call:
     call_id: str = ""
     #: True: the model went on with an interim result; the real one is a message of its own.
     interim: bool = False
+    #: True: its turn was stopped before it had a result; that one is told by itself.
+    stopped: bool = False
+    #: Its place among the numbers of the messages where its result came after that; None: it has not come.
+    told_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +129,8 @@ class History:
     calls: tuple[Call, ...]
     #: In the order of their numbers.
     facts: tuple[Fact, ...] = ()
+    #: Likewise.
+    spoken: tuple[Spoken, ...] = ()
 
     def spoken_in(self, turn_id: str) -> bool:
         """Tell whether a person wrote while the turn went on, and it has heard them."""
@@ -111,11 +144,16 @@ def transcript(instructions: str, history: History) -> list[dict[str, Any]]:
 
 
 def result_text(kind: str, result: Mapping[str, Any]) -> str:
-    """Return a tool message's JSON text: {result, data?, error?, reason?, edited?}, untrusted parts cut to size."""
+    """Return a tool message's JSON text: {result, data?, error?, reason?, edited?}, untrusted parts cut to size.
+
+    What a tool returned stands inside JSON strings, and nothing in it can look like Placet's own words: a mark is
+    written as JSON's escape for its first character. So the data are the same, and the text has no mark.
+    """
     content = {"result": kind} | {name: result[name] for name in _SHOWN if name in result}
     text = json.dumps(content, ensure_ascii=False)
     # A character has at most four bytes: what is short enough by its length needs no second look.
-    return text if len(text) * 4 <= OUTPUT_BYTES_MAX else _cut_text(content)
+    text = text if len(text) * 4 <= OUTPUT_BYTES_MAX else _cut_text(content)
+    return _MARK_IN_JSON.sub(r"\\u003c", text)
 
 
 def _cut_text(content: dict[str, Any]) -> str:
@@ -133,6 +171,11 @@ def interim_text(call_id: str) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
+def stopped_text(call_id: str) -> str:
+    """Return the tool message of a call whose turn was stopped before it had a result; it stays so."""
+    return json.dumps({"result": "stopped", "call": call_id, "reason": STOPPED}, ensure_ascii=False)
+
+
 def outcome_text(call: Call) -> str:
     """Return the message that brings the outcome of a call which the model went on without.
 
@@ -141,12 +184,30 @@ def outcome_text(call: Call) -> str:
     head = json.dumps({"call": call.call_id, "tool": call.tool}, ensure_ascii=False)
     outcome = result_text(str(call.result_kind), call.result or {})
     body = f"{head[:-1]}, {outcome[1:]}".replace("<", "\\u003c")
-    return _marked(f"{OUTCOME_HEAD}\n{body}")
+    return _marked(f"{OUTCOME_HEAD if call.interim else STOPPED_OUTCOME_HEAD}\n{body}")
 
 
 def _marked(text: str) -> str:
     """Return what the house itself says about a call; nothing in it can end its mark early."""
     return f"{OUTCOME_MARK}\n{text.replace('<', '&lt;')}\n</placet-outcome>"
+
+
+def spoken_text(spoken: Spoken) -> str:
+    """Return the message that tells what an operator wrote; what a visitor wrote to them stands there as it is.
+
+    It has a user's role too, and not the assistant's: the model must not take for its own what it never said.
+    """
+    if not spoken.operator:
+        return _persons_text(spoken.text)
+    words = json.dumps({"operator": spoken.operator, "said": spoken.text}, ensure_ascii=False)
+    said = words.replace("<", "\\u003c")
+    return f"{OPERATOR_MARK}\n{OPERATOR_HEAD}\n{said}\n</placet-operator>"
+
+
+def _persons_text(text: str) -> str:
+    """Return a person's text. Only Placet itself may speak under its marks."""
+    text = _MARK.sub(r"&lt;\1placet-", text)
+    return text if text.strip() else "(blank message)"
 
 
 class _Writer:
@@ -158,14 +219,18 @@ class _Writer:
         self._heard = _by_step(history.messages)
         self._steps = _by_step(history.steps)
         self._calls = _by_step(history.calls)
-        self._facts = list(history.facts)
+        told = [(fact.number, _marked(fact.text)) for fact in history.facts]
+        told += [(spoken.number, spoken_text(spoken)) for spoken in history.spoken]
+        told += [(call.told_number, outcome_text(call)) for call in history.calls if call.told_number is not None]
+        #: What is read before the first message with a higher number, in its order.
+        self._told = sorted(told)
         self._by_id = {call.call_id: call for call in history.calls}
 
     def messages(self) -> Iterator[dict[str, Any]]:
         for at in sorted({*self._heard, *self._steps}, key=lambda key: (self._order[key[0]], key[1])):
             for message in self._heard.get(at, ()):
-                while self._facts and self._facts[0].number < message.number:
-                    yield {"role": "user", "content": _marked(self._facts.pop(0).text)}
+                while self._told and self._told[0][0] < message.number:
+                    yield {"role": "user", "content": self._told.pop(0)[1]}
                 yield {"role": "user", "content": self._heard_text(message)}
             for step in self._steps.get(at, ()):
                 yield from self._said(step, self._calls.get(at, []))
@@ -173,9 +238,7 @@ class _Writer:
     def _heard_text(self, message: UserMessage) -> str:
         if message.call_id is not None:
             return outcome_text(self._by_id[message.call_id])
-        # Only Placet itself may speak under this mark.
-        text = _MARK.sub(r"&lt;\1placet-", message.text)
-        return text if text.strip() else "(blank message)"
+        return _persons_text(message.text)
 
     def _said(self, step: Step, calls: list[Call]) -> Iterator[dict[str, Any]]:
         """Write an assistant message and all its results. One that says nothing at all is left out."""
@@ -205,6 +268,8 @@ def _answer_text(call: Call) -> str:
     """Return the one tool message of a call."""
     if call.interim:
         return interim_text(call.call_id)
+    if call.stopped:
+        return stopped_text(call.call_id)
     if call.result_kind is None:
         raise Unanswered(f"call {call.position} of step {call.step} in turn {call.turn_id}")
     return result_text(call.result_kind, call.result or {})

@@ -116,6 +116,28 @@ def taken_over(work: Work, claim: Claim, takeovers: int) -> None:
     work.record(_change(claim, Event.TAKEN_OVER, State.THINKING, to, detail))
 
 
+def stopped(work: Work, claim: Claim, before: State, reason: str) -> None:
+    """Record and announce that a person stopped a turn; `claim` is the one that is no longer good."""
+    detail = {"step": claim.step, "fence": claim.fence}
+    work.record(_change(claim, Event.STOPPED, before, MACHINE.next_state(before, Event.STOPPED), detail))
+    work.emit(_event(claim, "turn_ended", {"state": State.STOPPED, "reason": reason}))
+
+
+def calls_stopped(work: Work, claim: Claim, calls: Sequence[tuple[str, CallState]]) -> None:
+    """Record that the turn of these calls was stopped; with each comes the state that it was in."""
+    event, machine, turn = CallEvent.TURN_STOPPED, CALL_MACHINE.name, {"turn_id": claim.turn_id}
+    for call_id, before in calls:
+        to = CALL_MACHINE.next_state(before, event)
+        work.record(Change(claim.tenant, machine, call_id, event, before, to, "agent", call_id, turn))
+
+
+async def record_late_stop(work: Work, tenant: str, turn_id: str, by: str) -> None:
+    """Keep in the history that somebody stopped a turn that was over."""
+    state, fence = await store.turn_now(work, turn_id)
+    detail = {"refused": str(Event.STOPPED), "by": by, "fence_now": fence}
+    work.record(Change(tenant, MACHINE.name, turn_id, "late_stop", state, state, "agent", detail=detail))
+
+
 async def begin_next(work: Work, before: Claim, turn_id: str, lease: timedelta) -> Claim:
     """Begin the turn that a conversation was given for what waits in it; `before` is any claim of the conversation."""
     queued = await store.queued(work, before.conversation_id)
@@ -142,7 +164,7 @@ async def _refuse_late(work: Work, claim: Claim, event: Event) -> None:
 
 
 def _settle_changes(claim: Claim, settlement: Settlement) -> list[Change]:
-    detail = {"step": claim.step, "fence": claim.fence}
+    detail = {"step": claim.step, "fence": claim.fence} | _if_any(limit=settlement.limit or None)
     moved = _change(claim, settlement.event, State.THINKING, settlement.state, detail)
     return [moved, *(_call_change(claim, call) for call in settlement.calls)]
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 VIEWS = {
+    "messages": """
+        SELECT message_id, tenant, conversation_id, turn_id
+        FROM agent.messages
+    """,
     "tool_calls": """
         SELECT call_id, tenant, conversation_id, turn_id, message_id, step, position, tool,
-               shown_arguments AS arguments, digest, state, result_kind, result, proposed_at, answered_at
+               shown_arguments AS arguments, digest, state, result_kind, result, proposed_at, answered_at, held
         FROM agent.tool_calls
     """,
     "turns": """
         SELECT turn_id, tenant, conversation_id, state, step, started_at, ended_at, reason, final_answer
         FROM agent.turns
+    """,
+    "steps": """
+        SELECT turn_id, tenant, conversation_id, step, model, input_tokens, output_tokens, said_at
+        FROM agent.steps
     """,
 }

@@ -1,16 +1,16 @@
 """What follows when an approval closes, in the same transaction: history, the card's end, and a permit or a refusal.
 
-One place for all four endings, so that no approval can close without its call being either permitted or refused.
+One place for all five endings, so that no approval can close without its call being either permitted or refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from services.approval import notices
-from services.approval.rules import Approval
+from services.approval.rules import Approval, Vote
 from services.approval.states import MACHINE, Event, State
 from shared.messages import Message, ToolCallPermitted
 from shared.permit import issue_permit
@@ -19,10 +19,19 @@ from shared.signing import Signer
 from shared.work import Cause, Change, Work
 
 
-def close(work: Work, approval: Approval, event: Event, *, actor: str, signer: Signer, **more: Any) -> None:
-    """Record that a pending approval was closed by `event`, and tell everybody."""
+def close(
+    work: Work,
+    approval: Approval,
+    event: Event,
+    *,
+    actor: str,
+    signer: Signer,
+    votes: Sequence[Vote] = (),
+    **more: Any,
+) -> None:
+    """Record that a pending approval was closed by `event`, and tell everybody, also how each person voted."""
     record(work, approval, event, actor=actor, before=State.PENDING, **more)
-    tell(work, approval, _end_of_call(approval, signer), notices.closed(approval))
+    tell(work, approval, _end_of_call(approval, signer), notices.closed(approval, votes))
     tell(work, approval, *(signed(each, signer) for each in notices.watched(approval)))
 
 

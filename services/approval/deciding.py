@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from services.approval import closing, notices, store
-from services.approval.rules import Answer, Approval, Decision, Edit, edits, grants
+from services.approval.rules import Answer, Approval, Decision, Edit, Vote, edits, grants
 from services.approval.states import Event, State
 from services.approval.store import Kept
 from shared.ids import derived_id
@@ -57,11 +57,14 @@ async def finish(work: Work, decisions: Sequence[Made], signer: Signer) -> None:
     """Keep decisions with what they changed, answer them, and hand over what follows. No two are of one approval."""
     kept = [_kept(made) for made in decisions]
     await store.keep_decisions(work.connection, kept)
+    over = [made.answer.after for made in decisions if made.answer.event is not None and made.answer.after is not None]
+    votes = await store.votes_on(work.connection, over)
     for made, each in zip(decisions, kept, strict=True):
         work.cause = made.sent.cause
         work.emit(each.decision.answered)
         if each.before is not None and each.after is not None:
-            await _follow(work, made, each.before, each.after, signer)
+            cast = votes.get(each.after.approval_id, ())
+            await _follow(work, made, (each.before, each.after), signer, cast)
 
 
 def _kept(made: Made) -> Kept:
@@ -111,8 +114,11 @@ def asked_by(edit: Edit, tenant: str) -> DecideApproval:
     )
 
 
-async def _follow(work: Work, made: Made, before: Approval, after: Approval, signer: Signer) -> None:
+async def _follow(
+    work: Work, made: Made, changed: tuple[Approval, Approval], signer: Signer, votes: Sequence[Vote]
+) -> None:
     """Record what the decision did, tell of it, and close what it closed: the deciding vote or a passed deadline."""
+    before, after = changed
     answer, claims = made.answer, made.sent.claims
     accepted = answer.outcome == "accepted"
     if answer.progress is not None:
@@ -120,7 +126,7 @@ async def _follow(work: Work, made: Made, before: Approval, after: Approval, sig
     if answer.event is not None:
         actor = claims.person if accepted else "clock"
         more = _more(before, after, claims) if accepted else {}
-        closing.close(work, after, answer.event, actor=actor, signer=signer, **more)
+        closing.close(work, after, answer.event, actor=actor, signer=signer, votes=votes, **more)
     if answer.event is None or not accepted:
         outcome = "counted" if accepted else answer.outcome
         more = _more(before, after, claims) if accepted else {}

@@ -48,6 +48,8 @@ class Opening:
 
 async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: Work, deps: Deps) -> None:
     """Let calls that policy holds wait for people, unless something was heard of them before."""
+    for arrival in arrivals:
+        verify_signed(deps.verifier, arrival.message)
     for wave in waves([_opening(each, work.now) for each in arrivals], key=lambda each: each.approval.call.call_id):
         stored = await store.open_approvals(work.connection, [each.approval for each in wave])
         for opening, approval in zip(wave, stored, strict=True):
@@ -178,9 +180,10 @@ async def _withdraw(
     pending, late = rules.part(approvals, Event.WITHDRAW)
     waiting = [each for each in pending if withdrawal.takes(each)]
     ends = await store.save_withdrawn(work.connection, waiting, withdrawal)
+    votes = await store.votes_on(work.connection, waiting)
     for approval, closed_at in zip(waiting, ends, strict=True):
-        ended = rules.withdrawn(approval, withdrawal, closed_at)
-        closing.close(work, ended, Event.WITHDRAW, actor=actor, signer=deps.signer)
+        ended, cast = rules.withdrawn(approval, withdrawal, closed_at), votes.get(approval.approval_id, ())
+        closing.close(work, ended, Event.WITHDRAW, actor=actor, signer=deps.signer, votes=cast)
     for approval in late:
         closing.record(work, approval, Event.WITHDRAW, actor=actor, before=approval.state, outcome="late")
     for approval in pending:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from services.approval.rules import Answer, Approval, RefusedKind
+from services.approval.rules import Answer, Approval, RefusedKind, Vote
 from shared.deciders import Step
 from shared.messages import (
     AbandonCall,
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
+    CastVote,
     DecideApproval,
     DecisionAnswered,
     DecisionClaims,
@@ -31,7 +32,7 @@ _WHY: dict[RefusedKind, str] = {
 }
 #: What the model is told of a call that an operator gave up.
 ABANDONED = "The call did not run: people could not be asked, and an operator gave it up."
-#: What people are told of each change that somebody made. A voter's verb is not told before the decision.
+#: What people are told of each change that somebody made. A note does not carry a voter's verb.
 _NOTES: dict[ProgressKind, str] = {
     "voted": "{person} voted.",
     "edited": "{person} changed the arguments; earlier votes are void.",
@@ -108,8 +109,8 @@ def _progress(approval: Approval, **what: Any) -> ApprovalProgressed:
     )
 
 
-def closed(approval: Approval) -> ApprovalClosed:
-    """Return the news that a closed approval is over."""
+def closed(approval: Approval, votes: Iterable[Vote] = ()) -> ApprovalClosed:
+    """Return the news that a closed approval is over, and how people voted."""
     if approval.closed_at is None:
         raise ValueError(f"approval {approval.approval_id} is not closed")
     return ApprovalClosed(
@@ -122,6 +123,7 @@ def closed(approval: Approval) -> ApprovalClosed:
         decided_by=approval.decided_by or "",
         reason=approval.decision_reason or "",
         closed_at=approval.closed_at,
+        votes=[CastVote(person=each.voter.person, verb=each.verb) for each in votes],
     )
 
 

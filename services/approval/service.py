@@ -29,6 +29,7 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
     settle = partial(handlers.settle_edit, deps=deps)
     expire = partial(worker.expire_overdue, runtime.units, settings.approval_expire_batch, deps.signer)
     take_steps = partial(worker.take_steps, runtime.units, settings.approval_step_batch)
+    index = partial(worker.index_words, runtime.units, settings.approval_index_batch)
     requests: dict[type[Message], Handler | Together[Any]] = {
         ApprovalRequested: Together(partial(handlers.open_approvals, deps=deps)),
         AbandonCall: partial(handlers.abandon_call, deps=deps),
@@ -45,6 +46,7 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
         duties=(
             Duty("expire-overdue", settings.approval_expire_every_seconds, expire),
             Duty("take-steps", settings.approval_step_every_seconds, take_steps),
+            Duty("index-words", settings.approval_index_every_seconds, index),
             Duty("watch-deciders", settings.approval_watch_every_seconds, Watch(runtime.units, directory).run_once),
         ),
         drain_seconds=settings.drain_seconds,

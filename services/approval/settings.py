@@ -28,3 +28,12 @@ class ApprovalSettings(Settings):
         le=5_000,
         description="Reminders and escalations of one round; the next follows at once.",
     )
+    approval_index_every_seconds: float = Field(
+        default=10.0, gt=0, description="Pause between two looks for approvals that cannot be searched yet."
+    )
+    approval_index_batch: int = Field(
+        default=500,
+        ge=1,
+        le=5_000,
+        description="Approvals that one round lets people search; the next follows at once if full.",
+    )

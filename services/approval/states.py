@@ -25,11 +25,11 @@ class State(StrEnum):
 class Event(StrEnum):
     """What can happen to an approval."""
 
-    APPROVE = "approve"
-    DENY = "deny"
-    RESPOND = "respond"
-    TIME_OUT = "time_out"
-    WITHDRAW = "withdraw"
+    APPROVE = "approve"  # votes are enough, or one that decides alone
+    DENY = "deny"  # denials are enough, or a veto
+    RESPOND = "respond"  # somebody who could deny alone answers the model
+    TIME_OUT = "time_out"  # the deadline has passed, by the database's clock
+    WITHDRAW = "withdraw"  # the conversation, its requester or an operator does not want the call any more
 
 
 FINAL = frozenset({State.APPROVED, State.DENIED, State.ANSWERED, State.EXPIRED, State.WITHDRAWN})

@@ -11,7 +11,7 @@ from sqlmodel import Field, SQLModel
 
 from services.approval.rules.edits import EditState
 from services.approval.states import MACHINE, State
-from shared.database import check_states
+from shared.database import check_states, table_of
 from shared.messages.approvals import Outcome, Verb
 from shared.messages.tool_calls import Category
 
@@ -20,8 +20,51 @@ _TIME = sa.TIMESTAMP(timezone=True)
 _JSON = pg.JSONB(none_as_null=True)
 #: The order of every list of approvals: each page of it is a stretch of one index.
 _NEWEST_FIRST = (sa.text("created_at DESC"), sa.text("approval_id DESC"))
-#: The words of a card that people search.
-SEARCHED = sa.text("to_tsvector('simple'::regconfig, summary)")
+#: The words of a card, each once: kept by the database itself, so that no way to open, edit or close one forgets them.
+#: A session keeps the plan of the DELETE. One that was made while the table was small must not read all of a large one:
+#: hence word by word, each by its whole key.
+_KEEP_WORDS = (
+    """
+    CREATE FUNCTION approval.add_words() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        INSERT INTO approval.words (tenant, word, is_open, created_at, approval_id)
+        SELECT DISTINCT added.tenant, word, added.state = 'pending', added.created_at, added.approval_id
+        FROM added, unnest(string_to_array(trim(added.searched), ' ')) AS word;
+        RETURN NULL;
+    END $$
+    """,
+    """
+    CREATE FUNCTION approval.move_words() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan TO off AS $$
+    DECLARE
+        gone text;
+    BEGIN
+        FOREACH gone IN ARRAY coalesce(string_to_array(trim(OLD.searched), ' '), '{}') LOOP
+            DELETE FROM approval.words
+            WHERE tenant = OLD.tenant AND word = gone AND is_open = (OLD.state = 'pending')
+                AND created_at = OLD.created_at AND approval_id = OLD.approval_id;
+        END LOOP;
+        IF TG_OP = 'UPDATE' THEN
+            INSERT INTO approval.words (tenant, word, is_open, created_at, approval_id)
+            SELECT DISTINCT NEW.tenant, word, NEW.state = 'pending', NEW.created_at, NEW.approval_id
+            FROM unnest(string_to_array(trim(NEW.searched), ' ')) AS word;
+        END IF;
+        RETURN NULL;
+    END $$
+    """,
+    (
+        "CREATE TRIGGER add_words AFTER INSERT ON approval.approvals REFERENCING NEW TABLE AS added"
+        " FOR EACH STATEMENT EXECUTE FUNCTION approval.add_words()"
+    ),
+    (
+        "CREATE TRIGGER move_words AFTER UPDATE OF state, searched ON approval.approvals FOR EACH ROW"
+        " WHEN ((OLD.state = 'pending') <> (NEW.state = 'pending') OR OLD.searched IS DISTINCT FROM NEW.searched)"
+        " EXECUTE FUNCTION approval.move_words()"
+    ),
+    (
+        "CREATE TRIGGER remove_words AFTER DELETE ON approval.approvals FOR EACH ROW"
+        " EXECUTE FUNCTION approval.move_words()"
+    ),
+)
 
 
 class CallRow(SQLModel, table=True):
@@ -75,7 +118,8 @@ class ApprovalRow(SQLModel, table=True):
         sa.Index("ix_approvals_tool", "tenant", "tool", *_NEWEST_FIRST),
         sa.Index("ix_approvals_agent", "tenant", "agent", *_NEWEST_FIRST),
         sa.Index("ix_approvals_category", "tenant", "category", *_NEWEST_FIRST),
-        sa.Index("ix_approvals_search", SEARCHED, postgresql_using="gin"),
+        # From before there were words, or from a replica of then: the clock brings them.
+        sa.Index("ix_approvals_unsearched", sa.text("created_at DESC"), postgresql_where=sa.text("searched IS NULL")),
         # Who may decide: few sets of names for very many approvals, each set a stretch of this index.
         sa.Index(
             "ix_approvals_deciders",
@@ -120,6 +164,8 @@ class ApprovalRow(SQLModel, table=True):
     pool: str
     permit_expires_after_seconds: int
     summary: str
+    #: The words of the summary as `shared.words.searched` has them: what people may see, redacted values masked.
+    searched: str | None = None
     rule: str
     rulebook_digest: str
     reason: str
@@ -155,6 +201,26 @@ class ApprovalRow(SQLModel, table=True):
     #: The thread that the call belongs to; what an expiry or a decision emits goes on in it.
     correlation_id: str
     traceparent: str
+
+
+class WordRow(SQLModel, table=True):
+    """One word of one card, in the order of every list: what has a word is a stretch of this key, newest last.
+
+    Triggers on `approvals` write it, nothing else; what closes moves from the stretch of what is open to the other.
+    """
+
+    __tablename__ = "words"
+    __table_args__ = ({"schema": "approval"},)
+
+    tenant: str = Field(primary_key=True)
+    word: str = Field(primary_key=True)
+    is_open: bool = Field(primary_key=True)
+    created_at: datetime = Field(primary_key=True, sa_type=_TIME)
+    approval_id: str = Field(primary_key=True)
+
+
+for _statement in _KEEP_WORDS:
+    sa.event.listen(table_of(ApprovalRow), "after_create", sa.DDL(_statement))  # type: ignore[no-untyped-call]
 
 
 def _one_of(column: str, values: Any) -> str:

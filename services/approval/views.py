@@ -6,15 +6,16 @@ VIEWS = {
     "approvals": """
         SELECT approval_id, tenant, conversation_id, call_id, turn_id, tool, category, shown_arguments AS arguments,
                shown_arguments <> arguments AS arguments_masked, labels,
-               digest, schema_digest, revision, arguments_revision, edited, state, summary, rule, rulebook_digest,
-               reason, approval_rule, approval_rule -> 'approvers' AS approvers, deciders, deciders_digest, requester,
-               agent, language, created_at, expires_at, decided_by, decision_reason, closed_at,
-               steps_done, next_step_at, claimed_by, claimed_until, delegations, paused_at, cancel_asked_by,
+               digest, schema_digest, revision, arguments_revision, edited, state, summary, searched, rule,
+               rulebook_digest, reason, approval_rule, approval_rule -> 'approvers' AS approvers, deciders,
+               deciders_digest, requester, agent, language, created_at, expires_at, decided_by, decision_reason,
+               closed_at, steps_done, next_step_at, claimed_by, claimed_until, delegations, paused_at, cancel_asked_by,
                cancel_asked_at
         FROM approval.approvals
     """,
+    "approval_words": "SELECT tenant, word, is_open, created_at, approval_id FROM approval.words",
     "decisions": """
-        SELECT decision_id, tenant, approval_id, person, verb, reason, digest, revision, proof,
+        SELECT decision_id, tenant, approval_id, person, roles, conversation_id, verb, reason, digest, revision, proof,
                details - 'arguments' AS details, key_id, outcome, arguments_revision, counted_revision, decided_at
         FROM approval.decisions
     """,

@@ -1,4 +1,4 @@
-"""The duties of the clock: close what nobody decided in time; remind and escalate while there is time.
+"""The duties of the clock: close what nobody decided in time; remind and escalate; index what has no words yet.
 
 Any number of replicas may do them: each approval ends once, and each step is done once.
 """
@@ -20,8 +20,10 @@ async def expire_overdue(units: UnitOfWork, most: int, signer: Signer) -> int:
     """Close up to `most` approvals that are overdue by the database clock; return how many there were."""
     async with units.begin() as work:
         expired = await store.expire_overdue(work.connection, most)
+        votes = await store.votes_on(work.connection, expired)
         for approval in expired:
-            closing.close(work, approval, Event.TIME_OUT, actor="clock", signer=signer)
+            cast = votes.get(approval.approval_id, ())
+            closing.close(work, approval, Event.TIME_OUT, actor="clock", signer=signer, votes=cast)
     if expired:
         log.info("approval.expired", approvals=len(expired))
     return len(expired)
@@ -38,3 +40,12 @@ async def take_steps(units: UnitOfWork, most: int) -> int:
     if taken:
         log.info("approval.stepped", approvals=len(taken))
     return len(taken)
+
+
+async def index_words(units: UnitOfWork, most: int) -> int:
+    """Let up to `most` approvals be searched that were opened before there were words; return how many there were."""
+    async with units.begin() as work:
+        indexed = await store.index_words(work.connection, most)
+    if indexed:
+        log.info("approval.indexed", approvals=indexed)
+    return indexed

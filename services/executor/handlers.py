@@ -54,7 +54,8 @@ def _wanted(arrival: Arrival[ToolCallPermitted], work: Work, *, pool: str, worke
     permitted = arrival.message
     permit = genuine_permit(permitted, pool=pool, worker=worker)
     spec = worker.specs.get(permitted.call.tool)
-    attempt = Attempt(permitted.call, permitted.permit, pool, 1, work.now, arrival.cause)
+    held = permit.held
+    attempt = Attempt(permitted.call, permitted.permit, pool, 1, work.now, arrival.cause, held=held)
     return Wanted(attempt, permit, idempotent=spec is not None and spec.idempotent)
 
 

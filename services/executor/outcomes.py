@@ -55,4 +55,4 @@ def found(attempt: Attempt, finding: Finding) -> Outcome:
 
 
 def _succeeded(reply: ToolReply) -> Outcome:
-    return Outcome(Event.SUCCEEDED, reply.data, ui_blocks=reply.to_json()["ui_blocks"])
+    return Outcome(Event.SUCCEEDED, reply.data, ui_blocks=reply.to_json()["ui_blocks"], handover=reply.handover)

@@ -11,10 +11,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
+from services.executor.progress import Progress
 from services.executor.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.catalog import ToolSpec, validate_arguments
-from shared.messages import AbandonCall, CallResolved, ResolveCall, ToolCall, ToolCallFinished, ToolCallRefused
+from shared.messages import (
+    AbandonCall,
+    CallResolved,
+    Handover,
+    ResolveCall,
+    ToolCall,
+    ToolCallFinished,
+    ToolCallProgressed,
+    ToolCallRefused,
+)
 from shared.permit import Permit
 
 NOTHING_RAN: Final = "Nothing was run: "
@@ -72,6 +82,8 @@ class Outcome:
     ui_blocks: Sequence[dict[str, Any]] = ()
     #: Stable word of a failure, for programs.
     code: str = ""
+    #: Why the tool hands the conversation to people; empty: it does not.
+    handover: str = ""
 
 
 def admit(call: ToolCall, permit: Permit, spec: ToolSpec | None, *, now: datetime) -> Admission:
@@ -168,7 +180,7 @@ def resolved(said: ResolveCall, call: ToolCall, *, at: datetime) -> CallResolved
 
 
 def answer(
-    call: ToolCall, outcome: Outcome, *, fence: int, started_at: datetime, finished_at: datetime
+    call: ToolCall, outcome: Outcome, *, fence: int, started_at: datetime, finished_at: datetime, held: bool = False
 ) -> ToolCallFinished | ToolCallRefused:
     """Return the one answer to a call that began, or that took no effect, as its probe found.
 
@@ -183,13 +195,13 @@ def answer(
             kind="failed",
             reason=outcome.error,
         )
-    return finished(call, outcome, fence=fence, started_at=started_at, finished_at=finished_at)
+    return finished(call, outcome, fence=fence, started_at=started_at, finished_at=finished_at, held=held)
 
 
 def finished(
-    call: ToolCall, outcome: Outcome, *, fence: int, started_at: datetime, finished_at: datetime
+    call: ToolCall, outcome: Outcome, *, fence: int, started_at: datetime, finished_at: datetime, held: bool = False
 ) -> ToolCallFinished:
-    """Return the one answer to a call that began."""
+    """Return the one answer to a call that began; `held` says that people were asked about it."""
     return ToolCallFinished(
         tenant=call.tenant,
         call_id=call.call_id,
@@ -199,9 +211,24 @@ def finished(
         data=outcome.data,
         error=outcome.error,
         ui_blocks=list(outcome.ui_blocks),
+        handover=Handover(reason=outcome.handover) if outcome.handover else None,
         edited=call.edited,
         executed=call.shown_arguments if call.edited else "",
+        held=held,
         attempt=fence,
         started_at=started_at,
         finished_at=finished_at,
+    )
+
+
+def progressed(call: ToolCall, progress: Progress, *, fence: int) -> ToolCallProgressed:
+    """Return what the conversation is told while the call runs."""
+    return ToolCallProgressed(
+        tenant=call.tenant,
+        call_id=call.call_id,
+        conversation_id=call.conversation_id,
+        tool=call.tool,
+        fraction=progress.fraction,
+        text=progress.text,
+        attempt=fence,
     )

@@ -72,7 +72,12 @@ class Settling:
             if finished_at is None:
                 continue
             answer = rules.answer(
-                attempt.call, outcome, fence=attempt.fence, started_at=attempt.begun_at, finished_at=finished_at
+                attempt.call,
+                outcome,
+                fence=attempt.fence,
+                started_at=attempt.begun_at,
+                finished_at=finished_at,
+                held=attempt.held,
             )
             work.cause = attempt.cause
             work.emit(answer)

@@ -81,7 +81,12 @@ class Sweeper:
         log.warning("execution.unknown", call_id=attempt.call.call_id, tool=attempt.call.tool, fence=attempt.fence)
         outcome = Outcome(Event.GAVE_UP, error=rules.LOST_TEXT)
         answer = rules.finished(
-            attempt.call, outcome, fence=attempt.fence, started_at=attempt.begun_at, finished_at=ended
+            attempt.call,
+            outcome,
+            fence=attempt.fence,
+            started_at=attempt.begun_at,
+            finished_at=ended,
+            held=attempt.held,
         )
         work.cause = attempt.cause
         work.emit(answer)

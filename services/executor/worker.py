@@ -10,15 +10,19 @@ import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Protocol
 
 import structlog
 
 from services.executor import rules, store
+from services.executor.discretion import discreet, discreet_text
 from services.executor.metrics import TOOL_SECONDS
 from services.executor.outcomes import found, said
+from services.executor.progress import Progress
+from services.executor.reporting import Reporting
 from services.executor.rules import Outcome
 from services.executor.settling import Settling
 from services.executor.states import Event, State
@@ -141,8 +145,9 @@ class Worker:
         if not running.done() or running.cancelled():
             return None
         if attempt.state is State.VERIFYING:
-            return found(attempt, running.result())
-        return said(attempt, running, idempotent=self.specs[attempt.call.tool].idempotent)
+            return discreet(attempt.call, found(attempt, running.result()))
+        idempotent = self.specs[attempt.call.tool].idempotent
+        return discreet(attempt.call, said(attempt, running, idempotent=idempotent))
 
     def _can_be_cancelled(self, attempt: Attempt) -> bool:
         """Tell whether cancelling stops the tool; a thread would go on unseen, and its outcome would be lost."""
@@ -154,8 +159,19 @@ class Worker:
         tool, arguments = self.tools[attempt.call.tool], parse_arguments(attempt.call.arguments)
         if attempt.state is State.VERIFYING:
             return await tool.probe.find(arguments, self._context(attempt)) if tool.probe else CannotTell()
-        with TOOL_SECONDS.labels(attempt.call.tool).time():
-            return await tool.run(arguments, self._context(attempt))
+        reporting = Reporting(partial(self._tell, attempt))
+        try:
+            with TOOL_SECONDS.labels(attempt.call.tool).time():
+                return await tool.run(arguments, replace(self._context(attempt), reporter=reporting.report))
+        finally:
+            reporting.end()
+
+    async def _tell(self, attempt: Attempt, progress: Progress) -> None:
+        """Tell how far the tool is, as long as its attempt counts."""
+        told = replace(progress, text=discreet_text(attempt.call, progress.text))
+        async with self.units.begin(attempt.cause) as work:
+            if await store.is_ours(work.connection, attempt):
+                work.emit(rules.progressed(attempt.call, told, fence=attempt.fence))
 
     def _context(self, attempt: Attempt) -> ToolContext:
         call = attempt.call

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
-from services.gateway.keys import Scope, Secret, form_token, parse_secret, person_id, same_hash, visitor_id
+from services.gateway.keys import Scope, Secret, form_token, parse_secret, person_id, same_hash
 from services.gateway.sessions import Sessions
 from services.gateway.store import reading
 from services.gateway.store.keys import ApiKey, find_keys, find_token
@@ -23,6 +23,7 @@ from shared.database import Database
 from shared.directory import Directory
 from shared.errors import Refused
 from shared.messages.approvals import Proof
+from shared.visitors import visitor_id
 
 Role = Literal["requester", "operators"]
 
@@ -54,7 +55,7 @@ class Caller:
     conversation_id: str | None = None
     key_id: str | None = None
     #: Whether they act for the house: the owner of a key does; others do where the directory says so.
-    operator: bool = True
+    operator: bool = False
     #: What forms of our own pages send back; empty where the proof is none that browsers send by themselves.
     form_token: str = ""
     #: Set for a browser that is signed in.
@@ -122,6 +123,8 @@ class Authenticator:
             return False
         if caller.proof == "web_session" and caller.key_id is None:
             return self._is_known(caller.person)
+        if caller.session_id is not None and not self.directory().is_active(caller.person.removeprefix("person:")):
+            return False
         return caller.key_id is None or await self._working_key(caller.key_id) is not None
 
     async def key_works(self, secret: Secret) -> bool:
@@ -141,7 +144,10 @@ class Authenticator:
         key = await self._key_with(secret)
         if key is None:
             raise NoCaller("The credentials are not valid.")
-        return _caller_with(key, "api_key")
+        caller = _caller_with(key, "api_key")
+        # Who may act no more says nothing in a conversation either; decisions are judged by approval.
+        active = self.directory().is_active(key.person)
+        return caller if active else replace(caller, scopes=caller.scopes - {Scope.OPERATE})
 
     async def _key_with(self, secret: Secret) -> ApiKey | None:
         key = await self._working_key(secret.key_id)
@@ -167,10 +173,13 @@ class Authenticator:
         if session.key_id is None:
             if not self._is_known(session.person):
                 raise NoCaller("The session is over; sign in again.")
-            caller = Caller(session.tenant, session.person, "web_session", self.provider_scopes)
+            operator = self.directory().is_operator(session.person)
+            caller = Caller(session.tenant, session.person, "web_session", self.provider_scopes, operator=operator)
             return replace(caller, form_token=form_token(cookie), session_id=session.session_id)
         key = await self._working_key(session.key_id)
         if key is None:
+            raise NoCaller("The session is over; sign in again.")
+        if not self.directory().is_active(key.person):
             raise NoCaller("The session is over; sign in again.")
         caller = _caller_with(key, "web_session")
         return replace(caller, form_token=form_token(cookie), session_id=session.session_id)
@@ -214,4 +223,5 @@ def same_site(origin: str, host: str, public_url: str) -> bool:
 
 
 def _caller_with(key: ApiKey, proof: Proof) -> Caller:
-    return Caller(key.tenant, person_id(key.person), proof, frozenset(key.scopes), key_id=key.key_id)
+    scopes = frozenset(key.scopes)
+    return Caller(key.tenant, person_id(key.person), proof, scopes, key_id=key.key_id, operator=True)

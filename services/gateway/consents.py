@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any
 
 from services.gateway import consent
+from services.gateway.announcing import announce
 from services.gateway.auth import Caller
 from services.gateway.consent import Said
 from services.gateway.conversations import Posted, Writing, message_of
 from services.gateway.decisions import Ask, Decisions
 from services.gateway.feed import Item, Place, items_of
-from services.gateway.handlers import announce
 from services.gateway.keys import Scope
 from services.gateway.mine import list_mine
 from services.gateway.store.conversations import lock_conversations

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
+from services.gateway.announcing import announce
 from services.gateway.auth import Caller
 from services.gateway.feed import Place, items_of
-from services.gateway.handlers import announce, openings_of
-from services.gateway.keys import Scope, hash_secret, new_token, visitor_id
+from services.gateway.handlers import openings_of
+from services.gateway.keys import Scope, hash_secret, new_token
+from services.gateway.rates import Rates
 from services.gateway.store.conversations import (
     Conversation,
     Opening,
@@ -24,9 +26,11 @@ from services.gateway.store.conversations import (
 )
 from services.gateway.store.feed import add_items, find_item
 from services.gateway.together import Together
+from shared.agents import AgentEntry, Agents
 from shared.errors import Refused
 from shared.ids import new_id
 from shared.messages import Author, ConversationEnded, MessagePosted
+from shared.visitors import visitor_id
 from shared.work import UnitOfWork, Work
 
 
@@ -62,23 +66,38 @@ class Posted:
     taken_as: Mapping[str, str] | None = None
 
 
-async def open_conversation(
-    units: UnitOfWork, caller: Caller, plan: Plan, conversation_id: str = ""
-) -> tuple[str, str]:
-    """Open a conversation, under an id of its own where none is given; return its id and its token, shown this once.
-
-    One that is open already stays as it is, and the token that is returned then is worth nothing. Raises Refused (403).
-    """
+def may_open(caller: Caller) -> None:
+    """Raise Refused (403) where the caller may not open conversations."""
     caller.need(Scope.CHAT)
     if caller.conversation_id is not None:
         raise Refused("A conversation token opens no conversations.", status=403, kind="scope-missing")
+
+
+def known_agent(agents: Agents, tenant: str, name: str) -> AgentEntry:
+    """Return a tenant's agent; raise Refused (422) with the names that it may be called by where there is none."""
+    agent = agents.find(tenant, name)
+    if agent is None:
+        raise Refused("There is no such agent.", status=422, kind="unknown-agent", agents=list(agents.of(tenant)))
+    return agent
+
+
+async def open_conversation(
+    units: UnitOfWork, caller: Caller, plan: Plan, conversation_id: str = "", *, agents: Agents
+) -> tuple[str, str]:
+    """Open a conversation, under an id of its own where none is given; return its id and its token, shown this once.
+
+    One that is open already stays as it is, and the token that is returned then is worth nothing. Raises Refused: 403,
+    422 (there is no such agent).
+    """
+    may_open(caller)
+    agent = known_agent(agents, caller.tenant, plan.agent)
     conversation_id, token = conversation_id or new_id(), new_token()
     opening = Opening(
         caller.tenant,
         conversation_id,
         agent=plan.agent,
         language=plan.language,
-        labels=plan.labels,
+        labels={**agent.labels, **plan.labels},
         visitor=plan.visitor,
         token_hash=hash_secret(token),
         created_by=caller.person,
@@ -101,19 +120,43 @@ class _Post:
 class Posts:
     """Posts messages; those that come at the same moment share a transaction."""
 
-    def __init__(self, units: UnitOfWork) -> None:
+    def __init__(self, units: UnitOfWork, agents: Agents, rates: Rates) -> None:
         self._units = units
+        self._agents = agents
+        self._rates = rates
         self._together = Together[_Post, Posted](self._post_all)
 
     async def post(self, caller: Caller, conversation_id: str, writing: Writing) -> Posted:
         """Post a message; the same message id again is the same message and has the same answer.
 
         Raises Refused: 403 (scope, or the visitor's name), 404, 409 (it has ended, or the message id was used for
-        another text).
+        another text), 422 (its agent is no more), 429.
         """
+        self._admit(caller, conversation_id)
+        return await self._ask(caller, conversation_id, writing)
+
+    async def post_or_open(self, caller: Caller, conversation_id: str, writing: Writing, plan: Plan) -> Posted:
+        """Post a message; a conversation that does not exist begins with it, under the caller's own id for it.
+
+        Raises Refused like `post`, and 404 where a conversation token names another conversation.
+        """
+        self._admit(caller, conversation_id)
+        try:
+            return await self._ask(caller, conversation_id, writing)
+        except Refused as refusal:
+            if refusal.kind != "not-found" or caller.conversation_id is not None:
+                raise
+        await open_conversation(self._units, caller, plan, conversation_id, agents=self._agents)
+        return await self._ask(caller, conversation_id, writing)
+
+    def _admit(self, caller: Caller, conversation_id: str) -> None:
+        """Raise Refused where the caller may not post there, or posts too fast."""
         caller.need(Scope.CHAT)
         if not caller.sees(conversation_id):
             raise no_conversation()
+        self._rates.admit(caller)
+
+    async def _ask(self, caller: Caller, conversation_id: str, writing: Writing) -> Posted:
         return await self._together.ask(_Post(caller, (caller.tenant, conversation_id), writing))
 
     async def end(self, caller: Caller, conversation_id: str) -> None:
@@ -121,7 +164,7 @@ class Posts:
 
         Raises Refused: 403 (scope), 404.
         """
-        caller.need(Scope.CHAT)
+        caller.need(Scope.CHAT, Scope.OPERATE)
         place = (caller.tenant, conversation_id)
         async with self._units.begin() as work:
             conversation = (await lock_conversations(work.connection, [place])).get(place)
@@ -140,7 +183,7 @@ class Posts:
     async def _post_all(self, posts: Sequence[_Post]) -> list[Posted | Exception]:
         async with self._units.begin() as work:
             known = await lock_conversations(work.connection, {post.place for post in posts})
-            messages = [_message_or_why_not(post, known.get(post.place)) for post in posts]
+            messages = [self._message_or_why_not(post, known.get(post.place)) for post in posts]
             writable = [
                 message
                 for post, message in zip(posts, messages, strict=True)
@@ -161,14 +204,15 @@ class Posts:
                     outcomes.append(await _again(work, message, known[place]))
         return outcomes
 
-
-def _message_or_why_not(post: _Post, conversation: Conversation | None) -> MessagePosted | Refused:
-    if conversation is None:
-        return no_conversation()
-    try:
-        return message_of(post.caller, post.writing, conversation)
-    except Refused as refusal:
-        return refusal
+    def _message_or_why_not(self, post: _Post, conversation: Conversation | None) -> MessagePosted | Refused:
+        if conversation is None:
+            return no_conversation()
+        try:
+            message = message_of(post.caller, post.writing, conversation)
+            known_agent(self._agents, message.tenant, message.agent)
+        except Refused as refusal:
+            return refusal
+        return message
 
 
 async def _send(work: Work, message: MessagePosted, conversation: Conversation, seq: int) -> Posted:
@@ -205,6 +249,7 @@ def message_of(caller: Caller, writing: Writing, conversation: Conversation) -> 
         agent=conversation.agent or "default",
         language=conversation.language,
         labels=conversation.labels,
+        held_revision=conversation.holder_revision if conversation.held.by_people else 0,
     )
 
 

@@ -26,6 +26,7 @@ from shared.ids import new_id
 from shared.messages import DecideApproval, DecisionAnswered, DecisionClaims, GrantWish
 from shared.messages.approvals import Verb
 from shared.signing import Purpose, Signer
+from shared.texts import text
 from shared.work import UnitOfWork, Work
 
 #: What an approval is after a decision that closed it at once.
@@ -195,12 +196,16 @@ class Decisions:
         )
 
 
-def in_words(refusal: Refused) -> str:
-    """Return what a person is told of a refusal, in one or two sentences."""
+def in_words(refusal: Refused, locale: str = "en") -> str:
+    """Return what a person is told of a refusal, in one or two sentences; what no catalogue has in English."""
     by = refusal.facts.get("decided_by")
     if by:
-        return f"{refusal.title} Decided by {str(by).removeprefix('person:')}."
-    return str(refusal.facts.get("detail") or refusal.title)
+        who = text(locale, "Decided by {person}.", person=str(by).removeprefix("person:"))
+        return f"{text(locale, refusal.title)} {who}"
+    detail, title = str(refusal.facts.get("detail") or ""), text(locale, refusal.title)
+    translated = text(locale, detail) if detail else title
+    # Of what no catalogue has, at least the kind is told in the person's language.
+    return f"{title} ({detail})" if translated == detail and title != refusal.title else translated
 
 
 def _no_approval() -> Refused:

@@ -13,8 +13,10 @@ from services.gateway.drafts import Drafts
 from services.gateway.links import Guesses
 from services.gateway.live import Hub
 from services.gateway.oidc import Provider
+from services.gateway.operators import Operators
 from services.gateway.settings import GatewaySettings
 from services.gateway.trials import Trials
+from shared.agents import Agents
 from shared.directory import Directory
 from shared.service import Runtime
 from shared.signing import Signer
@@ -26,9 +28,12 @@ class Deps:
 
     settings: GatewaySettings
     runtime: Runtime
+    #: Which agents conversations can be opened with.
+    agents: Agents
     authenticator: Authenticator
     posts: Posts
     consents: Consents
+    operators: Operators
     decisions: Decisions
     trials: Trials
     #: Signs what people say of calls of unknown outcome.

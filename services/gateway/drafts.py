@@ -37,13 +37,17 @@ class Drafts:
             self._drafts.popitem(last=False)
 
     def kept(self, topic: Topic, items: list[dict[str, Any]]) -> None:
-        """Forget what became a message, and everything of a conversation whose turn is over."""
+        """Forget what became a message, and everything of a turn that is over.
+
+        Of that turn only: the next one may be writing already when the word of the end comes by.
+        """
         drafts = self._drafts.get(topic, {})
         for item in items:
             if item["type"] == "message":
                 drafts.pop(item["data"].get("message_id", ""), None)
             elif item["type"] == "turn" and item["data"].get("state") != "started":
-                drafts.clear()
+                for name in [name for name, each in drafts.items() if each["turn_id"] == item["data"].get("turn_id")]:
+                    del drafts[name]
         if not drafts:
             self._drafts.pop(topic, None)
 

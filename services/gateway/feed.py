@@ -41,6 +41,11 @@ class Item:
         return self.tenant, self.conversation_id
 
     @property
+    def asks(self) -> bool:
+        """Whether it is something a person writes."""
+        return self.data.get("role") == "user"
+
+    @property
     def speaks(self) -> bool:
         """Whether it is something the model says."""
         return self.data.get("role") == "assistant"
@@ -99,9 +104,26 @@ def _posted(message: m.MessagePosted, _: str) -> list[Item]:
     return [_item(message, "message", data, f"message:{message.message_id}")]
 
 
+def _operator_spoke(message: m.OperatorSpoke, _: str) -> list[Item]:
+    author = {"kind": "operator", "id": message.operator}
+    data = {"role": "operator", "message_id": message.message_id, "text": message.text, "author": author}
+    return [_item(message, "message", data, f"message:{message.message_id}")]
+
+
+def _holder_changed(message: m.HolderChanged, _: str) -> list[Item]:
+    data = message.model_dump(include={"event", "operator", "revision", "text"})
+    return [_item(message, "holder", {"state": message.holder, **data}, f"holder:{message.revision}")]
+
+
 def _ended(message: m.ConversationEnded, _: str) -> list[Item]:
     # A conversation ends once, so the copy that comes back through the broker is known too.
     return [_item(message, "conversation", {"state": "ended", "by": message.by}, "ended")]
+
+
+def _stopping(message: m.StopTurn, _: str) -> list[Item]:
+    """Show nothing: the end of the turn says that it was stopped, and by whom."""
+    del message
+    return []
 
 
 def _conversation_event(message: m.ConversationEvent, event_id: str) -> list[Item]:
@@ -164,6 +186,11 @@ def _finished(message: m.ToolCallFinished, event_id: str) -> list[Item]:
     return [_item(message, "tool_call", data, event_id)]
 
 
+def _progressed_call(message: m.ToolCallProgressed, event_id: str) -> list[Item]:
+    data = message.model_dump(mode="json", include={"call_id", "tool", "fraction", "text", "attempt"})
+    return [_item(message, "progress", data, event_id)]
+
+
 def _refused(message: m.ToolCallRefused, event_id: str) -> list[Item]:
     data = {
         "call_id": message.call_id,
@@ -209,13 +236,17 @@ def storable(value: Any) -> Any:
 
 _MAKERS: Mapping[type[Message], Callable[[Any, str], list[Item]]] = {
     m.MessagePosted: _posted,
+    m.OperatorSpoke: _operator_spoke,
+    m.HolderChanged: _holder_changed,
     m.ConversationEnded: _ended,
+    m.StopTurn: _stopping,
     m.ConversationEvent: _conversation_event,
     m.ToolCallProposed: _proposed,
     m.ApprovalOpened: _opened,
     m.ApprovalProgressed: _progressed,
     m.ApprovalClosed: _closed,
     m.ToolCallFinished: _finished,
+    m.ToolCallProgressed: _progressed_call,
     m.ToolCallRefused: _refused,
     m.CallResolved: _resolved,
 }

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
 from typing import Any
 
 import structlog
 
+from services.gateway.announcing import announce
 from services.gateway.decisions import Decisions
 from services.gateway.drafts import Drafts
 from services.gateway.feed import SOURCES, items_of, storable
+from services.gateway.holding import escalate
 from services.gateway.live import Advanced, Hub, Topic, Transient
 from services.gateway.store.conversations import Opening
-from services.gateway.store.feed import StoredItem, append
+from services.gateway.store.feed import append
 from services.gateway.trials import Trials
 from shared.bus import Delivery
-from shared.consumer import EVENTS, Consumer, read_envelope
+from shared.consumer import EVENTS, Consumer, Handler, read_delivery, read_envelope
 from shared.gathering import Gathering
-from shared.ids import new_id, new_traceparent
 from shared.messages import (
     ConversationDelta,
     DecisionAnswered,
@@ -33,6 +33,7 @@ from shared.messages import (
     Message,
     MessagePosted,
     RulebookTried,
+    ToolCallFinished,
 )
 from shared.outbox import Outbox
 from shared.service import Runtime
@@ -59,14 +60,18 @@ class FeedConsumer:
         """Prepare what brings envelopes together, and the shell that handles events one by one."""
         self._gathering = Gathering(self._together, size_max=EVENTS_MAX)
         keep = partial(keep_in_feed, outbox=self.runtime.outbox)
-        handlers = dict.fromkeys(SOURCES, keep)
+        handlers: dict[type[Message], Handler] = {
+            **dict.fromkeys(SOURCES, keep),
+            ToolCallFinished: partial(keep_finished, outbox=self.runtime.outbox),
+        }
         name = queue("gateway.feed").name
         self._alone = Consumer(name, handlers, units=self.runtime.units, bus=self.runtime.bus)
 
     async def __call__(self, delivery: Delivery) -> None:
         """Keep one envelope; returning acknowledges it."""
-        events, unreadable = read_envelope(delivery.body)
-        if unreadable:
+        events, unreadable = read_delivery(delivery)
+        # A handover sends messages of its own, which what is kept together does not.
+        if unreadable or any(_hands_over(event.message) for event in events):
             await self._alone(delivery)
             return
         try:
@@ -95,6 +100,18 @@ async def keep_in_feed(message: Message, work: Work, outbox: Outbox) -> None:
     work.act(partial(announce, outbox, stored))
 
 
+async def keep_finished(message: ToolCallFinished, work: Work, outbox: Outbox) -> None:
+    """Keep a result; where its tool hands the conversation to people, let it wait for them, once."""
+    stored = await append(work.connection, items_of(message, work.cause.id))
+    work.act(partial(announce, outbox, stored))
+    if stored and _hands_over(message):
+        await escalate(work, outbox, message)
+
+
+def _hands_over(message: Message) -> bool:
+    return isinstance(message, ToolCallFinished) and message.handover is not None
+
+
 def openings_of(messages: Iterable[Message]) -> list[Opening]:
     """Return what messages say about conversations that AMQP frontends began; the first message of each decides."""
     found: dict[tuple[str, str], Opening] = {}
@@ -110,17 +127,6 @@ def openings_of(messages: Iterable[Message]) -> list[Opening]:
             )
             found.setdefault(opening.place, opening)
     return list(found.values())
-
-
-async def announce(outbox: Outbox, stored: Sequence[StoredItem]) -> None:
-    """Tell every gateway instance what is new in the feeds. Sent at most once: streams also look for themselves."""
-    for (tenant, conversation_id), items in groupby(stored, key=lambda item: (item.tenant, item.conversation_id)):
-        new = list(items)
-        wire = [each.as_wire() for each in new]
-        # Made of what was just stored: there is nothing to validate.
-        message = FeedAdvanced.model_construct(tenant=tenant, conversation_id=conversation_id, items=wire)
-        event_id = new_id()
-        outbox.announce(Event(event_id, "gateway", new[-1].at, event_id, "", new_traceparent(), message))
 
 
 async def pass_on(delivery: Delivery, hub: Hub, drafts: Drafts) -> None:
@@ -155,6 +161,8 @@ async def take_answer(delivery: Delivery, decisions: Decisions, trials: Trials) 
 def _pass_items(hub: Hub, message: FeedAdvanced) -> None:
     hub.tell(Topic(message.tenant, message.conversation_id), Advanced(tuple(message.items)))
     for item in message.items:
+        if item["type"] in {"holder", "conversation"}:
+            hub.tell(Topic(message.tenant), Transient("held", {"conversation_id": message.conversation_id}))
         if item["type"] == "approval":
             changed: dict[str, Any] = {"approval_id": item["data"].get("approval_id")}
             hub.tell(Topic(message.tenant), Transient("approvals", changed))

@@ -15,13 +15,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from shared.visitors import NAME_PATTERN
+
 _RANDOM = "[A-Za-z0-9_-]{43}"
 _KEY = re.compile(f"placet_([0-9a-f]{{16}})_({_RANDOM})")
 _TOKEN = re.compile(f"placet_chat_{_RANDOM}")
-#: Owners of keys and visitors: no colon, so that nobody can be named into another kind of person.
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$"
-#: What approval rules call groups of people: no visitor is named so.
-RESERVED = frozenset({"requester", "operators"})
 _NAME = re.compile(NAME_PATTERN)
 _TENANT = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
 
@@ -31,6 +29,7 @@ class Scope(StrEnum):
 
     CHAT = "chat"  # open conversations, post and read in them
     DECIDE = "decide"  # see approvals and decide them, as an operator
+    OPERATE = "operate"  # take conversations over from the agent and answer in them
     ADMIN = "admin"  # keys, other people's sessions and dead letters
 
 
@@ -80,7 +79,7 @@ def checked_key(tenant: str, person: str, scopes: Iterable[str]) -> list[str]:
     """Return the scopes of a key to be made, sorted; raise ValueError where tenant, person or a scope is none."""
     wanted = sorted({str(Scope(scope)) for scope in scopes})
     if not wanted:
-        raise ValueError("a key needs at least one scope: chat, decide or admin")
+        raise ValueError("a key needs at least one scope: chat, decide, operate or admin")
     if not _TENANT.fullmatch(tenant):
         raise ValueError(f"{tenant!r} is no tenant name: lower-case letters, digits and hyphens, at most 63")
     if not _NAME.fullmatch(person):
@@ -91,15 +90,3 @@ def checked_key(tenant: str, person: str, scopes: Iterable[str]) -> list[str]:
 def person_id(person: str) -> str:
     """Return the stable id of a key's owner, as approvals and histories name it."""
     return f"person:{person}"
-
-
-def visitor_id(visitor: str | None, conversation_id: str) -> str:
-    """Return the stable id of a conversation's end user: as its opener named them, else one per conversation."""
-    return visitor or f"visitor:{conversation_id}"
-
-
-def checked_visitor(visitor: str) -> str:
-    """Return `visitor`; raise ValueError for a name that rules use for somebody else."""
-    if visitor in RESERVED or not _NAME.fullmatch(visitor):
-        raise ValueError("must be letters, digits and . _ @ + -, at most 100, and no word that approval rules use")
-    return visitor

@@ -6,15 +6,15 @@ by one, so that a page costs the same however much waits for others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from services.gateway.auth import Caller
 from services.gateway.held import held_of
 from services.gateway.paging import Cursor
 from services.gateway.store.inbox import Filters, Seat, list_candidates, list_sets
-from services.gateway.store.keys import find_keys
 from services.gateway.store.read import Row
+from services.gateway.voting import given_by, revoked
 from shared import deciders
 from shared.deciders import Voter
 from shared.directory import Directory
@@ -85,7 +85,7 @@ async def _seat(connection: Connection, caller: Caller, directory: Directory, to
 
 async def decidable(connection: Connection, rows: Sequence[Row], caller: Caller, directory: Directory) -> list[Row]:
     """Return those of `rows` that the caller may decide; each has `voters` beside what an approval has."""
-    directory = directory.without(await _revoked(connection, rows))
+    directory = directory.without(await revoked(connection, given_by(rows)))
     return [row for row in rows if _may_decide(row, caller, directory)]
 
 
@@ -98,16 +98,6 @@ def _may_decide(row: Row, caller: Caller, directory: Directory) -> bool:
 def _voter(caller: Caller, requester: str, opened_by: str = "") -> Voter:
     roles = tuple(caller.roles_for(requester))
     return Voter(caller.person, roles, caller.proof, caller.conversation_id, caller.key_id, opened_by)
-
-
-async def _revoked(connection: Connection, rows: Iterable[Row]) -> frozenset[str]:
-    """Return the keys that work no more, of those with which somebody gave their place to another."""
-    given = (each["by"].get("key_id") for row in rows for each in row["delegations"])
-    asked = frozenset(key_id for key_id in given if key_id)
-    if not asked:
-        return asked
-    found = await find_keys(connection, asked)
-    return asked.difference(key_id for key_id, key in found.items() if key.revoked_at is None)
 
 
 def _cursor(row: Row) -> Cursor:

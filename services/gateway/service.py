@@ -22,10 +22,13 @@ from services.gateway.drafts import Drafts
 from services.gateway.links import Guesses
 from services.gateway.live import Hub
 from services.gateway.oidc import Provider
+from services.gateway.operators import Operators
+from services.gateway.rates import Rates
 from services.gateway.sessions import Sessions
 from services.gateway.settings import GatewaySettings
 from services.gateway.trials import Trials
 from services.gateway.web import add_pages
+from shared.agents import load_agents
 from shared.catalog import load_catalog
 from shared.directory import Directory
 from shared.directory_file import DirectoryFile
@@ -84,7 +87,8 @@ def build(
 ) -> GatewayService:
     """Return the gateway, ready to run; raise FileNotFoundError where its signing key is missing.
 
-    `directory` says who is who now; without it the rulebook does (raise RulebookInvalid where it cannot).
+    `directory` says who is who now; without it the rulebook does. Raises RulebookInvalid where that, or the file of
+    agents, cannot be used.
     """
     directory = directory or DirectoryFile(settings.rulebook).current
     # Two instances never share this id: answers and live events come to each one's own queue.
@@ -139,14 +143,18 @@ def _deps(
     authenticator = Authenticator(
         runtime.database, sessions, settings.public_url, directory, frozenset(settings.gateway_oidc_scopes)
     )
-    posts = Posts(runtime.units)
+    agents = load_agents(settings.agents, names=settings.gateway_agents)
+    rates = Rates(settings.gateway_key_messages_per_minute, settings.gateway_person_messages_per_minute)
+    posts = Posts(runtime.units, agents, rates)
     consents = Consents(runtime.units, decisions, directory)
     return Deps(
         settings=settings,
         runtime=runtime,
+        agents=agents,
         authenticator=authenticator,
         posts=posts,
         consents=consents,
+        operators=Operators(runtime.units),
         decisions=decisions,
         trials=trials,
         signer=signer,
@@ -171,8 +179,16 @@ def _open_to_slack(app: FastAPI, deps: Deps) -> tuple[tuple[Duty, ...], tuple[Ab
     from services.gateway.slack.socket import socket_mode  # noqa: PLC0415
 
     catalog = partial(load_catalog, settings.rulebook)
-    address = (settings.slack_api_url, settings.public_url)
-    door = SlackDoor(reachable(slack), *address, deps.runtime.database, deps.decisions, deps.directory, catalog)
+    door = SlackDoor(
+        reachable(slack),
+        settings.slack_api_url,
+        settings.public_url,
+        deps.runtime.database,
+        deps.decisions,
+        deps.directory,
+        catalog,
+        settings.notifier_language,
+    )
     add_slack(app, door)
     by_socket = slack.app_token.get_secret_value()
     return (Duty("forget-slack", SLACK_FORGET_SECONDS, door.forget_old),), (socket_mode(door),) if by_socket else ()

@@ -7,10 +7,12 @@ from typing import Self
 from pydantic import Field, SecretStr, model_validator
 
 from services.gateway.keys import Scope
+from shared.messages.message import Identifier
+from shared.settings import LanguageSettings
 from shared.slack import SlackSettings
 
 
-class GatewaySettings(SlackSettings):
+class GatewaySettings(SlackSettings, LanguageSettings):
     """The shared settings and the gateway's own."""
 
     gateway_host: str = Field(default="127.0.0.1", description="Address that the API and the page listen on.")
@@ -22,6 +24,11 @@ class GatewaySettings(SlackSettings):
         default_factory=list, description="Origins that product pictures may come from, beside the gateway itself."
     )
     gateway_body_bytes_max: int = Field(default=256 * 1024, ge=1024, description="Largest request body, in bytes.")
+    gateway_agents: list[Identifier] = Field(
+        default_factory=lambda: ["default"],
+        description="Agents that are listed, and that OpenAI clients may name as their `model`, where no file of "
+        "agents says it.",
+    )
     gateway_answer_seconds: float = Field(
         default=5.0, gt=0, le=30, description="How long a decision waits for its answer before it says 202."
     )
@@ -42,6 +49,17 @@ class GatewaySettings(SlackSettings):
     )
     gateway_session_idle_seconds: int = Field(
         default=2 * 3600, ge=60, description="How long it stays signed in while nobody uses it, in seconds."
+    )
+    gateway_key_messages_per_minute: int = Field(
+        default=6000,
+        ge=0,
+        description="Messages that one API key may post in a minute to one instance; 0: no limit.",
+    )
+    gateway_person_messages_per_minute: int = Field(
+        default=120,
+        ge=0,
+        description="Messages that one conversation token, or one signed-in person, may post in a minute to one "
+        "instance; 0: no limit.",
     )
     gateway_oidc_issuer: str = Field(
         default="", description="Issuer of the OpenID Connect provider that people sign in at; empty: none."

@@ -144,6 +144,11 @@ def transient_frame(signal: Transient) -> bytes:
     return f"event: {signal.event}\ndata: {_json(signal.data)}\n\n".encode()
 
 
+def data_frame(value: Any) -> bytes:
+    """Return a JSON value as a server-sent event without type or number, as most dialects have them."""
+    return f"data: {_json(value)}\n\n".encode()
+
+
 def _json(value: Any) -> str:
     # ASCII only: some readers break lines at U+2028 and its like.
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True)

@@ -9,6 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
+from services.gateway.states import MACHINE, State
+from shared.database import check_states
+
 _NOW = {"server_default": sa.func.now()}
 
 
@@ -17,7 +20,7 @@ class ApiKeyRow(SQLModel, table=True):
 
     __tablename__ = "api_keys"
     __table_args__ = (
-        sa.CheckConstraint("scopes <@ ARRAY['chat', 'decide', 'admin']", name="scopes_known"),
+        sa.CheckConstraint("scopes <@ ARRAY['chat', 'decide', 'operate', 'admin']", name="scopes_known"),
         sa.CheckConstraint("cardinality(scopes) > 0", name="scopes_some"),
         sa.CheckConstraint("(revoked_at IS NULL) = (revoked_by IS NULL)", name="revoked_by_somebody"),
         sa.CheckConstraint("length(secret_hash) = 64", name="secret_hashed"),
@@ -74,6 +77,16 @@ class ConversationRow(SQLModel, table=True):
     __tablename__ = "conversations"
     __table_args__ = (
         sa.CheckConstraint("(ended_at IS NULL) = (ended_by IS NULL)", name="ended_by_somebody"),
+        check_states("holder", State),
+        sa.CheckConstraint("(holder = 'operator') = (operator <> '')", name="operator_iff_held"),
+        sa.CheckConstraint("(holder = 'agent') = (held_since IS NULL)", name="held_since_iff_held"),
+        sa.Index(
+            "ix_conversations_held",
+            "tenant",
+            sa.text("held_since DESC"),
+            sa.text("conversation_id DESC"),
+            postgresql_where=sa.text("held_since IS NOT NULL AND ended_at IS NULL"),
+        ),
         sa.Index("ix_conversations_creator", "tenant", "created_by", sa.text("created_at DESC")),
         {"schema": "gateway"},
     )
@@ -104,6 +117,33 @@ class ConversationRow(SQLModel, table=True):
         default=None, sa_type=sa.TIMESTAMP(timezone=True), description="Set: nobody writes here any more."
     )
     ended_by: str | None = Field(default=None, description="`person:…` or `visitor:…` who ended it.")
+    holder: str = Field(
+        sa_column_kwargs={"server_default": MACHINE.initial.value},
+        description="Who answers here: the agent, an operator who is awaited, or one who is there.",
+    )
+    holder_revision: int = Field(
+        sa_column_kwargs={"server_default": "0"}, description="How often the holder has changed."
+    )
+    operator: str = Field(
+        sa_column_kwargs={"server_default": ""}, description="`person:…` who holds it; empty: nobody."
+    )
+    held_since: datetime | None = Field(
+        default=None, sa_type=sa.TIMESTAMP(timezone=True), description="Since when the agent does not answer here."
+    )
+    held_reason: str = Field(
+        sa_column_kwargs={"server_default": ""}, description="Why a tool handed it over, for operators."
+    )
+    answered_seq: int = Field(
+        sa_type=sa.BigInteger,
+        sa_column_kwargs={"server_default": "0"},
+        description="Number of the newest feed item that an operator had seen when they last answered.",
+    )
+    told_seq: int | None = Field(
+        default=None,
+        sa_type=sa.BigInteger,
+        description="Number of the newest feed item that clients know whose requests are answered by what is new; "
+        "empty while there was no such request.",
+    )
 
 
 def _approvals_by(name: str) -> sa.Index:

@@ -15,11 +15,18 @@ from services.notifier.crowds import topic_of
 from services.notifier.drawing import Pen
 from services.notifier.rules import Delivery, Moved
 from services.notifier.states import Event, State
-from services.notifier.texts import language_of
 from shared.card_text import placeholders, visible
 from shared.catalog import Catalog
 from shared.directory import Directory
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ShownCall, ToolCallFinished
+from shared.messages import (
+    ApprovalClosed,
+    ApprovalOpened,
+    ApprovalProgressed,
+    ShownCall,
+    ToolCallFinished,
+    ToolCallProgressed,
+)
+from shared.texts import language_of
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,13 @@ class Announcer:
                 yield rules.revised(delivery, card, at)
             else:
                 yield rules.unchanged(delivery)
+
+    def advance(self, news: ToolCallProgressed, deliveries: Iterable[Delivery], at: datetime) -> Iterator[Moved]:
+        """Yield what a running call's report does to the cards that can be changed in place."""
+        for delivery in deliveries:
+            card = drawing.running(delivery.card, news) if delivery.address.kind in rules.IN_PLACE else None
+            if card is not None and delivery.was_shown:
+                yield rules.revised(delivery, card, at)
 
     def finish(self, news: ToolCallFinished, deliveries: Iterable[Delivery], at: datetime) -> Iterator[Moved]:
         """Yield what the end of the call itself does to each delivery of its approval."""

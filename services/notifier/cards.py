@@ -104,13 +104,15 @@ class Card:
     claimed_until: datetime | None = None
     #: What happened last, as one sentence.
     note: str = ""
-    #: What kind of news the note tells: `opened`, `voted`, `reminded`, `escalated`, `closed`, `finished` ….
+    #: What kind of news the note tells: `opened`, `voted`, `reminded`, `escalated`, `closed`, `running`, `finished` ….
     #: Of a reminder and an escalation people are told anew; a channel that can, puts them into the card's thread.
     happened: str = "opened"
     decided_by: str = ""
     #: The deciding person's words.
     decision_reason: str = ""
     ended: Ended = ""
+    #: How much of its work an approved call that runs has done, in steps of ten.
+    percent: int = 0
     #: Error text of a call that failed, cut; empty otherwise, and where the call has redacted arguments.
     error: str = ""
     #: Language of the card's texts: `en`, `de` or `tr`.

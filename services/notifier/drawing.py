@@ -6,15 +6,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
+from math import floor
 from typing import Any, Literal
 
 from services.notifier.cards import Argument, Card, VoteShown
-from services.notifier.texts import text
 from shared.canonical import NotStrictJson, canonical_text, parse_arguments
 from shared.card_text import ABSENT, REDACTED, is_hidden, mixed_scripts, visible
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ApprovalRule, ToolCallFinished
+from shared.messages import (
+    ApprovalClosed,
+    ApprovalOpened,
+    ApprovalProgressed,
+    ApprovalRule,
+    ToolCallFinished,
+    ToolCallProgressed,
+)
 from shared.messages.approvals import ProgressKind
-from shared.messages.tool_calls import Category
+from shared.risk import why_alone
+from shared.texts import text
 
 #: Longest text of one argument, and of the agent's own words, in characters.
 ARGUMENT_MAX = 1_000
@@ -93,7 +101,7 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str]) -> Car
         strength=rule.min_strength,
         edits=rule.edits,
         reason_required=rule.reason_required,
-        risk="high" if _is_risky(news) else "normal",
+        risk="high" if why_alone(rule, news.category or "") else "normal",
         url=f"{pen.public_url}/inbox/{news.approval_id}" if pen.public_url else "",
     )
 
@@ -140,23 +148,35 @@ def for_another(card: Card, pen: Pen) -> Card:
 
 def over(card: Card, news: ApprovalClosed, pen: Pen) -> Card:
     """Return the card as it is when its approval is over."""
-    votes = list(card.votes)
-    decision = _DECISIONS.get(news.state)
-    if decision is not None and news.decided_by:
-        votes = [vote for vote in votes if vote.person != news.decided_by]
-        votes.append(VoteShown(news.decided_by, decision, visible(news.reason), news.closed_at))
+    note = text(card.locale, _ENDS[news.state], person=pen.name_of(news.decided_by))
+    # The news that it ran may overtake the news that it was approved.
+    ran_already = [text(card.locale, _FINISHES[card.ended])] if card.ended else []
     return replace(
         card,
         revision=news.revision,
         state=news.state,
         happened="closed",
-        votes=votes,
+        votes=list(_votes_at_end(card, news)),
         claimed_by="",
         claimed_until=None,
         decided_by=news.decided_by,
         decision_reason=visible(news.reason),
-        note=text(card.locale, _ENDS[news.state], person=pen.name_of(news.decided_by)),
+        note=" ".join([note, *ran_already]),
     )
+
+
+def _votes_at_end(card: Card, news: ApprovalClosed) -> Iterator[VoteShown]:
+    """Yield the votes with the way each went, the deciding one last."""
+    cast = {each.person: each.verb for each in news.votes}
+    decision = _DECISIONS.get(news.state) if news.decided_by else None
+    known = {each.person: each for each in card.votes} | {
+        person: VoteShown(person) for person in cast if person not in {each.person for each in card.votes}
+    }
+    for person, vote in known.items():
+        if decision is None or person != news.decided_by:
+            yield replace(vote, decision=cast.get(person, ""))
+    if decision is not None:
+        yield VoteShown(news.decided_by, decision, visible(news.reason), news.closed_at)
 
 
 def ran(card: Card, news: ToolCallFinished) -> Card:
@@ -169,10 +189,20 @@ def ran(card: Card, news: ToolCallFinished) -> Card:
     )
 
 
-def _is_risky(news: ApprovalOpened) -> bool:
-    """Tell whether a call stands alone: it executes code, needs several people, or people known for sure."""
-    rule = news.approval
-    return news.category is Category.UNSAFE_EXEC or rule.approvals > 1 or rule.min_strength in {"slack", "web"}
+def running(card: Card, news: ToolCallProgressed) -> Card | None:
+    """Return the card as it is while the approved call runs; None where it need not change.
+
+    It changes with each tenth of the work: whoever wants to know more looks into the chat.
+    """
+    if card.is_open or card.ended or news.fraction is None:
+        return None
+    percent = floor(news.fraction * 10) * 10
+    if card.happened == "running" and percent <= card.percent:
+        return None
+    # A tool's words may repeat what people must not see.
+    words = "" if any(each.redacted for each in card.arguments) else visible(news.text)
+    note = text(card.locale, "It runs: {percent} % done.", percent=percent)
+    return replace(card, happened="running", percent=percent, note=" ".join(filter(None, (note, words))))
 
 
 def _needed(rule: ApprovalRule, pen: Pen) -> str:
@@ -229,7 +259,12 @@ def _value(value: Any) -> str:
     shown = visible(value if isinstance(value, str) else canonical_text(value))
     if len(shown) <= ARGUMENT_MAX:
         return shown
-    return f"{shown[:ARGUMENT_MAX]}… [{len(shown)}, SHA-256 {sha256(shown.encode()).hexdigest()[:16]}]"
+    return shown[:ARGUMENT_MAX] + tail_of(shown)
+
+
+def tail_of(shown: str) -> str:
+    """Return what stands behind a value that is cut: its length and digest, so that no two of them look alike."""
+    return f"… [{len(shown)}, SHA-256 {sha256(shown.encode()).hexdigest()[:16]}]"
 
 
 def _edited(before: Iterable[Argument], after: Iterable[Argument]) -> Iterator[Argument]:

@@ -11,18 +11,28 @@ from services.notifier import rules, store
 from services.notifier.announcing import Announcer
 from services.notifier.changes import change_of
 from services.notifier.rules import Delivery, Moved
-from services.notifier.store.events import add_events
+from services.notifier.states import MACHINE, Event, State
+from services.notifier.store.events import add_events, lock_event, restart_event
 from services.notifier.webhooks.endpoints import Endpoint
 from services.notifier.webhooks.events import heard
 from shared.consumer import Arrival
 from shared.errors import Refused, Transient
 from shared.gathering import waves
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, RetryDelivery, ToolCallFinished
-from shared.work import Work
+from shared.messages import (
+    ApprovalClosed,
+    ApprovalOpened,
+    ApprovalProgressed,
+    RetryDelivery,
+    RetryWebhookEvent,
+    ToolCallFinished,
+    ToolCallProgressed,
+)
+from shared.work import Change, Work
 
 log = structlog.get_logger(__name__)
 
-N = TypeVar("N", ApprovalProgressed, ApprovalClosed, ToolCallFinished)
+N = TypeVar("N", ApprovalProgressed, ApprovalClosed, ToolCallFinished, ToolCallProgressed)
+C = TypeVar("C", ToolCallFinished, ToolCallProgressed)
 
 
 async def hear(
@@ -84,17 +94,27 @@ async def close(arrivals: Sequence[Arrival[ApprovalClosed]], work: Work, announc
             log.info("approval.unannounced", approval_id=closed.approval_id, approval_state=closed.state)
 
 
+async def advance(arrivals: Sequence[Arrival[ToolCallProgressed]], work: Work, announcer: Announcer) -> None:
+    """Let cards that change in place say how far the call is."""
+
+    def move(news: ToolCallProgressed, found: list[Delivery]) -> Iterable[Moved]:
+        return announcer.advance(news, found, work.now)
+
+    await _move_cards_of_calls(arrivals, work, move)
+
+
 async def finish(arrivals: Sequence[Arrival[ToolCallFinished]], work: Work, announcer: Announcer) -> None:
-    """Let the cards say how the call itself ended. Most calls needed nobody's yes, and have no cards."""
+    """Let the cards say how the call itself ended. Most calls needed nobody's yes, and have no cards.
+
+    News of a call that was held may come before the news that it waits: it comes again when the card is there.
+    """
 
     def move(news: ToolCallFinished, found: list[Delivery]) -> Iterable[Moved]:
+        if news.held and not found:
+            raise Transient(f"the approval of call {news.call_id} was not announced yet")
         return announcer.finish(news, found, work.now)
 
-    for wave in waves(arrivals, key=lambda each: each.message.call_id):
-        found = await store.lock_calls(work, [each.message.call_id for each in wave])
-        await _move(
-            work, wave, [_same_tenant(each.message, found.get(each.message.call_id, [])) for each in wave], move
-        )
+    await _move_cards_of_calls(arrivals, work, move)
 
 
 async def retry(message: RetryDelivery, work: Work) -> None:
@@ -105,6 +125,30 @@ async def retry(message: RetryDelivery, work: Work) -> None:
     moved = rules.retried(delivery, work.now)
     work.record(change_of(moved, actor=message.by))
     await store.change(work, [moved.after] if moved.changed else [])
+
+
+async def retry_event(message: RetryWebhookEvent, work: Work) -> None:
+    """Post an event again that was given up: an operator wants it so. One that was not stays as it is."""
+    found = await lock_event(work, message.event_id, message.tenant)
+    if found is None:
+        raise Refused(f"there is no webhook event {message.event_id}")
+    given_up = found.state is State.GIVEN_UP
+    state = MACHINE.next_state(found.state, Event.RETRIED) if given_up else found.state
+    detail = {"channel": f"webhook:{found.webhook}", "type": found.type}
+    change = (MACHINE.name, message.event_id, Event.RETRIED, found.state, state)
+    work.record(Change(message.tenant, *change, actor=message.by, detail=detail))
+    if given_up:
+        await restart_event(work, message.event_id, state)
+
+
+async def _move_cards_of_calls(
+    arrivals: Sequence[Arrival[C]], work: Work, move: Callable[[C, list[Delivery]], Iterable[Moved]]
+) -> None:
+    for wave in waves(arrivals, key=lambda each: each.message.call_id):
+        found = await store.lock_calls(work, [each.message.call_id for each in wave])
+        await _move(
+            work, wave, [_same_tenant(each.message, found.get(each.message.call_id, [])) for each in wave], move
+        )
 
 
 async def _move(
@@ -123,7 +167,7 @@ async def _move(
     await store.change(work, changed)
 
 
-def _same_tenant(news: ToolCallFinished, found: list[Delivery]) -> list[Delivery]:
+def _same_tenant(news: ToolCallFinished | ToolCallProgressed, found: list[Delivery]) -> list[Delivery]:
     return [each for each in found if each.tenant == news.tenant]
 
 

@@ -16,10 +16,15 @@ from shared.transitions import ExpectedRace
 
 #: Seconds before the n-th further try of a card.
 RETRY_SECONDS = (1, 5, 30, 120, 600)
+#: Tries of a card of which its channel says itself when the next one may be: it is busy, and not broken.
+ASKED_TRIES_MAX = 20
 #: The channel of a rule that names none.
 LOG = "log"
 #: Kinds of channels that tell people one by one: each who may decide has a delivery of their own.
 PERSONAL = frozenset({"email"})
+
+#: Kinds of channels whose cards change where they stand, so that small news need not be told anew.
+IN_PLACE = frozenset({"slack"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +265,11 @@ def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
         }
         state = MACHINE.next_state(State.DUE, Event.SUCCEEDED) if newest else now.state
         return Moved(now, replace(now, **shown, state=state), Event.SUCCEEDED)
-    wait = None if tried.permanent else retry_after(claimed.attempt)
+    wait = None if tried.permanent else retry_after(claimed.attempt, tried.retry_after_seconds)
     if wait is None and newest:
         state = MACHINE.next_state(State.DUE, Event.FAILED_FOR_GOOD)
         return Moved(now, replace(now, state=state, error=tried.error), Event.FAILED_FOR_GOOD)
-    pause = timedelta(seconds=max(wait or 0, tried.retry_after_seconds or 0))
+    pause = timedelta(seconds=wait or tried.retry_after_seconds or 0)
     return Moved(now, replace(now, attempt=claimed.attempt, due_at=at + pause, error=tried.error), Event.REVISED)
 
 
@@ -317,6 +322,11 @@ def reference_of(claimed: Delivery) -> Mapping[str, str] | None:
     return {} if claimed.reference is None and claimed.fence > 1 else claimed.reference
 
 
-def retry_after(attempt: int) -> int | None:
-    """Return the seconds to wait after the given failed attempt (1 for the first); None to give up."""
+def retry_after(attempt: int, asked_seconds: float | None = None) -> float | None:
+    """Return the seconds to wait after the given failed attempt (1 for the first); None to give up.
+
+    `asked_seconds` is what the channel itself asked for, such as Slack's Retry-After: no more than that is waited.
+    """
+    if asked_seconds is not None:
+        return asked_seconds if attempt < ASKED_TRIES_MAX else None
     return RETRY_SECONDS[attempt - 1] if attempt <= len(RETRY_SECONDS) else None

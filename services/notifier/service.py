@@ -36,7 +36,9 @@ from shared.messages import (
     MailBounced,
     Message,
     RetryDelivery,
+    RetryWebhookEvent,
     ToolCallFinished,
+    ToolCallProgressed,
     ToolCallRefused,
 )
 from shared.service import Duty, Runtime, Service, Subscription
@@ -78,7 +80,10 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         runtime=runtime,
         subscriptions=(
             Subscription(queue("notifier.approvals"), _handlers(announcer, endpoints)),
-            Subscription(queue("notifier.commands"), {RetryDelivery: handlers.retry}),
+            Subscription(
+                queue("notifier.commands"),
+                {RetryDelivery: handlers.retry, RetryWebhookEvent: handlers.retry_event},
+            ),
             Subscription(queue("notifier.bounces"), {MailBounced: Together(take_bounces)}),
         ),
         duties=(
@@ -99,6 +104,7 @@ def _handlers(announcer: Announcer, endpoints: Mapping[str, Endpoint]) -> dict[t
         ApprovalOpened: handlers.announce,
         ApprovalProgressed: handlers.redraw,
         ApprovalClosed: handlers.close,
+        ToolCallProgressed: handlers.advance,
         ToolCallFinished: handlers.finish,
         ToolCallRefused: None,
     }

@@ -92,6 +92,13 @@ class EventRow(SQLModel, table=True):
     __table_args__ = (
         sa.CheckConstraint("state IN ('due', 'sent', 'given_up')", name="state_known"),
         sa.Index("ix_webhook_events_due", "due_at", postgresql_where=sa.text("state = 'due'")),
+        sa.Index(
+            "ix_webhook_events_given_up",
+            "tenant",
+            "created_at",
+            "event_id",
+            postgresql_where=sa.text("state = 'given_up'"),
+        ),
         {"schema": "notifier"},
     )
 

@@ -9,6 +9,10 @@ VIEWS = {
         FROM notifier.deliveries
         WHERE state NOT IN ('asleep', 'spared')
     """,
+    # What is told in them stays here.
+    "webhook_events": """
+        SELECT event_id, tenant, webhook, type, state, attempt, error, due_at, created_at FROM notifier.webhook_events
+    """,
     # Of a link's token there is only the hash, and it is found by nothing else.
     "links": """
         SELECT token_hash, tenant, approval_id, person, digest, revision, expires_at FROM notifier.links

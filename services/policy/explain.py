@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.policy.deciding import PERSON, panels_of, would_be_held
-from services.policy.rules import GROUP, CallFacts, Effect, Rulebook, error_text, judge
+from services.policy.rules import GROUP, CallFacts, Effect, Rulebook, error_text, judge, walk
 from shared import deciders
 from shared.catalog import ToolSpec, validate_arguments
 from shared.directory import Directory
@@ -111,16 +111,11 @@ def _argument_notes(spec: ToolSpec, arguments: Mapping[str, Any]) -> Iterator[st
 
 
 def _tried(call: CallFacts, spec: ToolSpec, rulebook: Rulebook) -> Iterator[Tried]:
-    for rule in rulebook.rules:
-        try:
-            why = rule.mismatch(call, spec, rulebook.directory)
-        except Exception as error:  # noqa: BLE001  # the same errors that hold a call are what is explained here
-            yield Tried(rule=rule.name, outcome="failed", why=error_text(error, spec))
-            return
-        if not why:
-            yield Tried(rule=rule.name, outcome="decided")
-            return
-        yield Tried(rule=rule.name, outcome="passed_over", why=why)
+    for step in walk(call, spec, rulebook):
+        if step.error is not None:
+            yield Tried(rule=step.rule.name, outcome="failed", why=error_text(step.error, spec))
+        else:
+            yield Tried(rule=step.rule.name, outcome="passed_over" if step.why else "decided", why=step.why)
 
 
 def _decision_notes(approval: ApprovalRule, call: CallFacts, directory: Directory) -> Iterator[str]:

@@ -17,6 +17,7 @@ from shared.messages import (
     ToolCallRefused,
 )
 from shared.permit import issue_permit
+from shared.signed import signed
 from shared.signing import Signer
 
 
@@ -41,7 +42,7 @@ def outcome(judged: Judged, signer: Signer, now: datetime) -> Message:
         case Verdict(effect=Effect.ALLOW, spec=ToolSpec() as spec):
             return _permitted(judged, spec, signer, now)
         case Verdict(effect=Effect.REQUIRE_APPROVAL, spec=ToolSpec() as spec, approval=ApprovalRule() as approval):
-            return _held(judged, spec, approval)
+            return signed(_held(judged, spec, approval), signer)
         case Verdict(effect=Effect.DENY | Effect.STAGE):
             return _refused(judged)
         case verdict:

@@ -7,7 +7,6 @@ is found out by an accident. A file with one problem is not used at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +23,7 @@ from services.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
 from shared.catalog import Catalog, catalog_from
 from shared.directory import Directory
 from shared.directory_file import directory_from
-from shared.yaml_source import Steps, YamlSource, read_yaml
+from shared.yaml_source import Steps, YamlSource, did_you_mean, read_yaml
 
 
 def load_rulebook(path: Path | str) -> Rulebook:
@@ -144,8 +143,7 @@ def _matched_tools(source: YamlSource, steps: Steps, patterns: Iterable[str]) ->
 def _no_tool(pattern: str, names: list[str]) -> str:
     if any(char in pattern for char in "*?["):
         return f"pattern {pattern!r} matches no tool, so this rule could never decide anything"
-    close = get_close_matches(pattern, names, n=1)
-    return f"unknown tool {pattern!r}" + (f", did you mean {close[0]!r}?" if close else "")
+    return f"unknown tool {pattern!r}{did_you_mean(pattern, names)}"
 
 
 def _condition(

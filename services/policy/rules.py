@@ -6,7 +6,7 @@ Whatever goes wrong here holds the call for people: an error must never be the r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -199,6 +199,18 @@ class Verdict:
     demands: tuple[Demand, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What became of one rule."""
+
+    rule: Rule
+    #: Why it does not decide the call; empty where it does, and where it failed.
+    why: str = ""
+    #: Why it could not be evaluated: people decide then.
+    error: Exception | None = None
+    demands: tuple[Demand, ...] = ()
+
+
 def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) -> Verdict:
     """Return the verdict on `call`. Never raises for what a call contains: an error holds the call.
 
@@ -210,18 +222,33 @@ def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) 
     if call.schema_digest != spec.schema_digest:
         text = f"tool {call.tool!r} is not the one the agent was offered, it has changed since"
         return _denied("schema-changed", text, rulebook, spec)
+    for step in walk(call, spec, rulebook, exhausted):
+        name = step.rule.name
+        if step.error is not None:
+            ruling = _held_by_error(name, step.error, spec, rulebook.fallback)
+            return replace(_verdict(name, ruling, rulebook, spec), by_error=True)
+        if not step.why:
+            return replace(_verdict(name, step.rule.ruling, rulebook, spec), demands=step.demands)
+    return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)
+
+
+def walk(call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collection[str] = ()) -> Iterator[Step]:
+    """Yield what becomes of each rule in turn, up to the one that decides or fails; never raises.
+
+    The rules named in `exhausted` are left out.
+    """
     for rule in rulebook.rules:
         if rule.name in exhausted:
             continue
         try:
-            matches = rule.matches(call, spec, rulebook.directory)
-            wanted = demands(rule.name, rule.limits, call) if matches else ()
+            why = rule.mismatch(call, spec, rulebook.directory)
+            wanted = () if why else demands(rule.name, rule.limits, call)
         except Exception as error:  # noqa: BLE001  # fail closed: whatever went wrong, people decide
-            ruling = _held_by_error(rule.name, error, spec, rulebook.fallback)
-            return replace(_verdict(rule.name, ruling, rulebook, spec), by_error=True)
-        if matches:
-            return replace(_verdict(rule.name, rule.ruling, rulebook, spec), demands=wanted)
-    return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)
+            yield Step(rule, error=error)
+            return
+        yield Step(rule, why, demands=wanted)
+        if not why:
+            return
 
 
 def judge_within(call: CallFacts, rulebook: Rulebook, rule: str) -> Verdict:

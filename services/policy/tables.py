@@ -40,7 +40,7 @@ class ActivationRow(SQLModel, table=True):
 
 
 class VerdictRow(SQLModel, table=True):
-    """What policy answered to one call, and by which rule of which rulebook. Written once, never changed."""
+    """What policy answered to one call, and by which rule of which rulebook. Never changed after its transaction."""
 
     __tablename__ = "verdicts"
     __table_args__ = (

@@ -146,7 +146,7 @@ class ApprovalRule(Value):
     )
 
 
-class ApprovalRequested(Message):
+class ApprovalRequested(SignedMessage):
     """Policy holds a call for people. Sent to approval."""
 
     type_name: ClassVar[str] = "placet.approval.requested.v1"
@@ -202,6 +202,13 @@ class ApprovalProgressed(Message):
     channels: list[str] = Field(default_factory=list, description="Set where it escalated: where to ask them.")
 
 
+class CastVote(Value):
+    """What somebody last said about the arguments as they are; an edit counts as its maker's approval."""
+
+    person: str
+    verb: Literal["approve", "deny", "abstain"]
+
+
 class ApprovalClosed(Message):
     """The approval is over; its state never changes again."""
 
@@ -215,6 +222,10 @@ class ApprovalClosed(Message):
     decided_by: str = Field(default="", description="Person whose decision ended it; empty for expiry and withdrawal.")
     reason: str = ""
     closed_at: AwareDatetime
+    votes: list[CastVote] = Field(
+        default_factory=list,
+        description="How each person voted, who decided included; empty where nobody had voted before it was decided.",
+    )
 
 
 class WatchedCallClosed(SignedMessage):

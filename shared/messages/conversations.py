@@ -10,13 +10,19 @@ from shared.messages.message import Identifier, Message, Value
 
 #: Longest message text, in characters.
 TEXT_MAX = 32_000
+#: Messages that one answer of an operator answers at most; a model answers what is beyond them.
+ANSWERS_MAX = 200
+
+#: Who answers in a conversation: the agent; nobody, because an operator is awaited; or an operator.
+Holder = Literal["agent", "waiting", "operator"]
 
 
 class Author(Value):
     """Who wrote a message."""
 
     kind: Literal["visitor", "person"] = Field(
-        description="visitor: an end user by conversation token; person: a key holder."
+        description="visitor: an end user by conversation token, or by the word of a frontend on RabbitMQ, which may "
+        "write for nobody else; person: a key holder."
     )
     id: Annotated[str, Field(min_length=1, max_length=128)] = Field(
         description="Stable id of the author within the tenant."
@@ -40,6 +46,47 @@ class MessagePosted(Message):
     labels: dict[str, str] = Field(
         default_factory=dict, description="Conversation labels for rules; the first message decides."
     )
+    held_revision: int = Field(
+        default=0,
+        ge=0,
+        description="Set by the gateway where people held the conversation when this was written: revision of its "
+        "holder. No model is asked then, in whatever order this and HolderChanged arrive.",
+    )
+
+
+class OperatorSpoke(Message):
+    """An operator who holds a conversation wrote in it. Sent by the gateway; nobody else may."""
+
+    type_name: ClassVar[str] = "placet.conversation.operator-spoke.v1"
+
+    conversation_id: Identifier
+    message_id: Identifier = Field(description="Chosen by the sender; the same id again is the same message.")
+    text: Annotated[str, Field(min_length=1, max_length=TEXT_MAX)]
+    operator: Annotated[str, Field(min_length=1, max_length=128)] = Field(
+        description="Stable id of the operator, for example `person:ada`."
+    )
+    answers: Annotated[list[Identifier], Field(max_length=ANSWERS_MAX)] = Field(
+        default_factory=list,
+        description="Messages of visitors that the operator had seen and that nobody had answered; no model does now.",
+    )
+
+
+class HolderChanged(Message):
+    """Who answers in a conversation is another from now on. Sent by the gateway, which keeps the holder."""
+
+    type_name: ClassVar[str] = "placet.conversation.holder-changed.v1"
+
+    conversation_id: Identifier
+    holder: Holder
+    revision: int = Field(ge=1, description="Grows with each change; an older one that comes late has no effect.")
+    event: Literal["escalated", "taken", "released"] = Field(
+        description="escalated: a tool handed it over; taken and released: an operator took it, or gave it back."
+    )
+    by: Annotated[str, Field(max_length=128)] = Field(description="Stable id of who did it; for a tool, its call's id.")
+    operator: Annotated[str, Field(max_length=128)] = Field(
+        default="", description="Stable id of the operator who answers now; empty where none does."
+    )
+    text: str = Field(default="", description="What the visitor is told, in the conversation's language.")
 
 
 class ConversationEnded(Message):
@@ -49,6 +96,16 @@ class ConversationEnded(Message):
 
     conversation_id: Identifier
     by: Annotated[str, Field(min_length=1, max_length=128)] = Field(description="Stable id of who ended it.")
+
+
+class StopTurn(Message):
+    """A person does not want to wait for the end of a turn. Sent by the gateway; one that is over stays as it ended."""
+
+    type_name: ClassVar[str] = "placet.turn.stop.v1"
+
+    conversation_id: Identifier
+    turn_id: Identifier = Field(description="The turn that was running when they asked; no other is stopped.")
+    by: Annotated[str, Field(min_length=1, max_length=128)] = Field(description="Stable id of who stops it.")
 
 
 class ConversationEvent(Message):

@@ -1,4 +1,4 @@
-"""What an operator wants done with a delivery that was given up."""
+"""What an operator wants done with what was given up: a card, or an event for a webhook."""
 
 from __future__ import annotations
 
@@ -13,4 +13,13 @@ class RetryDelivery(Message):
     type_name: ClassVar[str] = "placet.delivery.retry.v1"
 
     delivery_id: Identifier
+    by: str
+
+
+class RetryWebhookEvent(Message):
+    """Post an event again that its webhook never took. Sent by the gateway to the notifier."""
+
+    type_name: ClassVar[str] = "placet.webhook-event.retry.v1"
+
+    event_id: Identifier
     by: str

@@ -99,6 +99,18 @@ class ToolCallRefused(Message):
     decided_by: str = Field(default="", description="The person who denied or answered; empty where no person did.")
 
 
+#: Longest reason of a tool for handing a conversation over, in characters.
+HANDOVER_REASON_MAX = 2_000
+
+
+class Handover(Value):
+    """A tool's wish that people take the conversation over."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=HANDOVER_REASON_MAX)] = Field(
+        description="Why, for operators; the visitor is not told it."
+    )
+
+
 class ToolCallFinished(Message):
     """A call ran, or may have run. Sent by the executor exactly once per call."""
 
@@ -117,9 +129,34 @@ class ToolCallFinished(Message):
     executed: str = Field(
         default="", description="What people may see of the arguments that ran, where they are not the proposed ones."
     )
+    held: bool = Field(default=False, description="Whether people were asked about the call: it has an approval.")
+    handover: Handover | None = Field(
+        default=None, description="Set: the tool hands the conversation to people; the gateway sees to it."
+    )
     attempt: int = Field(ge=1, description="Fence of the attempt that ended the call.")
     started_at: AwareDatetime
     finished_at: AwareDatetime
+
+
+#: Longest text of a tool about its progress, in characters.
+PROGRESS_TEXT_MAX = 200
+
+
+class ToolCallProgressed(Message):
+    """A tool says how far it is. Sent by the executor now and then while it runs; its end is ToolCallFinished."""
+
+    type_name: ClassVar[str] = "placet.tool-call.progressed.v1"
+
+    call_id: Identifier
+    conversation_id: Identifier
+    tool: ToolName
+    fraction: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="How much of its work is done, 0 to 1; null where the tool cannot say."
+    )
+    text: Annotated[str, Field(max_length=PROGRESS_TEXT_MAX)] = Field(
+        default="", description="What it does now, for people; plain text."
+    )
+    attempt: int = Field(ge=1, description="Fence of the attempt that says so.")
 
 
 #: What a person says of a call whose outcome nobody knew.

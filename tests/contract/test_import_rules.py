@@ -71,6 +71,7 @@ VIOLATIONS = [
     ("door-mail", "services/approval/handlers.py", "import aiosmtplib"),
     ("door-web", "services/approval/handlers.py", "import fastapi"),
     ("door-places", "services/gateway/api.py", "import apprise"),
+    ("door-languages", "services/notifier/drawing.py", "import babel"),
     ("door-slack", "services/gateway/api.py", "import slack_sdk"),
     ("door-slack", "services/notifier/channels/email.py", "import aiohttp"),
     ("door-person", "services/gateway/api.py", "import typer"),

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tests.conftest import migrate
-from tests.e2e.scenes import SCRIPT, rulebook
+from tests.e2e.scenes import SCRIPT, agents, rulebook
 from tests.support.orphans import end_with_parent
 from tests.support.people import Caller
 from tests.support.postgres import Databases
@@ -104,7 +104,10 @@ def system(
     """Two agents, two policies, two approvals, three executors, and one of each other service."""
     folder = tmp_path_factory.mktemp("system")
     with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
-        made = System(folder, database_url, rabbitmq_url, rulebook(folder), stage.environment)
+        # The clerk's model speaks Anthropic's protocol, which has its own address.
+        named = agents(folder, f"http://127.0.0.1:{stage.model_port}")
+        environment = stage.environment | {"PLACET_AGENTS": str(named), "CLERK_MODEL_KEY": "scripted-key"}
+        made = System(folder, database_url, rabbitmq_url, rulebook(folder), environment)
         made.prepare()
         for name, count in REPLICAS.items():
             for number in range(1, count + 1):

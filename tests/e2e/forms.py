@@ -100,7 +100,7 @@ RULES: list[dict[str, Any]] = [
     {
         "name": "often",
         "match": {"tool": "act"},
-        "when": 'arguments.form == "often" && history.calls_today >= 1',
+        "when": 'arguments.form == "often" && history.calls_last_day >= 1',
         "effect": "deny",
         "reason": "Once is enough.",
         "model_reason": "Once is enough.",

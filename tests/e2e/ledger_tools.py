@@ -50,6 +50,15 @@ def slow_deploy(service: str, context: ToolContext) -> dict[str, str]:
     return {"service": service}
 
 
+def roll_out(service: str, context: ToolContext) -> dict[str, str]:
+    """Say how far it is, and go on when somebody opens the gate, a named pipe."""
+    context.report(0.25, "building the image")
+    _write(context, "begin", "roll_out", service=service)
+    Path(os.environ["PLACET_TEST_LEDGER"] + ".roll-out").read_bytes()
+    context.report(7, "all\nhosts")
+    return {"service": service}
+
+
 async def transfer(to: str, context: ToolContext) -> None:
     """Move money, unless it is to nobody, and never come back; must never run twice for one call."""
     _write(context, "begin", "transfer", to=to)

@@ -35,6 +35,7 @@ def _tool(name: str, category: str, properties: dict[str, Any], **more: Any) -> 
 TOOLS = {
     "deploy": _tool("deploy", "unsafe_exec", {"service": _TEXT, "version": _TEXT}),
     "slow_deploy": _tool("slow_deploy", "unsafe_exec", {"service": _TEXT}, timeout_seconds=120),
+    "roll_out": _tool("roll_out", "unsafe_exec", {"service": _TEXT}, timeout_seconds=120),
     "transfer": _tool(
         "transfer",
         "unsafe_api",
@@ -56,6 +57,9 @@ SECRET = "4929-1234-5678-9123"
 #: What an approver writes in its place.
 OTHER_SECRET = "5500-0000-0000-0004"
 
+
+#: Calls that one wish to deploy everywhere makes.
+EVERYWHERE = 10
 
 _HOLDING = {"on_message_while_pending": "wait"}
 
@@ -99,6 +103,14 @@ RULES = [
         "effect": "require_approval",
         "reason": "Must be decided at once.",
         "approval": {"approvers": ["operators"], "expires_after_seconds": 1},
+    },
+    {
+        "name": "everywhere",
+        "match": {"tool": "deploy"},
+        "when": 'arguments.version.startsWith("everywhere")',
+        "effect": "require_approval",
+        "reason": "It goes everywhere.",
+        "approval": {"approvers": ["group:releases"], "channels": ["slack:#ops", "email"]},
     },
     {
         "name": "two-must-agree",
@@ -151,8 +163,8 @@ def _when(user: str, *calls: Call, text: str = "", **more: Any) -> Rule:
     return Rule(user=user, answer=Answer(text=text, calls=calls), **more)
 
 
-def _after(tool: str, text: str, *calls: Call, contain: str | None = None) -> Rule:
-    return Rule(after_results_of=(tool,), results_contain=contain, answer=Answer(text=text, calls=calls))
+def _after(tool: str, text: str, *calls: Call, times: int = 1, contain: str | None = None) -> Rule:
+    return Rule(after_results_of=(tool,) * times, results_contain=contain, answer=Answer(text=text, calls=calls))
 
 
 _EVERYTHING = (
@@ -179,6 +191,12 @@ _DEPLOYING = (
     _when("deploy on sunday", _call("deploy", service="shop", version="sunday")),
     _when("deploy short-lived", _call("deploy", service="shop", version="short-lived")),
     _when("deploy reviewed", _call("deploy", service="shop", version="reviewed")),
+    _when(
+        "deploy everywhere", *(_call("deploy", service="shop", version=f"everywhere-{n}") for n in range(EVERYWHERE))
+    ),
+    _after("deploy", "It is everywhere.", times=EVERYWHERE),
+    _when("roll out", _call("roll_out", service="shop")),
+    _after("roll_out", "It is out on all hosts."),
     _when("deploy slowly", _call("slow_deploy", service="shop")),
     _after("slow_deploy", "Nobody knows whether it ran.", contain="unknown"),
     _after("slow_deploy", "It took a while."),
@@ -195,6 +213,13 @@ _DEPLOYING = (
     _when('"tool": "deploy", "result": "succeeded"', _call("read_status", service="shop")),
     _when('"tool": "deploy", "result": ', text="It came to nothing."),
     _when('"tool": "set_flag", "result": "succeeded"', text="The flag is set after all."),
+    _when(
+        "deploy two",
+        _call("deploy", service="shop", version="2"),
+        _call("deploy", service="shop", version="3"),
+        text="Deploying both.",
+    ),
+    Rule(after_results_of=("deploy", "deploy"), answer=Answer(text="Both are there.")),
     _when("deploy the shop", _call("deploy", service="shop", version="1.2"), text="Deploying."),
     _after("deploy", "", _call("read_status", service="shop"), contain="succeeded"),
     _after("deploy", "It was not deployed."),
@@ -244,6 +269,49 @@ _SECRETS = (
     _after("open_vault", "The vault stays closed.", contain="failed"),
 )
 
+#: The agents of the system: `default` is as the settings say; `help-*` is what a rule of the forms asks for.
+AGENTS: dict[str, dict[str, Any]] = {
+    "default": {"description": "Helps with everything."},
+    "help-desk": {},
+    "clerk": {
+        "description": "Knows how things are.",
+        "model": "anthropic/clerk",
+        "model_api_key_env": "CLERK_MODEL_KEY",
+        "instructions": "You are a clerk.",
+        "tools": ["read_*"],
+        "tenants": ["acme"],
+    },
+    "frugal": {"budget": {"tokens_per_conversation": 20}},
+    "daily": {"budget": {"tokens_per_day": 20}},
+    "theirs": {"tenants": ["globex"]},
+    "veiled": {"tenants": ["veiled"], "pseudonyms": True},
+    "veiled-whole": {"tenants": ["veiled"], "pseudonyms": True, "stream": False},
+    "veiled-clerk": {
+        "tenants": ["veiled"],
+        "pseudonyms": True,
+        "model": "anthropic/veiled-clerk",
+        "model_api_key_env": "CLERK_MODEL_KEY",
+    },
+}
+
+
+def agents(folder: Path, model_url: str) -> Path:
+    """Write the file of agents, whose models all answer at one address, and return where."""
+    found = {
+        name: entry | ({"model_api_base": model_url} if "model" in entry else {}) for name, entry in AGENTS.items()
+    }
+    path = folder / "agents.yaml"
+    path.write_text(yaml.safe_dump({"version": 1, "agents": found}, sort_keys=False))
+    return path
+
+
+_CLERK = (
+    Rule(user="who are you", model="clerk", answer=Answer(text="I am the clerk.")),
+    _when("who are you", text="I am the assistant."),
+    _when("deploy it, clerk", _call("deploy", service="shop", version="1.2"), _call("read_status", service="shop")),
+    Rule(user="deploy it, clerk", after_results_of=("*",), answer=Answer(text="I have no tool for that.")),
+)
+
 _TALK = (
     _when("hello", text="Hello, how can I help you today?"),
     Rule(
@@ -254,7 +322,15 @@ _TALK = (
     Rule(user="fall silent", answer=Answer(status=400)),
 )
 
+#: What the model may know of Ada Lovelace, ada@example.org.
+_VEILED_NAME, _VEILED_MAIL = "Person 1", "person-2@example.invalid"
+
+_VEILED = (
+    _when("deploy for me", _call("deploy", service=_VEILED_MAIL, version=_VEILED_NAME), text=f"Yes, {_VEILED_NAME}."),
+    _after("deploy", f"{_VEILED_NAME} is told at {_VEILED_MAIL}, not at person-1.", contain=f'"{_VEILED_MAIL}"'),
+)
+
 SCRIPT = Script(
-    rules=(*_LOOPS, *_SHOP, *_DEPLOYING, *_SECRETS, *forms.SCRIPT, *_TALK),
+    rules=(*_LOOPS, *_CLERK, *_VEILED, *_SHOP, *_DEPLOYING, *_SECRETS, *forms.SCRIPT, *_TALK),
     otherwise=Answer(text="I have no line for that."),
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import Stage
-from tests.support.people import Caller, a_visitor, is_result
+from tests.support.people import Caller, Visitor, a_visitor, is_result
 from tests.support.system import System
 
 
@@ -199,3 +202,21 @@ async def test_a_turn_has_at_most_ten_steps(frontend: Caller, stage: Stage) -> N
     await visitor.say("never stop")
     assert await visitor.see_answer() == "I stop here."
     assert len(stage.begun("read_status", visitor.conversation)) == 9
+
+
+async def test_a_tool_says_how_far_it_is(frontend: Caller, operator: Caller, stage: Stage) -> None:
+    """C6: what a running tool reports reaches the chat while it runs, is kept, and its end is told after it."""
+    gate = Path(stage.environment["PLACET_TEST_LEDGER"] + ".roll-out")
+    os.mkfifo(gate)
+    visitor = await a_visitor(frontend)
+    await visitor.say("roll out, please")
+    card = await visitor.see_card()
+    await operator.decide(card, "approve")
+    told = await visitor.see(lambda item: item["type"] == "progress")
+    report = {"call_id": card["call_id"], "tool": "roll_out", "fraction": 0.25, "text": "building the image"}
+    assert told["data"] == {**report, "attempt": 1, "at": told["data"]["at"]}
+    latecomer = Visitor(visitor.url, visitor.token, conversation=visitor.conversation)
+    assert (await latecomer.see(lambda item: item["type"] == "progress"))["id"] == told["id"]
+    await asyncio.to_thread(gate.write_bytes, b"")
+    assert (await visitor.see(is_result("roll_out")))["data"]["status"] == "success"
+    assert await visitor.see_answer() == "It is out on all hosts."

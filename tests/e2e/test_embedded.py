@@ -141,7 +141,6 @@ async def test_the_demo_model_understands_a_shopper(embedded: Embedded) -> None:
         ("find red shoes under 500", {"search_products"}),
         ("add two of them to my cart", {"add_to_cart"}),
         ("my mail is ada@example.org", {"collect_lead"}),
-        ("I want to talk to a person", {"escalate_to_human"}),
         ("find blue bags and my mail is ada@example.org", {"search_products", "collect_lead"}),
     ]
     for text, tools in wishes:
@@ -152,6 +151,9 @@ async def test_the_demo_model_understands_a_shopper(embedded: Embedded) -> None:
         assert (text, used) == (text, tools)
     await visitor.say("create a payment link over 299 TRY")
     await visitor.see(is_card)
+    helped = await a_visitor(embedded.caller())
+    await helped.say("I want to talk to a person")
+    assert (await helped.see(is_result("escalate_to_human")))["data"]["status"] == "success"
 
 
 def test_a_second_start_on_the_same_folder_is_refused_in_one_line(embedded: Embedded) -> None:

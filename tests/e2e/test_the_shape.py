@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import aio_pika
 
+from shared.frontends import frontend_key
 from shared.ids import new_id
 from shared.messages import Author, MessagePosted
 from tests.builders import an_envelope, an_event
@@ -74,7 +75,7 @@ async def test_a_frontend_may_publish_messages_itself(system: System, operator: 
         messages = await channel.get_exchange("messages")
         event = an_event(message, time=datetime.now(UTC))
         for _ in range(3):  # a nervous frontend
-            await messages.publish(aio_pika.Message(an_envelope(event)), "acme")
+            await messages.publish(aio_pika.Message(an_envelope(event)), frontend_key("acme"))
     reader = Visitor(system.url, system.key("chat"), conversation=conversation)
 
     async def known() -> bool:

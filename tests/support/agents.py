@@ -21,17 +21,25 @@ from pydantic import SecretStr
 from services.agent.assembly import ModelAnswer, ProposedCall
 from services.agent.service import build, build_with
 from services.agent.settings import AgentSettings
-from services.agent.tables import CallRow, ConversationRow, FactRow, MessageRow, StepRow, TurnRow
+from services.agent.tables import CallRow, ConversationRow, FactRow, MessageRow, PseudonymRow, StepRow, TurnRow
 from shared.bus import Delivery
 from shared.catalog import Catalog, ToolSpec
 from shared.consumer import read_envelope
 from shared.database import async_url, service_tables, table_of
 from shared.in_process import InProcessBus
-from shared.messages import ConversationEvent, Event, Message, ToolCallFinished, ToolCallProposed, ToolCallRefused
+from shared.messages import (
+    ApprovalOpened,
+    ConversationEvent,
+    Event,
+    Message,
+    ToolCallFinished,
+    ToolCallProposed,
+    ToolCallRefused,
+)
 from shared.messages.tool_calls import Category
 from shared.service import runtime_on
 from shared.topology import DEAD_LETTERS, Destination, QueueSpec, destination_of, queue
-from tests.builders import NOON, an_envelope, an_event
+from tests.builders import NOON, an_approval_rule, an_envelope, an_event
 
 M = TypeVar("M", bound=Message)
 Said = ModelAnswer | Exception | Callable[[], Awaitable[ModelAnswer]]
@@ -66,7 +74,7 @@ SHOP = Catalog([SEARCH, PAY])
 def create_agent_schema(url: str) -> None:
     """Create the agent's tables in an empty database."""
     own = service_tables("agent")
-    rows = (ConversationRow, MessageRow, TurnRow, StepRow, CallRow, FactRow)
+    rows = (ConversationRow, MessageRow, TurnRow, StepRow, CallRow, FactRow, PseudonymRow)
     tables = [own.inbox, own.outbox, own.history, *(table_of(row) for row in rows)]
     engine = sa.create_engine(async_url(url))
     with engine.begin() as connection:
@@ -118,6 +126,21 @@ def refused(proposed: ToolCallProposed, **changes: Any) -> ToolCallRefused:
         "decided_by": "person:ada",
     }
     return ToolCallRefused(**(fields | changes))
+
+
+def opened(proposed: ToolCallProposed, **rule: Any) -> ApprovalOpened:
+    """Return approval's word that people are asked about a call."""
+    return ApprovalOpened(
+        tenant=proposed.tenant,
+        approval_id=f"approval-{proposed.call.call_id[:8]}",
+        revision=1,
+        call=proposed.call,
+        summary="Do it?",
+        rule="held",
+        reason="It costs money.",
+        approval=an_approval_rule(**rule),
+        expires_at=NOON,
+    )
 
 
 @dataclass

@@ -64,6 +64,7 @@ def finished(news: ApprovalOpened, kind: str = "succeeded") -> ToolCallFinished:
         conversation_id=news.call.conversation_id,
         tool=news.call.tool,
         kind=kind,
+        held=True,
         attempt=1,
         started_at=now,
         finished_at=now,

@@ -111,7 +111,12 @@ INVARIANTS = {
     "19 nobody whom four eyes exclude voted": """
         SELECT a.approval_id FROM approval.approvals a JOIN approval.decisions d USING (approval_id)
         WHERE d.counted_revision IS NOT NULL AND jsonb_exists(a.approval_rule -> 'exclude', 'requester')
-            AND d.person = a.requester""",
+            AND (d.person = a.requester
+                OR (a.requester NOT LIKE 'person:%' AND d.details ->> 'opened_by' = d.person))""",
+    "19 nobody voted on a call of an agent that they own, where that is excluded": """
+        SELECT a.approval_id FROM approval.approvals a JOIN approval.decisions d USING (approval_id)
+        WHERE d.counted_revision IS NOT NULL AND jsonb_exists(a.approval_rule -> 'exclude', 'agent_owner')
+            AND a.agent = 'default' AND d.person = 'person:carl'""",
     "20 what is over never changes": """
         SELECT subject_id FROM approval.history WHERE machine = 'approval'
             AND from_state <> 'pending' AND to_state <> from_state

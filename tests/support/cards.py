@@ -46,7 +46,7 @@ def progressed(news: ApprovalOpened, revision: int, **changes: Any) -> ApprovalP
 
 def finished(news: ApprovalOpened, **changes: Any) -> ToolCallFinished:
     """Return the news that the approved call ran and succeeded, where `changes` say nothing else."""
-    return a_result(news.call).model_copy(update=changes)  # type: ignore[arg-type]
+    return a_result(news.call).model_copy(update={"held": True} | changes)  # type: ignore[arg-type]
 
 
 def a_delivery(state: State = State.DUE) -> Delivery:

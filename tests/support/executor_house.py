@@ -97,12 +97,11 @@ class Premises:
         return a_call(tool=tool, schema_digest=self.catalog[tool].schema_digest, arguments=arguments)
 
     def permitted(self, call: ToolCall, **changes: Any) -> ToolCallPermitted:
-        """Return the message that permits `call`; `lifetime_seconds`, `issuer` or `pool` may differ."""
+        """Return the message that permits `call`; `at`, `lifetime_seconds`, `issuer` or `pool` may differ."""
         pool, lifetime = changes.get("pool", "default"), changes.get("lifetime_seconds", 300)
         signer = load_signer(changes.get("keys", self.keys), changes.get("issuer", "policy"))
-        permit = issue_permit(
-            signer, call, pool=pool, reference="verdict-1", now=datetime.now(UTC), lifetime_seconds=lifetime
-        )
+        at = changes.get("at", datetime.now(UTC))
+        permit = issue_permit(signer, call, pool=pool, reference="verdict-1", now=at, lifetime_seconds=lifetime)
         return ToolCallPermitted(tenant=call.tenant, pool=pool, call=call, permit=permit)
 
     def sql(self, statement: str, **values: Any) -> list[Any]:

@@ -44,7 +44,8 @@ from shared.messages import (
 from shared.service import runtime_on
 from shared.signing import Purpose, create_keys, load_verifier
 from shared.topology import destination_of, executor_queue, queue
-from tests.builders import a_call, an_approval_rule, an_envelope, an_event
+from shared.words import searched
+from tests.builders import NOON, a_call, an_approval_rule, an_envelope, an_event
 
 READ = {
     "approvals": "approval_id text, tenant text, conversation_id text, call_id text, turn_id text, tool text,"
@@ -54,19 +55,21 @@ READ = {
     " arguments_revision int default 1, edited jsonb, approval_rule jsonb default '{}', steps_done int default 0,"
     " next_step_at timestamptz, claimed_by text, claimed_until timestamptz, delegations jsonb default '[]',"
     " paused_at timestamptz, cancel_asked_by text, cancel_asked_at timestamptz, category text, deciders text[],"
-    " deciders_digest text, labels jsonb default '{}', arguments_masked bool default false",
-    "decisions": "decision_id text, tenant text, approval_id text, person text, verb text, reason text, digest text,"
-    " revision int, proof text, key_id text, details jsonb, outcome text, arguments_revision int, counted_revision int,"
-    " decided_at timestamptz",
+    " deciders_digest text, labels jsonb default '{}', arguments_masked bool default false, searched text",
+    "decisions": "decision_id text, tenant text, approval_id text, person text, roles jsonb default '[]',"
+    " conversation_id text, verb text, reason text, digest text, revision int, proof text, key_id text,"
+    " details jsonb default '{}', outcome text, arguments_revision int, counted_revision int, decided_at timestamptz",
     "edits": "edit_id text, tenant text, approval_id text, person text, reason text, state text, base_revision int,"
     " before text, before_digest text, arguments text, digest text, differences jsonb, rulebook_digest text,"
     " refusal text, asked_at timestamptz, judged_at timestamptz",
     "deliveries": "delivery_id text, tenant text, approval_id text, channel text, recipient text,"
     " person text, state text, pending boolean, revision int, sent_revision int, attempt int, error text,"
     " due_at timestamptz, updated_at timestamptz",
+    "webhook_events": "event_id text, tenant text, webhook text, type text, state text, attempt int, error text,"
+    " due_at timestamptz, created_at timestamptz",
     "tool_calls": "call_id text, tenant text, conversation_id text, turn_id text, message_id text, step int,"
     " position int, tool text, arguments text, digest text, state text, result_kind text, result jsonb,"
-    " proposed_at timestamptz, answered_at timestamptz",
+    " proposed_at timestamptz, answered_at timestamptz, held text",
     "turns": "turn_id text, tenant text, conversation_id text, state text, step int, started_at timestamptz,"
     " ended_at timestamptz, reason text, final_answer jsonb",
     "verdicts": "verdict_id text, call_id text, tenant text, effect text, rule text, reason text,"
@@ -89,6 +92,10 @@ READ = {
     " message_type text, body text, state text, received_at timestamptz, resolved_at timestamptz, resolved_by text",
 }
 """Stand-ins for the views: name -> columns."""
+_WORDS = """
+    SELECT DISTINCT tenant, word, state = 'pending' AS is_open, created_at, approval_id
+    FROM read.approvals, unnest(string_to_array(trim(searched), ' ')) AS word
+"""
 
 
 def prepare(url: str) -> None:
@@ -102,6 +109,7 @@ def prepare(url: str) -> None:
         metadata.create_all(connection, tables=[own.inbox, own.outbox, own.history, *tables])
         for name, columns in READ.items():
             connection.execute(sa.text(f"CREATE TABLE read.{name} ({columns})"))
+        connection.execute(sa.text(f"CREATE VIEW read.approval_words AS {_WORDS}"))
     engine.dispose()
 
 
@@ -112,6 +120,27 @@ def insert(url: str, table: str, **values: Any) -> None:
     row = [Jsonb(value) if isinstance(value, dict | list) else value for value in values.values()]
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(f"INSERT INTO read.{table} ({names}) VALUES ({marks})", row)  # noqa: S608 - names of ours
+
+
+def a_delivery_row(delivery_id: str, approval_id: str, **changes: Any) -> dict[str, Any]:
+    """Return a row of `read.deliveries` that was given up."""
+    row = {
+        "delivery_id": delivery_id,
+        "tenant": "acme",
+        "approval_id": approval_id,
+        "channel": "email",
+        "recipient": "ada@example.org",
+        "person": "ada",
+        "state": "given_up",
+        "pending": True,
+        "revision": 2,
+        "sent_revision": 0,
+        "attempt": 6,
+        "error": "the mailbox is full",
+        "due_at": NOON,
+        "updated_at": NOON,
+    }
+    return row | changes
 
 
 def an_approval_row(call: ToolCall | None = None, **changes: Any) -> dict[str, Any]:
@@ -138,7 +167,8 @@ def an_approval_row(call: ToolCall | None = None, **changes: Any) -> dict[str, A
         "created_at": now,
         "expires_at": now + timedelta(hours=1),
     }
-    return row | changes
+    row |= changes
+    return {"searched": searched(row["summary"])} | row
 
 
 @dataclass

@@ -43,6 +43,7 @@ def vote(house: House, row: dict[str, Any], person: str, verb: str = "approve", 
         details={},
         outcome="accepted",
         arguments_revision=1,
+        counted_revision=2,
         decided_at=datetime.now(UTC) - timedelta(minutes=2),
     )
 

@@ -14,22 +14,42 @@ _INDEXES = """
 """
 
 
+#: What the triggers would do row by row.
+_WORDS = """
+    INSERT INTO approval.words (tenant, word, is_open, created_at, approval_id)
+    SELECT tenant, word, state = 'pending', created_at, approval_id
+    FROM approval.approvals, LATERAL (SELECT DISTINCT unnest(string_to_array(trim(searched), ' ')) AS word) AS words
+    WHERE approval_id <> %s
+"""
+
+
 def copy_approval(url: str, template: str, rows: int, changed: Mapping[str, str]) -> None:
     """Copy the approval `template` so many times; `changed` has SQL over `a`, the template, and `n`, from 1 on.
 
-    Indexes are made after the rows, which takes a third of the time.
+    A changed summary is its own words: letters, digits and single spaces. Indexes are made after the rows, which takes
+    a third of the time.
     """
+    if "summary" in changed:
+        changed = {"searched": f"' ' || lower({changed['summary']}) || ' '", **changed}
     with psycopg.connect(url, autocommit=True) as connection:
         names = [str(row[0]) for row in connection.execute(_COLUMNS)]
         values = [changed.get(name, f"a.{name}") for name in names]
         indexes = connection.execute(_INDEXES).fetchall()
         for name, _ in indexes:
             connection.execute(f"DROP INDEX approval.{name}".encode())
+        connection.execute("ALTER TABLE approval.approvals DISABLE TRIGGER USER")
+        connection.execute("ALTER TABLE approval.words DROP CONSTRAINT pk_words")
         copy = (
             f"INSERT INTO approval.approvals ({', '.join(names)}) SELECT {', '.join(values)}"  # noqa: S608 - ours
             f" FROM approval.approvals a, generate_series(1, {rows}) n WHERE a.approval_id = '{template}'"
         )
         connection.execute(copy.encode())
+        connection.execute(_WORDS, [template])
         for _, definition in indexes:
             connection.execute(definition.encode())
-        connection.execute("VACUUM ANALYZE approval.approvals")
+        connection.execute(
+            "ALTER TABLE approval.words ADD CONSTRAINT pk_words"
+            " PRIMARY KEY (tenant, word, is_open, created_at, approval_id)"
+        )
+        connection.execute("ALTER TABLE approval.approvals ENABLE TRIGGER USER")
+        connection.execute("VACUUM ANALYZE approval.approvals, approval.words")

@@ -8,17 +8,47 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
-from tests.support.gateway import House, open_house, prepare
-from tests.support.inbox_scene import DIRECTORY, furnish
+from services.notifier.cards import Argument, Card
+from services.notifier.channels.email.letters import Letterhead, letter
+from services.notifier.channels.email.threads import Kind, Told
+from services.notifier.channels.slack_blocks import blocks
+from shared.messages import ApprovalOpened, ToolCallProposed
+from tests.builders import a_call, an_approval_rule
+from tests.support.drawn_blocks import drawn
+from tests.support.gateway import House, an_approval_row, insert, open_house, prepare
+from tests.support.inbox_scene import DIRECTORY, furnish, hold
+from tests.support.mailed_links import a_link
 from tests.support.postgres import Databases
 from tests.support.programs import CHROMIUM, apt, ensure
 from tests.support.services import POSTGRES
+from tests.support.shown_cards import a_card
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 _DESK = {"width": 1100, "height": 820}
 _PHONE = {"width": 390, "height": 780}
+_MAIL: ViewportSize = {"width": 660, "height": 300}
+
+
+def surface_card() -> Card:
+    """Return the card that mail and Slack show in the pictures."""
+    return a_card(
+        tool="pay",
+        summary="Refund 299 TRY to Lin?",
+        requested_by="lin",
+        reason="Money moves.",
+        rule="payments",
+        arguments=[
+            Argument("amount", "299", critical=True),
+            Argument("currency", "TRY", critical=True),
+            Argument("customer", "Lin"),
+        ],
+        quote="The parcel came back, so I return the money.",
+        needed="1 of finance",
+        edits=True,
+        strength="slack",
+    )
 
 
 async def take_pictures(house: House, browser: Browser, folder: Path) -> None:
@@ -34,6 +64,45 @@ async def take_pictures(house: House, browser: Browser, folder: Path) -> None:
     await dark.screenshot(path=folder / "inbox-batch-dark.png")
     phone = await _page(house, browser, viewport=_PHONE)
     await _shoot(house, phone, "/inbox", folder / "inbox-phone.png")
+    await _take_surfaces(house, browser, folder)
+
+
+async def _take_surfaces(house: House, browser: Browser, folder: Path) -> None:
+    """Take the places besides the inbox: a mail, the page behind its link, the chat, and Slack's blocks, drawn."""
+    card = surface_card()
+    link = "https://placet.example/l/" + "k" * 43
+    head = Letterhead("placet@example.org", "")
+    mail = letter(head, card, Kind.ASKED, Told(), message_id="<1@example.org>", recipient="ada@example.org", link=link)
+    html = mail.get_body(("html",))
+    assert html is not None
+    await _draw(browser, html.get_content(), folder / "mail.png")
+    await _draw(browser, drawn(blocks(card)), folder / "slack-blocks.png")
+    page = await (await browser.new_context(locale="en-GB", viewport=_MAIL)).new_page()
+    row = hold(house, "pay", "Refund 299 TRY to Lin?", {"amount": 299, "currency": "TRY", "customer": "Lin"})
+    await page.goto(f"{house.gateways[0].url}/l/{a_link(house.url, row)}")
+    await page.screenshot(path=folder / "mailed-link.png", full_page=True)
+    await _take_chat(house, await _page(house, browser, viewport=_DESK), folder / "chat-card.png")
+
+
+async def _take_chat(house: House, page: Page, file: Path) -> None:
+    await page.goto(f"{house.gateways[0].url}/")
+    await page.get_by_placeholder("Write a message").fill("A payment link over 299 TRY, please.")
+    await page.get_by_role("button", name="Send").click()
+    await page.locator(".said.by-me").wait_for()
+    call = a_call(conversation_id=page.url.rpartition("conversation=")[2], requester="person:ada")
+    row = an_approval_row(call)
+    insert(house.url, "approvals", **row)
+    opened = {name: row[name] for name in ("approval_id", "revision", "summary", "rule", "reason", "expires_at")}
+    await house.deliver(ToolCallProposed(tenant="acme", call=call))
+    await house.deliver(ApprovalOpened(tenant="acme", call=call, approval=an_approval_rule(), **opened))
+    await page.locator(f"#chat-{row['approval_id']}").wait_for()
+    await page.screenshot(path=file)
+
+
+async def _draw(browser: Browser, html: str, file: Path) -> None:
+    page = await (await browser.new_context(viewport=_MAIL)).new_page()
+    await page.set_content(html)
+    await page.screenshot(path=file, full_page=True)
 
 
 async def _page(house: House, browser: Browser, **options: Any) -> Page:

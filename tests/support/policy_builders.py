@@ -57,7 +57,7 @@ rules:
     approval: {approvers: [operators]}
   - name: looked-enough
     match: {tool: look}
-    when: history.calls_today >= 3
+    when: history.calls_last_day >= 3
     effect: deny
     reason: Three times a day is enough.
   - name: shipping

@@ -9,7 +9,7 @@ import pytest
 
 from shared.transitions import ExpectedRace, IllegalTransition, Machine, NoTransition
 
-MACHINES = ("agent", "approval", "audit", "executor", "notifier")
+MACHINES = ("agent", "approval", "audit", "executor", "gateway", "notifier")
 
 
 def machine_of(service: str) -> tuple[Machine[Any, Any], list[Any], list[Any]]:

@@ -37,12 +37,14 @@ class Arriving:
 class Arrival:
     """What became of a message at the door."""
 
-    #: The turn that goes on in the conversation now.
-    turn_id: str
+    #: The turn that goes on in the conversation now; None where people hold it and none goes on.
+    turn_id: str | None
     #: The agent that the conversation's first message chose.
     agent: str
     #: False: the same message was there before.
     is_new: bool
+    #: Whether people hold the conversation: the message waits for them.
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,19 @@ class Settled:
 async def take_in(work: Work, arriving: Sequence[Arriving], lease: timedelta) -> list[Arrival | None]:
     """Store messages of different conversations and, where a conversation idles, the turn of its message's claim.
 
-    Return what became of each; None where its conversation is another tenant's.
+    Return what became of each; None where its conversation is another tenant's or has ended.
     """
     values = {"b_arriving": [_of_arriving(each) for each in arriving], "b_lease": lease}
     rows = await work.connection.execute(statements.ARRIVE, values)
-    found = {row.conversation_id: Arrival(row.turn_id, row.agent, row.number is not None) for row in rows}
+    found = {row.conversation_id: Arrival(row.turn_id, row.agent, row.number is not None, row.held) for row in rows}
     return [found.get(each.claim.conversation_id) for each in arriving]
+
+
+async def has_ended(work: Work, tenant: str, conversation_id: str) -> bool:
+    """Tell whether a conversation of this tenant is over."""
+    here = (CONVERSATIONS.c.conversation_id == conversation_id) & (CONVERSATIONS.c.tenant == tenant)
+    found = sa.select(CONVERSATIONS.c.conversation_id).where(here, CONVERSATIONS.c.ended_at.is_not(None))
+    return (await work.connection.execute(found)).first() is not None
 
 
 async def forget_arrival(work: Work, claim: Claim, arrival: Arrival) -> str:
@@ -113,6 +122,13 @@ async def open_calls(work: Work, turn_id: str, author: dict[str, str]) -> list[s
         .order_by(CALLS.c.step, CALLS.c.position)
     )
     return list((await work.connection.execute(statement)).scalars())
+
+
+async def agent_of(work: Work, conversation_id: str) -> str:
+    """Return the agent that the first message of a conversation chose."""
+    here = CONVERSATIONS.c.conversation_id == conversation_id
+    agent: str = (await work.connection.execute(sa.select(CONVERSATIONS.c.agent).where(here))).scalar_one()
+    return agent
 
 
 async def end(work: Work, tenant: str, conversation_id: str) -> list[str] | None:
@@ -188,9 +204,14 @@ async def turn_now(work: Work, turn_id: str) -> tuple[State, int]:
 
 
 async def lock_queue(work: Work, claim: Claim) -> tuple[int, bool]:
-    """Lock turn and conversation; return how many messages wait and whether it ended, (0, False) for a lost claim."""
+    """Lock turn and conversation; return how many messages wait and whether it ended, (0, False) for a lost claim.
+
+    What waits for people, who hold the conversation, does not wait for the turn.
+    """
     statement = (
-        sa.select(CONVERSATIONS.c.queued, CONVERSATIONS.c.ended_at.is_not(None))
+        sa.select(
+            sa.case((CONVERSATIONS.c.held, 0), else_=CONVERSATIONS.c.queued), CONVERSATIONS.c.ended_at.is_not(None)
+        )
         .join_from(TURNS, CONVERSATIONS, TURNS.c.conversation_id == CONVERSATIONS.c.conversation_id)
         .where(statements.claimed())
         .with_for_update(of=[TURNS, CONVERSATIONS])
@@ -201,12 +222,17 @@ async def lock_queue(work: Work, claim: Claim) -> tuple[int, bool]:
 
 
 async def queued(work: Work, conversation_id: str) -> list[Queued]:
-    """Return what waits for a turn, in its order: messages of people, and late outcomes of calls."""
+    """Return what waits for a turn, in its order: messages of people, and late outcomes of calls.
+
+    Nothing does where people hold the conversation.
+    """
     answers = sa.func.coalesce(CALLS.c.message_id, MESSAGES.c.message_id)
     statement = (
         sa.select(MESSAGES.c.message_id, answers, MESSAGES.c.author, MESSAGES.c.cause)
         .outerjoin_from(MESSAGES, CALLS, CALLS.c.call_id == MESSAGES.c.call_id)
+        .join(CONVERSATIONS, CONVERSATIONS.c.conversation_id == MESSAGES.c.conversation_id)
         .where(MESSAGES.c.conversation_id == conversation_id, MESSAGES.c.turn_id.is_(None))
+        .where(sa.not_(MESSAGES.c.by_operator), sa.not_(CONVERSATIONS.c.held))
         .order_by(MESSAGES.c.number)
     )
     return [Queued(*row) for row in await work.connection.execute(statement)]

@@ -99,7 +99,7 @@ async def go_on(work: Work, turn: Waiting, lease: timedelta) -> tuple[Claim, lis
 async def take_late(work: Work, answer: Answer, new_turn: str) -> Late | None:
     """Give a call its result that the model went on without, and queue the fact; None where there is no such call.
 
-    Where the conversation idles it is given to `new_turn`.
+    Where the conversation idles it is given to `new_turn`, unless people hold it.
     """
     row = (await work.connection.execute(_ANSWER_LATE, _of_late(answer))).one_or_none()
     if row is None:
@@ -112,7 +112,7 @@ async def take_late(work: Work, answer: Answer, new_turn: str) -> Late | None:
     turn_id = (await work.connection.execute(_ENQUEUE, place)).scalar_one()
     if turn_id not in {live, new_turn}:
         raise Transient(f"another turn began in conversation {answer.conversation_id} meanwhile")
-    ids = (answer.tenant, answer.conversation_id, turn_id)
+    ids = (answer.tenant, answer.conversation_id, turn_id or "")
     return Late(Claim(*ids, 1, 1, row.message_id, row.author, row.cause), turn_id == new_turn)
 
 
@@ -232,6 +232,9 @@ _LOCK_LIVE = (
 _ENQUEUE = (
     sa.update(CONVERSATIONS)
     .where(CONVERSATIONS.c.conversation_id == given("conversation_id"))
-    .values(turn_id=sa.func.coalesce(CONVERSATIONS.c.turn_id, given("new_turn")), queued=CONVERSATIONS.c.queued + 1)
+    .values(
+        turn_id=sa.func.coalesce(CONVERSATIONS.c.turn_id, sa.case((sa.not_(CONVERSATIONS.c.held), given("new_turn")))),
+        queued=CONVERSATIONS.c.queued + 1,
+    )
     .returning(CONVERSATIONS.c.turn_id)
 )

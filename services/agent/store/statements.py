@@ -58,8 +58,9 @@ ARRIVING = {
 def _arrive() -> sa.Select[Any]:
     """Take messages of different conversations in.
 
-    Get or create the conversation, give it a turn of its own where none goes on, else queue the message. No row comes
-    back where the conversation is another tenant's; no number where the message was there before.
+    Get or create the conversation, give it a turn of its own where none goes on, else queue the message, as where
+    people hold it. No row comes back where the conversation is another tenant's or has ended; no number where the
+    message was there before.
     """
     arriving = _cte_of(brought("arriving", ARRIVING), "arriving")
     conversation = _conversation_taken(arriving)
@@ -83,25 +84,26 @@ def _arrive() -> sa.Select[Any]:
     turn = _turn_values(lambda name: arriving.c[name])
     born = sa.select(*turn.values()).select_from(conversation.join(message, stored).join(arriving, same)).where(begins)
     begun = sa.insert(TURNS).from_select(list(turn), born).returning(TURNS.c.turn_id).cte("turn")
-    columns = (conversation.c.conversation_id, conversation.c.turn_id, conversation.c.agent, message.c.number)
-    return sa.select(*columns).select_from(conversation.outerjoin(message, stored)).add_cte(begun)
+    columns = [conversation.c[name] for name in ("conversation_id", "turn_id", "agent", "held")]
+    taken = sa.select(*columns, message.c.number).select_from(conversation.outerjoin(message, stored))
+    return taken.add_cte(begun)
 
 
 def _conversation_taken(arriving: sa.CTE) -> sa.CTE:
     """Get or create conversations in the order of their ids, so that two batches cannot lock each other out."""
-    held, chosen = CONVERSATIONS.c, ("conversation_id", "tenant", "agent", "language", "labels", "turn_id")
+    known, chosen = CONVERSATIONS.c, ("conversation_id", "tenant", "agent", "language", "labels", "turn_id")
     source = sa.select(*(arriving.c[name] for name in chosen), sa.literal(0)).order_by(arriving.c.conversation_id)
     taken = pg.insert(CONVERSATIONS).from_select([*chosen, "queued"], source)
     return (
         taken.on_conflict_do_update(
-            index_elements=[held.conversation_id],
+            index_elements=[known.conversation_id],
             set_={
-                "turn_id": sa.func.coalesce(held.turn_id, taken.excluded.turn_id),
-                "queued": held.queued + sa.case((held.turn_id.is_(None), 0), else_=1),
+                "turn_id": sa.func.coalesce(known.turn_id, sa.case((sa.not_(known.held), taken.excluded.turn_id))),
+                "queued": known.queued + sa.case((sa.or_(known.turn_id.is_not(None), known.held), 1), else_=0),
             },
-            where=held.tenant == taken.excluded.tenant,
+            where=sa.and_(known.tenant == taken.excluded.tenant, known.ended_at.is_(None)),
         )
-        .returning(held.conversation_id, held.turn_id, held.agent)
+        .returning(known.conversation_id, known.turn_id, known.agent, known.held)
         .cte("conversation")
     )
 
@@ -129,7 +131,8 @@ def _turn_values(claim: Callable[[str], sa.ColumnElement[Any]]) -> dict[str, sa.
 def settle(to: State, *, spoken: bool, called: bool) -> sa.Select[Any]:
     """Settle a step of a claimed turn: the turn moves to `to`, the answer and its calls are stored.
 
-    Where the turn ends, the conversation is freed, or given to the turn `b_new_turn` where messages wait for one.
+    Where the turn ends, the conversation is freed, or given to the turn `b_new_turn` where messages wait for one and
+    not for people, who hold it.
     Nothing comes back where the claim is no longer good.
     """
     moved = _moved(to)
@@ -138,7 +141,12 @@ def settle(to: State, *, spoken: bool, called: bool) -> sa.Select[Any]:
         freed = (
             sa.update(CONVERSATIONS)
             .where(CONVERSATIONS.c.conversation_id == moved.c.conversation_id)
-            .values(turn_id=sa.case((CONVERSATIONS.c.queued > 0, given("new_turn"))), queued=0)
+            .values(
+                turn_id=sa.case(
+                    (sa.and_(CONVERSATIONS.c.queued > 0, sa.not_(CONVERSATIONS.c.held)), given("new_turn"))
+                ),
+                queued=sa.case((CONVERSATIONS.c.held, CONVERSATIONS.c.queued), else_=0),
+            )
             .returning(CONVERSATIONS.c.turn_id)
             .cte("freed")
         )

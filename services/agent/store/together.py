@@ -18,7 +18,7 @@ from sqlalchemy.dialects import postgresql as pg
 
 from services.agent.assembly import ModelAnswer
 from services.agent.rules import Claim, Settlement
-from services.agent.states import MACHINE, State
+from services.agent.states import MACHINE, CallState, State
 from services.agent.store.statements import (
     ANSWERED,
     CALL_BROUGHT,
@@ -33,7 +33,7 @@ from services.agent.store.statements import (
     lease_end,
 )
 from services.agent.store.values import of_answer, of_call, of_settlement
-from services.agent.transcript import Call, Fact, History, Step, UserMessage
+from services.agent.transcript import STOPPED_HEAD, Call, Fact, History, Spoken, Step, UserMessage
 from shared.database import service_tables
 from shared.outbox import OutboxRow
 from shared.sql import Connection
@@ -73,11 +73,14 @@ async def load(connection: Connection, conversation_ids: Sequence[str]) -> dict[
 
 def talk_of(row: Any) -> Talk:
     """Read what `load` returned of one conversation."""
+    facts = [Fact(*fact) for fact in row.facts or ()]
+    facts += [Fact(number, STOPPED_HEAD) for number in row.stops or ()]
     history = History(
         tuple(UserMessage(*message) for message in row.messages or ()),
         tuple(Step(*step) for step in row.steps or ()),
         tuple(Call(*call) for call in row.tool_calls or ()),
-        tuple(Fact(*fact) for fact in row.facts or ()),
+        tuple(sorted(facts, key=lambda fact: fact.number)),
+        tuple(Spoken(*spoken) for spoken in row.spoken or ()),
     )
     return Talk(row.agent, row.language, row.labels, history)
 
@@ -250,6 +253,8 @@ def _loaded() -> sa.Select[Any]:
 
     message, step, call = MESSAGES.c, STEPS.c, CALLS.c
     sound, interim = call.digest.is_not(None), call.interim_at.is_not(None)
+    last = (call.result_kind, call.result, call.call_id, interim)
+    stopped = sa.or_(call.state == CallState.STOPPED, call.told_number.is_not(None))
     called = (call.turn_id, call.step, call.position, call.provider_call_id, call.tool, call.arguments, sound)
     return sa.select(
         CONVERSATIONS.c.conversation_id,
@@ -260,9 +265,31 @@ def _loaded() -> sa.Select[Any]:
             MESSAGES, message.number, message.turn_id, message.step, message.text, message.number, message.call_id
         ),
         gathered(STEPS, step.step, step.turn_id, step.step, step.raw),
-        gathered(CALLS, call.position, *called, call.result_kind, call.result, call.call_id, interim),
+        gathered(CALLS, call.position, *called, *last, stopped, call.told_number),
         gathered(FACTS, FACTS.c.number, FACTS.c.number, FACTS.c.text),
+        _spoken(),
+        _stops(),
     ).where(CONVERSATIONS.c.conversation_id == sa.any_(given("conversation_ids", pg.ARRAY(pg.TEXT))))
+
+
+def _spoken() -> Any:
+    """Return what an operator wrote or answered in a conversation."""
+    message = MESSAGES.c
+    operator = sa.case((message.author["kind"].astext == "operator", message.author["id"].astext), else_="")
+    row = pg.aggregate_order_by(sa.func.jsonb_build_array(message.number, operator, message.text), message.number)
+    rows = sa.select(sa.func.jsonb_agg(row, type_=pg.JSONB)).where(
+        message.conversation_id == CONVERSATIONS.c.conversation_id, message.by_operator
+    )
+    return rows.correlate(CONVERSATIONS).scalar_subquery().label("spoken")
+
+
+def _stops() -> Any:
+    """Return where turns of a conversation were stopped."""
+    turn = TURNS.c
+    rows = sa.select(sa.func.jsonb_agg(turn.stopped_number, type_=pg.JSONB)).where(
+        turn.conversation_id == CONVERSATIONS.c.conversation_id, turn.stopped_number.is_not(None)
+    )
+    return rows.correlate(CONVERSATIONS).scalar_subquery().label("stops")
 
 
 _LOAD = _loaded()

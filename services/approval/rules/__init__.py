@@ -1,7 +1,7 @@
 """The approval and its rules. Pure; time is an argument, and so is who is who.
 
-`approval` is the value; `shared.deciders` says who may decide, `votes` when that is enough, `decisions` what each
-decision comes to; `edits`, `grants` and `timers` are what their names say.
+`approval` is the value; `shared.deciders` says who may decide, `shared.votes` when that is enough, `decisions` what
+each decision comes to; `edits`, `grants` and `timers` are what their names say.
 """
 
 from services.approval.rules import edits, grants, timers
@@ -19,7 +19,7 @@ from services.approval.rules.approval import (
 from services.approval.rules.decisions import Answer, Decision, decide, needs_votes
 from services.approval.rules.edits import Edit
 from services.approval.rules.judged import judge_edit
-from services.approval.rules.votes import Vote
+from shared.votes import Vote
 
 __all__ = [
     "Answer",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from services.approval.rules import edits, grants, timers, votes
+from services.approval.rules import edits, grants, timers
 from services.approval.rules.approval import (
     Approval,
     RefusedKind,
@@ -20,18 +20,17 @@ from services.approval.rules.approval import (
     expired,
     withdrawn,
 )
-from services.approval.rules.votes import Vote
-from services.approval.states import MACHINE, Event
-from shared import deciders
+from services.approval.states import MACHINE, Event, State
+from shared import deciders, votes
+from shared.card_text import is_hidden
 from shared.deciders import Delegation, Voter
 from shared.directory import Directory
 from shared.messages import DecisionAnswered, DecisionClaims, ToolCall
 from shared.messages.approvals import Outcome, ProgressKind, Verb
+from shared.votes import Vote
 
-#: Decisions about exactly what was shown: a stale card makes none.
-BINDING: frozenset[Verb] = frozenset({"approve", "deny", "abstain", "edit", "respond"})
-#: Decisions of which somebody must be known surely enough.
-GUARDED: frozenset[Verb] = BINDING | {"delegate"}
+#: Decisions about exactly what was shown: a stale card makes none, and who makes them must be known surely enough.
+BINDING: frozenset[Verb] = frozenset({"approve", "deny", "abstain", "edit", "respond", "delegate"})
 #: How long "I'm on it" holds where nobody says, and at most.
 CLAIM_SECONDS, CLAIM_SECONDS_MAX = 900, 86_400
 
@@ -118,7 +117,7 @@ def _incomplete(approval: Approval, claims: DecisionClaims) -> Answer | None:
     """Return what the decision lacks to be counted; None where it lacks nothing."""
     if claims.said and not approval.approval_rule.by_message:
         return Answer("invalid", "This cannot be decided by a message.", approval)
-    if claims.verb in GUARDED and not deciders.strong_enough(approval, claims.proof, said=bool(claims.said)):
+    if claims.verb in BINDING and not deciders.strong_enough(approval, claims.proof, said=bool(claims.said)):
         needed = approval.approval_rule.min_strength
         return Answer("too_weak", f"You must be known more surely to decide this: by {needed} or better.", approval)
     if claims.verb in BINDING and (difference := _difference(approval, claims)):
@@ -138,13 +137,15 @@ def needs_votes(approval: Approval | None, claims: DecisionClaims, directory: Di
 
 def cast(asked: Asked, vote: Vote, approval: Approval) -> Answer:
     """Count a vote on `approval`, and close it where that decides."""
-    event = votes.decided_alone(approval, vote, asked.directory)
-    if event is None:
+    way = votes.decided_alone(approval, vote, asked.directory)
+    if way is None:
         tally = votes.tally(approval, [*asked.votes, vote], asked.directory)
-        event = tally.event
-        if event is None:
+        # Votes may count again since and be enough the other way: nobody denies by approving, or decides by abstaining.
+        way = tally.way if tally.way == vote.verb else None
+        if way is None:
             counted = replace(approval, revision=asked.approval.revision + 1)
             return asked.accepted(f"Your vote counts. So far: {tally.words}.", counted, "voted")
+    event = Event(way)
     detail = f"You {'approved' if event is Event.APPROVE else 'denied'} it."
     return Answer("accepted", detail, _closed(asked, approval, event), event=event)
 
@@ -254,7 +255,7 @@ def _cancel(asked: Asked) -> Answer:
 
 
 def _too_late(approval: Approval, claims: DecisionClaims) -> str:
-    if claims.verb == "cancel" and approval.state is MACHINE.next_state(MACHINE.initial, Event.APPROVE):
+    if claims.verb == "cancel" and approval.state is State.APPROVED:
         return f"{ending(approval)} It may be running or done: it cannot be cancelled any more. Your wish is recorded."
     return ending(approval)
 
@@ -272,8 +273,8 @@ def _difference(approval: Approval, claims: DecisionClaims) -> str:
 
 
 def _says_something(text: str) -> bool:
-    """Tell whether there is anything to read: blanks and characters without a shape say nothing."""
-    return any(unicodedata.category(char)[0] not in "ZC" for char in text)
+    """Tell whether there is anything to read: blanks, marks without a letter, and what has no shape say nothing."""
+    return any(unicodedata.category(char)[0] not in "ZCM" and not is_hidden(char) for char in text)
 
 
 def _reason_missing(approval: Approval, claims: DecisionClaims) -> bool:

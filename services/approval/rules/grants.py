@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from services.approval.rules import votes
 from services.approval.rules.approval import Approval
-from services.approval.states import Event
+from shared import votes
 from shared.deciders import Voter
 from shared.directory import Directory
 from shared.messages import DecisionClaims, GrantAsked, GrantTerms, GrantWish
@@ -21,8 +20,7 @@ def problem(approval: Approval, claims: DecisionClaims, directory: Directory) ->
         return ""
     if terms is None:
         return "The rule does not let anybody allow such calls from now on."
-    vote = votes.Vote(Voter.of(claims), "approve")
-    if votes.decided_alone(approval, vote, directory) is not Event.APPROVE:
+    if not votes.approves_alone(approval, Voter.of(claims), directory):
         return "Only somebody whose approval decides alone can allow such calls from now on."
     return _beyond(wish, terms)
 

@@ -10,10 +10,10 @@ from services.approval.rules import edits
 from services.approval.rules.approval import Approval
 from services.approval.rules.decisions import Answer, Asked, cast, refused
 from services.approval.rules.edits import Edit
-from services.approval.rules.votes import Vote
 from shared.deciders import Voter
 from shared.directory import Directory
 from shared.messages import DecisionClaims, EditJudged
+from shared.votes import Vote
 
 
 def judge_edit(

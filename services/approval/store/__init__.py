@@ -31,6 +31,7 @@ from services.approval.store.values import (
 from shared.errors import PlacetError
 from shared.messages import DecisionClaims, EditJudged, ToolCall
 from shared.sql import Connection
+from shared.words import searched
 
 __all__ = ["Earlier", "Kept", "LostRow", "Reading"]
 
@@ -118,6 +119,15 @@ async def load_votes(
     for row in sorted(rows, key=lambda row: row["counted_revision"]):
         votes.setdefault(row["approval_id"], []).append(vote_from(row))
     return votes, frozenset(row["key_id"] for row in rows if not row["works"])
+
+
+async def votes_on(connection: Connection, over: Iterable[Approval]) -> dict[str, list[Vote]]:
+    """Return by approval id how people voted on approvals that are over, for the news of it.
+
+    Nothing came before the first revision, so that what one decision decided at once asks nothing here.
+    """
+    votes, _ = await load_votes(connection, [each for each in over if each.revision > 1])
+    return votes
 
 
 async def keep_decisions(connection: Connection, made: Sequence[Kept]) -> None:
@@ -249,6 +259,15 @@ async def save_steps(connection: Connection, approvals: Sequence[Approval]) -> N
         for approval in approvals
     ]
     _check_count(len((await connection.execute(statements.STEPPED, {"taken": taken})).all()), approvals)
+
+
+async def index_words(connection: Connection, most: int) -> int:
+    """Give up to `most` approvals that nobody holds the words that they lack, newest first; return how many."""
+    found = (await connection.execute(statements.UNSEARCHED, {"most": most})).all()
+    if found:
+        indexed = [{"approval_id": row.approval_id, "searched": searched(row.summary)} for row in found]
+        await connection.execute(statements.INDEXED, {"indexed": indexed})
+    return len(found)
 
 
 async def newest_of_sets(connection: Connection) -> list[Approval]:

@@ -28,6 +28,7 @@ _OPENING_COLUMNS = (
         "pool",
         "permit_expires_after_seconds",
         "summary",
+        "searched",
         "rule",
         "rulebook_digest",
         "reason",
@@ -40,8 +41,9 @@ CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "clo
 #: What else people and the clock change.
 CHANGING_COLUMNS = (
     *CLOSING_COLUMNS,
-    *("arguments", "shown_arguments", "digest", "edited", "summary", "arguments_revision", "revision", "expires_at"),
-    *("next_step_at", "claimed_by", "claimed_until", "delegations", "deciders", "deciders_digest", "paused_at"),
+    *("arguments", "shown_arguments", "digest", "edited", "summary", "searched", "arguments_revision", "revision"),
+    *("expires_at", "next_step_at", "claimed_by", "claimed_until", "delegations", "deciders", "deciders_digest"),
+    "paused_at",
 )
 #: What reminders and escalations change.
 STEP_COLUMNS = ("steps_done", "next_step_at", "revision", "deciders", "deciders_digest")
@@ -204,6 +206,14 @@ def _due_statement() -> sa.Select[Any]:
     )
 
 
+def _indexed_statement() -> sa.Update:
+    """Give locked approvals the words that they lack."""
+    brought = records("indexed", dict.fromkeys(("approval_id", "searched"), sa.Text))
+    return (
+        sa.update(APPROVALS).where(APPROVALS.c.approval_id == brought.c.approval_id).values(searched=brought.c.searched)
+    )
+
+
 def _sets_statement() -> sa.Select[Any]:
     """Choose of each set of deciders that something pending has the newest approval: one step along the index each."""
     first, other = APPROVALS.alias("first"), APPROVALS.alias("other")
@@ -279,6 +289,14 @@ ASK_CANCEL = (
 TOMBSTONES = _tombstones_statement()
 EXPIRE = _expire_statement()
 DUE = _due_statement()
+UNSEARCHED = (
+    sa.select(APPROVALS.c.approval_id, APPROVALS.c.summary)
+    .where(APPROVALS.c.searched.is_(None))
+    .order_by(APPROVALS.c.created_at.desc())
+    .limit(sa.bindparam("most", type_=sa.Integer))
+    .with_for_update(skip_locked=True)
+)
+INDEXED = _indexed_statement()
 SETS = _sets_statement()
 SET = _set_statement()
 SET_COUNT = sa.select(sa.func.count()).select_from(SET.with_only_columns(sa.literal(1)).subquery())

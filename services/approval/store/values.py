@@ -18,6 +18,7 @@ from shared.canonical import sha256_hex
 from shared.database import table_of
 from shared.deciders import Delegation, Voter
 from shared.messages import ApprovalRule, DecisionClaims, ToolCall
+from shared.words import searched
 
 APPROVALS = table_of(ApprovalRow)
 DECISIONS = table_of(DecisionRow)
@@ -125,6 +126,7 @@ def approval_values(approval: Approval) -> dict[str, Any]:
         | approval.call.model_dump(exclude=set(PASSING))
         | decider_values(approval)
         | {
+            "searched": searched(approval.summary),
             "approval_rule": approval.approval_rule.model_dump(),
             "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],
         }

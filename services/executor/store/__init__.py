@@ -18,7 +18,7 @@ from services.executor.rules import LOST_TEXT, Admission, Outcome
 from services.executor.states import MACHINE, Event, State
 from services.executor.store import statements
 from shared.messages import AbandonCall, ResolveCall, ToolCall
-from shared.permit import Permit, permit_id
+from shared.permit import HELD_BY, Permit, permit_id
 from shared.sql import Connection
 from shared.transitions import ExpectedRace
 from shared.work import Cause, Change, Work
@@ -43,6 +43,8 @@ class Attempt:
     state: State = State.RUNNING
     #: Of a probe: what is told of the attempt where the probe cannot tell.
     doubt: str = LOST_TEXT
+    #: Whether people were asked: approval issued the permit.
+    held: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,11 @@ async def let_go(work: Work, attempt: Attempt, outcome: Outcome, *, worker: str)
 async def renew(connection: Connection, attempt: Attempt, holder: Holder) -> bool:
     """Keep the lease; False where another attempt has taken over or the call is over."""
     return bool((await connection.execute(statements.RENEW, {**_ours(attempt), "lease": holder.lease})).rowcount)
+
+
+async def is_ours(connection: Connection, attempt: Attempt) -> bool:
+    """Tell whether the attempt still counts."""
+    return (await connection.execute(statements.IS_OURS, _ours(attempt))).first() is not None
 
 
 async def probe(work: Work, attempt: Attempt, outcome: Outcome, holder: Holder) -> Attempt | None:
@@ -320,7 +327,8 @@ def _attempt(row: sa.Row[Any]) -> Attempt:
     # The row is known by its key, whatever somebody may have written into the stored call.
     call = ToolCall.model_validate_json(row.call).model_copy(update={"call_id": row.call_id})
     cause, state = Cause(**row.cause), State(row.state)
-    return Attempt(call, row.permit, row.pool, row.fence, row.begun_at, cause, state)
+    held = row.permit_issuer == HELD_BY
+    return Attempt(call, row.permit, row.pool, row.fence, row.begun_at, cause, state, held=held)
 
 
 def _ours(attempt: Attempt) -> dict[str, Any]:

@@ -172,6 +172,7 @@ TURN_AWAY = (
 SETTLE = _settle_statement()
 LET_GO = sa.update(_EXECUTIONS).where(*_OURS, _RUNNING).values(lease_until=_CLOCK)
 RENEW = sa.update(_EXECUTIONS).where(*_OURS).values(lease_until=_LEASE_UNTIL)
+IS_OURS = sa.select(sa.literal(1)).select_from(_EXECUTIONS).where(*_OURS)
 NOW = sa.select(_COLUMNS.state, _COLUMNS.fence).where(_COLUMNS.call_id == sa.bindparam("ours"))
 #: By what becomes of a lost attempt: whether there is one, and the statement that begins the next.
 ANY_LOST = {

@@ -7,7 +7,7 @@ be importable without the machinery that runs it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
@@ -44,6 +44,10 @@ class ToolOutcomeUnknown(Exception):
         self.data = data
 
 
+def _tell_nobody(fraction: float | None, text: str) -> None:
+    """Let a report pass: nobody follows a call that a test or a script makes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """For whom and under which permission a tool runs. Made by the executor, never by the model."""
@@ -69,6 +73,16 @@ class ToolContext:
     resources: Mapping[str, object] = field(default_factory=dict, repr=False)
     """What the tool packs opened at executor start, by name; see `services.executor.tools.resources`."""
 
+    reporter: Callable[[float | None, str], None] = field(default=_tell_nobody, repr=False)
+    """Takes what `report` says, from any thread."""
+
+    def report(self, fraction: float | None = None, text: str = "") -> None:
+        """Say how far the work is: `fraction` from 0 to 1, None where nobody can know, and what is done now.
+
+        Costs nothing and never fails: say it as often as you like, people are told the newest now and then.
+        """
+        self.reporter(fraction, text)
+
     def resource(self, name: str, kind: type[Resource]) -> Resource:
         """Return the resource called `name`; LookupError when no pack opened it as a `kind`."""
         found = self.resources.get(name)
@@ -83,10 +97,15 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReply:
-    """A tool's success: `data` (any JSON value) for the model, `ui_blocks` for the frontend."""
+    """A tool's success: `data` (any JSON value) for the model, `ui_blocks` for the frontend.
+
+    `handover`, where it is not empty, hands the conversation to an operator and tells them why; the model still
+    ends its turn, and then no message is answered by it until the operator gives the conversation back.
+    """
 
     data: Any = None
     ui_blocks: Sequence[UiBlock] = ()
+    handover: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return `{"data": …, "ui_blocks": […]}` as plain JSON values (`data` as it stands)."""

@@ -15,6 +15,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from services.executor.tools.contract import ToolError, ToolOutcomeUnknown, ToolReply
 from services.executor.tools.ui_blocks import UiBlock
+from shared.messages.tool_calls import HANDOVER_REASON_MAX
 
 REPLY_BYTES_MAX = 256 * 1024
 """Largest reply (data and blocks together) as UTF-8 JSON."""
@@ -34,7 +35,9 @@ def checked_reply(returned: Any) -> ToolReply:
     if not all(isinstance(block, UiBlock) for block in reply.ui_blocks):
         raise ToolError("The tool ran, but its ui_blocks are invalid.", code="reply_invalid")
     try:
-        checked = ToolReply(data=_plain(reply.data), ui_blocks=tuple(reply.ui_blocks))
+        checked = ToolReply(
+            data=_plain(reply.data), ui_blocks=tuple(reply.ui_blocks), handover=_handover(reply.handover)
+        )
         size = len(_encode(checked.to_json()))
     except _NOT_JSON as error:
         raise ToolError("The tool ran, but its reply is not valid JSON.", code="reply_invalid") from error
@@ -42,6 +45,11 @@ def checked_reply(returned: Any) -> ToolReply:
         text = f"The tool ran, but its reply of {size} bytes is over the limit of {REPLY_BYTES_MAX}."
         raise ToolError(text, code="reply_too_large")
     return checked
+
+
+def _handover(reason: Any) -> str:
+    """Return a tool's reason for handing the conversation over, bounded."""
+    return _clean(reason)[:HANDOVER_REASON_MAX] if reason else ""
 
 
 def checked_error(error: ToolError) -> ToolError:

@@ -8,6 +8,8 @@ from fastapi import Depends, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
 from services.gateway.api import (
+    ag_ui,
+    agents,
     ai_sdk,
     approvals,
     asyncapi,
@@ -19,23 +21,32 @@ from services.gateway.api import (
     health,
     keys,
     mail,
+    openai_chat,
+    openai_models,
+    openai_responses,
+    operators,
     rulebook,
     sessions,
     tool_calls,
+    webhook_events,
 )
-from services.gateway.api.errors import Problem, answer_with_problems
+from services.gateway.api.errors import MEDIA_TYPE, Problem, answer_with_problems
 from services.gateway.api.middleware import Answers, browser_rules
+from services.gateway.api.openai_errors import OpenAiErrors
 from services.gateway.api.strict import BodyLimit, known_parameters
 from services.gateway.deps import Deps
 
 _ROUTERS = (
+    agents.router,
     conversations.router,
+    operators.router,
     events.router,
     approvals.router,
     tool_calls.router,
     grants.router,
     dead_letters.router,
     deliveries.router,
+    webhook_events.router,
     rulebook.router,
     keys.router,
     mail.router,
@@ -43,6 +54,10 @@ _ROUTERS = (
     health.router,
     asyncapi.router,
     ai_sdk.router,
+    ag_ui.router,
+    openai_chat.router,
+    openai_responses.router,
+    openai_models.router,
 )
 #: Whose callers are no clients of ours, and add what they like to an address: probes, scrapers, mail services.
 _CALLED_BY_OTHERS = (health.router, asyncapi.router, mail.router)
@@ -71,6 +86,7 @@ def create_app(deps: Deps) -> FastAPI:
             allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["authorization", "content-type", "last-event-id"],
         )
+    app.add_middleware(OpenAiErrors)
     app.add_middleware(Answers, headers=browser_rules(settings.gateway_image_sources))
     _describe_problems(app)
     return app
@@ -88,7 +104,9 @@ def _describe_problems(app: FastAPI) -> None:
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
         for operation in (each for path in schema["paths"].values() for each in path.values()):
-            operation["responses"].pop("422", None)
+            answers = operation["responses"]
+            if MEDIA_TYPE not in answers.get("422", {}).get("content", {}):
+                answers.pop("422", None)
         return schema
 
     app.openapi = with_problems  # type: ignore[method-assign]

@@ -6,7 +6,6 @@ posting the answers, or by resuming, which stays open until the turn is over.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
@@ -20,20 +19,21 @@ from services.gateway.api.errors import described
 from services.gateway.api.events import HEADERS, stream_of
 from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
-from services.gateway.conversations import Plan, Writing, no_conversation, open_conversation
+from services.gateway.conversations import Plan, Writing, no_conversation
 from services.gateway.decisions import Ask
 from services.gateway.deps import Deps
 from services.gateway.dialects.ai_sdk import AiSdk, Chunk, Version
 from services.gateway.dialects.ai_sdk_history import messages_of
 from services.gateway.dialects.ai_sdk_posted import Answer, ChatIn, Seen, answers_of, seen_of
-from services.gateway.dialects.follow import Heard, follow_turn
+from services.gateway.dialects.follow import Heard, HolderTold, follow_turn
 from services.gateway.dialects.unseen import Unseen
+from services.gateway.holder import told
 from services.gateway.live import Topic
 from services.gateway.store import reading
-from services.gateway.store.conversations import load_conversation
+from services.gateway.store.conversations import Conversation, load_conversation
 from services.gateway.store.feed import load_feed
 from services.gateway.store.turns import load_newest_turn, load_turn_start, turn_had_approval, turn_waits
-from services.gateway.stream import Stream
+from services.gateway.stream import Stream, data_frame
 from shared.errors import Refused
 from shared.messages.approvals import REASON_MAX
 
@@ -71,10 +71,14 @@ class _Goal:
     refused: dict[str, Any] = field(default_factory=dict)
     #: Whether it stays open while people think.
     stays: bool = False
+    #: Who answers, where that is not the agent: {state, operator, text}.
+    holder: dict[str, Any] | None = None
 
 
 @router.post(
-    "", response_class=StreamingResponse, responses={**_STREAM, **described(400, 401, 403, 404, 413, 415, 503)}
+    "",
+    response_class=StreamingResponse,
+    responses={**_STREAM, **described(400, 401, 403, 404, 413, 415, 422, 429, 503)},
 )
 async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf = "6") -> StreamingResponse:
     """Take what a chat's user wrote, or how they answered approval requests, and stream what the agent does then.
@@ -84,7 +88,12 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
     topic, writer = Topic(caller.tenant, body.id), AiSdk(version)
     if body.newest.role == "user":
         after = await _post(deps, caller, body)
-        return _streaming(deps, caller, _Goal(topic, writer, after=after, newest=after))
+        goal = _Goal(topic, writer, after=after, newest=after)
+        async with reading(deps.runtime.database) as connection:
+            conversation = await load_conversation(connection, *_place(topic))
+        if conversation is not None and conversation.held.by_people:
+            goal.holder = _holder_of(conversation)
+        return _streaming(deps, caller, goal)
     may_read(caller, body.id)
     turn_id, _, joined_at = body.newest.id.partition(".")
     goal = _Goal(topic, writer, after=0, newest=0, turn_id=turn_id, seen=seen_of(body.newest))
@@ -123,6 +132,8 @@ async def resume(
 ) -> StreamingResponse | Response:
     """Replay the newest turn from its beginning and stay until it is over; 204 where nothing goes on.
 
+    Where people hold the conversation and no turn runs, stay for what an operator says next.
+
     A turn that waited for people is replayed after its end too: who posted last was not told how it went on.
     """
     may_read(caller, chat_id)
@@ -136,6 +147,11 @@ async def resume(
         over = turn is None or (
             turn["ended_at"] is not None and not await turn_had_approval(connection, caller.tenant, turn["turn_id"])
         )
+    if over and conversation.held.by_people and conversation.ended_at is None:
+        # What was said so far is in the history; what comes next may be an operator's word.
+        now = conversation.feed_seq
+        goal = _Goal(topic, AiSdk(version), now, now, stays=True, holder=_holder_of(conversation))
+        return _streaming(deps, caller, goal)
     if turn is None or began is None or over:
         return Response(status_code=204)
     goal = _Goal(topic, AiSdk(version), began - 1, conversation.feed_seq, turn["turn_id"], stays=True)
@@ -145,16 +161,13 @@ async def resume(
 async def _post(deps: Deps, caller: Caller, body: ChatIn) -> int:
     """Post the user's message, opening the chat where it is new; return the message's number in the feed."""
     message_id, text = body.written()
+    plan = Plan(body.agent, body.language)
     try:
-        posted = await deps.posts.post(caller, body.id, Writing(text, message_id))
+        posted = await deps.posts.post_or_open(caller, body.id, Writing(text, message_id), plan)
     except Refused as refusal:
-        if refusal.kind == "not-found" and caller.conversation_id is None:
-            await open_conversation(deps.runtime.units, caller, Plan(body.agent, body.language), body.id)
-            posted = await deps.posts.post(caller, body.id, Writing(text, message_id))
-        elif refusal.kind == "message-id-used":
-            posted = await deps.posts.post(caller, body.id, Writing(text, body.edited_id()))
-        else:
+        if refusal.kind != "message-id-used":
             raise
+        posted = await deps.posts.post(caller, body.id, Writing(text, body.edited_id()))
     return posted.event_id
 
 
@@ -180,11 +193,22 @@ def _streaming(deps: Deps, caller: Caller, goal: _Goal) -> StreamingResponse:
     return StreamingResponse(_frames(deps, stream, goal), media_type="text/event-stream", headers=_HEADERS)
 
 
+def _holder_of(conversation: Conversation) -> dict[str, Any]:
+    """Return what a chat is told of who answers in it."""
+    held = conversation.held
+    return {"state": held.state.value, "operator": held.operator, "text": told(held, conversation.language)}
+
+
 async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[bytes]:
     yield b": stream-open\n\n"
+    if goal.holder:
+        yield _encode(goal.writer.holder(goal.holder))
     writer, unseen = goal.writer, Unseen(goal.seen, goal.refused)
     last: Heard | None = None
     async for heard in follow_turn(stream, goal.turn_id):
+        if isinstance(heard, HolderTold):
+            yield _encode(writer.holder(heard.data))
+            continue
         if heard is None:
             yield b": keep-alive\n\n"
         else:
@@ -214,8 +238,7 @@ def _problem(approval_id: str, told: Any) -> Chunk:
 
 
 def _encode(chunks: Iterable[Chunk]) -> bytes:
-    # ASCII only: some readers break lines at U+2028 and its like.
-    return b"".join(f"data: {json.dumps(chunk, separators=(',', ':'))}\n\n".encode() for chunk in chunks)
+    return b"".join(map(data_frame, chunks))
 
 
 def _place(topic: Topic) -> tuple[str, str]:

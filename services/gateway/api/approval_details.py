@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -13,12 +14,12 @@ from services.gateway.api.call_parts import ChangeOut, ExecutionOut, VerdictOut
 from services.gateway.feed import arguments_value
 from services.gateway.store import read, reading
 from services.gateway.store.read import Row
+from services.gateway.voting import Counted, count_votes
 from shared.database import Database
 from shared.directory import Directory
 
 #: Rows of one kind that a story shows.
 ROWS_MAX = 200
-_VOTES = frozenset({"approve", "deny", "abstain", "edit"})
 
 
 class ArgumentsOut(BaseModel):
@@ -50,8 +51,19 @@ class DecisionOut(BaseModel):
     proof: str = Field(description="How they were known.")
     details: dict[str, Any]
     outcome: str
-    counts: bool = Field(description="Whether it is a vote that counts, or counted when it was decided.")
+    counts: bool = Field(
+        description="Whether it is a vote that counts: while it waits by people, groups and keys as they are now; once "
+        "it is over, whether it was its maker's last."
+    )
     at: datetime
+
+
+class PanelOut(BaseModel):
+    """One way to say yes, and how far it is."""
+
+    approvers: list[str] = Field(description="Whom it names by now; whom an escalation asked too is among them.")
+    approvals: int = Field(description="How many approvals decide.")
+    counted: int = Field(description="How many count as people, groups and keys are now.")
 
 
 class EditOut(BaseModel):
@@ -99,12 +111,14 @@ class ApprovalDetailOut(ApprovalOut):
     approval_rule: dict[str, Any] = Field(description="Who may decide and what decides, as it was when it was held.")
     records: RecordsOut
     verdict: VerdictOut | None
+    panels: list[PanelOut] | None = Field(
+        description="The ways to say yes, of which one is enough; null once it is over."
+    )
     decisions: list[DecisionOut]
     edits: list[EditOut]
     delegations: list[dict[str, str]] = Field(description="Who lets whom decide in their place: {by, to}.")
     timers: TimersOut
     cards: list[CardOut]
-    untold: bool = Field(description="True: it waits, and every card of it was given up. Nobody was told.")
     execution: ExecutionOut | None = Field(description="Its permit, and how it ran.")
     history: list[ChangeOut]
 
@@ -115,6 +129,7 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
     async with reading(database) as connection:
         verdict = await read.load_verdict(connection, tenant, call_id)
         execution = await read.load_execution(connection, tenant, call_id)
+        counted = (await count_votes(connection, tenant, [row], directory))[approval_id]
         decisions = await read.list_decisions(connection, tenant, approval_id, ROWS_MAX)
         edits = await read.list_edits(connection, tenant, approval_id, ROWS_MAX)
         cards = await read.list_deliveries(connection, tenant, approval_id, ROWS_MAX)
@@ -125,7 +140,8 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
             "approval_rule": row["approval_rule"],
             "records": _records(row, execution),
             "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
-            "decisions": counted(decisions, row["arguments_revision"], directory if _waits(row) else None),
+            "panels": [asdict(panel) for panel in counted.tally.panels] if _waits(row) else None,
+            "decisions": _decisions(decisions, counted),
             "edits": [{**each, "id": each["edit_id"]} for each in edits],
             "delegations": [{"by": each["by"]["person"], "to": each["to"]} for each in row["delegations"]],
             "timers": dict(row),
@@ -164,26 +180,10 @@ def _record(text: str | None, digest: str) -> dict[str, Any]:
     return {"arguments": arguments_value(text) if text else None, "arguments_text": text, "digest": digest}
 
 
-def _is_active(identity: str, directory: Directory) -> bool:
-    person = directory.person(identity)
-    return person is None or person.active
-
-
-def counted(rows: Sequence[Row], number: int, directory: Directory | None = None) -> list[dict[str, Any]]:
-    """Return decisions, of which each person's last vote on the arguments as they are counts.
-
-    With a directory only votes of people count who are active there: so it is while an approval waits.
-    """
-    last = {row["person"]: row["decision_id"] for row in rows if row["arguments_revision"] == number}
+def _decisions(rows: Sequence[Row], counted: Counted) -> list[dict[str, Any]]:
+    counting = {row["decision_id"] for row in counted.votes}
+    names = {"id": "decision_id", "decision": "verb", "at": "decided_at"}
     return [
-        {
-            **row,
-            "id": row["decision_id"],
-            "decision": row["verb"],
-            "at": row["decided_at"],
-            "counts": row["verb"] in _VOTES
-            and last.get(row["person"]) == row["decision_id"]
-            and (directory is None or _is_active(row["person"], directory)),
-        }
+        {**row, "counts": row["decision_id"] in counting} | {name: row[column] for name, column in names.items()}
         for row in rows
     ]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationInfo, field_validator
 
-from services.gateway.api.callers import Text
 from services.gateway.decisions import Ask
 from services.gateway.feed import arguments_value
 from services.gateway.held import held_of
 from services.gateway.store.read import Row
+from services.gateway.texts import Text, storable_value
 from shared.canonical import canonical_text
 from shared.deciders import panels, undecidable
 from shared.directory import Directory
@@ -58,6 +59,11 @@ class ApprovalOut(BaseModel):
     undecidable: str | None = Field(
         default=None, description="Why nobody can approve it as people and groups are now; null where somebody can."
     )
+    untold: bool = Field(
+        default=False,
+        description="True: it waits, and every card of it was given up, so that nobody was told. Said where approvals "
+        "are listed and where one is shown with its story.",
+    )
     closed_at: datetime | None = None
     decided_by: str | None = None
     decision_reason: str | None = None
@@ -78,15 +84,31 @@ class ApprovalPage(BaseModel):
     next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
-class VoteIn(BaseModel):
-    """A person's yes or no about what they saw."""
+#: Fields that only some verbs take -> these verbs.
+VERBS_OF: Mapping[str, tuple[Verb, ...]] = {
+    "arguments": ("edit",),
+    "response": ("respond",),
+    "response_kind": ("respond",),
+    "to": ("delegate",),
+    "seconds": ("claim", "extend"),
+    "allow_from_now_on": ("approve",),
+}
+
+
+class SeenIn(BaseModel):
+    """What a person saw, and why they decide as they do."""
 
     model_config = ConfigDict(extra="forbid")
 
-    decision: Literal["approve", "deny"]
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="The digest of the card that was shown.")]
     reason: Annotated[Text, Field(max_length=REASON_MAX)] = ""
     revision: Annotated[int, Strict(), Field(ge=1, le=2**31 - 1)] | None = None
+
+
+class VoteIn(SeenIn):
+    """A person's yes or no about what they saw."""
+
+    decision: Literal["approve", "deny"]
 
 
 class GrantIn(BaseModel):
@@ -106,11 +128,14 @@ class GrantIn(BaseModel):
         return GrantWish(**self.model_dump())
 
 
-class DecisionIn(VoteIn):
-    """A person's decision about what they saw. Each verb takes its own fields; the others are passed over."""
+class DecisionIn(SeenIn):
+    """A person's decision about what they saw. Each verb takes its own fields; one of another verb is refused."""
 
-    decision: Verb  # type: ignore[assignment]
-    arguments: dict[str, Any] | None = Field(default=None, description="For `edit`: the new arguments, all of them.")
+    # Stands first: whether a field goes with the verb is asked where the field is read.
+    decision: Verb
+    arguments: Annotated[dict[str, Any] | None, AfterValidator(storable_value)] = Field(
+        default=None, description="For `edit`: the new arguments, all of them."
+    )
     response: Annotated[Text, Field(max_length=RESPONSE_MAX)] = Field(
         default="", description="For `respond`: what the model gets instead; nothing runs."
     )
@@ -124,6 +149,15 @@ class DecisionIn(VoteIn):
     allow_from_now_on: GrantIn | None = Field(
         default=None, description="For `approve`, where the rule has `grants`: allow such calls from now on."
     )
+
+    @field_validator(*VERBS_OF)
+    @classmethod
+    def goes_with_its_verb(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse what another verb takes: who sends it means something that would not happen."""
+        name, verb = info.field_name or "", info.data.get("decision")
+        if verb is not None and value != cls.model_fields[name].default and verb not in VERBS_OF[name]:
+            raise ValueError(f"'{name}' goes with {' or '.join(map(repr, VERBS_OF[name]))}, not with '{verb}'")
+        return value
 
     def ask(self) -> Ask:
         """Return it as it is signed."""
@@ -177,8 +211,11 @@ class Accepted(BaseModel):
     state: Literal["sent"] = "sent"
 
 
-def approval_out(row: Row, directory: Directory | None = None) -> ApprovalOut:
-    """Return a row of `read.approvals` as the API shows it; `directory` tells whether what waits can be decided."""
+def approval_out(row: Row, directory: Directory | None = None, untold: Collection[str] = ()) -> ApprovalOut:
+    """Return a row of `read.approvals` as the API shows it.
+
+    `directory` tells whether what waits can be decided, and `untold` has the approvals that nobody was told of.
+    """
     waits, held = directory is not None and row["state"] == "pending", held_of(row)
     return ApprovalOut.model_validate(
         {
@@ -188,6 +225,7 @@ def approval_out(row: Row, directory: Directory | None = None) -> ApprovalOut:
             "undecidable": (undecidable(held, directory, row["opened_by"]) or None)
             if directory is not None and waits
             else None,
+            "untold": row["approval_id"] in untold,
             "decided_by": row["decided_by"] or None,
             "decision_reason": row["decision_reason"] or None,
             "call": {

@@ -32,7 +32,10 @@ from services.gateway.mine import list_mine
 from services.gateway.paging import encode_cursor
 from services.gateway.store import reading
 from services.gateway.store.inbox import list_approvals
+from services.gateway.store.read import Row, list_untold
 from shared.errors import Refused
+from shared.messages import ApprovalRule
+from shared.risk import why_alone
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)
 
@@ -55,7 +58,9 @@ async def list_all(
         else:
             rows = await list_approvals(connection, caller.tenant, filters, after=after, limit=asked.limit + 1)
             following = next_of(rows, asked.limit, "created_at", "approval_id")
-    return ApprovalPage(items=[approval_out(row, directory) for row in rows[: asked.limit]], next=following)
+        rows = rows[: asked.limit]
+        untold = await list_untold(connection, caller.tenant, rows)
+    return ApprovalPage(items=[approval_out(row, directory, untold) for row in rows], next=following)
 
 
 @router.get("/{approval_id}", responses=described(401, 403, 404, 503))
@@ -92,6 +97,8 @@ async def decide(deps: DepsOf, caller: CallerOf, approval_id: PathId, body: Deci
 
 async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn) -> BatchItemOut:
     try:
+        if item.decision == "approve":
+            _refuse_risky(await decisions.find(caller, item.id))
         row = await decisions.decide(caller, item.id, item.ask())
     except Refused as refusal:
         kind = f"urn:placet:problem:{refusal.kind}"
@@ -100,3 +107,9 @@ async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn) -> B
     if row is None:
         return BatchItemOut(id=item.id, status=202)
     return BatchItemOut(id=item.id, status=200, approval=approval_out(row))
+
+
+def _refuse_risky(row: Row) -> None:
+    """Raise Refused (409) for a call that nobody approves in passing."""
+    if why := why_alone(ApprovalRule.model_validate(row["approval_rule"]), row["category"] or ""):
+        raise Refused(f"This is approved by itself: {why}.", kind="approve-alone")

@@ -6,7 +6,6 @@ from typing import Annotated, cast
 
 from fastapi import Depends, Path, Query, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import AfterValidator
 
 from services.gateway.auth import Caller
 from services.gateway.deps import Deps
@@ -35,14 +34,3 @@ _ID = r"^[A-Za-z0-9_-]{1,64}$"
 PathId = Annotated[str, Path(pattern=_ID)]
 Limit = Annotated[int, Query(ge=1, le=200, description="Rows on a page.")]
 After = Annotated[str | None, Query(alias="cursor", max_length=400, description="`next` of the page before.")]
-
-
-def storable_text(text: str) -> str:
-    """Return `text`; raise ValueError where PostgreSQL could not keep it."""
-    if "\x00" in text:
-        raise ValueError("must not have the NUL character")
-    return text
-
-
-#: A text from outside.
-Text = Annotated[str, AfterValidator(storable_text)]

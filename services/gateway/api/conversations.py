@@ -10,21 +10,25 @@ from fastapi import APIRouter, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from services.gateway.api.approval_forms import ApprovalOut, approval_out
-from services.gateway.api.callers import CallerOf, DepsOf, PathId, Text
+from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.errors import described
 from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
-from services.gateway.conversations import Plan, Writing, no_conversation, open_conversation
+from services.gateway.conversations import Plan, Posted, Writing, known_agent, no_conversation, open_conversation
 from services.gateway.feed import arguments_value, status_of
-from services.gateway.keys import NAME_PATTERN, Scope, checked_visitor, visitor_id
+from services.gateway.keys import Scope
+from services.gateway.operators import Answer
+from services.gateway.stopping import stop
 from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation
 from services.gateway.store.feed import StoredItem, load_messages
 from services.gateway.store.inbox import Filters, list_approvals
 from services.gateway.store.read import Row, list_calls
 from services.gateway.store.turns import load_newest_turn, turn_end_is_kept
-from shared.messages.conversations import TEXT_MAX
+from services.gateway.texts import Text
+from shared.messages.conversations import TEXT_MAX, Holder
 from shared.messages.message import Identifier
+from shared.visitors import NAME_PATTERN, checked_visitor, visitor_id
 
 router = APIRouter(prefix="/v1/conversations", tags=["conversations"], route_class=StrictRoute)
 
@@ -71,8 +75,15 @@ class MessageIn(BaseModel):
 
     text: Annotated[Text, Field(min_length=1, max_length=TEXT_MAX)]
     message_id: Identifier | None = Field(default=None, description="Yours; the same id again is the same message.")
-    author: Literal["visitor", "person"] | None = Field(
-        default=None, description="In whose name a key writes: the end user's, or its owner's."
+    author: Literal["visitor", "person", "operator"] | None = Field(
+        default=None,
+        description="In whose name a key writes: the end user's, or its owner's; `operator`: as who holds the "
+        "conversation, which needs the scope operate.",
+    )
+    seen_event_id: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="For an operator: the newest event that they had seen. What visitors wrote up to it counts as "
+        "answered; the agent answers the rest when it gets the conversation back. Without it, all that is there.",
     )
 
 
@@ -135,37 +146,59 @@ class ConversationOut(BaseModel):
     requester: str
     created_at: datetime
     ended_at: datetime | None = None
+    holder: Holder = Field(
+        description="Who answers: the agent; waiting: nobody, an operator is awaited; operator: the one named beside."
+    )
+    operator: str | None = Field(default=None, description="Stable id of the operator who answers here.")
     last_event_id: int = Field(description="Follow the event stream from here on.")
     messages: list[MessageOut]
     calls: list[CallSummary]
     approvals: list[ApprovalOut] = Field(description="Those that wait for people.")
 
 
-@router.post("", status_code=201, responses=described(400, 401, 403, 413, 415, 503))
+class StopOut(BaseModel):
+    """What a stop meets."""
+
+    conversation_id: str
+    state: Literal["stopping", "idle"] = Field(description="idle: no turn runs, and nothing was stopped.")
+    turn_id: str | None = Field(description="The turn that is being stopped.")
+
+
+@router.post("", status_code=201, responses=described(400, 401, 403, 413, 415, 422, 503))
 async def open_one(deps: DepsOf, caller: CallerOf, response: Response, body: ConversationIn = _PLAIN) -> OpenedOut:
     """Open a conversation; everything about it has a default."""
     plan = Plan(body.agent, body.language, body.labels, body.visitor)
-    conversation_id, token = await open_conversation(deps.runtime.units, caller, plan)
+    conversation_id, token = await open_conversation(deps.runtime.units, caller, plan, agents=deps.agents)
+    labels = {**known_agent(deps.agents, caller.tenant, plan.agent).labels, **plan.labels}
     response.headers["location"] = f"/v1/conversations/{conversation_id}"
     requester = visitor_id(body.visitor, conversation_id)
-    fields = body.model_dump(exclude={"visitor"})
-    return OpenedOut(id=conversation_id, token=token, requester=requester, **fields)
+    fields = body.model_dump(exclude={"visitor", "labels"})
+    return OpenedOut(id=conversation_id, token=token, requester=requester, labels=labels, **fields)
 
 
 @router.post(
-    "/{conversation_id}/messages", status_code=202, responses=described(400, 401, 403, 404, 409, 413, 415, 503)
+    "/{conversation_id}/messages",
+    status_code=202,
+    responses=described(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
 )
 async def post(deps: DepsOf, caller: CallerOf, conversation_id: PathId, body: MessageIn) -> PostedOut:
     """Write in a conversation; the answer comes by its event stream."""
+    if body.author == "operator":
+        answer = Answer(body.text, body.message_id, body.seen_event_id)
+        return _posted_out(await deps.operators.answer(caller, conversation_id, answer))
     writing = Writing(body.text, body.message_id, body.author)
     taken = await deps.consents.take(caller, conversation_id, writing)
     posted = taken.posted if taken else await deps.posts.post(caller, conversation_id, writing)
+    return _posted_out(posted, taken.outcome if taken else None)
+
+
+def _posted_out(posted: Posted, outcome: str | None = None) -> PostedOut:
     return PostedOut(
         message_id=posted.message_id,
         conversation_id=posted.conversation_id,
         event_id=posted.event_id,
         taken_as=dict(posted.taken_as) if posted.taken_as else None,
-        outcome=taken.outcome if taken else None,
+        outcome=outcome,
     )
 
 
@@ -173,6 +206,16 @@ async def post(deps: DepsOf, caller: CallerOf, conversation_id: PathId, body: Me
 async def end(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> None:
     """End a conversation: calls that wait are withdrawn, nobody writes in it again. A second time does nothing."""
     await deps.posts.end(caller, conversation_id)
+
+
+@router.post(
+    "/{conversation_id}/stop", responses=described(401, 403, 404, 503) | {202: {"description": "It is being stopped."}}
+)
+async def stop_one(deps: DepsOf, caller: CallerOf, conversation_id: PathId, response: Response) -> StopOut:
+    """Stop the turn that runs: 202, and its end comes by the event stream; 200 where none runs."""
+    turn_id = await stop(deps.runtime.units, caller, conversation_id)
+    response.status_code = 202 if turn_id else 200
+    return StopOut(conversation_id=conversation_id, state="stopping" if turn_id else "idle", turn_id=turn_id)
 
 
 @router.get("/{conversation_id}", responses=described(401, 403, 404, 503))
@@ -199,6 +242,8 @@ async def show(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> Conve
         requester=visitor_id(conversation.visitor, conversation_id),
         created_at=conversation.created_at,
         ended_at=conversation.ended_at,
+        holder=conversation.held.state.value,
+        operator=conversation.operator or None,
         last_event_id=conversation.feed_seq,
         messages=[_message_out(item) for item in messages],
         calls=_calls_out(calls, waiting),
@@ -208,7 +253,7 @@ async def show(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> Conve
 
 def may_read(caller: Caller, conversation_id: str) -> None:
     """Raise Refused where the caller may not read the conversation: 403 without a scope, 404 where it is foreign."""
-    caller.need(Scope.CHAT, Scope.DECIDE)
+    caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
     if not caller.sees(conversation_id):
         raise no_conversation()
 

@@ -89,7 +89,9 @@ def answer_with_problems(app: FastAPI) -> None:
 async def _refused(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Refused)  # noqa: S101 - what this handler is registered for
     facts: dict[str, Any] = error.facts
-    return problem(error.status, error.title, kind=error.kind, **facts)
+    wait = facts.get("retry_after_seconds")
+    headers = {} if wait is None else {"retry-after": str(wait)}
+    return problem(error.status, error.title, kind=error.kind, headers=headers, **facts)
 
 
 async def _http(_: Request, error: Exception) -> JSONResponse:
@@ -137,7 +139,7 @@ def _wording(fault: Any) -> str:
     context = fault.get("ctx", {})
     if fault["type"] in _TOO_LONG and isinstance(fault["input"], str) and "max_length" in context:
         return f"should have at most {context['max_length']} characters"
-    return str(fault["msg"])
+    return str(fault["msg"]).removeprefix("Value error, ")
 
 
 def _fault(where: Sequence[str | int], message: str) -> dict[str, str]:

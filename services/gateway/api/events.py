@@ -47,7 +47,7 @@ async def follow(
 ) -> StreamingResponse:
     """Follow a conversation: everything after the given event, then what comes, without gap or repeat.
 
-    Types: message, tool_call, approval, decision and turn have a number; delta, a text being written, has none.
+    Types: message, tool_call, approval, decision, holder and turn have a number; delta, a text being written, has none.
     """
     may_read(caller, conversation_id)
     topic = Topic(caller.tenant, conversation_id)

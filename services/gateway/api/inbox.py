@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from services.gateway.api.callers import Text
 from services.gateway.auth import Caller
+from services.gateway.search import ALTERNATIVES_MAX, alternatives
 from services.gateway.store.inbox import Filters
+from services.gateway.texts import Text
 from shared.errors import Refused
 from shared.messages.tool_calls import Category, ToolName
 
@@ -21,11 +22,13 @@ State = Literal["pending", "approved", "denied", "answered", "expired", "withdra
 
 
 def _with_words(text: str) -> str:
-    """Return `text`; raise ValueError where it is too long or has no word, so that it could find nothing."""
+    """Return `text`; raise ValueError where it is too long, or has no word or too many alternatives."""
     if len(text) > SEARCH_MAX:
         raise ValueError(f"must have at most {SEARCH_MAX} characters")
     if not any(char.isalnum() for char in text):
         raise ValueError("must have a word to look for")
+    if len(alternatives(text)) > ALTERNATIVES_MAX:
+        raise ValueError(f"must have at most {ALTERNATIVES_MAX} alternatives")
     return text
 
 

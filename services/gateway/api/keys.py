@@ -12,10 +12,11 @@ from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.errors import described
 from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
-from services.gateway.keys import NAME_PATTERN, Scope, parse_secret, person_id
+from services.gateway.keys import Scope, parse_secret, person_id
 from services.gateway.store import reading
 from services.gateway.store.keys import ApiKey, add_key, list_keys, revoke_key
 from shared.errors import Refused
+from shared.visitors import NAME_PATTERN
 from shared.work import Change
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"], route_class=StrictRoute)

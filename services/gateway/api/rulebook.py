@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from services.gateway.api.callers import After, CallerOf, DepsOf, Limit, Text
+from services.gateway.api.callers import After, CallerOf, DepsOf, Limit
 from services.gateway.api.errors import described, problem
 from services.gateway.api.pages import cursor_of, next_of
 from services.gateway.api.strict import StrictRoute
@@ -17,6 +17,7 @@ from services.gateway.deps import Deps
 from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.read import list_activations
+from services.gateway.texts import Text
 from shared.messages.rulebook import SINCE_SECONDS_MAX, TRIAL_TEXT_MAX, TrialKind
 
 router = APIRouter(prefix="/v1/rulebook", tags=["rulebook"], route_class=StrictRoute)

@@ -10,11 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from services.gateway.dialects.cards import shown_card
 from services.gateway.dialects.moves import (
     CallAnswered,
     CallMade,
+    CallProgressed,
     CardMoved,
     Move,
+    OperatorSpoke,
     StepBegan,
     StepEnded,
     TextBegan,
@@ -29,23 +32,6 @@ Version = Literal["6", "7"]
 
 #: States of a turn -> finish reasons of the SDK.
 _FINISH = {"finished": "stop", "failed": "error"}
-#: What an approval's card tells a frontend beside who may decide it.
-_CARD_FIELDS = (
-    "approval_id",
-    "call_id",
-    "tool",
-    "arguments",
-    "summary",
-    "reason",
-    "digest",
-    "revision",
-    "state",
-    "approvers",
-    "expires_at",
-    "decided_by",
-    "decision_reason",
-    "note",
-)
 
 
 @dataclass(frozen=True)
@@ -61,25 +47,39 @@ class AiSdk:
     def chunks(self, move: Move) -> Iterator[Chunk]:
         """Yield the chunks of one move."""
         match move:
-            case StepBegan():
-                yield {"type": "start-step"}
-            case StepEnded():
-                yield {"type": "finish-step"}
+            case OperatorSpoke(message_id, operator):
+                yield {"type": "data-operator", "id": message_id, "data": {"operator": operator}}
+            case StepBegan() | StepEnded():
+                yield {"type": "start-step" if isinstance(move, StepBegan) else "finish-step"}
             case TextBegan(text_id):
                 yield {"type": "text-start", "id": text_id}
             case TextWritten(text_id, text):
                 yield {"type": "text-delta", "id": text_id, "delta": text}
             case TextEnded(text_id):
                 yield {"type": "text-end", "id": text_id}
+            case CallMade() | CardMoved() | CallProgressed() | CallAnswered():
+                yield from self._of_call(move)
+            case TurnEnded(end):
+                yield from self._end(end)
+
+    def _of_call(self, move: CallMade | CardMoved | CallProgressed | CallAnswered) -> Iterator[Chunk]:
+        match move:
             case CallMade(call_id, tool, arguments):
                 call = {"toolCallId": call_id, "toolName": tool, "dynamic": True}
                 yield {"type": "tool-input-available", **call, "input": {} if arguments is None else arguments}
             case CardMoved():
                 yield from self._card(move)
+            case CallProgressed(call_id, fraction, text):
+                report = {"call_id": call_id, "fraction": fraction, "text": text}
+                # Transient: it goes to `onData`, and no message keeps how far a call once was.
+                yield {"type": "data-progress", "id": call_id, "data": report, "transient": True}
             case CallAnswered():
                 yield from self._answer(move)
-            case TurnEnded(end):
-                yield from self._end(end)
+
+    def holder(self, data: Mapping[str, Any]) -> Iterator[Chunk]:
+        """Yield what tells, in no message, who answers from now on; clients pass it to `onData` and keep it nowhere."""
+        told = {name: data[name] for name in ("state", "operator", "text")}
+        yield {"type": "data-holder", "data": told, "transient": True}
 
     def pause(self) -> Iterator[Chunk]:
         """Yield what ends a stream whose calls wait for people."""
@@ -118,18 +118,13 @@ class AiSdk:
             yield {"type": "data-ui-blocks", "id": move.call_id, "data": {"call_id": move.call_id, "blocks": blocks}}
 
     def _end(self, end: Mapping[str, Any]) -> Iterator[Chunk]:
-        told = {name: end[name] for name in ("state", "reason", "final_answer") if end.get(name)}
+        told = {name: end[name] for name in ("state", "reason", "final_answer", "operator") if end.get(name)}
         yield {"type": "finish", "finishReason": _FINISH.get(str(end["state"]), "other"), "messageMetadata": told}
 
 
 def approval_part(card: Mapping[str, Any]) -> Chunk:
     """Return the part that shows how an approval stands, in place of the one before."""
     return {"type": "data-approval", "id": str(card["approval_id"]), "data": shown_card(card)}
-
-
-def shown_card(card: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a frontend is told of an approval."""
-    return {name: card[name] for name in _CARD_FIELDS if card.get(name) is not None}
 
 
 class Assembly:
@@ -156,7 +151,8 @@ class Assembly:
             case "finish":
                 self._metadata |= chunk.get("messageMetadata", {})
             case kind if kind.startswith("data-"):
-                self._place_data(chunk)
+                if not chunk.get("transient"):
+                    self._place_data(chunk)
             case kind if kind.startswith("tool-"):
                 self._tool(kind, chunk)
 

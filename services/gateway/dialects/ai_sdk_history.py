@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.gateway.dialects.ai_sdk import AiSdk, Assembly
-from services.gateway.dialects.moves import TurnReader
+from services.gateway.dialects.moves import TurnReader, spoken
 
 
 def messages_of(items: Sequence[Mapping[str, Any]], writer: AiSdk) -> list[dict[str, Any]]:
@@ -18,6 +18,8 @@ def messages_of(items: Sequence[Mapping[str, Any]], writer: AiSdk) -> list[dict[
         if kind == "message" and data["role"] == "user":
             text = {"type": "text", "text": data["text"]}
             messages.append({"id": data["message_id"], "role": "user", "parts": [text]})
+        elif kind == "message" and data["role"] == "operator":
+            messages.append(_spoken(data, writer))
         elif kind == "turn" and data["state"] == "started":
             turns[data["turn_id"]] = TurnReader(data["turn_id"]), Assembly()
             messages.append({"id": data["turn_id"], "role": "assistant"})
@@ -27,6 +29,14 @@ def messages_of(items: Sequence[Mapping[str, Any]], writer: AiSdk) -> list[dict[
                 _add(assembly, writer.chunks(move))
     made = {turn_id: assembly.message() for turn_id, (_, assembly) in turns.items()}
     return [made.get(message["id"], message) for message in messages]
+
+
+def _spoken(data: Mapping[str, Any], writer: AiSdk) -> dict[str, Any]:
+    assembly = Assembly()
+    _add(assembly, writer.begin(data["message_id"]))
+    for move in spoken(data):
+        _add(assembly, writer.chunks(move))
+    return assembly.message()
 
 
 def _add(assembly: Assembly, chunks: Any) -> None:

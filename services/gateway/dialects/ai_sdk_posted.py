@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.gateway.api.callers import Text
+from services.gateway.texts import Text
 from shared.errors import Refused
 from shared.ids import derived_id
 from shared.messages.conversations import TEXT_MAX

@@ -76,6 +76,17 @@ class CardMoved:
 
 
 @dataclass(frozen=True, slots=True)
+class CallProgressed:
+    """A call that runs says how far it is."""
+
+    call_id: str
+    #: From 0 to 1; None where the tool cannot say.
+    fraction: float | None
+    #: What it does now; may be empty.
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CallAnswered:
     """A call has its one result: {kind, data, error, ui_blocks}."""
 
@@ -101,7 +112,36 @@ class TurnEnded:
     end: Data
 
 
-Move = StepBegan | StepEnded | TextBegan | TextWritten | TextEnded | CallMade | CardMoved | CallAnswered | TurnEnded
+@dataclass(frozen=True, slots=True)
+class OperatorSpoke:
+    """What follows is said by a person, in the agent's place."""
+
+    message_id: str
+    #: Stable id of the operator, for example `person:ada`.
+    operator: str
+
+
+Move = (
+    OperatorSpoke
+    | StepBegan
+    | StepEnded
+    | TextBegan
+    | TextWritten
+    | TextEnded
+    | CallMade
+    | CardMoved
+    | CallProgressed
+    | CallAnswered
+    | TurnEnded
+)
+
+
+def spoken(data: Data) -> list[Move]:
+    """Return the moves of what an operator said, from its feed item: whole at once, as a turn of its own."""
+    message_id, operator = str(data["message_id"]), str(data["author"]["id"])
+    said = (TextBegan(message_id), TextWritten(message_id, str(data["text"])), TextEnded(message_id))
+    end = TurnEnded({"state": "finished", "operator": operator})
+    return [StepBegan(), OperatorSpoke(message_id, operator), *said, StepEnded(), end]
 
 
 @dataclass
@@ -135,6 +175,11 @@ class TurnReader:
         return bool(open_calls) and all(call.card.get("state") == "pending" for call in open_calls)
 
     @property
+    def open_calls(self) -> int:
+        """How many calls have no result yet, as far as the feed told."""
+        return sum(not call.answered for call in self._calls.values())
+
+    @property
     def waiting(self) -> dict[str, str]:
         """The calls that wait for people: call id -> approval id."""
         return {
@@ -152,7 +197,7 @@ class TurnReader:
 
         After its end only what became of its calls is read: the model may have gone on without their outcomes.
         """
-        if self.ended and kind not in {"tool_call", "approval"}:
+        if self.ended and kind not in {"tool_call", "approval", "progress"}:
             return
         match kind:
             case "delta" if self._ours(data):
@@ -163,6 +208,8 @@ class TurnReader:
                 yield from self._called(data)
             case "approval":
                 yield from self._asked(data)
+            case "progress":
+                yield from self._progressed(data)
             case "turn" if self._ours(data) and data["state"] != "started":
                 yield from self._end_step()
                 yield TurnEnded(data)
@@ -250,6 +297,12 @@ class TurnReader:
         if not call.answered:
             call.answered = True
             yield CallAnswered(call_id, call.tool, data)
+
+    def _progressed(self, data: Data) -> Iterator[Move]:
+        # A report is worth nothing before its call was told, and after its end.
+        call = self._calls.get(data["call_id"])
+        if call is not None and not call.answered:
+            yield CallProgressed(data["call_id"], data["fraction"], data["text"])
 
     def _asked(self, data: Data) -> Iterator[Move]:
         call_id = data["call_id"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from services.gateway.dialects.ai_sdk_posted import Seen
-from services.gateway.dialects.moves import CallAnswered, CallMade, CardMoved, Move, StepBegan
+from services.gateway.dialects.moves import CallAnswered, CallMade, CallProgressed, CardMoved, Move, StepBegan
 
 
 class Unseen:
@@ -27,7 +27,7 @@ class Unseen:
         match move:
             case CallMade(call_id, _, arguments):
                 return bool(self._seen.shown(call_id) != arguments)
-            case CallAnswered(call_id):
+            case CallAnswered(call_id) | CallProgressed(call_id):
                 return not self._seen.answered(call_id)
             case CardMoved(call_id):
                 moved_on = move.state != "pending" or move.approval_id in self._asked_again

@@ -11,28 +11,39 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from services.gateway.decisions import in_words
 from services.gateway.slack.edit_form import REASON
-from services.gateway.slack.interactions import Click, Malformed, Submission, read_click, read_submission
+from services.gateway.slack.interactions import (
+    Click,
+    Malformed,
+    Sender,
+    Submission,
+    read_click,
+    read_sender,
+    read_submission,
+)
 from shared import block_kit as kit
 from shared.database import is_outage
 from shared.errors import Refused
+from shared.texts import text
 
 log = structlog.get_logger(__name__)
 
 #: What a person is told while the database is away.
-AWAY = "Placet cannot keep decisions right now. Nothing was decided; try again in a moment."
+AWAY = "Placet may not have kept this. Look at the card in a moment, and try again where it still waits."
 
 Ack = Callable[..., Awaitable[Any]]
 #: Tells the person who acts, and nobody else.
 Whisper = Callable[[str], Awaitable[None]]
 Listener = Callable[..., Awaitable[None]]
+#: Returns the language of somebody in Slack.
+Spoken = Callable[[Sender], str]
 
 
 class Acting:
-    """What one interaction can be answered with; the first acknowledgement counts."""
+    """What one interaction can be answered with, and in which language; the first acknowledgement counts."""
 
-    def __init__(self, ack: Ack, whisper: Whisper, client: AsyncWebClient, trigger_id: str = "") -> None:
+    def __init__(self, ack: Ack, whisper: Whisper, client: AsyncWebClient, locale: str, trigger_id: str = "") -> None:
         self._ack, self._client, self._trigger_id = ack, client, trigger_id
-        self.whisper = whisper
+        self.whisper, self.locale = whisper, locale
         self.acknowledged = False
 
     async def ack(self, **answer: Any) -> None:
@@ -47,64 +58,65 @@ class Acting:
         await self.ack()
 
 
-def on_click(listener: Callable[[Click, Acting], Awaitable[None]]) -> Listener:
+def on_click(listener: Callable[[Click, Acting], Awaitable[None]], spoken: Spoken) -> Listener:
     """Return bolt's listener for a button: refusals are told to who pressed it."""
 
     async def clicked(ack: Ack, body: dict[str, Any], respond: Ack, client: AsyncWebClient) -> None:
-        async def whisper(text: str) -> None:
-            await respond(text=kit.escaped(text), response_type="ephemeral", replace_original=False)
+        async def whisper(words: str) -> None:
+            await respond(text=kit.escaped(words), response_type="ephemeral", replace_original=False)
 
-        acting = Acting(ack, whisper, client, str(body.get("trigger_id", "")))
+        acting = Acting(ack, whisper, client, spoken(read_sender(body)), str(body.get("trigger_id", "")))
 
-        async def refused(text: str) -> None:
+        async def refused(words: str) -> None:
             await acting.ack()
-            await _tried(whisper(text))
+            await _tried(whisper(words))
 
-        await _guarded(lambda: listener(read_click(body), acting), refused)
+        await _guarded(lambda: listener(read_click(body), acting), refused, acting.locale)
 
     return clicked
 
 
-def on_submission(listener: Callable[[Submission, Acting], Awaitable[None]]) -> Listener:
+def on_submission(listener: Callable[[Submission, Acting], Awaitable[None]], spoken: Spoken) -> Listener:
     """Return bolt's listener for a modal: refusals stand in the modal, or come as a message where it has closed."""
 
     async def submitted(ack: Ack, body: dict[str, Any], client: AsyncWebClient) -> None:
         submission = read_submission(body)
 
-        async def whisper(text: str) -> None:
+        async def whisper(words: str) -> None:
             place, user = submission.place, submission.sender.user
-            await client.chat_postEphemeral(channel=place.channel, user=user, text=kit.escaped(text))
+            await client.chat_postEphemeral(channel=place.channel, user=user, text=kit.escaped(words))
 
-        acting = Acting(ack, whisper, client)
+        acting = Acting(ack, whisper, client, spoken(submission.sender))
 
-        async def refused(text: str) -> None:
+        async def refused(words: str) -> None:
             if acting.acknowledged:
-                await _tried(whisper(text))
+                await _tried(whisper(words))
             else:
-                await acting.ack(response_action="errors", errors={REASON: kit.cut(text, kit.ERROR_MAX)})
+                await acting.ack(response_action="errors", errors={REASON: kit.cut(words, kit.ERROR_MAX)})
 
-        await _guarded(lambda: listener(submission, acting), refused)
+        await _guarded(lambda: listener(submission, acting), refused, acting.locale)
 
     return submitted
 
 
-async def _guarded(act: Callable[[], Awaitable[None]], refused: Whisper) -> None:
+async def _guarded(act: Callable[[], Awaitable[None]], refused: Whisper, locale: str) -> None:
     """Act; say what went wrong to the person. A bug goes on to bolt, which logs it and answers 500."""
     try:
         await act()
     except Refused as refusal:
-        await refused(in_words(refusal))
+        await refused(in_words(refusal, locale))
     except Malformed:
         log.warning("slack.malformed")
-        await refused("This button is none of Placet's.")
+        await refused(text(locale, "This button is none of Placet's."))
     except (SlackApiError, SlackClientError, OSError, TimeoutError) as error:
         log.warning("slack.call_failed", error=type(error).__name__, code=_code(error))
-        await refused("Slack did not do what Placet asked of it. Nothing was decided; try again.")
+        words = "Slack did not do what Placet asked of it. Look at the card, and try again where it still waits."
+        await refused(text(locale, words))
     except Exception as error:
         if not is_outage(error):
             raise
         log.warning("slack.database_away", error=type(error).__name__)
-        await refused(AWAY)
+        await refused(text(locale, AWAY))
 
 
 async def _tried(telling: Awaitable[None]) -> None:

@@ -23,7 +23,7 @@ from services.gateway.decisions import Ask, Decisions
 from services.gateway.slack import edit_form, modals
 from services.gateway.slack.acting import AWAY, Ack, Acting, on_click, on_submission
 from services.gateway.slack.interactions import Click, Sender, Submission, key_of
-from services.gateway.slack.people import caller_of
+from services.gateway.slack.people import caller_of, language_of_sender
 from services.gateway.store.read import Row
 from services.gateway.store.slack import forget_old, is_new
 from shared import slack as names
@@ -35,6 +35,7 @@ from shared.errors import Refused
 from shared.ids import derived_id
 from shared.messages.approvals import Verb
 from shared.slack import Slack, SlackMisconfigured, Subject
+from shared.texts import text
 
 log = structlog.get_logger(__name__)
 
@@ -57,6 +58,8 @@ class SlackDoor:
     directory: Callable[[], Directory]
     #: The tools as the rulebook has them now.
     catalog: Callable[[], Catalog]
+    #: Language of people who have named none.
+    language: str
     app: AsyncApp = field(init=False)
 
     def __post_init__(self) -> None:
@@ -78,14 +81,14 @@ class SlackDoor:
             (names.EDIT, self._edit),
             (names.MORE, self._more),
         ):
-            self.app.action(action)(on_click(listener))
+            self.app.action(action)(on_click(listener, self._spoken))
         self.app.action(names.OPEN)(_acknowledge)
         for form, submitted in (
             (modals.APPROVE_FORM, self._reason_given("approve")),
             (modals.DENY_FORM, self._reason_given("deny")),
             (modals.EDIT_FORM, self._edited),
         ):
-            self.app.view(form)(on_submission(submitted))
+            self.app.view(form)(on_submission(submitted, self._spoken))
 
     async def forget_old(self) -> int:
         """Forget interactions whose copies nobody can send any more."""
@@ -107,7 +110,9 @@ class SlackDoor:
         caller = self._caller(click.sender, click.subject)
         row = await self.decisions.find(caller, click.subject.approval_id)
         if row["state"] == "pending" and row["approval_rule"].get("reason_required") == "always":
-            await acting.open(modals.reason_modal("approve", row, click.subject, click.place, required=True))
+            await acting.open(
+                modals.reason_modal("approve", row, click.subject, click.place, acting.locale, required=True)
+            )
             return
         await self._decide_by_button(click, caller, acting)
 
@@ -115,7 +120,9 @@ class SlackDoor:
         caller = self._caller(click.sender, click.subject)
         row = await self._waiting(caller, click.subject)
         required = row["approval_rule"].get("reason_required") in {"deny", "always"}
-        await acting.open(modals.reason_modal("deny", row, click.subject, click.place, required=required))
+        await acting.open(
+            modals.reason_modal("deny", row, click.subject, click.place, acting.locale, required=required)
+        )
 
     async def _edit(self, click: Click, acting: Acting) -> None:
         caller = self._caller(click.sender, click.subject)
@@ -126,15 +133,13 @@ class SlackDoor:
             raise Refused("The card has changed since it was shown.", status=409, kind="stale-card")
         fields = edit_form.edit_fields(_arguments(row), await self._spec(row))
         if isinstance(fields, edit_form.NotHere):
-            where = f" Change it here: {self._page(row)}" if self._page(row) else ""
-            title = f"This call cannot be changed in Slack: {fields.why}.{where}"
-            raise Refused(title, status=400, kind="invalid-decision")
-        await acting.open(modals.edit_modal(row, fields, click.subject, click.place))
+            raise Refused(self._not_here(row, fields, acting.locale), status=400, kind="invalid-decision")
+        await acting.open(modals.edit_modal(row, fields, click.subject, click.place, acting.locale))
 
     async def _more(self, click: Click, acting: Acting) -> None:
         caller = self._caller(click.sender, click.subject)
         row = await self.decisions.find(caller, click.subject.approval_id)
-        await acting.open(modals.more_modal(row, self._page(row)))
+        await acting.open(modals.more_modal(row, self._page(row), acting.locale))
 
     def _reason_given(self, verb: Verb) -> Callable[[Submission, Acting], Awaitable[None]]:
         async def reason_given(submission: Submission, acting: Acting) -> None:
@@ -149,11 +154,12 @@ class SlackDoor:
         if row["digest"] != submission.subject.digest:
             raise Refused("The card has changed since it was shown.", status=409, kind="stale-card")
         spec = await self._spec(row)
-        made, problems = edit_form.edited(submission.inputs, _arguments(row), spec)
+        made, problems = edit_form.edited(submission.inputs, _arguments(row), spec, acting.locale)
         try:
             arguments = canonical_text(made)
         except NotStrictJson as error:
-            problems, arguments = problems or {edit_form.REASON: f"These arguments are no strict JSON: {error}"}, ""
+            wrong = text(acting.locale, "These arguments are no strict JSON: {error}", error=error)
+            problems, arguments = problems or {edit_form.REASON: wrong}, ""
         if problems:
             await acting.ack(response_action="errors", errors=problems)
             return
@@ -168,7 +174,7 @@ class SlackDoor:
         if stored.is_set():
             await acting.ack()
         if await deciding is None:
-            await acting.whisper(_SLOW)
+            await acting.whisper(text(acting.locale, _SLOW))
 
     async def _decide_by_modal(self, submission: Submission, caller: Caller, ask: Ask, acting: Acting) -> None:
         stored = asyncio.Event()
@@ -176,12 +182,16 @@ class SlackDoor:
         await asyncio.wait({deciding}, timeout=MODAL_SECONDS)
         if not deciding.done():
             # Stored, it cannot get lost, and the modal may go; else the person must know that it is not.
-            problem = {} if stored.is_set() else {"response_action": "errors", "errors": {edit_form.REASON: AWAY}}
+            problem = (
+                {}
+                if stored.is_set()
+                else {"response_action": "errors", "errors": {edit_form.REASON: text(acting.locale, AWAY)}}
+            )
             await acting.ack(**problem)
         row = await deciding
         await acting.ack()
         if row is None:
-            await acting.whisper(_SLOW)
+            await acting.whisper(text(acting.locale, _SLOW))
 
     async def _decide(self, caller: Caller, told: Click | Submission, ask: Ask, stored: asyncio.Event) -> Row | None:
         decision_id = derived_id("slack-decision", told.key)
@@ -196,13 +206,23 @@ class SlackDoor:
         row = await self.decisions.find(caller, subject.approval_id)
         if row["state"] != "pending":
             facts = {"decided_by": row["decided_by"] or None, "state": row["state"]}
-            raise Refused(f"This approval is already over: {row['state']}.", kind="already-decided", **facts)
+            raise Refused("This approval is already over.", kind="already-decided", **facts)
         return row
 
     async def _spec(self, row: Row) -> ToolSpec | None:
         """Return the tool as it was when the call was proposed; None where the rulebook has another by now."""
         spec = (await asyncio.to_thread(self.catalog)).get(row["tool"])
         return spec if spec is not None and spec.schema_digest == row["schema_digest"] else None
+
+    def _spoken(self, sender: Sender) -> str:
+        return language_of_sender(sender, self.directory(), self.language)
+
+    def _not_here(self, row: Row, fields: edit_form.NotHere, locale: str) -> str:
+        """Return why arguments cannot be changed in Slack, and where they can."""
+        words = "This call cannot be changed in Slack: {why}."
+        told = text(locale, words, why=text(locale, fields.why))
+        page = self._page(row)
+        return f"{told} {text(locale, 'Change it here: {page}', page=page)}" if page else told
 
     def _page(self, row: Row) -> str:
         return f"{self.public_url.rstrip('/')}/inbox/{row['approval_id']}" if self.public_url else ""

@@ -17,6 +17,7 @@ from shared.block_kit import Block
 from shared.canonical import NotStrictJson, canonical_text, parse_strictly
 from shared.card_text import visible
 from shared.catalog import ToolSpec, validate_arguments
+from shared.texts import text
 
 #: Inputs of one form; beside them stands the reason.
 FIELDS_MAX = 60
@@ -55,7 +56,7 @@ def edit_fields(arguments: Mapping[str, Any], spec: ToolSpec | None) -> list[Blo
 
 
 def edited(
-    inputs: Sequence[Input], arguments: Mapping[str, Any], spec: ToolSpec | None
+    inputs: Sequence[Input], arguments: Mapping[str, Any], spec: ToolSpec | None, locale: str
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return the arguments that a submitted form asks for, and what is wrong with them by block id.
 
@@ -72,7 +73,9 @@ def edited(
         try:
             made[name] = given.text if given.kind == TEXT else _value(given.text)
         except NotStrictJson as error:
-            problems[given.block_id] = kit.cut(f"This is no JSON value: {error}", kit.ERROR_MAX)
+            problems[given.block_id] = kit.cut(
+                text(locale, "This is no JSON value: {error}", error=error), kit.ERROR_MAX
+            )
     if not problems and spec is not None:
         blocks = {given.block_id for given in inputs}
         for wrong in validate_arguments(spec, made):
@@ -89,25 +92,25 @@ def _field(name: str, arguments: Mapping[str, Any], schema: Any) -> Block | NotH
     if isinstance(choices, list) and (select := _select(choices, value, given=name in arguments)):
         return _input(name, select, schema)
     is_text = isinstance(value, str) if name in arguments else schema.get("type") == "string"
-    text = "" if name not in arguments else str(value) if is_text else _json(value)
-    if len(text) > kit.INPUT_MAX:
+    shown = "" if name not in arguments else str(value) if is_text else _json(value)
+    if len(shown) > kit.INPUT_MAX:
         return NotHere("an argument is too long for a form in Slack")
-    if any(visible(line) != line for line in text.split("\n")):
+    if any(visible(line) != line for line in shown.split("\n")):
         return NotHere("an argument has hidden characters")
-    long = len(text) > LINE_MAX or "\n" in text or (not is_text and isinstance(value, dict | list))
+    long = len(shown) > LINE_MAX or "\n" in shown or (not is_text and isinstance(value, dict | list))
     element = {"type": "plain_text_input", "action_id": TEXT if is_text else JSON, "multiline": long}
-    return _input(name, element | ({"initial_value": text} if text else {}), schema)
+    return _input(name, element | ({"initial_value": shown} if shown else {}), schema)
 
 
 def _select(choices: list[Any], value: Any, *, given: bool) -> Block | None:
     """Return a list to choose from; None where Slack cannot show these values."""
     texts = [canonical_text(each) for each in choices]
     fits = len(texts) <= kit.OPTIONS_MAX and all(
-        len(text) <= kit.BUTTON_MAX and visible(text) == text for text in texts
+        len(each) <= kit.BUTTON_MAX and visible(each) == each for each in texts
     )
     if not texts or not fits:
         return None
-    options = [{"text": kit.plain(text, kit.BUTTON_MAX), "value": text} for text in texts]
+    options = [{"text": kit.plain(each, kit.BUTTON_MAX), "value": each} for each in texts]
     chosen = canonical_text(value) if given else ""
     if given and chosen not in texts:
         return None
@@ -125,7 +128,7 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2 if isinstance(value, dict | list) else None)
 
 
-def _value(text: str) -> Any:
-    value = parse_strictly(text.encode())
+def _value(given: str) -> Any:
+    value = parse_strictly(given.encode())
     canonical_text(value)
     return value

@@ -75,7 +75,7 @@ def key_of(payload: Mapping[str, Any]) -> str:
     """Return what tells one interaction from every other: the same for a replay and for a repeated delivery."""
     actions = payload.get("actions")
     action = actions[0] if isinstance(actions, list) and actions and isinstance(actions[0], dict) else {}
-    view, sender = _mapping(payload, "view"), _sender(payload)
+    view, sender = _mapping(payload, "view"), read_sender(payload)
     return sha256_hex(
         [
             payload.get("type"),
@@ -96,7 +96,7 @@ def read_click(payload: Mapping[str, Any]) -> Click:
     if subject is None:
         raise Malformed("the button's value is none of ours")
     place = Place(_text(container, "channel_id"), _text(container, "message_ts"))
-    return Click(_sender(payload), subject, place, _text(payload, "trigger_id"), key_of(payload))
+    return Click(read_sender(payload), subject, place, _text(payload, "trigger_id"), key_of(payload))
 
 
 def read_submission(payload: Mapping[str, Any]) -> Submission:
@@ -116,7 +116,7 @@ def read_submission(payload: Mapping[str, Any]) -> Submission:
         for kind, element in elements.items()
         if isinstance(element, dict)
     )
-    return Submission(_sender(payload), subject, place, inputs, key_of(payload))
+    return Submission(read_sender(payload), subject, place, inputs, key_of(payload))
 
 
 def carried(subject: Subject, place: Place) -> str:
@@ -124,7 +124,8 @@ def carried(subject: Subject, place: Place) -> str:
     return json.dumps({"subject": subject.text(), "channel": place.channel, "ts": place.ts})
 
 
-def _sender(payload: Mapping[str, Any]) -> Sender:
+def read_sender(payload: Mapping[str, Any]) -> Sender:
+    """Return who sent an interaction."""
     user = _mapping(payload, "user")
     # An app that serves a whole organisation is told no team.
     team = _mapping(payload, "team").get("id") or _mapping(payload, "enterprise").get("id") or ""

@@ -11,6 +11,13 @@ from services.gateway.slack.interactions import Sender
 from shared.directory import Directory
 from shared.errors import Refused
 from shared.slack import Slack, Subject
+from shared.texts import language_of
+
+
+def language_of_sender(sender: Sender, directory: Directory, default: str) -> str:
+    """Return the language to speak to somebody in Slack: the directory's word for it, else the default."""
+    person = directory.person_in_slack(sender.home, sender.user)
+    return language_of(person.language if person else "", default)
 
 
 def caller_of(sender: Sender, subject: Subject, slack: Slack, directory: Directory) -> Caller:

@@ -14,6 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.feed import Place
+from services.gateway.holder import Held
+from services.gateway.states import State
 from services.gateway.tables import ConversationRow, FeedRow
 from shared.database import table_of
 from shared.sql import Connection
@@ -33,6 +35,11 @@ _COLUMNS = [
         "created_by",
         "opener_decides",
         "ended_at",
+        "holder",
+        "holder_revision",
+        "operator",
+        "answered_seq",
+        "told_seq",
     )
 ]
 
@@ -57,6 +64,19 @@ class Conversation:
     opener_decides: bool = False
     #: Set: nobody writes here any more.
     ended_at: datetime | None = None
+    #: Who answers, how often that has changed, and the operator who does.
+    holder: str = State.AGENT
+    holder_revision: int = 0
+    operator: str = ""
+    #: Number of the newest item that an operator had seen when they last answered.
+    answered_seq: int = 0
+    #: Up to which feed item clients were told that ask for what is new; None where none has asked yet.
+    told_seq: int | None = None
+
+    @property
+    def held(self) -> Held:
+        """Who answers here now."""
+        return Held(State(self.holder), self.holder_revision, self.operator)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +170,14 @@ async def end_conversation(connection: Connection, place: Place, by: str) -> Non
     here = (c.tenant == place[0], c.conversation_id == place[1])
     values = {"ended_at": sa.func.clock_timestamp(), "ended_by": by}
     await connection.execute(sa.update(_CONVERSATIONS).where(*here).values(**values))
+
+
+async def mark_told(connection: Connection, place: Place, number: int) -> None:
+    """Note up to which feed item a client was told; never less than before."""
+    c = _CONVERSATIONS.c
+    told = sa.func.greatest(c.told_seq, number)
+    here = (c.tenant == place[0], c.conversation_id == place[1])
+    await connection.execute(sa.update(_CONVERSATIONS).where(*here).values(told_seq=told))
 
 
 async def load_conversation(connection: Connection, tenant: str, conversation_id: str) -> Conversation | None:

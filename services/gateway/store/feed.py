@@ -138,7 +138,11 @@ _FIND = sa.select(*_COLUMNS).where(
 
 
 async def append(connection: Connection, items: Sequence[Item], openings: Sequence[Opening] = ()) -> list[StoredItem]:
-    """Store `items` with their numbers and return those that are new; conversations nobody opened are opened."""
+    """Store `items` with their numbers and return those that are new; conversations nobody opened are opened.
+
+    What people write in a conversation that has ended is left out, as the agent leaves it out: whoever asked over HTTP
+    was refused, and what was posted there in time is here already.
+    """
     wanted = {item.place: Opening(*item.place) for item in items} | {each.place: each for each in openings}
     known = await lock_conversations(connection, wanted)
     missing = [
@@ -148,6 +152,8 @@ async def append(connection: Connection, items: Sequence[Item], openings: Sequen
     ]
     if missing:
         await open_conversations(connection, missing)
+    ended = {place for place, each in known.items() if each.ended_at is not None}
+    items = [item for item in items if not (item.asks and item.place in ended)]
     stored: list[StoredItem] = []
     for part in parts_of(items):
         stored += await add_items(connection, await _muted(connection, part))

@@ -15,16 +15,17 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.paging import Cursor
+from services.gateway.search import alternatives
+from services.gateway.store.pages import TEXTS, page, text, texts
 from services.gateway.store.read import APPROVALS, DECISIONS, Row, opened_by
+from services.gateway.store.words import CLOSED, OPEN, depth, depth_of_words, fits_words, walked
 from services.gateway.tables import ApiKeyRow
 from shared.database import table_of
 from shared.sql import Connection
 
 #: Written out, because an index of what is pending helps only where the planner reads the word.
 _PENDING: sa.ColumnElement[str] = sa.literal_column("'pending'")
-_SIMPLE: sa.ColumnElement[Any] = sa.literal_column("'simple'::regconfig")
 _TOKEN: sa.ColumnElement[str] = sa.literal_column("'conversation_token'")
-_TEXTS = pg.ARRAY(pg.TEXT)
 _KEYS = table_of(ApiKeyRow)
 
 
@@ -43,8 +44,18 @@ class Filters:
     search: str | None = None
 
     def given(self) -> dict[str, Any]:
-        """Return those that ask for something, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        """Return what a statement takes, by name: what asks for something.
+
+        A search is `asks`, and where words can be walked also whether what is open is, and what is not.
+        """
+        found = {name: value for name, value in asdict(self).items() if value is not None}
+        if "search" in found:
+            asks = alternatives(found.pop("search"))
+            found["asks"] = [each.as_json() for each in asks]
+            if all(each.words for each in asks):
+                found |= {OPEN: True} if self.state in {None, "pending"} else {}
+                found |= {CLOSED: True} if self.state != "pending" else {}
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +98,25 @@ async def list_candidates(
     each row has `voters`: who voted already, where somebody gave their place to another, else empty.
     """
     values = {"tenant": tenant, "most": limit, **filters.given(), **_after(after), **seat.values()}
-    return await _rows(connection, candidates(frozenset(values)), values)
+    if not _walks(values):
+        return await _rows(connection, candidates(frozenset(values)), values)
+    reach = (await _rows(connection, depths(frozenset(values)), values))[0]
+    if reach["words"] is None or (reach["sets"] is not None and reach["words"] <= reach["sets"]):
+        return await _rows(connection, worded_candidates(frozenset(values)), values)
+    names = frozenset(values) - {OPEN, CLOSED}
+    return await _rows(connection, candidates(names), values)
 
 
 # Building one costs ten times what running it does, and there are few: one for each choice of filters.
 @lru_cache(maxsize=512)
 def fitting(names: frozenset[str]) -> sa.Select[Any]:
     """Return the statement for a page of what fits the filters of these names."""
-    return _page(sa.select(APPROVALS, opened_by(APPROVALS)).where(*_fits(APPROVALS, names)), APPROVALS, names)
+    shown = sa.select(APPROVALS, opened_by(APPROVALS))
+    if not _walks(names):
+        return page(shown.where(*_fits(APPROVALS, names)), APPROVALS, names)
+    view = APPROVALS.alias("worded")
+    chosen = walked(names, _fits(view, names), view).subquery("chosen")
+    return page(shown.select_from(_of_keys(chosen)), chosen)
 
 
 @lru_cache(maxsize=1)
@@ -110,24 +132,60 @@ def sets() -> sa.Select[Any]:
 @lru_cache(maxsize=512)
 def candidates(names: frozenset[str]) -> sa.Select[Any]:
     """Return the statement: a page of each set that lets somebody in, and one of what they asked for themselves."""
-    digests = sa.func.unnest(_texts("digests")).table_valued("digest", name="mine").render_derived()
+    digests = sa.func.unnest(texts("digests")).table_valued("digest", name="mine").render_derived()
     named = APPROVALS.alias("named")
     wanted = [*_fits(named, names), *_open_to(named), named.c.state == _PENDING]
     keys = sa.select(named.c.created_at, named.c.approval_id).where(*wanted)
-    page = _page(keys.where(named.c.deciders_digest == digests.c.digest), named, names).lateral("page")
-    by_name = sa.select(page).select_from(digests.join(page, sa.true()))
-    named_requester = sa.literal_column("'requester'") == sa.any_(named.c.deciders)
-    own = _page(keys.where(named.c.requester == _text("person"), named_requester), named, names).subquery("own")
+    stretch = page(keys.where(named.c.deciders_digest == digests.c.digest), named, names).lateral("stretch")
+    by_name = sa.select(stretch).select_from(digests.join(stretch, sa.true()))
+    own = page(keys.where(_is_requester(named)), named, names).subquery("own")
     found = sa.union(by_name, sa.select(own)).subquery("found")
-    chosen = _page(sa.select(found), found).subquery("chosen")
-    joined = chosen.join(APPROVALS, APPROVALS.c.approval_id == chosen.c.approval_id)
-    return _page(sa.select(APPROVALS, opened_by(APPROVALS), _voters(APPROVALS)).select_from(joined), chosen)
+    return _candidates_of(page(sa.select(found), found).subquery("chosen"))
+
+
+@lru_cache(maxsize=512)
+def worded_candidates(names: frozenset[str]) -> sa.Select[Any]:
+    """Return the same along words: better where few have a word, and the sets let somebody in to very much."""
+    view = APPROVALS.alias("worded")
+    let_in = view.c.deciders_digest == sa.any_(texts("digests"))
+    theirs = sa.or_(let_in, _is_requester(view))
+    wanted = [*_fits(view, names), *_open_to(view), view.c.state == _PENDING, theirs]
+    return _candidates_of(walked(names, wanted, view).subquery("chosen"))
+
+
+@lru_cache(maxsize=512)
+def depths(names: frozenset[str]) -> sa.Select[Any]:
+    """Return the statement for how far back a look goes along the words, and one along the sets; NULL to the end."""
+    digests = sa.func.unnest(texts("digests")).table_valued("digest", name="mine").render_derived()
+    c = APPROVALS.c
+    here = (c.tenant == text("tenant"), c.state == _PENDING, c.deciders_digest == digests.c.digest)
+    reach = depth(APPROVALS, names, *here).correlate(digests).scalar_subquery()
+    sets_reach = sa.select(sa.func.max(reach)).select_from(digests).scalar_subquery()
+    return sa.select(depth_of_words(names).scalar_subquery().label("words"), sets_reach.label("sets"))
+
+
+def _walks(names: Collection[str]) -> bool:
+    return OPEN in names or CLOSED in names
+
+
+def _is_requester(view: sa.FromClause) -> sa.ColumnElement[bool]:
+    named_requester = sa.literal_column("'requester'") == sa.any_(view.c.deciders)
+    return sa.and_(view.c.requester == text("person"), named_requester)
+
+
+def _of_keys(chosen: sa.FromClause) -> sa.FromClause:
+    return chosen.join(APPROVALS, APPROVALS.c.approval_id == chosen.c.approval_id)
+
+
+def _candidates_of(chosen: sa.FromClause) -> sa.Select[Any]:
+    shown = sa.select(APPROVALS, opened_by(APPROVALS), _voters(APPROVALS))
+    return page(shown.select_from(_of_keys(chosen)), chosen)
 
 
 def _next_set(view: sa.FromClause) -> sa.Select[Any]:
     c = view.c
     columns = (c.deciders_digest, c.tool, c.deciders, c.approval_rule)
-    waiting = sa.select(*columns).where(c.tenant == _text("tenant"), c.state == _PENDING)
+    waiting = sa.select(*columns).where(c.tenant == text("tenant"), c.state == _PENDING)
     return waiting.order_by(c.deciders_digest).limit(1)
 
 
@@ -135,8 +193,8 @@ def _open_to(view: sa.FromClause) -> list[sa.ColumnElement[bool]]:
     """Return what must be true of an approval beside its set: four eyes, time left, and no vote of the caller yet."""
     excluded = sa.func.coalesce(view.c.approval_rule["exclude"], sa.cast([], pg.JSONB))
     return [
-        sa.or_(view.c.requester != _text("person"), sa.not_(excluded.has_key("requester"))),
-        sa.or_(view.c.agent != sa.all_(_texts("owned_agents")), sa.not_(excluded.has_key("agent_owner"))),
+        sa.or_(view.c.requester != text("person"), sa.not_(excluded.has_key("requester"))),
+        sa.or_(view.c.agent != sa.all_(texts("owned_agents")), sa.not_(excluded.has_key("agent_owner"))),
         view.c.expires_at > sa.func.now(),
         sa.not_(sa.func.coalesce(_voted(view), sa.false())),
     ]
@@ -145,7 +203,7 @@ def _open_to(view: sa.FromClause) -> list[sa.ColumnElement[bool]]:
 def _voted(view: sa.FromClause) -> sa.ColumnElement[Any]:
     """Return whether the caller's last vote on the arguments as they are counts; NULL where they did not vote."""
     c = DECISIONS.c
-    theirs = (c.person == _text("person"), (c.proof == _TOKEN) == sa.bindparam("visitor", type_=sa.Boolean))
+    theirs = (c.person == text("person"), (c.proof == _TOKEN) == sa.bindparam("visitor", type_=sa.Boolean))
     voted = sa.select(_key_works()).where(*_about(view), *theirs)
     return voted.order_by(c.counted_revision.desc(), c.decided_at.desc()).limit(1).correlate(view).scalar_subquery()
 
@@ -155,7 +213,7 @@ def _voters(view: sa.FromClause) -> sa.ColumnElement[Any]:
     visitor = sa.func.coalesce(c.details["opened_by"].astext, sa.literal_column("'visitor:'").op("||")(c.person))
     counts_as = sa.case((c.proof == _TOKEN, visitor), else_=c.person)
     voters = sa.select(counts_as).where(*_about(view), _key_works()).correlate(view).scalar_subquery()
-    nobody = sa.cast([], _TEXTS)
+    nobody = sa.cast([], TEXTS)
     delegated = view.c.delegations != sa.cast([], pg.JSONB)
     return sa.case((delegated, sa.func.array(voters)), else_=nobody).label("voters")
 
@@ -172,23 +230,13 @@ def _key_works() -> sa.ColumnElement[bool]:
 
 def _fits(view: sa.FromClause, names: frozenset[str]) -> list[sa.ColumnElement[bool]]:
     columns = ("tenant", "state", "conversation_id", "tool", "agent", "category")
-    found: list[sa.ColumnElement[bool]] = [view.c[name] == _text(name) for name in columns if name in names]
+    found: list[sa.ColumnElement[bool]] = [view.c[name] == text(name) for name in columns if name in names]
     if "older_than_seconds" in names:
         age = sa.func.make_interval(0, 0, 0, 0, 0, 0, sa.bindparam("older_than_seconds", type_=sa.Integer))
         found.append(view.c.created_at <= sa.func.now() - age)
-    if "search" in names:
-        words = sa.func.to_tsvector(_SIMPLE, view.c.summary)
-        found.append(words.op("@@")(sa.func.websearch_to_tsquery(_SIMPLE, _text("search"))))
+    if "asks" in names and not _walks(names):
+        found.append(fits_words(view))
     return found
-
-
-def _page(statement: sa.Select[Any], of: sa.FromClause, names: Collection[str] = ()) -> sa.Select[Any]:
-    """Return a page, newest first; after a cursor where `names` has one."""
-    at, row_id = of.c.created_at, of.c.approval_id
-    if "after_at" in names:
-        cursor = sa.tuple_(sa.bindparam("after_at", type_=sa.TIMESTAMP(timezone=True)), _text("after_id"))
-        statement = statement.where(sa.tuple_(at, row_id) < cursor)
-    return statement.order_by(at.desc(), row_id.desc()).limit(sa.bindparam("most", type_=sa.Integer))
 
 
 def _after(cursor: Cursor | None) -> dict[str, Any]:
@@ -197,11 +245,3 @@ def _after(cursor: Cursor | None) -> dict[str, Any]:
 
 async def _rows(connection: Connection, statement: sa.Select[Any], values: Mapping[str, Any]) -> Sequence[Row]:
     return [dict(row) for row in (await connection.execute(statement, values)).mappings()]
-
-
-def _text(name: str) -> sa.BindParameter[str]:
-    return sa.bindparam(name, type_=sa.Text)
-
-
-def _texts(name: str) -> sa.BindParameter[Any]:
-    return sa.bindparam(name, type_=_TEXTS)

@@ -6,7 +6,7 @@ back as read-only mappings with the views' column names.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,9 +21,13 @@ Row = Mapping[str, Any]
 
 #: Of columns that are no plain values.
 _TYPES: Mapping[str, Any] = {
-    **dict.fromkeys(("approvers", "approval_rule", "delegations", "edited", "differences", "labels"), pg.JSONB),
+    **dict.fromkeys(
+        ("approvers", "approval_rule", "delegations", "edited", "differences", "labels", "roles"), pg.JSONB
+    ),
     **dict.fromkeys(("bounds", "result", "final_answer", "detail", "details"), pg.JSONB),
     "deciders": pg.ARRAY(pg.TEXT),
+    # The operators of texts.
+    "searched": sa.Text(),
 }
 
 
@@ -38,14 +42,17 @@ APPROVALS = _view(
     " summary rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
     " decision_reason closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
     " claimed_until delegations paused_at cancel_asked_by cancel_asked_at deciders deciders_digest labels"
-    " arguments_masked",
+    " arguments_masked searched",
 )
+WORDS = _view("approval_words", "tenant word is_open created_at approval_id")
 CALLS = _view(
     "tool_calls",
     "call_id tenant conversation_id turn_id message_id step position tool arguments digest state result_kind result"
-    " proposed_at answered_at",
+    " proposed_at answered_at held",
 )
+MESSAGES = _view("messages", "message_id tenant conversation_id turn_id")
 TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
+STEPS = _view("steps", "turn_id tenant conversation_id step model input_tokens output_tokens said_at")
 _CONVERSATIONS = table_of(ConversationRow)
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
 _EXECUTIONS = _view(
@@ -55,8 +62,8 @@ _EXECUTIONS = _view(
 )
 DECISIONS = _view(
     "decisions",
-    "decision_id tenant approval_id person verb reason digest revision proof key_id details outcome arguments_revision"
-    " counted_revision decided_at",
+    "decision_id tenant approval_id person roles conversation_id verb reason digest revision proof key_id details"
+    " outcome arguments_revision counted_revision decided_at",
 )
 _EDITS = _view(
     "edits",
@@ -68,6 +75,7 @@ _DELIVERIES = _view(
     "delivery_id tenant approval_id channel recipient person state pending revision sent_revision attempt error due_at"
     " updated_at",
 )
+_EVENTS = _view("webhook_events", "event_id tenant webhook type state attempt error due_at created_at")
 _GRANTS = _view(
     "grants",
     "grant_id tenant approval_id owner rule tool scope subject arguments bounds uses uses_left given_at expires_at"
@@ -99,13 +107,21 @@ def _approvals_statement() -> sa.Select[Any]:
 
 def _votes_statement() -> sa.Select[Any]:
     c, wanted = DECISIONS.c, sa.bindparam("approval_ids", type_=pg.ARRAY(pg.TEXT))
-    here = [c.tenant == sa.bindparam("tenant"), c.approval_id == sa.any_(wanted), c.outcome == "accepted"]
-    return sa.select(DECISIONS).where(*here).order_by(c.decided_at)
+    here = [c.tenant == sa.bindparam("tenant"), c.approval_id == sa.any_(wanted), c.counted_revision.is_not(None)]
+    return sa.select(DECISIONS).where(*here).order_by(c.counted_revision, c.decided_at)
+
+
+def _untold_statement() -> sa.Select[Any]:
+    c, wanted = _DELIVERIES.c, sa.bindparam("approval_ids", type_=pg.ARRAY(pg.TEXT))
+    here = [c.tenant == sa.bindparam("tenant"), c.approval_id == sa.any_(wanted)]
+    given_up = sa.func.bool_and(c.state == sa.literal_column("'given_up'"))
+    return sa.select(c.approval_id).where(*here).group_by(c.approval_id).having(given_up)
 
 
 # Every decision or page runs one of them, and building a statement costs more than running it.
 _LOAD_APPROVALS = _approvals_statement()
 _LIST_VOTES = _votes_statement()
+_LIST_UNTOLD = _untold_statement()
 
 
 async def load_approval(connection: Connection, tenant: str, approval_id: str) -> Row | None:
@@ -150,9 +166,18 @@ async def list_decisions(connection: Connection, tenant: str, approval_id: str, 
 
 
 async def list_votes(connection: Connection, tenant: str, approval_ids: Collection[str]) -> Sequence[Row]:
-    """Return the accepted decisions about several approvals, oldest first."""
+    """Return the votes on several approvals, those on earlier arguments too, in the order in which they counted."""
     values = {"tenant": tenant, "approval_ids": sorted(approval_ids)}
     return [dict(row) for row in (await connection.execute(_LIST_VOTES, values)).mappings()]
+
+
+async def list_untold(connection: Connection, tenant: str, rows: Iterable[Row]) -> frozenset[str]:
+    """Return the ids of those approvals that wait, and every card of which was given up: nobody was told."""
+    waiting = [row["approval_id"] for row in rows if row["state"] == "pending"]
+    if not waiting:
+        return frozenset()
+    values = {"tenant": tenant, "approval_ids": waiting}
+    return frozenset((await connection.execute(_LIST_UNTOLD, values)).scalars())
 
 
 async def list_edits(connection: Connection, tenant: str, approval_id: str, limit: int) -> Sequence[Row]:
@@ -170,15 +195,27 @@ async def list_deliveries_of_tenant(
 ) -> Sequence[Row]:
     """Return where cards were sent, the newest change first, from after a cursor on."""
     c = _DELIVERIES.c
-    statement = _of_tenant(_DELIVERIES, tenant)
-    if state is not None:
-        statement = statement.where(c.state == state)
+    statement = _in_state(_DELIVERIES, tenant, state)
     return await _all(connection, _newest_page(statement, c.updated_at, c.delivery_id, after, limit))
 
 
 async def load_delivery(connection: Connection, tenant: str, delivery_id: str) -> Row | None:
     """Return one delivery."""
     return await _one(connection, _of_tenant(_DELIVERIES, tenant).where(_DELIVERIES.c.delivery_id == delivery_id))
+
+
+async def list_webhook_events(
+    connection: Connection, tenant: str, *, state: str | None, after: Cursor | None, limit: int
+) -> Sequence[Row]:
+    """Return what was to be posted to webhooks, the newest first, from after a cursor on."""
+    c = _EVENTS.c
+    statement = _in_state(_EVENTS, tenant, state)
+    return await _all(connection, _newest_page(statement, c.created_at, c.event_id, after, limit))
+
+
+async def load_webhook_event(connection: Connection, tenant: str, event_id: str) -> Row | None:
+    """Return one event for a webhook."""
+    return await _one(connection, _of_tenant(_EVENTS, tenant).where(_EVENTS.c.event_id == event_id))
 
 
 async def load_execution(connection: Connection, tenant: str, call_id: str) -> Row | None:
@@ -234,9 +271,7 @@ async def list_dead_letters(
 ) -> Sequence[Row]:
     """Return dead letters, newest first, from after a cursor on."""
     c = _LETTERS.c
-    statement = _of_tenant(_LETTERS, tenant)
-    if state is not None:
-        statement = statement.where(c.state == state)
+    statement = _in_state(_LETTERS, tenant, state)
     return await _all(connection, _newest_page(statement, c.received_at, c.dead_letter_id, after, limit))
 
 
@@ -249,6 +284,11 @@ async def load_dead_letter(connection: Connection, tenant: str, dead_letter_id: 
 def _of_tenant(view: sa.TableClause, tenant: str, conversation_id: str | None = None) -> sa.Select[Any]:
     statement = sa.select(view).where(view.c.tenant == tenant)
     return statement if conversation_id is None else statement.where(view.c.conversation_id == conversation_id)
+
+
+def _in_state(view: sa.TableClause, tenant: str, state: str | None) -> sa.Select[Any]:
+    statement = _of_tenant(view, tenant)
+    return statement if state is None else statement.where(view.c.state == state)
 
 
 async def _one(connection: Connection, statement: sa.Select[Any]) -> Row | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from services.gateway.store.read import APPROVALS, CALLS, TURNS, Row
+from services.gateway.store.read import APPROVALS, CALLS, MESSAGES, STEPS, TURNS, Row
 from services.gateway.tables import FeedRow
 from shared.database import table_of
 from shared.sql import Connection
@@ -75,3 +76,73 @@ async def turn_end_is_kept(connection: Connection, tenant: str, conversation_id:
         c.data["state"].astext != "started",
     )
     return (await connection.execute(ended.limit(1))).first() is not None
+
+
+async def load_usage(
+    connection: Connection, tenant: str, conversation_id: str, after: int, up_to: int
+) -> tuple[int, int] | None:
+    """Return the tokens that the model read and wrote between two feed items; None where it counted none.
+
+    A step is said before its items are kept, and after everything that it answers.
+    """
+    c, feed = STEPS.c, _FEED.c
+    kept = [
+        sa.select(feed.at).where(feed.tenant == tenant, feed.conversation_id == conversation_id, feed.seq == number)
+        for number in (after, up_to)
+    ]
+    began = sa.func.coalesce(kept[0].scalar_subquery(), sa.literal_column("'-infinity'::timestamptz"))
+    counted = sa.select(sa.func.sum(c.input_tokens), sa.func.sum(c.output_tokens)).where(
+        c.tenant == tenant,
+        c.conversation_id == conversation_id,
+        c.said_at > began,
+        c.said_at <= kept[1].scalar_subquery(),
+    )
+    read, written = (await connection.execute(counted)).one()
+    return (int(read), int(written)) if read or written else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """A conversation in which nothing goes on until people decide or write."""
+
+    #: The newest turn, and whether it is over; empty where there is none.
+    turn_id: str = ""
+    over: bool = True
+    #: Whether a message waits until the turn's calls are decided, or withdrawn.
+    queued: bool = False
+
+
+async def load_rest(
+    connection: Connection, tenant: str, conversation_id: str, call_ids: Collection[str], message_id: str = ""
+) -> Rest | None:
+    """Return how a conversation rests where only calls among `call_ids` are open; None where something goes on.
+
+    It goes on too while the agent has not heard of `message_id`, or a message waits for a turn that will hear it.
+    """
+    calls, turns, messages = CALLS.c, TURNS.c, MESSAGES.c
+    unanswered = sa.select(calls.held).where(
+        calls.tenant == tenant, calls.conversation_id == conversation_id, calls.result_kind.is_(None)
+    )
+    # What keeps a turn from going on without its calls; a call that it went on without keeps nothing.
+    barred = unanswered.where(calls.state == "open")
+    turn_here = sa.select(turns.turn_id).where(turns.tenant == tenant, turns.conversation_id == conversation_id)
+    message_here = sa.select(messages.turn_id).where(
+        messages.tenant == tenant, messages.conversation_id == conversation_id
+    )
+    facts = sa.select(
+        sa.exists(unanswered.where(calls.call_id.not_in(list(call_ids)))).label("busy"),
+        sa.exists(turn_here.where(turns.state == "thinking")).label("thinking"),
+        sa.exists(turn_here.where(turns.state == "waiting")).label("waiting"),
+        sa.exists(message_here.where(messages.turn_id.is_(None))).label("queued"),
+        sa.exists(message_here.where(messages.message_id == message_id)).label("known"),
+        sa.exists(barred.where(calls.held.is_(None))).label("bound"),
+        sa.exists(barred.where(calls.held == "on_message")).label("listening"),
+    )
+    found = (await connection.execute(facts)).one()
+    heard = found.known or not message_id
+    goes_on = found.waiting and not found.bound and (found.queued or not found.listening)
+    stuck = found.queued and not found.waiting
+    if found.busy or found.thinking or goes_on or stuck or not heard:
+        return None
+    turn = await load_newest_turn(connection, tenant, conversation_id)
+    return Rest(turn["turn_id"], turn["ended_at"] is not None, found.queued) if turn else Rest()

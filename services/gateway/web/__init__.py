@@ -1,4 +1,4 @@
-"""The pages: a chat with the approvals that wait at `/`, and the approvers' inbox at `/inbox`.
+"""The pages: a chat with what waits at `/`, the approvers' inbox at `/inbox`, the operators' at `/operator`.
 
 Server-rendered; its scripts are its own files and the vendored htmx. Nothing inline, nothing from elsewhere, and every
 text that came from outside is a text node.
@@ -11,7 +11,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
-from services.gateway.web import approval, cards, inbox, links, page, sign_in
+from services.gateway.web import approval, cards, inbox, links, operator, page, sign_in
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -24,4 +24,5 @@ def add_pages(app: FastAPI) -> None:
     app.include_router(links.router)
     app.include_router(inbox.router)
     app.include_router(approval.router)
+    app.include_router(operator.router)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +19,12 @@ from services.gateway.deps import Deps
 from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.read import Row
-from services.gateway.web.argument_fields import ArgumentField, NotAnArgument
-from services.gateway.web.decision_form import ARGUMENT, edit_fields, wish_of
+from services.gateway.web.argument_fields import NotAnArgument
+from services.gateway.web.decision_form import wish_of
+from services.gateway.web.editing import edit_form
 from services.gateway.web.inbox import Told, back_of, led_back
 from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
-from services.gateway.web.waiting import Waiting, waiting_of
+from services.gateway.web.waiting import waiting_of
 from services.gateway.web.words import plain
 from shared.canonical import canonical_text
 from shared.errors import Refused
@@ -89,8 +90,7 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
     detail = await detail_of(deps.runtime.database, row, deps.directory())
     async with reading(deps.runtime.database) as connection:
         (card,) = await waiting_of(connection, caller, [row], deps.directory())
-    editable = _editable(card, detail)
-    fields = await asyncio.to_thread(edit_fields, row, deps.settings.rulebook) if editable is not None else ()
+    edit = await edit_form(card, detail, row, deps.settings.rulebook, aside.typed)
     return render(
         "approval.html",
         status,
@@ -99,11 +99,7 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         card=card,
         approval=detail,
         records=_records(detail),
-        fields=fields,
-        editable=editable is not None,
-        edit_json=canonical_text(editable or {}),
-        editing=aside.typed is not None and field(aside.typed, "decision") == "edit",
-        values={each.name: _typed(aside.typed, each) for each in fields},
+        edit=edit,
         typed_reason=field(aside.typed, "reason") if aside.typed is not None else "",
         fault=aside.fault,
         done=aside.done,
@@ -117,18 +113,6 @@ def _said(refusal: Refused) -> str:
     if refusal.kind == "stale-card":
         return "This card changed after it was shown to you. Nothing was decided. Look at it again, as it is now."
     return in_words(refusal)
-
-
-def _typed(form: FormData | None, argument: ArgumentField) -> str:
-    """Return what somebody typed for an argument, so that a mistake costs nobody their words; else what it is."""
-    name = f"{ARGUMENT}{argument.name}"
-    return field(form, name) if form is not None and name in form else argument.value
-
-
-def _editable(card: Waiting, detail: ApprovalDetailOut) -> Mapping[str, Any] | None:
-    """Return the arguments that may be edited; None where nobody may, or not all of them may be seen."""
-    arguments = detail.call.arguments
-    return arguments if card.open and card.rule.edits and isinstance(arguments, dict) else None
 
 
 def _records(approval: ApprovalDetailOut) -> tuple[RecordLine, ...]:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Form, Query
 from fastapi.responses import HTMLResponse
 from pydantic import Field
+from starlette.datastructures import FormData
 
-from services.gateway.api.approval_forms import ApprovalOut, VoteIn, approval_out
+from services.gateway.api.approval_forms import VoteIn, approval_out
 from services.gateway.api.callers import DepsOf, PathId
 from services.gateway.auth import Caller
 from services.gateway.decisions import Ask, in_words
+from services.gateway.deps import Deps
 from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.inbox import Filters, list_approvals
-from services.gateway.web.render import SignedIn, check_form, render
+from services.gateway.store.read import Row
+from services.gateway.web.argument_fields import NotAnArgument
+from services.gateway.web.decision_form import wish_of
+from services.gateway.web.editing import edit_form
+from services.gateway.web.render import Posted, SignedIn, check_form, render
+from services.gateway.web.waiting import waiting_of
 from shared.errors import Refused
 
 router = APIRouter(prefix="/ui/approvals", include_in_schema=False)
@@ -50,6 +58,7 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
         recent=recent,
         place="pane",
         notice="",
+        edit=None,
         may_decide=True,
         caller=caller,
     )
@@ -59,8 +68,7 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
 async def card(deps: DepsOf, caller: SignedIn, approval_id: PathId, place: Place = "pane") -> HTMLResponse:
     """Show one card."""
     caller.need(Scope.DECIDE, Scope.CHAT)
-    row = await deps.decisions.find(caller, approval_id)
-    return _card(caller, approval_out(row, deps.directory()), place)
+    return await _card(deps, caller, await deps.decisions.find(caller, approval_id), place)
 
 
 @router.post("/{approval_id}/decisions")
@@ -73,20 +81,45 @@ async def decide(
 ) -> HTMLResponse:
     """Decide, and show the card as it is then; what went wrong stands on the card."""
     check_form(caller, form.form_token)
-    notice = ""
+    notice = await _made(deps, caller, approval_id, Ask(form.decision, form.digest, form.reason, form.revision))
+    return await _card(deps, caller, await deps.decisions.find(caller, approval_id), place, notice)
+
+
+@router.post("/{approval_id}/edits")
+async def edit(
+    deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Posted, place: Place = "chat"
+) -> HTMLResponse:
+    """Change the arguments, and show the card as it is then; what cannot be done leaves the form as it was typed."""
+    row = await deps.decisions.find(caller, approval_id)
     try:
-        decided = await deps.decisions.decide(
-            caller, approval_id, Ask(form.decision, form.digest, form.reason, form.revision)
-        )
-        notice = "" if decided else "Sent. The answer takes its time; this card follows."
+        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook)
+    except (NotAnArgument, Refused) as error:
+        notice = in_words(error) if isinstance(error, Refused) else str(error)
+        return await _card(deps, caller, row, place, notice, form)
+    said = await _made(deps, caller, approval_id, wish.ask())
+    now = await deps.decisions.find(caller, approval_id)
+    return await _card(deps, caller, now, place, said, form if said else None)
+
+
+async def _made(deps: Deps, caller: Caller, approval_id: str, ask: Ask) -> str:
+    """Make a decision; return what its card says of it, nothing where it was counted."""
+    try:
+        decided = await deps.decisions.decide(caller, approval_id, ask)
     except Refused as refusal:
         if refusal.status not in {400, 403, 409}:
             raise
-        notice = in_words(refusal)
-    row = await deps.decisions.find(caller, approval_id)
-    return _card(caller, approval_out(row, deps.directory()), place, notice)
+        return in_words(refusal)
+    return "" if decided else "Sent. The answer takes its time; this card follows."
 
 
-def _card(caller: Caller, approval: ApprovalOut, place: str, notice: str = "") -> HTMLResponse:
-    may_decide = caller.may(Scope.DECIDE)
-    return render("card.html", approval=approval, place=place, notice=notice, may_decide=may_decide, caller=caller)
+async def _card(
+    deps: Deps, caller: Caller, row: Row, place: str, notice: str = "", typed: FormData | None = None
+) -> HTMLResponse:
+    approval, may_decide = approval_out(row, deps.directory()), caller.may(Scope.DECIDE)
+    edit = None
+    if place == "chat" and may_decide and approval.state == "pending":
+        async with reading(deps.runtime.database) as connection:
+            (card,) = await waiting_of(connection, caller, [row], deps.directory())
+        edit = await edit_form(card, approval, row, deps.settings.rulebook, typed) if card.mine else None
+    values = {"approval": approval, "place": place, "notice": notice, "may_decide": may_decide, "caller": caller}
+    return render("card.html", **values, edit=edit)

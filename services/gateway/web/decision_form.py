@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from services.gateway.api.approval_forms import DecisionIn
+from services.gateway.api.approval_forms import VERBS_OF, DecisionIn
 from services.gateway.feed import arguments_value
 from services.gateway.store.read import Row
 from services.gateway.web.argument_fields import ArgumentField, arguments_from, arguments_from_json, fields_of
@@ -32,7 +32,8 @@ def wish_of(form: FormData, row: Row, rulebook: Path) -> DecisionIn:
     given["revision"] = _times(field(form, "revision"), 1) or None
     if kind := field(form, "response_kind"):
         given["response_kind"] = kind
-    if minutes := field(form, "minutes"):
+    # Buttons that take no time stand in the same form.
+    if given["decision"] in VERBS_OF["seconds"] and (minutes := field(form, "minutes")):
         given["seconds"] = _times(minutes, 60)
     if given["decision"] == "edit":
         given["arguments"] = _arguments(form, row, rulebook)

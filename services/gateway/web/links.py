@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any
 
 import structlog
@@ -18,9 +19,9 @@ from prometheus_client import Counter
 from pydantic import BaseModel, Field
 
 from services.gateway.api.approval_forms import approval_out
-from services.gateway.api.callers import DepsOf, Text
+from services.gateway.api.callers import DepsOf
 from services.gateway.auth import Caller, same_site
-from services.gateway.decisions import Ask
+from services.gateway.decisions import Ask, in_words
 from services.gateway.deps import Deps
 from services.gateway.keys import Scope
 from services.gateway.links import (
@@ -37,9 +38,11 @@ from services.gateway.links import (
 from services.gateway.store import reading
 from services.gateway.store.links import find_link, find_use
 from services.gateway.store.read import Row, list_decisions, load_approval
+from services.gateway.texts import Text
 from services.gateway.web.render import render
 from shared.errors import Refused
 from shared.messages.approvals import REASON_MAX
+from shared.texts import language_of, text
 
 log = structlog.get_logger(__name__)
 
@@ -104,7 +107,7 @@ async def show(request: Request, deps: DepsOf, token: str) -> Response:
     opened = await _open(request, deps, token)
     if opened.standing is Standing.OPEN:
         return await _card(deps, opened)
-    return _end(opened, _STATUSES[opened.standing][0])
+    return _end(deps, opened, _STATUSES[opened.standing][0])
 
 
 @router.post("/{token}")
@@ -116,17 +119,18 @@ async def decide(request: Request, deps: DepsOf, token: str, vote: Annotated[Vot
     if opened.use is not None and opened.use.verb == vote.decision:
         return _see(token)
     if opened.standing is not Standing.OPEN:
-        return _end(opened, _STATUSES[opened.standing][1])
+        return _end(deps, opened, _STATUSES[opened.standing][1])
     if _from_elsewhere(request, deps):
-        return await _card(deps, opened, "This did not come from this page. Decide here.", 403)
-    if lack := _lack(vote, opened):
+        elsewhere = text(_language(deps, opened.link), "This did not come from this page. Decide here.")
+        return await _card(deps, opened, elsewhere, 403)
+    if lack := _lack(vote, opened, _language(deps, opened.link)):
         return await _card(deps, opened, lack, 400)
     return await _send(request, deps, opened, vote)
 
 
 async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Response:
     link, approval = opened.found()
-    operator = link.person.removeprefix("person:") in deps.directory().members("operators")
+    operator = deps.directory().is_operator(link.person)
     caller = Caller(link.tenant, link.person, "link", frozenset({Scope.DECIDE}), operator=operator)
     verb: Any = vote.decision
     ask = Ask(verb, vote.digest, vote.reason.strip(), int(vote.revision))
@@ -137,10 +141,10 @@ async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Re
         if now.use is not None and now.use.verb == verb:
             return _see(opened.token)
         if now.standing is Standing.OPEN:
-            return await _card(deps, now, str(refusal.facts.get("detail") or refusal.title), refusal.status)
-        return _end(now, 409)
+            return await _card(deps, now, in_words(refusal, _language(deps, link)), refusal.status)
+        return _end(deps, now, 409)
     if decided is None:
-        return render("link_sent.html", 202, _HEADERS)
+        return render("link_sent.html", 202, _HEADERS, **_speaking(deps, link))
     return _see(opened.token)
 
 
@@ -180,32 +184,46 @@ async def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200
         seal=seal,
         sealed=seal.of(opened.token),
         notice=notice,
+        **_speaking(deps, link),
     )
 
 
-def _end(opened: _Opened, status: int) -> HTMLResponse:
+def _end(deps: Deps, opened: _Opened, status: int) -> HTMLResponse:
     """Show why nothing can be decided with the link; what the link is too weak for, or too old, is not told with it."""
     approval, summary = None, ""
     if opened.standing in {Standing.OVER, Standing.USED} and opened.approval is not None:
         approval = approval_out(opened.approval)
         summary = approval.summary if link_is_enough(opened.approval) else ""
     values = {"standing": opened.standing, "approval": approval, "summary": summary, "use": opened.use}
-    return render("link_end.html", status, _HEADERS, **values)
+    return render("link_end.html", status, _HEADERS, **values, **_speaking(deps, opened.link))
 
 
-def _lack(vote: Vote, opened: _Opened) -> str:
+def _language(deps: Deps, link: Link | None) -> str:
+    """Return the language to speak to whom a link is for; the settings' where nobody said it."""
+    person = deps.directory().person(link.person) if link is not None else None
+    return language_of(person.language if person else "", deps.settings.notifier_language)
+
+
+def _speaking(deps: Deps, link: Link | None = None) -> dict[str, Any]:
+    """Return what templates need to speak that language."""
+    language = _language(deps, link)
+    return {"t": partial(text, language), "lang": language}
+
+
+def _lack(vote: Vote, opened: _Opened, language: str) -> str:
     """Return what a sent page lacks to be counted, for the person; nothing where it lacks nothing."""
     _, approval = opened.found()
     if not (vote.revision and vote.shown_at):
-        return "Read what waits for you, and decide here."
+        return text(language, "Read what waits for you, and decide here.")
     seal = Seal(vote.digest, int(vote.revision), int(vote.shown_at))
     if not seal.holds(opened.token, vote.seal, time.time()):
-        return "This page was open for too long. Read it again, and decide."
+        return text(language, "This page was open for too long. Read it again, and decide.")
     if vote.decision not in {"approve", "deny"}:
-        return "Choose whether you approve or deny."
+        return text(language, "Choose whether you approve or deny.")
     code = code_of(approval)
     if code and vote.code.strip().lower() != code:
-        return f"Type the last {len(code)} characters of the digest, {code}."
+        words = "Type the last {count} characters of the digest, {code}."
+        return text(language, words, count=len(code), code=code)
     return ""
 
 
@@ -225,7 +243,7 @@ def _guessing(request: Request, deps: Deps) -> Response | None:
     OPENED.labels("guessing").inc()
     log.warning("link.guessing", address=_address(request))
     headers = {**_HEADERS, "retry-after": str(int(GUESS_SECONDS))}
-    return render("link_end.html", 429, headers, standing="guessing")
+    return render("link_end.html", 429, headers, standing="guessing", **_speaking(deps))
 
 
 def _see(token: str) -> Response:

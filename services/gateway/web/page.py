@@ -59,8 +59,8 @@ async def follow(
     after: After = None,
 ) -> StreamingResponse:
     """Follow one conversation and, beside it, every change of an approval: one connection for the whole page."""
-    caller.need(Scope.CHAT, Scope.DECIDE)
-    topics = (Topic(caller.tenant),) if caller.may(Scope.DECIDE) else ()
+    caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
+    topics = (Topic(caller.tenant),) if caller.may(Scope.DECIDE) or caller.may(Scope.OPERATE) else ()
     if not conversation_id:
         return streaming(deps, caller, topics, None, 0)
     topic = Topic(caller.tenant, conversation_id)

@@ -72,11 +72,17 @@ class SignInNeeded(HTTPException):
 
 
 async def signed_in(request: Request, deps: DepsOf) -> Caller:
-    """Return who is signed in; send everybody else to the sign-in page."""
+    """Return who is signed in; send everybody else to the sign-in page.
+
+    Pages show what is anywhere in a tenant. Who has a conversation's token sees that conversation alone, by the API.
+    """
     try:
-        return await deps.authenticator.caller(request)
+        caller = await deps.authenticator.caller(request)
     except NoCaller as error:
         raise SignInNeeded(request) from error
+    if caller.conversation_id is not None:
+        raise Refused("A conversation's token opens no pages.", status=403, kind="scope-missing")
+    return caller
 
 
 SignedIn = Annotated[Caller, Depends(signed_in)]

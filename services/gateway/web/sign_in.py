@@ -125,8 +125,11 @@ def _set(response: Response, deps: Deps, name: str, value: str, seconds: int, pa
 
 
 def _place(back: str) -> str:
-    """Return where somebody goes after signing in: the inbox, or the chat where nothing else of ours is named."""
-    return back_of(back) if back.startswith("/inbox") else "/"
+    """Return where somebody goes after signing in: the page that they asked for; the chat where it is none of ours."""
+    if back.startswith("/inbox"):
+        return back_of(back)
+    is_ours = back == "/operator" or back.startswith(("/operator/", "/operator?", "/?"))
+    return back if is_ours and "\\" not in back and back.isprintable() else "/"
 
 
 def _refuse_other_sites(request: Request, deps: Deps) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from services.gateway.api.approval_details import counted
 from services.gateway.api.approval_forms import ApprovalOut, approval_out
 from services.gateway.auth import Caller
 from services.gateway.mine import decidable
-from services.gateway.store.read import Row, list_votes
+from services.gateway.store.read import Row, list_untold
+from services.gateway.voting import Counted, count_votes
 from shared.directory import Directory
 from shared.messages import ApprovalRule
+from shared.risk import why_alone
 from shared.sql import Connection
 
 
@@ -22,9 +23,8 @@ class Waiting:
 
     approval: ApprovalOut
     rule: ApprovalRule
-    #: Who said yes and no to the call as it is now.
-    yes: tuple[str, ...]
-    no: tuple[str, ...]
+    #: The votes on the call as it is now.
+    counted: Counted
     #: Whether the viewer may decide it.
     mine: bool
 
@@ -36,17 +36,28 @@ class Waiting:
     @property
     def alone(self) -> str:
         """Why it is decided by itself and never in a batch; empty where it may be in one."""
-        if self.approval.category == "unsafe_exec":
-            return "it executes"
-        if self.rule.approvals > 1 or self.rule.veto:
-            return "its rule asks several people"
-        return "its rule asks for a reason each time" if self.rule.reason_required == "always" else ""
+        with_reason = "its rule asks for a reason each time" if self.rule.reason_required == "always" else ""
+        return why_alone(self.rule, self.approval.category or "") or with_reason
+
+    @property
+    def yes(self) -> tuple[str, ...]:
+        """Who said yes, of those whose vote counts."""
+        return self.counted.said("approve")
+
+    @property
+    def no(self) -> tuple[str, ...]:
+        """Who said no, of those whose vote counts."""
+        return self.counted.said("deny")
+
+    @property
+    def several(self) -> bool:
+        """Whether some way to say yes takes more than one approval."""
+        return any(panel.approvals > 1 for panel in self.counted.tally.panels)
 
     @property
     def needs(self) -> str:
         """What decides it, in words."""
-        wanted = f"{len(self.yes)} of {self.rule.approvals}"
-        return f"{wanted} approvals" if self.rule.approvals > 1 else "one approval decides"
+        return self.counted.tally.words if self.several else "one approval decides"
 
     def claimed(self, now: datetime) -> str:
         """Return who said "I'm on it", while that holds."""
@@ -70,12 +81,12 @@ async def waiting_of(
     connection: Connection, caller: Caller, rows: Sequence[Row], directory: Directory
 ) -> tuple[Waiting, ...]:
     """Return approvals with the votes on them, in the same order."""
-    votes: dict[str, list[Row]] = {row["approval_id"]: [] for row in rows}
-    for vote in await list_votes(connection, caller.tenant, list(votes)) if rows else ():
-        votes[vote["approval_id"]].append(vote)
-    voted = [{**row, "voters": [_identity(each) for each in votes[row["approval_id"]]]} for row in rows]
+    counted = await count_votes(connection, caller.tenant, rows, directory)
+    voted = [{**row, "voters": counted[row["approval_id"]].voters} for row in rows]
     mine = {row["approval_id"] for row in await decidable(connection, voted, caller, directory)}
-    return tuple(_waiting(row, votes[row["approval_id"]], directory, mine) for row in rows)
+    untold = await list_untold(connection, caller.tenant, rows)
+    outs = (approval_out(row, directory, untold) for row in rows)
+    return tuple(_waiting(row, out, counted[out.id], mine=out.id in mine) for row, out in zip(rows, outs, strict=True))
 
 
 def grouped(cards: Iterable[Waiting]) -> tuple[Group, ...]:
@@ -86,14 +97,6 @@ def grouped(cards: Iterable[Waiting]) -> tuple[Group, ...]:
     return tuple(Group(tuple(each)) for each in found.values())
 
 
-def _waiting(row: Row, votes: Sequence[Row], directory: Directory, mine: Collection[str]) -> Waiting:
-    count = [each for each in counted(votes, row["arguments_revision"]) if each["counts"]]
-    yes = tuple(each["person"] for each in count if each["verb"] in {"approve", "edit"})
-    no = tuple(each["person"] for each in count if each["verb"] == "deny")
+def _waiting(row: Row, approval: ApprovalOut, counted: Counted, *, mine: bool) -> Waiting:
     rule = ApprovalRule.model_validate(row["approval_rule"])
-    return Waiting(approval_out(row, directory), rule, yes, no, mine=row["approval_id"] in mine)
-
-
-def _identity(vote: Row) -> str:
-    """Return who counts once, as the approval service names them."""
-    return f"visitor:{vote['person']}" if vote["proof"] == "conversation_token" else str(vote["person"])
+    return Waiting(approval, rule, counted, mine=mine)

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from services.notifier.channels import Address, Card, ChannelFailed, Delivered
-from services.notifier.texts import text
+from shared.texts import text
 
 #: News that is worth another message.
 TOLD = frozenset({"opened", "edited", "reminded", "escalated", "closed", "finished"})

@@ -7,14 +7,17 @@ right after it, the agent's words last and as a quote.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from services.notifier.cards import Argument, Card
-from services.notifier.texts import moment, text
+from services.notifier.drawing import ARGUMENT_MAX as CARD_ARGUMENT_MAX
+from services.notifier.drawing import tail_of
 from shared import block_kit as kit
 from shared import slack
 from shared.block_kit import Block
 from shared.messages.approvals import strengths_met
+from shared.texts import moment, text
 
 #: Digits of the digest on a card: enough to tell two calls apart.
 DIGEST_SHOWN = 12
@@ -32,6 +35,9 @@ VOTES_MAX = 10
 VOTE_MAX = 150
 #: Longest text of a notification and of a message in a thread.
 TEXT_MAX = 800
+
+#: What stands at the end of a value that was cut when the card was drawn.
+_TAIL = re.compile(r"… \[\d+, SHA-256 [0-9a-f]{16}\]$")
 
 _HEADINGS = {
     "pending": "Approval needed: {tool}",
@@ -112,7 +118,7 @@ def _arguments(card: Card) -> Iterator[Block]:
     items: list[Sequence[Block]] = []
     room = ARGUMENTS_MAX
     for argument in card.arguments:
-        shown = kit.cut(argument.text, ARGUMENT_MAX)
+        shown = _cut(argument.text)
         room -= len(argument.name[:NAME_MAX]) + len(shown) + len((argument.changed_from or "")[:ARGUMENT_MAX])
         if room < 0:
             break
@@ -127,9 +133,19 @@ def _argument(card: Card, argument: Argument, shown: str) -> list[Block]:
     pieces = [kit.literal(kit.cut(argument.name, NAME_MAX), bold=True), kit.literal(": ")]
     pieces.append(kit.literal(shown, italic=True) if argument.redacted else kit.literal(shown, code=True))
     if argument.changed_from is not None:
-        before = kit.cut(argument.changed_from, ARGUMENT_MAX) or text(card.locale, "not there")
+        before = _cut(argument.changed_from) or text(card.locale, "not there")
         pieces += [kit.literal(f" {text(card.locale, 'was')} "), kit.literal(before, strike=True)]
     return pieces
+
+
+def _cut(words: str) -> str:
+    """Return a value that fits; one that is cut tells its length and digest, so that no two calls look alike."""
+    if len(words) <= ARGUMENT_MAX:
+        return words
+    # A text longer than cards have was cut when the card was drawn, and tells both of the whole value at its end.
+    drawn = _TAIL.search(words) if len(words) > CARD_ARGUMENT_MAX else None
+    tail = drawn[0] if drawn else tail_of(words)
+    return words[: ARGUMENT_MAX - len(tail)] + tail
 
 
 def _warnings(card: Card) -> Iterator[Block]:

@@ -43,6 +43,15 @@ class Ended:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A locked event, as far as an operator's wish needs it."""
+
+    webhook: str
+    type: str
+    state: State
+
+
 def _add() -> sa.Insert:
     brought = records("events", _BROUGHT)
     values: dict[str, sa.ColumnElement[Any]] = {
@@ -88,6 +97,14 @@ def _settle() -> sa.Update:
 
 
 _ADD, _CLAIM, _SETTLE = _add(), _claim(), _settle()
+_LOCK = sa.select(EVENTS.c.tenant, EVENTS.c.webhook, EVENTS.c.type, EVENTS.c.state).where(
+    EVENTS.c.event_id == sa.bindparam("wanted", type_=sa.Text)
+)
+_RESTART = (
+    sa.update(EVENTS)
+    .where(EVENTS.c.event_id == sa.bindparam("wanted", type_=sa.Text))
+    .values(state=sa.bindparam("again", type_=sa.Text), due_at=sa.bindparam("at", type_=_TIME), attempt=0, error="")
+)
 _FORGET = sa.delete(EVENTS).where(
     sa.not_(_DUE), EVENTS.c.created_at < sa.func.now() - sa.bindparam("age", type_=sa.Interval)
 )
@@ -124,6 +141,17 @@ async def settle_events(work: Work, ended: Sequence[Ended]) -> set[str]:
         for each in ended
     ]
     return set((await work.connection.execute(_SETTLE, {"ended": to_jsonable_python(rows)})).scalars())
+
+
+async def lock_event(work: Work, event_id: str, tenant: str) -> Stored | None:
+    """Lock and return an event of a tenant; None where that tenant has none."""
+    row = (await work.connection.execute(_LOCK.with_for_update(), {"wanted": event_id})).one_or_none()
+    return None if row is None or row.tenant != tenant else Stored(row.webhook, row.type, State(row.state))
+
+
+async def restart_event(work: Work, event_id: str, state: State) -> None:
+    """Let a locked event begin its tries anew, now, in the state that this leads to."""
+    await work.connection.execute(_RESTART, {"wanted": event_id, "again": state, "at": work.now})
 
 
 async def forget_events(work: Work, age: timedelta) -> None:

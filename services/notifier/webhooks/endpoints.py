@@ -19,7 +19,7 @@ KEY_BYTES = range(24, 65)
 PREFIX = "whsec_"
 
 EventName = Annotated[
-    str, Field(pattern=r"^(\*|approval\.(\*|opened|progressed|closed)|tool_call\.(\*|finished|refused))$")
+    str, Field(pattern=r"^(\*|approval\.(\*|opened|progressed|closed)|tool_call\.(\*|progressed|finished|refused))$")
 ]
 
 

@@ -11,9 +11,18 @@ from typing import Any, TypeAlias
 from services.notifier.cards import Card, as_json
 from services.notifier.webhooks.endpoints import Endpoint
 from shared.ids import derived_id
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ToolCallFinished, ToolCallRefused
+from shared.messages import (
+    ApprovalClosed,
+    ApprovalOpened,
+    ApprovalProgressed,
+    ToolCallFinished,
+    ToolCallProgressed,
+    ToolCallRefused,
+)
 
-Heard: TypeAlias = ApprovalOpened | ApprovalProgressed | ApprovalClosed | ToolCallFinished | ToolCallRefused
+Heard: TypeAlias = (
+    ApprovalOpened | ApprovalProgressed | ApprovalClosed | ToolCallProgressed | ToolCallFinished | ToolCallRefused
+)
 
 #: Seconds before the n-th further try of an event: two days and a half in all.
 RETRY_SECONDS = (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400)
@@ -24,6 +33,7 @@ _TYPES: Mapping[type[Any], str] = {
     ApprovalOpened: "approval.opened",
     ApprovalProgressed: "approval.progressed",
     ApprovalClosed: "approval.closed",
+    ToolCallProgressed: "tool_call.progressed",
     ToolCallFinished: "tool_call.finished",
     ToolCallRefused: "tool_call.refused",
 }
@@ -36,6 +46,7 @@ _TOLD: Mapping[type[Any], set[str]] = {
     ApprovalClosed: {
         "approval_id", "revision", "conversation_id", "call_id", "state", "decided_by", "reason", "closed_at",
     },
+    ToolCallProgressed: {"call_id", "conversation_id", "tool", "fraction", "attempt"},
     ToolCallFinished: {"call_id", "conversation_id", "tool", "kind", "attempt", "started_at", "finished_at"},
     ToolCallRefused: {"call_id", "conversation_id", "tool", "kind", "decided_by"},
 }  # fmt: skip

@@ -159,6 +159,9 @@ class _Session:
                 out.print(f"  = taken as {taken['decision']}: {taken['summary']}", style="dim")
             case "tool_call":
                 out.print(f"  . {data.get('tool')}: {data.get('status')}", style="dim")
+            case "progress":
+                share = "" if data.get("fraction") is None else f" {data['fraction']:.0%}"
+                out.print(f"  . {data.get('tool')}:{share} {spoken(data.get('text', ''))}", style="dim")
             case "approval" if data.get("state") == "pending":
                 out.print(f"  ? {data.get('summary')}", style="yellow")
                 arguments = visible(jsonlib.dumps(data.get("arguments"), ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""`placet conversations`: ending one."""
+"""`placet conversations`: which people hold, taking one over, giving it back, stopping its turn, ending one."""
 
 from __future__ import annotations
 
@@ -7,11 +7,50 @@ from typing import Annotated
 import typer
 
 from services.placet.cli.client import call
-from services.placet.cli.output import Json, out, show_fields, show_json
+from services.placet.cli.output import Json, out, show_fields, show_json, show_table
 
-app = typer.Typer(no_args_is_help=True, help="Show and end conversations.")
+app = typer.Typer(no_args_is_help=True, help="List, show, take over, give back, stop and end conversations.")
 
 ConversationId = Annotated[str, typer.Argument(metavar="ID", help="The conversation's id.")]
+
+
+@app.command("list")
+def list_held(
+    *,
+    escalated: Annotated[bool, typer.Option("--escalated", help="Only those that still wait for an operator.")] = False,
+    cursor: Annotated[str, typer.Option(help="Where the last page ended.")] = "",
+    json: Json = False,
+) -> None:
+    """List the conversations that people hold, those held last first."""
+    wanted = {"holder": "waiting"} if escalated else {}
+    wanted |= {"cursor": cursor} if cursor else {}
+    page = call("GET", "/v1/conversations", params=wanted)
+    columns = ["id", "holder", "operator", "held_since", "reason"]
+    show_json(page) if json else show_table(page["items"], columns)
+    if page["next"] and not json:
+        out.print(f"more: --cursor {page['next']}")
+
+
+@app.command()
+def takeover(conversation_id: ConversationId, *, json: Json = False) -> None:
+    """Take a conversation over from the agent: you answer in it from now on."""
+    answer = call("POST", f"/v1/conversations/{conversation_id}/takeover")
+    show_json(answer) if json else out.print(f"{conversation_id} is yours, {answer['operator']}")
+
+
+@app.command()
+def say(conversation_id: ConversationId, text: Annotated[str, typer.Argument()], *, json: Json = False) -> None:
+    """Answer in a conversation that you hold."""
+    body = {"text": text, "author": "operator"}
+    posted = call("POST", f"/v1/conversations/{conversation_id}/messages", json=body)
+    show_json(posted) if json else out.print(f"said in {conversation_id}")
+
+
+@app.command()
+def release(conversation_id: ConversationId, *, json: Json = False) -> None:
+    """Give a conversation back to the agent, which answers what nobody has answered."""
+    answer = call("POST", f"/v1/conversations/{conversation_id}/release")
+    show_json(answer) if json else out.print(f"the agent answers in {conversation_id}")
 
 
 @app.command()
@@ -19,6 +58,14 @@ def show(conversation_id: ConversationId, *, json: Json = False) -> None:
     """Show a conversation: its newest messages and calls, and what waits for people."""
     conversation = call("GET", f"/v1/conversations/{conversation_id}")
     show_json(conversation) if json else show_fields(conversation)
+
+
+@app.command()
+def stop(conversation_id: ConversationId, *, json: Json = False) -> None:
+    """Stop the turn that runs: calls that wait are withdrawn, those that run end by themselves."""
+    answer = call("POST", f"/v1/conversations/{conversation_id}/stop")
+    words = {"stopping": "is being stopped", "idle": "had nothing to stop"}
+    show_json(answer) if json else out.print(f"{conversation_id} {words[answer['state']]}")
 
 
 @app.command()

@@ -12,7 +12,7 @@ from services.placet.cli.output import Json, fail, out, show_json, show_table
 
 app = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys.")
 
-Scopes = Annotated[list[str], typer.Option("--scope", help="chat, decide or admin; give it several times.")]
+Scopes = Annotated[list[str], typer.Option("--scope", help="chat, decide, operate or admin; give it several times.")]
 
 
 @app.command()

@@ -20,6 +20,7 @@ from services.placet.cli import (
     rulebook,
     sessions,
     slack,
+    webhooks,
 )
 from services.placet.cli.chat import chat
 from services.placet.cli.output import Json, fail, out, progress, show_json, tell_error
@@ -38,6 +39,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(sessions.app, name="sessions")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(deliveries.app, name="deliveries")
+app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(rulebook.app, name="rulebook")
 app.add_typer(slack.app, name="slack")
 app.command()(chat)

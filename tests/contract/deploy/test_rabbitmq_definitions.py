@@ -32,7 +32,7 @@ POOLS = ("default", "payments")
 MAY_PUBLISH = {
     "gateway": {
         "conversations": r"^(feed\..+)$",
-        "decisions": "^(decide|grant-revoke|dead-letter|delivery-retry|try-rulebook"
+        "decisions": "^(decide|grant-revoke|dead-letter|delivery-retry|webhook-retry|try-rulebook"
         "|resolve\\.(default|payments)|mail-bounced)$",
         "messages": "^(.+)$",
     },
@@ -53,7 +53,10 @@ MAY_PUBLISH = {
         "tool-results": r"^(tool-call\.refused)$",
     },
     "notifier": {},
-    "executor": {"tool-results": r"^(tool-call\.finished|tool-call\.refused|tool-call\.resolved)$"},
+    "executor": {
+        "conversations": r"^(progress\..+)$",
+        "tool-results": r"^(tool-call\.finished|tool-call\.refused|tool-call\.resolved)$",
+    },
     "audit": {"decisions": r"^(abandon\..+)$"},
 }
 PRIVATE = {"gateway.live.replica-7", "gateway.answers.replica-7"}

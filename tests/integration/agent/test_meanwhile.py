@@ -8,9 +8,20 @@ from typing import Any
 
 import pytest
 
-from shared.messages import ApprovalOpened, Author, CallsWithdrawn, ToolCallProposed
-from tests.builders import NOON, a_posted_message, an_approval_rule
-from tests.support.agents import Agent, Asked, Pause, ScriptedModel, an_agent, finished, lose_leases, refused, says
+from shared.messages import Author, CallsWithdrawn, ToolCallProposed
+from tests.builders import a_posted_message
+from tests.support.agents import (
+    Agent,
+    Asked,
+    Pause,
+    ScriptedModel,
+    an_agent,
+    finished,
+    lose_leases,
+    opened,
+    refused,
+    says,
+)
 from tests.support.anthropic_rules import anthropic_fault
 from tests.support.openai_rules import openai_fault
 
@@ -20,21 +31,6 @@ BOB = Author(kind="person", id="bob")
 AT_ONCE = {"while_pending": "continue"}
 WAIT = {"on_message_while_pending": "wait"}
 ON_MESSAGE = {"on_message_while_pending": "continue"}
-
-
-def opened(proposed: ToolCallProposed, **rule: Any) -> ApprovalOpened:
-    """Return approval's word that people are asked about a call."""
-    return ApprovalOpened(
-        tenant=proposed.tenant,
-        approval_id=f"approval-{proposed.call.call_id[:8]}",
-        revision=1,
-        call=proposed.call,
-        summary="Do it?",
-        rule="held",
-        reason="It costs money.",
-        approval=an_approval_rule(**rule),
-        expires_at=NOON,
-    )
 
 
 def heard(asked: Asked) -> list[str]:

@@ -223,6 +223,23 @@ async def test_the_end_of_a_conversation_withdraws_what_waits_and_proposes_no_mo
     )
 
 
+async def test_who_writes_after_the_end_gets_no_answer(agent_url: str) -> None:
+    """A frontend on RabbitMQ may not have heard of the end: no turn begins, nothing is kept, no letter is written."""
+    model = ScriptedModel([says("Bye")])
+    async with an_agent(agent_url, model) as agent:
+        first = a_posted_message(message_id="m1")
+        place = {"tenant": first.tenant, "conversation_id": first.conversation_id}
+        await agent.post(first)
+        await agent.ended()
+        await agent.post(ConversationEnded(**place, by="person:ada"))
+        # Another message, and the first one again.
+        await agent.post(a_posted_message(message_id="m2"), first)
+        assert [("m1",)] == agent.rows("SELECT message_id FROM agent.messages")
+        assert [(1,)] == agent.rows("SELECT count(*) FROM agent.turns")
+        assert [(None, 0)] == agent.rows("SELECT turn_id, queued FROM agent.conversations")
+    assert 1 == len(model.asked)
+
+
 async def test_an_end_that_meets_the_model_thinking_lets_no_call_through(agent_url: str) -> None:
     """The model was asked before the end and answers after it: its calls never leave the agent."""
     pause = Pause(says("", PAY))

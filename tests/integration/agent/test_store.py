@@ -33,7 +33,9 @@ A_CALL = """
 """
 SECOND_CALL_AT_ONE_PLACE = A_CALL.replace("call-1", "call-2")
 SECOND_LIVE_TURN = """
-    INSERT INTO agent.turns
+    INSERT INTO agent.turns (
+        turn_id, tenant, conversation_id, state, step, fence, takeovers, open_calls, lease_until, cause,
+        message_id, author, reason, final_answer, started_at, ended_at)
     SELECT 'turn-2', tenant, conversation_id, state, step, fence, takeovers, open_calls, lease_until, cause,
            message_id, author, reason, final_answer, started_at, ended_at
     FROM agent.turns

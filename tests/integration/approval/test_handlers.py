@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from services.approval.store.values import PASSING
+from shared.errors import PlacetError
 from shared.ids import new_id
 from shared.messages import (
     ApprovalClosed,
@@ -20,7 +21,9 @@ from shared.messages import (
     ToolCallPermitted,
     ToolCallRefused,
 )
+from shared.messages.tool_calls import Category
 from shared.permit import verify_permit
+from shared.signed import signed
 from shared.signing import Signer, Verifier, create_keys, load_signer
 from tests.builders import a_call, an_abandonment, an_approval_rule, an_event
 from tests.support.approval_builders import a_decision, a_request, a_withdrawal, some_claims
@@ -80,7 +83,7 @@ async def test_a_second_request_for_the_call_has_no_effect(replicas: tuple[Repli
 
 async def test_the_same_event_twice_opens_once(replicas: tuple[Replica, Replica]) -> None:
     """A delivery that comes again, to any replica, finds its id in the inbox."""
-    event = an_event(a_request())
+    event = an_event(replicas[0].as_sent(a_request()))
     sent = [*await replicas[0].send_events(event, event), *await replicas[1].send_events(event)]
     assert [ApprovalOpened] == [type(message) for message in sent]
 
@@ -90,6 +93,35 @@ async def test_a_request_with_a_wrong_digest_is_buried_as_an_attack(replica: Rep
     good, bad = a_request(), a_request(a_call(digest="0" * 64))
     assert [ApprovalOpened] == [type(message) for message in await replica.send(bad, good)]
     assert [True] == [reason.startswith("security:") for reason in replica.dead]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"approval": an_approval_rule(approvers=["person:eve"])},
+        {"pool": "other"},
+        {"category": Category.SAFE_READ},
+        {"summary": "Nothing to see."},
+        {"permit_expires_after_seconds": 10**6},
+        {"signature": ""},
+        {"signature": "forged"},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values()))[:20],
+)
+async def test_a_forged_request_is_buried_as_an_attack(replica: Replica, changes: dict[str, Any]) -> None:
+    """Whoever can write to the broker cannot say who decides: policy's word is signed as a whole."""
+    good, bad = a_request(), replica.as_sent(a_request()).model_copy(update=changes)
+    sent = await replica.send_events(an_event(bad), an_event(replica.as_sent(good)))
+    assert [good.call.call_id] == [each.call.call_id for each in sent if isinstance(each, ApprovalOpened)]
+    assert [True] == [reason.startswith("security:") for reason in replica.dead]
+    assert [{"call_id": good.call.call_id}] == await replica.rows("SELECT call_id FROM approval.approvals")
+
+
+async def test_only_policy_may_ask_for_an_approval(replica: Replica, keys: Path) -> None:
+    """A signature of another service is none, also for the same words."""
+    for issuer in ("approval", "gateway"):
+        with pytest.raises(PlacetError):
+            signed(a_request(), load_signer(keys, issuer))
 
 
 async def test_an_approval_permits_exactly_the_call(replica: Replica, gateway: Signer, verifier: Verifier) -> None:
@@ -123,7 +155,7 @@ async def test_a_denial_refuses_the_call_with_the_persons_words(replica: Replica
 
 async def test_what_is_sent_goes_on_in_the_thread_of_the_call(replica: Replica, gateway: Signer) -> None:
     """Correlation and trace are those of the conversation; the cause is the decision; the answer is the gateway's."""
-    asked = an_event(a_request(), correlation_id="thread-1")
+    asked = an_event(replica.as_sent(a_request()), correlation_id="thread-1")
     await replica.send_events(asked)
     card = replica.all_sent(ApprovalOpened)[0]
     decided = an_event(a_decision(gateway, some_claims(card)))

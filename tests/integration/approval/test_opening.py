@@ -51,7 +51,8 @@ async def test_requests_of_one_envelope_are_opened_in_one_transaction(replica: R
 
 async def test_a_request_opens_in_its_own_thread(replica: Replica) -> None:
     """Cause, correlation and trace of a card are those of its own request, now and when it is over."""
-    events = [an_event(a_request(a_call(labels={"n": "1"})), correlation_id=f"thread-{n}") for n in range(3)]
+    requests = [replica.as_sent(a_request(a_call(labels={"n": "1"}))) for _ in range(3)]
+    events = [an_event(each, correlation_id=f"thread-{n}") for n, each in enumerate(requests)]
     await replica.send_events(*events)
     cards = [event for event in replica.sent if isinstance(event.message, ApprovalOpened)]
     assert [(event.id, event.correlation_id) for event in events] == [
@@ -90,7 +91,7 @@ async def test_withdrawn_calls_among_requests_are_closed_at_once(replica: Replic
 
 async def test_a_second_delivery_of_some_requests_opens_the_others_only(replicas: Replicas) -> None:
     """In the same event or in another one, at whichever replica."""
-    requests = [a_request() for _ in range(3)]
+    requests = [replicas[0].as_sent(a_request()) for _ in range(3)]
     events = [an_event(request) for request in requests]
     await replicas[0].send_events(*events[:2])
     sent = await replicas[1].send_events(events[0], an_event(requests[1]), events[2])

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
-import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-import aio_pika
 import pytest
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
@@ -21,12 +18,12 @@ from shared.bus import Delivery, PublishFailed
 from shared.database import SERVICES
 from shared.rabbit import RabbitBus
 from shared.topology import EXCHANGES, QUEUES, Destination, answers_key, executor_queue
-from tests.support.rabbitmq import Administration, CommandLine, ManagementApi, VirtualHosts
+from tests.support.broker_users import EMPTY, channel_of, consumes, forget, load, login_url, publishes
+from tests.support.rabbitmq import VirtualHosts
 
 POOLS = pools_of(RULEBOOK)
 SPECS = (*QUEUES, *(executor_queue(pool) for pool in POOLS))
 
-EMPTY = b"[]"
 #: (exchange, key) -> who may publish it. Whoever is not named is refused.
 MATRIX = {
     ("messages", "acme"): {"gateway"},
@@ -65,9 +62,7 @@ class Broker:
 
     def url_of(self, service: str) -> str:
         """Return the URL of a service's user."""
-        parts = urlsplit(self.url)
-        login = f"{self.prefix}{user_name(service)}:{self.passwords[service]}"
-        return parts._replace(netloc=f"{login}@{parts.hostname}:{parts.port or 5672}").geturl()
+        return login_url(self.url, f"{self.prefix}{user_name(service)}", self.passwords[service])
 
     def bus(self, service: str) -> RabbitBus:
         """Return a bus that declares nothing, as services on the distributed footing have it."""
@@ -84,27 +79,6 @@ class Broker:
         return made
 
 
-def load(administration: Administration, made: dict[str, Any]) -> None:
-    """Have the broker import definitions, as it does at boot."""
-    if isinstance(administration, CommandLine):
-        # By standard input: rabbitmqctl may run as another user, who cannot read our files.
-        command = [administration._control, "--quiet", "import_definitions"]
-        subprocess.run(command, input=json.dumps(made).encode(), capture_output=True, check=True)
-    elif isinstance(administration, ManagementApi):
-        administration.call("POST", "/api/definitions", made)
-
-
-def forget(administration: Administration, users: list[str]) -> None:
-    """Delete users; the virtual host goes by itself."""
-    if isinstance(administration, CommandLine):
-        names = ", ".join(f'<<"{user}">>' for user in users)
-        erlang = f'[rabbit_auth_backend_internal:delete_user(User, <<"tests">>) || User <- [{names}]], ok.'
-        subprocess.run([administration._control, "--quiet", "eval", erlang], capture_output=True, check=True)
-    elif isinstance(administration, ManagementApi):
-        for user in users:
-            administration.call("DELETE", f"/api/users/{quote(user, safe='')}")
-
-
 @pytest.fixture(scope="module")
 def broker(virtual_hosts: VirtualHosts) -> Iterator[Broker]:
     """Load the definitions into a virtual host of this module's own."""
@@ -115,42 +89,6 @@ def broker(virtual_hosts: VirtualHosts) -> Iterator[Broker]:
         load(virtual_hosts._administration, made.loaded())
         yield made
     forget(virtual_hosts._administration, [f"{prefix}{user_name(service)}" for service in SERVICES])
-
-
-@asynccontextmanager
-async def channel_of(url: str) -> AsyncIterator[Callable[[], Any]]:
-    """Lend a function to fresh channels of one connection: a refusal closes its channel."""
-    async with await aio_pika.connect(url) as connection:
-        yield connection.channel
-
-
-async def publishes(open_channel: Callable[[], Any], exchange: str, key: str) -> bool:
-    """Tell whether the broker takes a message; it need not reach any queue."""
-    channel = await open_channel()
-    target = await channel.get_exchange(exchange) if exchange else channel.default_exchange
-    try:
-        await target.publish(aio_pika.Message(EMPTY), routing_key=key, mandatory=False)
-    except ChannelAccessRefused:
-        return False
-    await channel.close()
-    return True
-
-
-async def _give_back(message: aio_pika.abc.AbstractIncomingMessage) -> None:
-    await message.nack()
-
-
-async def consumes(open_channel: Callable[[], Any], name: str) -> bool:
-    """Tell whether the broker hands out what is in a queue."""
-    channel = await open_channel()
-    queue = await channel.get_queue(name)
-    try:
-        tag = await queue.consume(_give_back)
-    except ChannelAccessRefused:
-        return False
-    await queue.cancel(tag)
-    await channel.close()
-    return True
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -271,6 +271,14 @@ async def test_a_number_of_a_decision_is_a_number(client: httpx.AsyncClient, mor
     assert (400, [place]) == (answer.status_code, [fault["pointer"] for fault in answer.json()["errors"]])
 
 
+async def test_a_field_of_another_verb_is_named(client: httpx.AsyncClient) -> None:
+    """Who approves with new arguments means to edit: the old ones are not approved."""
+    body = {"decision": "approve", "digest": "0" * 64, "arguments": {"amount": 1}}
+    answer = await client.post("/v1/approvals/any/decisions", json=body)
+    fault = {"detail": "'arguments' goes with 'edit', not with 'approve'", "pointer": "#/arguments"}
+    assert (400, [fault]) == (answer.status_code, answer.json()["errors"])
+
+
 async def test_a_text_that_is_too_long_is_told_in_characters(client: httpx.AsyncClient) -> None:
     """A text has no items."""
     body = {"decision": "deny", "digest": "0" * 64, "reason": "a" * 2001}

@@ -242,6 +242,19 @@ async def test_nobody_writes_in_a_conversation_that_has_ended(house: House) -> N
     assert [MessagePosted, ConversationEnded] == [type(message) for message in posted]
 
 
+async def test_what_comes_by_amqp_after_the_end_is_not_shown(house: House) -> None:
+    """A frontend on RabbitMQ may not have heard of the end; what the agent still says is shown."""
+    async with house.client(house.key("chat")) as client:
+        conversation, _ = await a_conversation(client)
+        await client.post(f"/v1/conversations/{conversation}/end")
+        await house.deliver(a_posted_message(conversation_id=conversation, text="late"))
+        last_words = {"message_id": "a-1", "step": 1, "text": "It is over."}
+        place = {"tenant": "acme", "conversation_id": conversation, "turn_id": "t"}
+        await house.deliver(ConversationEvent(**place, kind="assistant_message", payload=last_words))
+        shown = (await client.get(f"/v1/conversations/{conversation}")).json()
+    assert ["It is over."] == [message["text"] for message in shown["messages"]]
+
+
 async def test_only_who_writes_in_a_conversation_ends_it(house: House) -> None:
     """A visitor ends their own and no other; a key that may only decide ends none."""
     async with house.client(house.key("chat")) as client:

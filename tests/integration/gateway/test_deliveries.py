@@ -8,28 +8,12 @@ from typing import Any
 import pytest
 
 from shared.messages import RetryDelivery
-from tests.builders import NOON
-from tests.support.gateway import House, insert
+from tests.support.gateway import House, a_delivery_row, insert
 
 
 def a_delivery(house: House, number: int = 0, **changes: Any) -> str:
     """Put a delivery into the read view; return its id."""
-    values = {
-        "delivery_id": f"delivery-{number}",
-        "tenant": "acme",
-        "approval_id": "approval-1",
-        "channel": "email",
-        "recipient": "ada@example.org",
-        "person": "ada",
-        "state": "given_up",
-        "pending": True,
-        "revision": 2,
-        "sent_revision": 0,
-        "attempt": 6,
-        "error": "the mailbox is full",
-        "due_at": NOON,
-        "updated_at": NOON,
-    } | changes
+    values = a_delivery_row(f"delivery-{number}", "approval-1", **changes)
     insert(house.url, "deliveries", **values)
     return str(values["delivery_id"])
 

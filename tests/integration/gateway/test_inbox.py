@@ -12,7 +12,7 @@ import pytest
 
 from shared.directory import Directory, Person
 from tests.builders import a_call
-from tests.support.gateway import House, a_conversation, an_approval_row, insert, open_house
+from tests.support.gateway import House, a_conversation, a_delivery_row, an_approval_row, insert, open_house
 
 DIRECTORY = Directory(
     people={"ada": Person("ada"), "bob": Person("bob"), "carl": Person("carl", active=False)},
@@ -123,6 +123,15 @@ async def test_filters_must_all_fit(house: House) -> None:
         ({"q": "payment -job"}, {"link"}),
         ({"q": '"the shop" or "299 TRY"'}, {"link", "old"}),
         ({"q": "pay"}, set()),
+        ({"q": "Páyment", "state": "denied"}, {"exec"}),
+        ({"q": "299 try"}, {"link"}),
+        ({"q": '"try 299"'}, set()),
+        ({"q": "shop or job or over", "state": "pending"}, {"link", "old"}),
+        ({"q": "-payment"}, {"old"}),
+        ({"q": "shop or -link"}, {"old", "exec"}),
+        ({"q": "shop or -link", "mine": "true"}, {"old"}),
+        ({"q": "payment job"}, {"exec"}),
+        ({"q": "nothing payment"}, set()),
         ({"q": "payment", "mine": "true"}, {"link"}),
         ({"mine": "true", "older_than": 3600, "tool": "deploy", "agent": "robot", "q": "shop"}, {"old"}),
     ]
@@ -150,7 +159,8 @@ def voted(house: House, approval: str, person: str, key_id: str | None = None, *
     """Put a counted decision into the read view."""
     row = {"tenant": "acme", "verb": "approve", "outcome": "accepted", "proof": "api_key", "arguments_revision": 1}
     at = {"counted_revision": 2, "decided_at": datetime.now(UTC), "decision_id": f"{approval}-{person}"}
-    insert(house.url, "decisions", approval_id=approval, person=person, key_id=key_id, **(row | at | changes))
+    said = {"reason": "", "digest": "0" * 64}
+    insert(house.url, "decisions", approval_id=approval, person=person, key_id=key_id, **(row | said | at | changes))
 
 
 def revoked_key(house: House) -> str:
@@ -291,10 +301,89 @@ async def test_the_vote_of_somebody_who_left_is_shown_and_does_not_count(house: 
         fields = {"decision_id": person, "tenant": "acme", "approval_id": "two", "person": person, "verb": "approve"}
         more = {"reason": "", "digest": "0" * 64, "proof": "api_key", "details": {}, "outcome": "accepted"}
         now = datetime.now(UTC)
-        insert(house.url, "decisions", **fields, **more, arguments_revision=1, counted_revision=2, decided_at=now)
-    async with house.client(house.key("decide")) as client:
-        decisions = (await client.get("/v1/approvals/two")).json()["decisions"]
-    assert {"person:ada": True, "person:carl": False} == {each["person"]: each["counts"] for each in decisions}
+        at = {"arguments_revision": 1, "counted_revision": 2, "decided_at": now, "roles": ["operators"]}
+        insert(house.url, "decisions", **fields, **more, **at)
+    told = await story(house, "two")
+    assert ({"person:ada": True, "person:carl": False}, [(2, 1)]) == counted_in(told)
+
+
+#: What a decision with the conversation's token says of its maker.
+TOKEN: dict[str, Any] = {"proof": "conversation_token", "conversation_id": "conversation-1", "roles": ["requester"]}
+
+
+async def story(house: House, approval: str) -> dict[str, Any]:
+    """Return an approval's whole story."""
+    async with house.client(house.key("decide", person="eve")) as client:
+        found: dict[str, Any] = (await client.get(f"/v1/approvals/{approval}")).raise_for_status().json()
+    return found
+
+
+def counted_in(told: dict[str, Any]) -> tuple[dict[str, bool], list[tuple[int, int]]]:
+    """Return whose votes count in a story, and for each panel the approvals that decide and those that count."""
+    counts = {each["id"].removeprefix(f"{told['id']}-"): each["counts"] for each in told["decisions"]}
+    panels = [(panel["approvals"], panel["counted"]) for panel in told["panels"]]
+    return {name: counts[name] for name in sorted(counts)}, panels
+
+
+async def test_a_visitor_called_like_a_person_is_counted_beside_her(house: House) -> None:
+    """A visitor's id proves nobody: Ada's vote stands though `person:ada` spoke after her with a token."""
+    waits(house, "two", {"requester": "person:ada"}, rule={"approvers": ["group:finance", "requester"], "approvals": 2})
+    voted(house, "two", "person:ada")
+    voted(house, "two", "person:ada", **TOKEN, decision_id="two-visitor", counted_revision=3)
+    assert ({"person:ada": True, "visitor": True}, [(2, 2)]) == counted_in(await story(house, "two"))
+
+
+async def test_a_token_and_the_key_of_who_opened_the_conversation_are_one_vote(house: House) -> None:
+    """Who holds both counts once, by what they said last."""
+    waits(house, "two", {"requester": "v"}, rule={"approvers": ["operators", "requester"], "approvals": 2})
+    voted(house, "two", "v", **TOKEN, details={"opened_by": "person:dora"})
+    voted(house, "two", "person:dora", roles=["operators"], counted_revision=3)
+    assert ({"person:dora": True, "v": False}, [(2, 1)]) == counted_in(await story(house, "two"))
+
+
+async def test_a_vote_counts_by_key_group_four_eyes_and_condition(house: House) -> None:
+    """A revoked key, somebody of no group, the requester and who fails the condition: each is shown, none counts."""
+    rule = {"approvers": ["group:finance", "person:dora", "person:bob"], "approvals": 3}
+    limits = {"exclude": ["requester"], "condition": "person.id != 'person:bob'"}
+    waits(house, "three", {"requester": "person:dora"}, rule=rule | limits)
+    voted(house, "three", "person:ada")
+    voted(house, "three", "person:bob")
+    voted(house, "three", "person:dora")
+    voted(house, "three", "person:eve")
+    others = dict.fromkeys(("person:bob", "person:dora", "person:eve"), False)
+    before = counted_in(await story(house, "three"))
+    voted(house, "three", "person:ada", revoked_key(house), decision_id="three-later", counted_revision=3)
+    after = counted_in(await story(house, "three"))
+    assert ({"person:ada": True, **others}, [(3, 1)]) == before
+    assert ({"later": False, "person:ada": False, **others}, [(3, 0)]) == after
+
+
+async def test_places_alternatives_and_escalations_are_counted(house: House) -> None:
+    """Bob votes in Ada's place, and whom an escalation asked counts in every panel."""
+    by: dict[str, Any] = {
+        "person": "person:ada",
+        "roles": [],
+        "proof": "api_key",
+        "conversation_id": None,
+        "key_id": None,
+    }
+    later = {"escalations": [{"after_seconds": 60, "approvers": ["person:dora"]}]}
+    rule = {"approvers": ["group:finance"], "approvals": 2} | later
+    ways = {"alternatives": [{"approvers": ["person:eve"], "approvals": 2}]}
+    waits(house, "two", rule=rule | ways, steps_done=1, delegations=[{"by": by, "to": "person:bob"}])
+    voted(house, "two", "person:bob")
+    given = counted_in(await story(house, "two"))
+    voted(house, "two", "person:dora")
+    assert ({"person:bob": True}, [(2, 1), (2, 0)]) == given
+    assert ({"person:bob": True, "person:dora": True}, [(2, 2), (2, 1)]) == counted_in(await story(house, "two"))
+
+
+async def test_what_is_over_was_decided_by_people_as_they_were(house: House) -> None:
+    """Carl left after his vote had decided: the story still says that it counted, and how far it is means nothing."""
+    waits(house, "over", rule={"approvers": ["operators"]}, state="approved", decided_by="person:carl")
+    voted(house, "over", "person:carl", roles=["operators"])
+    told = await story(house, "over")
+    assert (None, [True]) == (told["panels"], [each["counts"] for each in told["decisions"]])
 
 
 @pytest.mark.parametrize(
@@ -313,6 +402,7 @@ async def test_the_vote_of_somebody_who_left_is_shown_and_does_not_count(house: 
         ("q", "!&|()"),
         ("q", "a\x00b"),
         ("q", "a" * 201),
+        ("q", " or ".join("abcdefghi")),
         ("cursor", "x"),
     ],
 )
@@ -348,3 +438,21 @@ async def test_the_documents_name_every_filter(house: House) -> None:
     names = {each["name"] for each in document["paths"]["/v1/approvals"]["get"]["parameters"]}
     wanted = {"state", "mine", "tool", "agent", "conversation", "category", "older_than", "q", "limit", "cursor"}
     assert (wanted, True) == (names, "category" in document["components"]["schemas"]["ApprovalOut"]["properties"])
+
+
+async def test_the_list_says_of_what_nobody_was_told(house: House) -> None:
+    """Every card was given up; one that is shown somewhere, what is over, and another tenant's card say nothing."""
+    for name, tenant, states in (
+        ("untold", "acme", ("given_up", "given_up")),
+        ("told", "acme", ("given_up", "sent")),
+        ("foreign", "rival", ("given_up",)),
+        ("over", "acme", ("given_up",)),
+    ):
+        waits(house, name, state="approved" if name == "over" else "pending")
+        for number, state in enumerate(states):
+            insert(house.url, "deliveries", **a_delivery_row(f"{name}-{number}", name, tenant=tenant, state=state))
+    async with house.client(house.key("decide")) as client:
+        answer = (await client.get("/v1/approvals")).raise_for_status().json()
+    assert {"untold": True, "told": False, "foreign": False, "over": False} == {
+        item["id"]: item["untold"] for item in answer["items"]
+    }

@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from tests.support.gateway import House, open_house
+from tests.support.gateway import House, a_delivery_row, insert, open_house
 from tests.support.inbox_scene import DIRECTORY, furnish, hold, vote
 
 pytestmark = pytest.mark.timeout(180)
@@ -341,3 +341,12 @@ async def test_where_a_form_leads_is_always_the_inbox(house: House, browser: htt
     row = furnish(house)["mail"]
     answer = await send(browser, row, decision="approve", back="https://evil.example/")
     assert answer.headers["location"].startswith("/inbox?")
+
+
+async def test_a_card_that_nobody_was_told_of_says_so(house: House, browser: httpx.AsyncClient) -> None:
+    """In the list and on its own page; the others say nothing of it."""
+    row = furnish(house)["refund"]
+    assert "nobody was told" not in (await browser.get("/inbox?view=all")).text
+    insert(house.url, "deliveries", **a_delivery_row("delivery-1", row["approval_id"]))
+    pages = [(await browser.get(path)).text for path in ("/inbox?view=all", f"/inbox/{row['approval_id']}")]
+    assert [1, 1] == [page.count("nobody was told") for page in pages]

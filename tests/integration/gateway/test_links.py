@@ -82,7 +82,7 @@ async def test_a_link_shows_the_card_and_decides_once_sent(house: House) -> None
         claims.reason,
         claims.roles,
     )
-    assert "It was approved" in after.text
+    assert "This is over." in after.text
 
 
 async def test_a_mail_scanner_decides_nothing_and_uses_nothing_up(house: House) -> None:
@@ -327,3 +327,20 @@ def test_a_seal_lasts_an_hour() -> None:
     seal = Seal("a" * 64, 1, 1000)
     text = seal.of("token")
     assert [True, True, False, False] == [seal.holds("token", text, now) for now in (1000, 4600, 4601, 999)]
+
+
+async def test_the_page_speaks_its_person_s_language(house: House, everybody: Everybody) -> None:
+    """German for who is down as German, on the page, in what it lacks and at its end; else as the settings say."""
+    ada = replace(PEOPLE.people["ada"], language="de-AT")
+    everybody.now = replace(PEOPLE, people={**PEOPLE.people, "ada": ada})
+    row = waiting(house)
+    mine, graces = (f"/l/{a_link(house.url, row, f'person:{name}')}" for name in ("ada", "grace"))
+    async with house.client() as browser:
+        pages = [(await browser.get(path)).text for path in (mine, graces)]
+        lacking = await choose(browser, mine, decision="perhaps")
+        await choose(browser, mine, decision="approve")
+        over = (await browser.get(mine)).text
+    assert ['<html lang="de">', '<html lang="en">'] == [page.splitlines()[1] for page in pages]
+    assert ("Entscheidung senden" in pages[0], "Send the decision" in pages[1]) == (True, True)
+    assert (400, True) == (lacking.status_code, "Wählen Sie, ob Sie zustimmen oder ablehnen." in lacking.text)
+    assert "Das ist vorbei." in over

@@ -29,7 +29,8 @@ class People:
     """The directory, which a test may change."""
 
     def __init__(self) -> None:
-        self.now = Directory(people={each.id: each for each in (ADA, GRACE, GONE)})
+        people = {each.id: each for each in (ADA, GRACE, GONE)}
+        self.now = Directory(people=people, groups={"operators": frozenset({"grace"})})
 
     def __call__(self) -> Directory:
         """Return who is who."""
@@ -106,6 +107,8 @@ async def test_a_person_of_the_directory_decides_as_themselves(house: House, who
         decided.status_code,
         (claims.person, claims.proof),
     )
+    # Nobody is an operator for having signed in: the group of that name says who is.
+    assert (["operators"] if person == "person:grace" else []) == claims.roles
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,10 @@ from shared.messages import (
     ApprovalOpened,
     ConversationDelta,
     ConversationEvent,
+    StopTurn,
     ToolCall,
     ToolCallFinished,
+    ToolCallProgressed,
     ToolCallProposed,
 )
 from tests.builders import NOON, a_call, an_approval_rule
@@ -167,6 +169,28 @@ async def test_text_streams_and_becomes_the_message(house: House, page: Page) ->
     await expect(page.get_by_text("Please confirm!")).to_be_hidden()
 
 
+async def test_a_running_call_shows_how_far_it_is(house: House, page: Page) -> None:
+    """A bar and the tool's words, kept after a reload; gone with the result, which a late report does not take back."""
+    conversation = await say(page, "roll it out")
+    call = a_call(conversation_id=conversation, requester="person:ada")
+    await house.deliver(ToolCallProposed(tenant="acme", call=call))
+    told = {"tenant": "acme", "conversation_id": conversation, "call_id": call.call_id, "tool": call.tool, "attempt": 1}
+    await house.deliver(ToolCallProgressed(**told, text="looking around"))
+    await expect(page.locator(".progress p")).to_have_text("looking around")
+    await house.deliver(ToolCallProgressed(**told, fraction=0.42, text=EVIL))
+    await expect(page.locator(".progress p")).to_have_text(f"42 % · {EVIL}")
+    await expect(page.locator(".progress progress")).to_have_js_property("value", 0.42)
+    await page.reload()
+    await expect(page.locator(".progress p")).to_have_text(f"42 % · {EVIL}")
+    await house.deliver(ToolCallFinished(**told, kind="succeeded", started_at=NOON, finished_at=NOON))
+    await expect(page.locator(".tool .badge")).to_have_text("done")
+    await expect(page.locator(".progress")).to_have_count(0)
+    await house.deliver(ToolCallProgressed(**told, fraction=0.9))
+    await house.deliver(ToolCallProposed(tenant="acme", call=a_call(call_id="later", conversation_id=conversation)))
+    await expect(page.locator(".tool")).to_have_count(2)
+    await expect(page.locator(".progress")).to_have_count(0)
+
+
 async def test_nothing_from_outside_is_markup(house: House, page: Page) -> None:
     """Texts, arguments, summaries, results and blocks are shown as they are written, and a script link is no link."""
     conversation = await say(page, EVIL)
@@ -217,3 +241,50 @@ async def test_the_menu_lists_what_was_just_opened(house: House, page: Page) -> 
     await say(page, "find red shoes")
     await page.locator("#menu summary").click()
     await expect(page.locator("#recent .title")).to_have_text(["find red shoes"])
+
+
+async def test_an_answer_is_read_as_markdown_and_never_as_markup(house: House, page: Page) -> None:
+    """Lists, tables and code are elements; HTML stays text, no picture is fetched, a link says where it leads."""
+    conversation = await say(page, "hello")
+    text = (
+        f"## Two things\n\n- **one**\n- `two`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n{EVIL}\n\n"
+        "![seen](https://evil.example/pixel.png) [pay](https://evil.example/x) [run](javascript:alert(1))"
+    )
+    payload = {"message_id": "a1", "step": 1, "text": text}
+    await house.deliver(
+        ConversationEvent(
+            tenant="acme", conversation_id=conversation, turn_id="t", kind="assistant_message", payload=payload
+        )
+    )
+    answer = page.locator(".said.by-agent .text")
+    await expect(answer.locator("h3")).to_have_text("Two things")
+    assert ["one", "two"] == await answer.locator("li").all_text_contents()
+    assert ["1", "2"] == await answer.locator("td").all_text_contents()
+    assert 0 == await answer.locator("img, script").count()
+    links = answer.locator("a")
+    addresses = [await links.nth(place).get_attribute("href") for place in range(await links.count())]
+    assert ["https://evil.example/pixel.png", "https://evil.example/x"] == addresses
+    assert {"noopener noreferrer"} == {await links.nth(place).get_attribute("rel") for place in range(2)}
+    await expect(answer).to_contain_text("pay (evil.example)")
+    await expect(answer).to_contain_text("<script>")
+    assert "owned" != await page.title()
+
+
+async def test_a_running_turn_can_be_stopped_and_says_who_did(house: House, page: Page) -> None:
+    """The button is there while a turn runs; what the model still writes afterwards is not shown."""
+    conversation = await say(page, "hello")
+    stop = page.get_by_role("button", name="Stop")
+    await expect(stop).to_be_hidden()
+    place = {"tenant": "acme", "conversation_id": conversation, "turn_id": "t"}
+    started = datetime.now(UTC)
+    insert(house.url, "turns", **place, state="thinking", step=1, started_at=started, reason="")
+    await house.deliver(ConversationEvent(**place, kind="turn_started", payload={"message_id": "m"}))
+    await stop.click()
+    while not isinstance(asked := await house.posted.get(), StopTurn):
+        pass
+    assert StopTurn(**place, by="person:ada") == asked
+    ended = {"state": "stopped", "reason": "Stopped by person:ada."}
+    await house.deliver(ConversationEvent(**place, kind="turn_ended", payload=ended))
+    await expect(page.locator(".ending")).to_have_text("Stopped by person:ada.")
+    await expect(stop).to_be_hidden()
+    await expect(page.get_by_label("Message", exact=True)).to_be_focused()

@@ -12,7 +12,7 @@ import pytest
 from services.gateway.bootstrap import create_admin_key
 from services.gateway.sign_in import one_time_link
 from shared.signing import Purpose
-from tests.support.gateway import House, an_approval_row, insert
+from tests.support.gateway import House, a_conversation, an_approval_row, insert
 
 
 def origin(client: httpx.AsyncClient) -> dict[str, str]:
@@ -152,3 +152,27 @@ async def test_a_fragment_sends_a_lapsed_session_to_the_sign_in_page(house: Hous
     async with house.client() as browser:
         answer = await browser.get("/ui/approvals", headers={"hx-request": "true"})
     assert (401, "/sign-in") == (answer.status_code, answer.headers["hx-redirect"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/inbox",
+        "/inbox/recent",
+        "/inbox/any",
+        "/operator",
+        "/ui/approvals",
+        "/ui/approvals/any",
+        "/ui/conversations",
+        "/ui/events",
+        "/ui/events?conversation=any",
+    ],
+)
+async def test_a_conversations_token_opens_no_pages(house: House, path: str) -> None:
+    """Pages show a whole tenant: who has a token of one conversation reads that one, by the API, and nothing else."""
+    async with house.client(house.key("chat")) as frontend:
+        _, token = await a_conversation(frontend)
+    async with house.client(token) as browser:
+        answer = await browser.get(path)
+    assert (403, True) == (answer.status_code, "opens no pages" in answer.text)

@@ -48,9 +48,10 @@ DIRECTORY = Directory(
     people={
         "ada": Person("ada", slack=(SlackUser(TEAM, "U0ADA"),)),
         "bob": Person("bob", slack=(SlackUser(TEAM, "U0BOB"),), active=False),
+        "deniz": Person("deniz", slack=(SlackUser(TEAM, "U0DENIZ"),), language="tr"),
         "eve": Person("eve", slack=(SlackUser("T0OTHER", "U0ADA"),)),
     },
-    groups={"operators": frozenset({"ada", "bob"})},
+    groups={"operators": frozenset({"ada", "bob", "deniz"})},
 )
 
 
@@ -368,7 +369,7 @@ async def test_slack_that_fails_leaves_the_decision_as_it_is(scene: Scene) -> No
     _, card = scene.waiting()
     scene.slack.fail("views.open", Fault("error", "expired_trigger_id"))
     await scene.person().click(card, names.DENY)
-    assert "Nothing was decided" in await scene.told()
+    assert "Look at the card" in await scene.told()
     assert [] == scene.house.approvers.claims
 
 
@@ -403,3 +404,15 @@ async def test_socket_mode_needs_no_address(gateway_database_url: str, tmp_path:
         await ada.click(card, names.DENY)
         reply = await ada.submit(await scene.view(), {"reason": "no"})
         assert (200, ["deny"]) == (reply.status, [claims.verb for claims in house.approvers.claims])
+
+
+async def test_modals_and_private_words_are_in_the_person_s_language(scene: Scene) -> None:
+    """The directory says Turkish: what Placet says, its refusals too; what the rule and the tool say stays."""
+    row, card = scene.waiting(approval_rule={"reason_required": "always"})
+    deniz = scene.person("U0DENIZ")
+    await deniz.click(card, names.DENY)
+    view = await scene.view()
+    assert ("Reddet", "Geri") == (view["title"]["text"], view["close"]["text"])
+    scene.house.query("UPDATE read.approvals SET state = 'expired' WHERE approval_id = %s", row["approval_id"])
+    await deniz.click(card, names.EDIT)
+    assert "Bu onay zaten sona erdi." == await scene.told()

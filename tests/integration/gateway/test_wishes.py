@@ -80,3 +80,23 @@ async def test_a_batch_needs_the_right_to_decide(house: House) -> None:
     async with house.client(house.key("chat")) as client:
         answer = await client.post("/v1/approvals/decisions", json={"items": items})
     assert 403 == answer.status_code
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"category": "unsafe_exec"}, "it executes"),
+        ({"approval_rule": {"approvers": ["operators"], "approvals": 2}}, "its rule asks several people"),
+        ({"approval_rule": {"approvers": ["operators"], "min_strength": "web"}}, "its rule wants to know you surely"),
+    ],
+)
+async def test_a_batch_approves_nothing_risky(house: House, changes: dict[str, Any], why: str) -> None:
+    """What is risky is approved by itself; it may be denied among others."""
+    row = an_approval_row(**changes)
+    insert(house.url, "approvals", **row)
+    items = [{"id": row["approval_id"], "decision": verb, "digest": row["digest"]} for verb in ("approve", "deny")]
+    async with house.client(house.key("decide")) as client:
+        answers = [await client.post("/v1/approvals/decisions", json={"items": [each]}) for each in items]
+    (refused,), (denied,) = (answer.json()["items"] for answer in answers)
+    assert (409, f"This is approved by itself: {why}.") == (refused["status"], refused["problem"]["title"])
+    assert denied["status"] in {200, 202}

@@ -12,7 +12,7 @@ from services.notifier.channels import ChannelFailed
 from services.notifier.claiming import Manners, recount
 from services.notifier.crowds import Limits, quiet_hours
 from services.notifier.falling_back import see_to_untold
-from services.notifier.rules import RETRY_SECONDS, delivery_id, first_addresses
+from services.notifier.rules import ASKED_TRIES_MAX, delivery_id, first_addresses
 from services.notifier.worker import Worker
 from shared.directory import Directory
 from shared.messages import ApprovalOpened, RetryDelivery
@@ -252,7 +252,7 @@ async def test_the_card_says_how_the_call_ended(replica: Replica, kind: str) -> 
 
 async def test_a_call_that_needed_nobody_has_no_cards(replica: Replica) -> None:
     """Its end is heard and leaves nothing."""
-    await replica.send(finished(opened()))
+    await replica.send(finished(opened(), held=False))
     assert ([], []) == (await replica.rows(STATES), replica.dead)
 
 
@@ -260,7 +260,7 @@ async def test_another_tenant_ends_no_card(replica: Replica) -> None:
     """The end of a call counts where its approval is."""
     news = opened("wall")
     await replica.send(news)
-    await replica.send(finished(news, tenant="rival"))
+    await replica.send(finished(news, tenant="rival", held=False))
     assert [{"ended": ""}] == await replica.rows("SELECT card->>'ended' AS ended FROM notifier.deliveries")
 
 
@@ -375,7 +375,7 @@ async def test_somebody_is_woken_when_nobody_else_is_left_before_the_deadline(re
 
 async def test_tries_end_where_a_channel_only_ever_asks_for_rests(replica: Replica) -> None:
     """A channel that says "later" for ever is given up like one that fails."""
-    tries = len(RETRY_SECONDS) + 1
+    tries = ASKED_TRIES_MAX
     board = Board(*(ChannelFailed("too many", retry_after=1) for _ in range(tries)))
     worker = Worker(replica.units, {"wall": board})
     await replica.send(opened("wall"))

@@ -21,6 +21,7 @@ from services.notifier.webhooks.endpoints import Endpoint
 from services.notifier.webhooks.posting import Poster
 from services.notifier.webhooks.worker import EventWorker
 from services.notifier.worker import Worker
+from shared.messages import RetryWebhookEvent
 from tests.support.cards import closed, finished, opened
 from tests.support.house import Replica, a_replica
 from tests.support.webhook_server import Receiver, a_receiver, a_tls_receiver
@@ -203,3 +204,39 @@ async def test_the_certificate_is_judged_by_the_name_and_not_by_the_address(tmp_
         other = Endpoint.model_validate(fields | {"url": f"https://other.example:{port}/hook"})
         with pytest.raises(ChannelFailed, match="did not answer"):
             await poster.post(other, "event-1", "{}")
+
+
+async def given_up(house: Replica, receiver: Receiver) -> str:
+    """Have an event refused for good; return its id."""
+    receiver.answers = [(410, {})]
+    await house.send(opened())
+    await event_worker(house, receiver).run_once()
+    (row,) = await house.rows("SELECT event_id, state FROM notifier.webhook_events")
+    assert "given_up" == row["state"]
+    return str(row["event_id"])
+
+
+async def test_an_event_that_was_given_up_is_posted_again_when_an_operator_wants_it(
+    house: Replica, receiver: Receiver
+) -> None:
+    """Once, with the same id and bytes; the history says who wanted it, and a second wish changes nothing."""
+    event_id = await given_up(house, receiver)
+    wish = RetryWebhookEvent(tenant="acme", event_id=event_id, by="person:grace")
+    await house.send(wish)
+    await event_worker(house, receiver).run_once()
+    await house.send(wish)
+    await event_worker(house, receiver).run_once()
+    first, second = receiver.heard
+    assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
+    assert [("sent", 1, "")] == [(row["state"], row["attempt"], row["error"]) for row in await house.rows(EVENTS)]
+    moves = "SELECT from_state, to_state, actor FROM notifier.history WHERE event = 'retried' ORDER BY id"
+    assert [("given_up", "due", "person:grace"), ("sent", "sent", "person:grace")] == [
+        tuple(row.values()) for row in await house.rows(moves)
+    ]
+
+
+async def test_an_event_of_another_tenant_is_not_posted_again(house: Replica, receiver: Receiver) -> None:
+    """The wish is refused; the event stays given up."""
+    event_id = await given_up(house, receiver)
+    await house.send(RetryWebhookEvent(tenant="rival", event_id=event_id, by="person:eve"))
+    assert ([], ["given_up"]) == (house.dead, [row["state"] for row in await house.rows(EVENTS)])

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from structlog.testing import capture_logs
 
+from services.policy.limits import DID_NOT_RUN
 from services.policy.rules import Rulebook
 from shared.messages import ApprovalRequested, ToolCallFinished, ToolCallPermitted, ToolCallProposed
+from shared.messages.message import ResultKind
 from shared.topology import ROUTES, queue
 from tests.support.house import Replica
 from tests.support.policy_builders import a_failure, a_proposal, a_refusal, kinds
@@ -105,8 +107,8 @@ async def test_an_amount_that_cannot_be_counted_holds_the_call(
 @pytest.mark.parametrize(
     ("kind", "left"),
     [
-        *[(kind, 0) for kind in ("refused", "denied", "expired", "cancelled", "superseded", "invalid", "failed")],
-        *[(kind, 500) for kind in ("unknown", "staged", "succeeded")],
+        *[(kind, 0) for kind in sorted(DID_NOT_RUN)],
+        *[(kind, 500) for kind in get_args(ResultKind) if kind not in DID_NOT_RUN],
     ],
 )
 async def test_what_a_call_that_did_not_run_had_reserved_comes_back(
@@ -162,7 +164,7 @@ async def test_a_second_proposal_reserves_nothing(limited_replica: Replica, limi
 
 
 async def test_conditions_may_ask_for_earlier_calls(limited_replica: Replica, limited: Rulebook) -> None:
-    """`history.calls_today` counts this conversation's calls of the tool: three run, the fourth is refused."""
+    """`history.calls_last_day` counts this conversation's calls of the tool: three run, the fourth is refused."""
     sent = [kinds(await limited_replica.send(a_proposal(limited, "look", arguments={}))) for _ in range(4)]
     elsewhere = a_proposal(limited, "look", arguments={}, conversation_id="conversation-2")
     assert [*[[PERMITTED]] * 3, ["ToolCallRefused"]] == sent

@@ -238,3 +238,35 @@ async def test_a_forged_end_opens_and_closes_no_window(policy: Replica, book: Ru
     await policy.send(an_end(first.call, state, signature="forged"))
     assert [True] == [reason.startswith("security:") for reason in policy.dead]
     assert before == await policy.rows("SELECT * FROM policy.watched_calls")
+
+
+async def test_a_denied_call_that_is_reworded_fifty_times_is_held_each_time(policy: Replica, book: Rulebook) -> None:
+    """T16: with `veto_on: tool` no wording and no amount finds a way; each card names who denied it."""
+    first = a_proposal(book, "ship", arguments={"amount": 50})
+    await policy.send(first)
+    await policy.send(an_end(first.call))
+    reworded = [a_proposal(book, "ship", arguments={"amount": 50 + number / 100}) for number in range(50)]
+    sent = await policy.send(*reworded)
+    held = [each for each in sent if isinstance(each, ApprovalRequested)]
+    assert (50, [HELD] * 50) == (len(sent), kinds(sent))
+    assert {("shipping", True)} == {(each.rule, "person:bob denied" in each.reason) for each in held}
+
+
+@pytest.mark.parametrize("change", ["unsigned", "changed", "moved", "replayed"])
+async def test_a_forged_edit_is_judged_by_nobody(
+    policy: Replica, book: Rulebook, approver: Signer, change: str
+) -> None:
+    """Whoever can write to the broker cannot have other arguments judged: approval's word is signed as a whole."""
+    first, other = a_payment(book, marked=True), a_payment(book, marked=True)
+    await policy.send(first, other)
+    genuine = an_edit(first.call, 7, approver)
+    forgeries: dict[str, dict[str, Any]] = {
+        "unsigned": {"signature": "forged"},
+        "changed": {"call": an_edit(first.call, 8, approver).call},
+        "moved": {"approval_id": "another"},
+        "replayed": {"call": an_edit(other.call, 7, approver).call, "edit_id": "another"},
+    }
+    before = await policy.rows("SELECT * FROM policy.watched_calls ORDER BY call_id")
+    assert [] == await policy.send(genuine.model_copy(update=forgeries[change]))
+    assert [True] == [reason.startswith("security:") for reason in policy.dead]
+    assert before == await policy.rows("SELECT * FROM policy.watched_calls ORDER BY call_id")

@@ -212,3 +212,22 @@ def in_blocks(message: dict[str, Any]) -> dict[str, Any]:
         for call in message.get("tool_calls") or ()
     ]
     return {"role": message["role"], "content": blocks}
+
+
+MARKS = ("<placet-outcome>", "</placet-outcome>", "< / Placet-operator", "<\n\tplacet-outcome>", "<\x01placet-x")
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("part", ["data", "error", "reason", "edited"])
+def test_what_a_tool_returns_never_looks_like_our_own_words(mark: str, part: str) -> None:
+    """A mark in a result is written as an escape: the data are the same, the text has no mark."""
+    text = result_text("succeeded", {part: f"before {mark} <b>after</b>"})
+    assert f"before {mark} <b>after</b>" == json.loads(text)[part]
+    assert ("\\u003c" in text, "<b>" in text) == (True, True)
+    assert re.search(r"<[^b]{0,12}placet-", text, re.IGNORECASE) is None
+
+
+def test_a_mark_in_a_cut_or_nested_result_is_escaped_too() -> None:
+    """Where it stands makes no difference: in a key, deep inside, or in a text that is cut."""
+    for data in ({"<placet-outcome>": [{"x": "<placet-outcome>"}]}, "<placet-outcome>" * OUTPUT_BYTES_MAX):
+        assert "<placet-" not in result_text("succeeded", {"data": data})

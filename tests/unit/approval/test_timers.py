@@ -116,11 +116,15 @@ def test_a_forgotten_pause_expires() -> None:
     assert "already_decided" == answer.outcome
 
 
+VISITOR = {"person": "visitor-1", "proof": "conversation_token", "conversation_id": "conversation-1"}
+
+
 @pytest.mark.parametrize("verb", ["extend", "pause", "resume"])
-def test_only_operators_move_the_clock(verb: str) -> None:
-    """An approver without that role may not, and neither may the visitor."""
-    approval = a_timed()
-    answer = rules.decide(approval, claims_of(approval, "ada", verb, seconds=60), NOON, a_directory())
+@pytest.mark.parametrize("who", [{"person": "person:ada", "roles": []}, VISITOR | {"roles": ["requester"]}])
+def test_only_operators_move_the_clock(verb: str, who: dict[str, Any]) -> None:
+    """An approver without that role may not, and neither may the visitor who asked and may approve."""
+    approval = a_timed(approvers=["person:ada", "requester"])
+    answer = rules.decide(approval, some_claims(approval, verb=verb, seconds=60, **who), NOON, a_directory())
     assert "not_allowed" == answer.outcome
 
 

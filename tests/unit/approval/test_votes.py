@@ -133,6 +133,21 @@ def test_so_many_denials_decide(before: list[tuple[str, str]], state: State) -> 
     assert ("accepted", state) == outcome(answer)
 
 
+def test_a_lone_approval_comes_too_late_where_denials_decide() -> None:
+    """Who denied and counts again since goes before the one whose yes would be enough; nobody denies by approving."""
+    lone = Panel(approvers=["group:leads"], approvals=1)
+    approval = held_by(**TWO_OF_FINANCE, denials=2, alternatives=[lone])
+    denials = [vote("ada", "deny"), vote("bob", "deny")]
+    assert ("accepted", State.PENDING) == outcome(decide(approval, claims_of(approval, "carl", "approve"), *denials))
+
+
+def test_an_abstention_decides_nothing() -> None:
+    """Votes that count again since are enough, and still nobody has approved by abstaining."""
+    approval = held_by(**TWO_OF_FINANCE)
+    answer = decide(approval, claims_of(approval, "dora", "abstain"), vote("ada"), vote("bob"))
+    assert ("accepted", State.PENDING, "voted") == (*outcome(answer), answer.progress)
+
+
 def test_a_veto_decides_alone() -> None:
     """Who may veto needs nobody else, and need not be an approver."""
     approval = held_by(**TWO_OF_FINANCE, denials=2, veto=["group:leads"])
@@ -312,6 +327,13 @@ def test_a_delegate_decides_in_somebodys_place() -> None:
     assert ("accepted", State.APPROVED) == outcome(decide(after, claims_of(after, "dora", "approve")))
 
 
+def test_nobody_gives_a_place_away_over_another_call() -> None:
+    """A place is given for the call that was shown, like a vote."""
+    approval = held_by(**TWO_OF_FINANCE)
+    stale = claims_of(approval, "ada", "delegate", to="person:dora", digest="0" * 64)
+    assert "stale" == decide(approval, stale).outcome
+
+
 def test_a_place_is_filled_once() -> None:
     """Ada and her delegate together are one approval, in whichever order they vote."""
     approval = delegated(held_by(**TWO_OF_FINANCE), "ada", "carl")
@@ -405,7 +427,9 @@ def test_rights_come_before_everything_else() -> None:
     assert 1 == len(answers)
 
 
-@pytest.mark.parametrize("reason", ["", " ", "\u200b", "\u2060 \ufeff", "\u00a0"])
+@pytest.mark.parametrize(
+    "reason", ["", " ", "\u200b", "\u2060 \ufeff", "\u00a0", "\u3164", "\u2800", "\u034f\ufe0f", "\u0301"]
+)
 def test_a_reason_without_anything_to_read_is_none(reason: str) -> None:
     """Characters without a shape say nothing, neither as a reason nor as an answer."""
     approval = held_by(approvers=["person:ada"], reason_required="always")

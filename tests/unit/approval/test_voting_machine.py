@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from shared.canonical import canonical_text
 from shared.deciders import Voter
 from shared.directory import Directory
 from shared.messages import DecisionClaims, Escalation, Panel
-from tests.builders import NOON, an_approval_rule
+from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.approval_builders import a_directory, an_approval, an_edit, an_edit_judged, claims_of, some_claims
 
 NAMES = ("ada", "bob", "carl", "dora")
@@ -29,7 +30,7 @@ terms = st.fixed_dictionaries(
         "alternatives": st.sampled_from([[], [Panel(approvers=["group:leads"])]]),
         "denials": st.integers(1, 2),
         "veto": st.sampled_from([[], ["person:dora"]]),
-        "exclude": st.sampled_from([[], ["agent_owner"]]),
+        "exclude": st.sampled_from([[], ["agent_owner"], ["requester"]]),
         "escalations": st.sampled_from([[], [Escalation(after_seconds=300, approvers=["person:dora"])]]),
     }
 )
@@ -46,6 +47,8 @@ class Voting(RuleBasedStateMachine):
         self.votes: dict[str, str] = {}
         #: What the database would give back: every counted vote on the arguments as they are, oldest first.
         self.kept: list[Vote] = []
+        #: Of the model: who gave their place -> to whom.
+        self.places: dict[str, str] = {}
         self.escalated = False
         self.deadline = NOON
         self.ends: list[State] = []
@@ -55,7 +58,10 @@ class Voting(RuleBasedStateMachine):
     def open(self, rule: dict[str, Any]) -> None:
         """Hold the call."""
         made = an_approval_rule(approvers=["group:finance"], edits=True, **rule)
-        self.approval: Approval = an_approval(approval_rule=made, next_step_at=timers.first_step_at(made, NOON))
+        call = a_call(requester="person:bob")
+        self.approval: Approval = an_approval(
+            call=call, approval_rule=made, next_step_at=timers.first_step_at(made, NOON)
+        )
         self.deadline = self.approval.expires_at
 
     @property
@@ -65,7 +71,8 @@ class Voting(RuleBasedStateMachine):
 
     def excluded(self, name: str) -> bool:
         """Tell whether somebody may do nothing, in the model's words."""
-        return name in self.inactive or (name == "carl" and "agent_owner" in self.approval.approval_rule.exclude)
+        four_eyes = {"carl": "agent_owner", "bob": "requester"}
+        return name in self.inactive or four_eyes.get(name) in self.approval.approval_rule.exclude
 
     def panels(self) -> list[tuple[set[str], int]]:
         """Return who may approve and how many must, in the model's words."""
@@ -76,20 +83,38 @@ class Voting(RuleBasedStateMachine):
 
     def may(self, name: str, verb: str) -> bool:
         """Tell whether somebody's vote could count."""
-        veto = verb == "deny" and name == "dora" and bool(self.approval.approval_rule.veto) and not self.excluded(name)
-        return veto or any(name in people for people, _ in self.panels())
+        return bool(self.seats(name)) or (verb == "deny" and self.may_veto(name))
+
+    def may_veto(self, name: str) -> bool:
+        """Tell whether somebody's denial decides alone."""
+        return name == "dora" and bool(self.approval.approval_rule.veto) and not self.excluded(name)
+
+    def own(self, name: str) -> set[int]:
+        """Return the panels of which somebody is."""
+        return {number for number, (people, _) in enumerate(self.panels()) if name in people}
+
+    def seats(self, name: str, voted: Collection[str] = ()) -> set[int]:
+        """Return the panels in which somebody votes, also in the place of others who have not."""
+        if self.excluded(name):
+            return set()
+        given = (giver for giver, to in self.places.items() if to == name and giver not in voted)
+        return self.own(name).union(*map(self.own, given))
+
+    def is_over(self) -> bool:
+        """Tell whether it is too late for anything."""
+        return self.approval.state is not State.PENDING or self.now >= self.deadline
 
     def expected_end(self) -> State:
         """Count by hand."""
         terms, panels = self.approval.approval_rule, self.panels()
-        everybody = set().union(*(people for people, _ in panels))
+        seats = {name: self.seats(name, self.votes.keys() - {name}) for name in self.votes}
         denials = {name for name, verb in self.votes.items() if verb == "deny"}
-        if len(denials & everybody) >= terms.denials or (
-            terms.veto and "dora" in denials and not self.excluded("dora")
-        ):
+        if sum(1 for name in denials if seats[name]) >= terms.denials or any(map(self.may_veto, denials)):
             return State.DENIED
-        approvals = {name for name, verb in self.votes.items() if verb == "approve"}
-        return State.APPROVED if any(len(approvals & who) >= least for who, least in panels) else State.PENDING
+        approvals = [seats[name] for name, verb in self.votes.items() if verb == "approve"]
+        counted = [sum(1 for numbers in approvals if number in numbers) for number in range(len(panels))]
+        enough = any(count >= least for count, (_, least) in zip(counted, panels, strict=True))
+        return State.APPROVED if enough else State.PENDING
 
     def take(self, answer: Answer, claims: DecisionClaims, name: str, verb: str) -> None:
         """Check a vote's answer against the model, and go on from there."""
@@ -154,6 +179,58 @@ class Voting(RuleBasedStateMachine):
         assert "accepted" != answer.outcome
         if answer.after is not None:
             self.move(answer.after)
+
+    @rule(name=names, to=names)
+    def delegate(self, name: str, to: str) -> None:
+        """Somebody gives their place to another, who may vote in it until they do."""
+        answer = self.ask(claims_of(self.approval, name, "delegate", to=f"person:{to}"))
+        if not self.own(name):
+            expected = "not_allowed"
+        elif self.is_over():
+            expected = "already_decided"
+        else:
+            expected = "invalid" if name == to or self.excluded(to) else "accepted"
+        assert expected == answer.outcome
+        if answer.outcome == "accepted":
+            self.places[name] = to
+        self.close(answer)
+
+    @rule(name=names)
+    def respond(self, name: str) -> None:
+        """Somebody answers instead of the tool, who could deny alone."""
+        answer = self.ask(claims_of(self.approval, name, "respond", response="Ask for the order first."))
+        alone = self.may_veto(name) or (self.own(name) and self.approval.approval_rule.denials == 1)
+        if not self.may(name, "deny"):
+            expected = "not_allowed"
+        elif self.is_over():
+            expected = "already_decided"
+        else:
+            expected = "accepted" if alone else "invalid"
+        assert expected == answer.outcome
+        self.close(answer, State.ANSWERED)
+
+    @rule(name=names)
+    def cancel(self, name: str) -> None:
+        """Bob, who asked for the call, takes it back; four eyes keep nobody from that."""
+        roles = ["requester"] if name == "bob" else []
+        claims = some_claims(self.approval, person=f"person:{name}", roles=roles, verb="cancel")
+        answer = self.ask(claims)
+        if name != "bob" or name in self.inactive:
+            expected = "not_allowed"
+        else:
+            expected = "already_decided" if self.is_over() else "accepted"
+        assert expected == answer.outcome
+        self.close(answer, State.WITHDRAWN)
+
+    def ask(self, claims: DecisionClaims) -> Answer:
+        """Return what a wish comes to that is no vote."""
+        return rules.decide(self.approval, claims, self.now, self.directory)
+
+    def close(self, answer: Answer, state: State = State.PENDING) -> None:
+        """Check that an accepted wish left the state that it is for, and go on from there."""
+        assert answer.after is not None
+        assert answer.outcome != "accepted" or state is answer.after.state
+        self.move(answer.after)
 
     @rule(name=names)
     def come_or_go(self, name: str) -> None:

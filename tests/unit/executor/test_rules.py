@@ -130,7 +130,8 @@ def test_doubt_tells_the_model_not_to_repeat(outcome: Outcome) -> None:
 def test_an_answer_carries_the_call_and_the_attempt() -> None:
     """What the agent needs to find its call, and which attempt ended it."""
     call, end = a_paying_call(), datetime(2026, 11, 22, 12, 0, 5, tzinfo=UTC)
-    answer = rules.finished(call, BEGUN, fence=2, started_at=NOON, finished_at=end)
+    answer = rules.finished(call, BEGUN, fence=2, started_at=NOON, finished_at=end, held=True)
+    assert answer.held
     assert (call.tenant, call.call_id, call.conversation_id, "pay") == (
         answer.tenant,
         answer.call_id,

@@ -9,22 +9,22 @@ from services.gateway.conversations import author_of
 from services.gateway.keys import (
     Scope,
     checked_key,
-    checked_visitor,
     hash_secret,
     new_key,
     new_token,
     parse_secret,
-    visitor_id,
 )
 from services.gateway.sign_in import LINK_SECONDS, LINKS_MAX, OneTimeLinks
 from services.gateway.store.conversations import Conversation
 from shared.errors import Refused
+from shared.visitors import checked_visitor, visitor_id
 from tests.builders import NOON
 
 
 def a_caller(**changes: object) -> Caller:
     """Return the owner of a key with every scope."""
-    fields = {"tenant": "acme", "person": "person:ada", "proof": "api_key", "scopes": frozenset(Scope)}
+    known = {"tenant": "acme", "person": "person:ada", "proof": "api_key"}
+    fields = {**known, "scopes": frozenset(Scope), "operator": True}
     return Caller(**(fields | changes))  # type: ignore[arg-type]
 
 

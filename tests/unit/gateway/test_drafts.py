@@ -48,9 +48,16 @@ def test_an_attempt_that_begins_again_replaces_the_draft(again: dict[str, Any]) 
     assert [(0, "Bye")] == texts(written(piece(0, "Hello"), again))
 
 
+def test_the_late_word_of_an_older_turn_s_end_ends_no_newer_draft() -> None:
+    """Who hears of the end elsewhere writes again before this instance does."""
+    drafts = written(piece(0, "old"), piece(0, "new", turn_id="t-2", message_id="a-2"))
+    drafts.kept(HERE, [{"type": "turn", "data": {"turn_id": "t", "state": "finished"}}])
+    assert [(0, "new")] == texts(drafts)
+
+
 @pytest.mark.parametrize(
     "item",
-    [{"type": "message", "data": {"message_id": "a-1"}}, {"type": "turn", "data": {"state": "failed"}}],
+    [{"type": "message", "data": {"message_id": "a-1"}}, {"type": "turn", "data": {"turn_id": "t", "state": "failed"}}],
 )
 def test_what_is_over_is_forgotten(item: dict[str, Any]) -> None:
     """A draft ends as a message, or with its turn."""

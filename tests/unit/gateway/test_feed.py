@@ -160,7 +160,7 @@ def test_what_is_no_feed_item_is_passed_over() -> None:
 
 
 def test_every_message_on_the_feed_queue_makes_items() -> None:
-    """What the topology brings to the gateway's feed is shown; nothing arrives in vain."""
+    """What the topology brings to the gateway's feed is known there, so that none of it ends as a dead letter."""
     bindings = queue("gateway.feed").bindings
 
     def arrives(cls: type[Message]) -> bool:

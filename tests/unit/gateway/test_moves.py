@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from services.gateway.dialects.moves import (
     CallAnswered,
     CallMade,
+    CallProgressed,
     CardMoved,
     Move,
     StepBegan,
@@ -165,3 +166,10 @@ def test_items_in_any_order_make_moves_that_frontends_accept(items: list[Item]) 
                 answered.append(call_id)
         assert steps in {0, 1}
     assert (0, set(), ["j", "k"]) == (steps, open_texts, sorted(answered))
+
+
+def test_a_report_is_told_between_a_call_and_its_answer() -> None:
+    """How far a call is means nothing before it was told, and nothing after its end; the end of the turn is no end."""
+    report = ("progress", {"call_id": "k", "tool": "deploy", "fraction": 0.5, "text": "half", "attempt": 1})
+    moves = moves_of([report, proposed(), report, END, report, result(), report])
+    assert [CallProgressed("k", 0.5, "half")] * 2 == [move for move in moves if isinstance(move, CallProgressed)]

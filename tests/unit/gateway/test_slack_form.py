@@ -59,7 +59,7 @@ def test_an_untouched_form_changes_nothing(arguments: dict[str, Any]) -> None:
         return
     view = {"title": {"type": "plain_text", "text": "t"}, "submit": {"type": "plain_text", "text": "s"}}
     assert [] == view_problems({**view, "blocks": fields})
-    made, problems = edited(as_given(fields), arguments, None)
+    made, problems = edited(as_given(fields), arguments, None, "en")
     assert (canonical_text(arguments), {}) == (canonical_text(made), problems)
 
 
@@ -71,9 +71,9 @@ def test_every_kind_of_argument_has_an_input() -> None:
     assert {"amount": "json", "to": "json", "level": "choice", "tags": "json", "note": "text"} == {
         block["label"]["text"]: block["element"]["action_id"] for block in fields
     }
-    assert (arguments, {}) == edited(as_given(fields), arguments, SPEC)
+    assert (arguments, {}) == edited(as_given(fields), arguments, SPEC, "en")
     changed = [Input("argument.note", "text", "2"), Input("argument.to", "json", '{"name":"Bo"}')]
-    assert ({**arguments, "note": "2", "to": {"name": "Bo"}}, {}) == edited(changed, arguments, SPEC)
+    assert ({**arguments, "note": "2", "to": {"name": "Bo"}}, {}) == edited(changed, arguments, SPEC, "en")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_every_kind_of_argument_has_an_input() -> None:
 )
 def test_what_does_not_fit_is_told_where_it_stands(block: str, text: str, told: str) -> None:
     """Two readings of one JSON, unknown members and values out of the schema are refused beside their input."""
-    assert [told] == list(edited([Input(block, "json", text)], {}, SPEC)[1])
+    assert [told] == list(edited([Input(block, "json", text)], {}, SPEC, "en")[1])
 
 
 @pytest.mark.parametrize(

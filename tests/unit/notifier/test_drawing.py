@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from services.notifier.cards import Card, as_json, from_json
 from services.notifier.crowds import topic_of
 from services.notifier.drawing import ARGUMENT_MAX, ARGUMENTS_MAX, QUOTE_MAX, Pen
 from shared.card_text import REDACTED
-from shared.messages import ApprovalOpened
+from shared.messages import ApprovalOpened, ToolCallProgressed
 from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.cards import closed, finished, opened, progressed
 
@@ -154,6 +155,28 @@ def test_an_error_of_a_call_with_redacted_arguments_is_not_told() -> None:
     plain = drawing.ran(a_card(), finished(news, **error))
     masked = drawing.ran(of_call({"card": REDACTED}), finished(news, **error))
     assert ("no such card 4111", "", "failed") == (plain.error, masked.error, masked.ended)
+
+
+def test_a_running_call_changes_its_card_with_each_tenth() -> None:
+    """Small steps, what cannot be measured, calls that are not approved yet or over, and repeats change nothing."""
+    news, card = opened(), replace(a_card(), state="approved")
+
+    def report(fraction: float | None) -> ToolCallProgressed:
+        call = news.call
+        place = {"tenant": call.tenant, "conversation_id": call.conversation_id, "call_id": call.call_id}
+        return ToolCallProgressed(**place, tool=call.tool, fraction=fraction, text="packing", attempt=1)
+
+    first = drawing.running(card, report(0.27))
+    assert first is not None
+    assert (first.note, first.percent) == ("It runs: 20 % done. packing", 20)
+    further = drawing.running(first, report(0.3))
+    assert further is not None
+    assert further.percent == 30
+    masked = drawing.running(replace(of_call({"card": REDACTED}), state="approved"), report(0.5))
+    assert masked is not None
+    assert masked.note == "It runs: 50 % done."
+    unmoved = [(first, 0.29), (further, 0.2), (card, None), (a_card(), 0.5), (replace(card, ended="failed"), 0.5)]
+    assert [drawing.running(each, report(fraction)) for each, fraction in unmoved] == [None] * 5
 
 
 @pytest.mark.parametrize("locale", ["de", "tr"])

@@ -7,6 +7,7 @@ from typing import Any
 
 from services.notifier.cards import Address
 from services.notifier.rules import (
+    ASKED_TRIES_MAX,
     RETRY_SECONDS,
     delivery_id,
     escalation_addresses,
@@ -91,3 +92,9 @@ def test_tries_wait_longer_and_then_end() -> None:
     """A channel that keeps failing is given up."""
     assert [*RETRY_SECONDS, None] == [retry_after(attempt) for attempt in range(1, len(RETRY_SECONDS) + 2)]
     assert timedelta(hours=1) > timedelta(seconds=sum(RETRY_SECONDS))
+
+
+def test_a_channel_that_says_when_is_tried_then() -> None:
+    """A busy channel is no broken one: it is waited for as long as it asks, and more often, but not for ever."""
+    asked = [retry_after(attempt, 0.5) for attempt in range(1, ASKED_TRIES_MAX + 1)]
+    assert [*[0.5] * (ASKED_TRIES_MAX - 1), None] == asked

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from services.notifier.cards import Argument, Card, VoteShown
 from services.notifier.channels import slack_blocks
-from services.notifier.texts import text as translated
 from shared import slack as names
 from shared.card_text import visible
+from shared.texts import text as translated
 from tests.support.shown_cards import HOSTILE, a_card
 from tests.support.slack_rules import MESSAGE_TEXT_MAX, message_problems, text_length
 
@@ -209,3 +209,20 @@ def test_people_are_told_anew_of_reminders_only_while_it_waits() -> None:
     reminder = a_card(happened="reminded", note="It still waits for a decision.")
     told = [reminder, replace(reminder, happened="voted"), replace(reminder, state="approved")]
     assert ["It still waits for a decision.", "", ""] == [slack_blocks.news(card) for card in told]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        ("X" * 700 + "1", "X" * 700 + "2", "… [701, SHA-256 "),
+        (
+            "X" * 1_000 + f"… [20001, SHA-256 {'a' * 16}]",
+            "X" * 1_000 + f"… [20001, SHA-256 {'b' * 16}]",
+            "… [20001, SHA-256 ",
+        ),
+    ],
+)
+def test_values_that_differ_behind_the_cut_look_different(one: str, other: str, told: str) -> None:
+    """A long value tells its length and its digest in Slack, too, whether the card had cut it or not."""
+    shown = [words(slack_blocks.blocks(a_card(arguments=[Argument("note", each)]))) for each in (one, other)]
+    assert (True, True, True) == (shown[0] != shown[1], told in shown[0], told in shown[1])

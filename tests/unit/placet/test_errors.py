@@ -36,6 +36,8 @@ def outcome(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | Non
         (("dead-letters", "discard", "x"), 1, "no answer from "),
         (("deliveries", "list"), 1, "no answer from "),
         (("deliveries", "retry", "x"), 1, "no answer from "),
+        (("webhooks", "list"), 1, "no answer from "),
+        (("webhooks", "retry", "x"), 1, "no answer from "),
         (("chat", "--conversation", "c"), 2, "--conversation needs --token"),
         (("keys", "create"), 2, "Missing option '--person'"),
         (("approvals", "list", "--nonsense"), 2, "No such option: --nonsense"),

@@ -94,8 +94,8 @@ def test_approved_call_is_always_covered(arguments: dict[str, Any]) -> None:
 
 @given(some_arguments, some_arguments)
 def test_without_bounds_only_the_same_arguments_are_covered(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """No bound, no room."""
-    assume(one.keys() != other.keys())
+    """No bound, no room: neither for other keys nor for another value of the same one."""
+    assume(one != other)
     assert not within(one, other, [])
 
 
@@ -132,7 +132,7 @@ def test_grant_of_somebody_who_left_covers_nothing(rulebook: Rulebook) -> None:
         (
             {"approvers": ["group:ops"], "approvals": 2, "alternatives": [{"approvers": ["person:ada"]}]},
             "person:ada",
-            1,
+            True,
         ),
         ({"approvers": ["group:ops"], "condition": "call.arguments.amount > 5"}, "person:ada", False),
         ({"approvers": ["group:ops"], "exclude": ["agent_owner"]}, "person:ada", False),

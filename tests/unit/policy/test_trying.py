@@ -103,8 +103,8 @@ def test_labels_and_requesters_decide_like_everything_else(fields: dict[str, Any
 
 def test_counters_of_earlier_calls_may_be_tried() -> None:
     """A call to try says what had been counted."""
-    rules = RULES.replace("arguments.amount < 100", "history.calls_today < 3")
-    found = [explain(an_entry(history={"calls_today": count}), a_rulebook(rules)).rule for count in (2, 3)]
+    rules = RULES.replace("arguments.amount < 100", "history.calls_last_day < 3")
+    found = [explain(an_entry(history={"calls_last_day": count}), a_rulebook(rules)).rule for count in (2, 3)]
 
     assert ["small", "payments"] == found
 
@@ -123,6 +123,26 @@ def test_condition_that_fails_is_explained_as_what_holds_the_call() -> None:
     assert ["The agent would answer such a call itself, as invalid: / 'amount' is a required property"] == (
         explanation.notes
     )
+
+
+LIMITED = """
+rules:
+  - {name: other, match: {tool: look}, effect: allow, reason: Looking is free.}
+  - name: small
+    match: {tool: pay}
+    effect: allow
+    reason: A little each day.
+    limits: [{sum: {argument: amount, at_most: 500}, per: tenant, within: 1d}]
+"""
+
+
+@pytest.mark.parametrize("amount", [-1, None, True])
+def test_a_rule_whose_limit_cannot_count_the_call_failed_and_did_not_decide(amount: object) -> None:
+    """Explaining goes the way of judging, to its end: an amount without a meaning holds the call."""
+    explanation = explain(CallEntry(tool="pay", arguments={"amount": amount}), a_rulebook(LIMITED))
+    assert ["passed_over", "failed"] == [each.outcome for each in explanation.tried]
+    assert ("small", Effect.REQUIRE_APPROVAL) == (explanation.tried[-1].rule, explanation.effect)
+    assert "could not be evaluated" in explanation.reason
 
 
 def test_who_may_approve_is_told_by_name() -> None:

@@ -21,6 +21,7 @@ from shared.card_text import SUMMARY_MAX, VALUE_MAX, is_redaction, placeholders,
         ("a\r\nb\x00\x1b[31m", "a[U+000D][U+000A]b[U+0000][U+001B][31m"),
         ("a\U000e0041b", "a[U+E0041]b"),
         ("a\ufe0eb\u3164c\u2800", "a[U+FE0E]b[U+3164]c[U+2800]"),
+        ("\u2764\ufe0f", "\u2764\ufe0f"),
         ("\ud800", "[U+D800]"),
     ],
 )

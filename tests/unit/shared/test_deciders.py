@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from shared import deciders
 from shared.deciders import Delegation, Voter
 from shared.messages import Escalation, Panel
 from tests.builders import an_approval_rule
-from tests.support.approval_builders import an_approval
+from tests.support.approval_builders import a_directory, an_approval
 
 RULE = an_approval_rule(
     approvers=["group:finance", "operators"],
@@ -32,3 +37,53 @@ def test_who_was_given_a_place_is_named() -> None:
     """A delegate finds it in their inbox."""
     place = Delegation(Voter("person:ada", (), "api_key"), "person:dora")
     assert "person:dora" in deciders.named(an_approval(approval_rule=RULE, delegations=(place,)))
+
+
+NAMES = ("person:ada", "person:bob", "person:carl", "person:dora", "person:eve")
+APPROVERS = st.sampled_from([*NAMES, "group:finance", "group:leads", "group:nobody", "operators"])
+SOME = st.lists(APPROVERS, max_size=3)
+AT_LEAST_ONE = st.lists(APPROVERS, min_size=1, max_size=2)
+PROOFS = ("link", "slack", "web_session", "api_key")
+CONDITIONS = (
+    "",
+    "'finance' in person.groups",
+    "person.id != 'person:ada'",
+    "call.tool == 'create_pay_link'",
+    "1 / 0 > 1",
+)
+some_rules = st.fixed_dictionaries(
+    {
+        "approvers": AT_LEAST_ONE,
+        "alternatives": st.lists(st.builds(Panel, approvers=AT_LEAST_ONE), max_size=1),
+        "veto": SOME,
+        "exclude": st.lists(st.sampled_from(["requester", "agent_owner"]), unique=True),
+        "escalations": st.lists(st.builds(Escalation, after_seconds=st.just(60), approvers=AT_LEAST_ONE), max_size=1),
+        "condition": st.sampled_from(CONDITIONS),
+        "min_strength": st.sampled_from(["link", "chat", "slack", "web"]),
+    }
+)
+voters = st.builds(Voter, st.sampled_from(NAMES), st.sampled_from([(), ("operators",)]), st.sampled_from(PROOFS))
+
+
+@given(some_rules, voters, st.integers(0, 1), st.sampled_from(NAMES), st.lists(st.sampled_from(NAMES), max_size=2))
+def test_whoever_may_decide_is_let_into_the_inbox(
+    terms: dict[str, Any], voter: Voter, steps_done: int, giver: str, gone: list[str]
+) -> None:
+    """Whole sets of approvals are passed over for who is not let in, so nobody who may deny one of them is."""
+    place = Delegation(Voter(giver, (), "api_key"), voter.person)
+    steps = min(steps_done, len(terms["escalations"]))
+    held = an_approval(approval_rule=an_approval_rule(**terms), steps_done=steps, delegations=(place,))
+    directory = a_directory(*(name.removeprefix("person:") for name in gone))
+    may = deciders.may_deny(held, voter, directory) and deciders.strong_enough(held, voter.proof)
+    assert not may or deciders.lets_in(held.approval_rule, deciders.named(held), voter, directory)
+
+
+def test_who_is_not_named_is_not_let_into_the_inbox() -> None:
+    """The gate is no open door: a stranger, somebody who left, and a proof that is too weak stay outside."""
+    rule = an_approval_rule(approvers=["group:finance", "operators"], min_strength="web")
+    names = deciders.named(an_approval(approval_rule=rule))
+    ada, carl = Voter("person:ada", (), "api_key"), Voter("person:carl", (), "api_key")
+    tried = [(ada, ()), (carl, ()), (ada, ("ada",)), (Voter("person:ada", (), "slack"), ())]
+    assert [True, False, False, False] == [
+        deciders.lets_in(rule, names, voter, a_directory(*gone)) for voter, gone in tried
+    ]

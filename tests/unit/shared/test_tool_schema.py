@@ -172,3 +172,48 @@ def test_reference_inside_the_schema_is_followed() -> None:
     schema = {**an_object(a={"$ref": "#/$defs/amount"}), "$defs": {"amount": {"exclusiveMinimum": 0}}}
 
     assert ([], 1) == (schema_problems(schema), len(errors(schema, {"a": 0})))
+
+
+def test_a_pattern_never_takes_for_ever() -> None:
+    """What keeps Python's own engine busy for longer than anybody lives is answered at once, also for names."""
+    endless = "a" * 5_000 + "!"
+    assert [("/a", f"'{endless}' does not match '^(a+)+$'"[:DETAIL_MAX])] == errors(
+        an_object(a={"pattern": "^(a+)+$"}), {"a": endless}
+    )
+    named = {"type": "object", "patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}
+    unexpected = f"Additional properties are not allowed ('{endless}' was unexpected)"
+    assert [("", unexpected[:DETAIL_MAX])] == errors(named, {endless: 1})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wrong"),
+    [
+        ({"x-a": 1, "x-b": 2}, []),
+        ({"x-a": "one"}, [("/x-a", "'one' is not of type 'integer'")]),
+        ({"y": 1}, [("", "Additional properties are not allowed ('y' was unexpected)")]),
+        ({"b": 1}, []),
+    ],
+)
+def test_names_may_follow_a_pattern(arguments: dict[str, Any], wrong: list[tuple[str, str]]) -> None:
+    """A pattern is found anywhere in a name; what neither a name nor a pattern covers is not let in."""
+    schema = {
+        "type": "object",
+        "properties": {"b": {}},
+        "patternProperties": {"^x-": {"type": "integer"}},
+        "additionalProperties": False,
+    }
+    assert wrong == errors(schema, arguments)
+
+
+@pytest.mark.parametrize("keyword", ["pattern", "patternProperties"])
+def test_a_pattern_that_may_take_for_ever_is_refused(keyword: str) -> None:
+    """Look-arounds and back-references are an error of the rulebook, with their place."""
+    value: Any = "(?=a)b" if keyword == "pattern" else {"(?=a)b": {}}
+    (problem,) = schema_problems(an_object(a={keyword: value}))
+    assert (("properties", "a", keyword), True) == (problem[0], "linear time" in problem[1])
+
+
+def test_patterns_of_names_are_not_mixed_with_what_is_left_over() -> None:
+    """What the draft's `unevaluatedProperties` leaves over is found with Python's engine: both together are refused."""
+    schema = {"type": "object", "allOf": [{"patternProperties": {"^x-": {}}}]}
+    assert [((), "patternProperties and unevaluatedProperties cannot be enforced together")] == schema_problems(schema)

@@ -218,7 +218,7 @@ async def collect_lead(
 
 
 async def escalate_to_human(context: ToolContext, *, reason: str) -> ToolReply:
-    """Ask for a person; `{"escalation_id", "state"}`. A conversation has at most one open escalation."""
+    """Hand the conversation to a person; `{"escalation_id", "state"}`. It has at most one open escalation."""
     told = rules.clean(reason)
     if told is None:
         raise ToolError("Say in a sentence why a person is needed.", code="nothing_given")
@@ -228,7 +228,8 @@ async def escalate_to_human(context: ToolContext, *, reason: str) -> ToolReply:
         raise ToolError("An operator has just closed the escalation; ask again if needed.", code="try_again")
     escalation_id, state = found
     data = {"escalation_id": str(escalation_id), "state": state}
-    return ToolReply(data=data, ui_blocks=[_notice(context, "success", Text.PERSON_CALLED)])
+    notice = _notice(context, "success", Text.PERSON_CALLED)
+    return ToolReply(data=data, ui_blocks=[notice], handover=told if state == "open" else "")
 
 
 def _notice(context: ToolContext, level: NoticeLevel, text: Text) -> NoticeBlock:

@@ -7,6 +7,7 @@ const feedElement = document.getElementById("feed");
 const connection = document.getElementById("connection");
 const composer = document.getElementById("composer");
 const fault = document.getElementById("fault");
+const stop = document.getElementById("stop");
 const feed = new Feed(feedElement, chat.dataset.me, refreshCard);
 
 let conversation = chat.dataset.conversation;
@@ -27,7 +28,7 @@ function follow() {
     refreshPane();
     refreshCards(JSON.parse(event.data).approval_id);
   });
-  for (const type of ["message", "tool_call", "approval", "decision", "turn", "resolution", "delta"]) {
+  for (const type of ["message", "tool_call", "progress", "approval", "decision", "holder", "turn", "resolution", "delta"]) {
     events.addEventListener(type, (event) => {
       if (event.data) receive(type, event);
     });
@@ -39,6 +40,15 @@ function receive(type, event) {
   if (type !== "delta") lastId = Number(event.lastEventId);
   document.getElementById("empty").hidden = true;
   feed.take(type, data);
+  if (type === "turn") showStop();
+}
+
+// Stopping is for while something runs; the focus must not fall out of the page when the button goes.
+function showStop() {
+  if (!stop) return;
+  if (!feed.running && document.activeElement === stop) document.getElementById("text").focus();
+  stop.hidden = !feed.running;
+  stop.disabled = false;
 }
 
 function say(state) {
@@ -124,6 +134,18 @@ if (composer) {
       button.disabled = false;
       grow();
       box.focus();
+    }
+  });
+  stop.addEventListener("click", async () => {
+    // A button that is switched off loses the focus, and the next thing to do is to write.
+    box.focus();
+    stop.disabled = true;
+    try {
+      await ask(`/v1/conversations/${conversation}/stop`, {});
+      showFault("");
+    } catch (error) {
+      stop.disabled = false;
+      showFault(`Not stopped: ${error.message}`);
     }
   });
   for (const wish of document.querySelectorAll(".wish")) {

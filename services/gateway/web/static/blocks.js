@@ -2,12 +2,12 @@
 import { make, money, webAddress } from "./dom.js";
 
 const KINDS = {
-  product_carousel: (block) => make("div", { class: "carousel" }, ...list(block.products).map(product)),
+  product_carousel: (block) => make("div", { class: "carousel", tabindex: "0", role: "group", "aria-label": "Products" }, ...list(block.products).map(product)),
   cart: (block) =>
     make(
       "div",
       { class: "block cart" },
-      make("h4", {}, "Cart"),
+      make("h3", {}, "Cart"),
       ...list(block.items).map((item) => cartLine(item, block.currency)),
       make("p", { class: "line total" }, make("span", {}, "Total"), make("span", {}, money(block.total, block.currency))),
     ),
@@ -64,7 +64,8 @@ function product(each) {
 
 function variant(each) {
   const gone = each.in_stock === false;
-  return make("span", { class: gone ? "gone" : null, title: gone ? "sold out" : null }, String(each.label ?? each.id));
+  const told = gone ? make("span", { class: "unseen" }, " (sold out)") : null;
+  return make("span", { class: gone ? "gone" : null }, String(each.label ?? each.id), told);
 }
 
 function list(value) {

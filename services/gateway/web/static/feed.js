@@ -1,6 +1,7 @@
 // A conversation's feed as elements. Items may come twice or out of order: each thing has one element, found by its id.
 import { renderBlocks } from "./blocks.js";
 import { make, visible } from "./dom.js";
+import { markdown } from "./markdown.js";
 
 const RANK = { proposed: 0, pending_confirmation: 1, success: 2, error: 2 };
 const LABELS = { proposed: "running", pending_confirmation: "waiting for approval", success: "done" };
@@ -15,6 +16,8 @@ export class Feed {
   #waitingTurns = new Map();
   #heard = new Set();
   #said = new Map();
+  #running = new Set();
+  #over = new Set();
 
   constructor(root, me, onCard) {
     this.#root = root;
@@ -22,18 +25,27 @@ export class Feed {
     this.#onCard = onCard;
   }
 
+  get running() {
+    return this.#running.size > 0;
+  }
+
   take(type, data) {
     switch (type) {
       case "message":
+        if (data.role === "operator") return this.#operator(data);
         return data.role === "assistant" ? this.#answer(data) : this.#posted(data);
       case "delta":
         return this.#delta(data);
       case "tool_call":
         return this.#call(data);
+      case "progress":
+        return this.#progress(data);
       case "approval":
         return this.#approval(data);
       case "decision":
         return this.#decided(data);
+      case "holder":
+        return this.#place(`holder ${data.revision}`, () => make("p", { class: "muted" }, visible(data.text ?? "")));
       case "turn":
         return this.#turn(data);
       case "resolution":
@@ -67,6 +79,14 @@ export class Feed {
     }
   }
 
+  // A person answers in the agent's place, and it says who.
+  #operator(data) {
+    const name = (data.author?.id ?? "").replace(/^person:/, "");
+    this.#place(`message ${data.message_id}`, () =>
+      make("div", { class: "said by-operator" }, make("p", { class: "from" }, visible(name)), make("p", { class: "text" }, data.text)),
+    );
+  }
+
   // What became of a message that was taken for a decision; a counted one needs no word beside its card.
   #decided(data) {
     const element = this.#things.get(`message ${data.message_id}`);
@@ -83,14 +103,16 @@ export class Feed {
       element.remove();
     } else if (data.while_waiting) {
       element.append(
-        make("details", { class: "muted" }, make("summary", {}, "said while the call waited"), make("p", {}, data.text)),
+        make("details", { class: "muted" }, make("summary", {}, "said while the call waited"), ...markdown(data.text)),
       );
     } else {
-      element.append(make("p", { class: "text" }, data.text));
+      element.append(make("div", { class: "text" }, ...markdown(data.text)));
     }
   }
 
   #delta(data) {
+    // A model that was stopped may write on for a moment.
+    if (this.#over.has(data.turn_id)) return;
     // What a model says about a call that waits is not shown meanwhile; the whole text follows as a message.
     if ((this.#waitingTurns.get(data.turn_id)?.size ?? 0) > 0 && !this.#heard.has(data.turn_id)) return;
     const element = this.#place(`message ${data.message_id}`, () =>
@@ -122,8 +144,25 @@ export class Feed {
     const badge = element.querySelector(".badge");
     badge.className = `badge ${data.status === "error" ? (data.kind ?? "error") : data.status}`;
     badge.textContent = LABELS[data.status] ?? data.kind ?? "error";
+    if (RANK[data.status] === 2) element.querySelector(".progress")?.remove();
     this.#inside(element.querySelector(".inside"), data);
     if (data.ui_blocks?.length) element.querySelector(".blocks").replaceChildren(...renderBlocks(data.ui_blocks));
+  }
+
+  // How far a tool is. A report that comes after the call has ended says nothing any more.
+  #progress(data) {
+    const element = this.#things.get(`call ${data.call_id}`);
+    if (!element || RANK[this.#status.get(data.call_id)] === 2) return;
+    let line = element.querySelector(".progress");
+    if (!line) {
+      line = make("div", { class: "progress" }, make("progress", { max: "1", "aria-label": data.tool }), make("p", {}));
+      element.querySelector(".blocks").before(line);
+    }
+    const bar = line.querySelector("progress");
+    if (data.fraction === null) bar.removeAttribute("value");
+    else bar.value = data.fraction;
+    const share = data.fraction === null ? "" : `${Math.floor(data.fraction * 100)} %`;
+    line.querySelector("p").textContent = [share, visible(data.text)].filter(Boolean).join(" · ");
   }
 
   #inside(inside, data) {
@@ -165,19 +204,24 @@ export class Feed {
   }
 
   // The server renders cards; until its answer is there, the summary stands in. What asks for the card is its frame,
-  // which stays: a refresh that comes while another is under way waits for it and is not lost with the old card.
+  // which stays: a refresh that comes while another is under way waits for it and is not lost with the old card. What
+  // somebody has opened or typed in the card stays, too.
   #card(data) {
     const summary = make("article", { class: "card" }, make("p", { class: "summary" }, data.summary ?? ""));
-    const attributes = { "hx-get": `/ui/approvals/${data.approval_id}?place=chat`, "hx-trigger": "refresh" };
+    const address = `/ui/approvals/${data.approval_id}?place=chat`;
+    const attributes = { "hx-get": address, "hx-trigger": "refresh", "hx-swap": "innerMorph" };
     return make("div", { class: "held", "data-held": data.approval_id, ...attributes }, summary);
   }
 
   #turn(data) {
     const key = `turn ${data.turn_id}`;
     if (data.state === "started") {
+      if (!this.#over.has(data.turn_id)) this.#running.add(data.turn_id);
       if (!this.#things.has(`${key} over`)) this.#place(key, () => make("p", { class: "thinking" }, "thinking"));
       return;
     }
+    this.#over.add(data.turn_id);
+    this.#running.delete(data.turn_id);
     this.#things.get(key)?.remove();
     // A text that never became a message was thrown away.
     for (const each of this.#root.querySelectorAll(`.writing[data-turn="${CSS.escape(data.turn_id)}"]`)) each.remove();
@@ -187,8 +231,9 @@ export class Feed {
   #ending(data) {
     const result = data.final_answer?.result;
     if (typeof result === "string" && result && result !== this.#said.get(data.turn_id)) {
-      return make("div", { class: "said by-agent" }, make("p", { class: "text" }, result));
+      return make("div", { class: "said by-agent" }, make("div", { class: "text" }, ...markdown(result)));
     }
+    if (data.state === "stopped") return make("p", { class: "ending" }, visible(data.reason ?? "Stopped."));
     const bad = data.state && !GOOD_ENDS.has(data.state);
     const text = bad ? `The turn ended: ${data.reason || data.state}` : "";
     return make("p", { class: bad ? "ending" : "ending hidden" }, text);

@@ -23,7 +23,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from services.notifier.cards import Card
 from services.notifier.channels import ChannelFailed
 from services.notifier.channels.email.threads import Kind, Told
-from services.notifier.texts import moment, plural, text
+from shared.texts import moment, plural, text
 
 #: Longest argument in a mail, in characters; the page has all of it.
 ARGUMENT_MAX = 4_000

@@ -1,0 +1,35 @@
+"""What a running tool may say of its progress, and how often it is told. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from shared.messages.tool_calls import PROGRESS_TEXT_MAX
+
+#: Shortest pause between two reports of a call, in seconds.
+PAUSE_MIN_SECONDS = 1.0
+#: Reports made in the time that a call has run so far, at most, once the shortest pause is outgrown.
+REPORTS_PER_AGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a tool is."""
+
+    #: From 0 to 1; None where the tool cannot say.
+    fraction: float | None
+    text: str
+
+
+def progress_of(fraction: object, text: object) -> Progress:
+    """Return a report as it can be told, whatever a tool gave for it: cut to its bounds, what is no number is None."""
+    number = fraction if isinstance(fraction, int | float) and math.isfinite(fraction) else None
+    words = " ".join(str(text).replace("\x00", "\ufffd").split())
+    cut = words if len(words) <= PROGRESS_TEXT_MAX else words[: PROGRESS_TEXT_MAX - 1] + "…"
+    return Progress(None if number is None else min(max(float(number), 0.0), 1.0), cut)
+
+
+def pause_after(age_seconds: float) -> float:
+    """Return how long to be silent after a report of a call that has run for so long, in seconds."""
+    return max(PAUSE_MIN_SECONDS, age_seconds / REPORTS_PER_AGE)

@@ -1,0 +1,68 @@
+"""Tells of running tools: the newest report goes out now and then, the rest is forgotten.
+
+The longer a tool runs, the seldomer it is told of, so that a call of hours makes some hundred reports and not one for
+each second. A report that cannot be told is no reason to disturb the tool: the next one tells more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import structlog
+
+from services.executor.progress import Progress, pause_after, progress_of
+
+log = structlog.get_logger(__name__)
+
+
+class Reporting:
+    """Tells of one attempt, from the event loop that made it; reports come from any thread."""
+
+    def __init__(
+        self, tell: Callable[[Progress], Awaitable[None]], pause: Callable[[float], float] = pause_after
+    ) -> None:
+        self._tell = tell
+        self._pause = pause
+        self._loop = asyncio.get_running_loop()
+        self._began = time.monotonic()
+        self._newest: Progress | None = None
+        self._telling: asyncio.Task[None] | None = None
+        self._over = False
+
+    def report(self, fraction: float | None, text: str) -> None:
+        """Take a report; returns at once."""
+        # A thread may outlive the loop of a process that stops: then nobody is left to be told.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._take, progress_of(fraction, text))
+
+    def end(self) -> None:
+        """Tell nothing more: how the call ended is told instead."""
+        self._over = True
+        if self._telling is not None:
+            self._telling.cancel()
+
+    def _take(self, progress: Progress) -> None:
+        self._newest = progress
+        if self._telling is None and not self._over:
+            self._telling = asyncio.create_task(self._tell_on())
+
+    async def _tell_on(self) -> None:
+        told: Progress | None = None
+        try:
+            while self._newest is not None:
+                newest, self._newest = self._newest, None
+                if newest != told:
+                    await self._tell_once(newest)
+                    told = newest
+                await asyncio.sleep(self._pause(time.monotonic() - self._began))
+        finally:
+            self._telling = None
+
+    async def _tell_once(self, progress: Progress) -> None:
+        try:
+            await self._tell(progress)
+        except Exception as error:  # noqa: BLE001 - a report that gets lost harms nobody
+            log.info("progress.lost", error=type(error).__name__)

@@ -1,0 +1,235 @@
+"""AG-UI's own address: what `HttpAgent` and its like post to, without any code of ours beside it.
+
+The thread is the conversation. A run begins with what the store has, tells what happens then, and ends when nothing
+goes on: asking where calls wait for people. Answers to that decide like every other decision, in the caller's name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+
+from services.gateway.api.ai_sdk import HISTORY_MAX, LOOK_SECONDS
+from services.gateway.api.callers import CallerOf, DepsOf
+from services.gateway.api.conversations import may_read
+from services.gateway.api.errors import described
+from services.gateway.api.events import HEADERS, stream_of
+from services.gateway.api.strict import StrictRoute
+from services.gateway.auth import Caller
+from services.gateway.conversations import Writing, no_conversation
+from services.gateway.decisions import Ask
+from services.gateway.deps import Deps
+from services.gateway.dialects.ag_ui import AgUi, Event, finished, interrupt_of
+from services.gateway.dialects.ag_ui_posted import Answer, RunIn
+from services.gateway.dialects.follow import unpacked
+from services.gateway.dialects.thread import Thread
+from services.gateway.keys import Scope
+from services.gateway.live import Topic
+from services.gateway.store import reading
+from services.gateway.store.conversations import load_conversation
+from services.gateway.store.feed import find_item
+from services.gateway.store.inbox import Filters, list_approvals
+from services.gateway.store.read import Row
+from services.gateway.store.turns import Rest, load_rest
+from services.gateway.stream import Stream, data_frame
+from shared.database import DatabaseError, is_outage
+from shared.errors import Refused
+
+router = APIRouter(prefix="/agui", tags=["ag-ui"], route_class=StrictRoute)
+
+#: Calls of one conversation that may wait for people.
+WAITING_MAX = 1_000
+#: Refusals that end no run: the store has the truth, and the run tells it.
+_TOLD = frozenset({"already-decided", "stale-card", "not-found"})
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    """What became of one answer to an interrupt."""
+
+    answer: Answer
+    #: Whether it decided something; None while nobody knows.
+    counted: bool | None = False
+    #: Why it did not count.
+    problem: Mapping[str, Any] | None = None
+
+    @property
+    def fatal(self) -> bool:
+        """Whether the caller asked for what they may not."""
+        return self.problem is not None and self.problem["kind"] not in _TOLD and not self.answer.abandoned
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """What a run shall tell, and when it is done."""
+
+    body: RunIn
+    topic: Topic
+    #: Number of the feed item after which it reads, and of the newest one when it began.
+    after: int
+    newest: int
+    #: The message that the agent must have heard; empty where there is none.
+    message_id: str
+    answered: Sequence[_Answered] = field(default_factory=tuple)
+
+    @property
+    def error(self) -> Mapping[str, Any] | None:
+        """Why the run ends at once: answers of which none counted, and one that the caller may not give."""
+        if any(each.counted is not False for each in self.answered):
+            return None
+        return next((each.problem for each in self.answered if each.fatal), None)
+
+    @property
+    def problems(self) -> dict[str, Mapping[str, Any]]:
+        """Why answers did not count: approval id -> problem."""
+        return {each.answer.approval_id: each.problem for each in self.answered if each.problem}
+
+    @property
+    def unsettled(self) -> set[str]:
+        """The approvals about which a decision is on its way."""
+        return {each.answer.approval_id for each in self.answered if each.counted is None}
+
+
+@router.post(
+    "",
+    response_class=StreamingResponse,
+    responses={**_STREAM, **described(400, 401, 403, 404, 409, 413, 415, 422, 429, 503)},
+)
+async def run(deps: DepsOf, caller: CallerOf, body: RunIn) -> StreamingResponse:
+    """Take what the user wrote, or how they answered interrupts, and stream what is and what happens then.
+
+    With nothing new it shows the thread and follows what goes on. A thread that is not known begins with a message.
+    """
+    may_read(caller, body.threadId)
+    answers, written = body.answers(), body.written()
+    topic = Topic(caller.tenant, body.threadId)
+    if any(answer.approved is not None and not answer.abandoned for answer in answers):
+        caller.need(Scope.DECIDE)
+    answered = await asyncio.gather(*(_answer(deps, caller, topic, answer) for answer in answers))
+    message_id = await _post(deps, caller, body, written) if written else ""
+    async with reading(deps.runtime.database) as connection:
+        conversation = await load_conversation(connection, topic.tenant, topic.conversation_id)
+    if conversation is None:
+        raise no_conversation()
+    newest = conversation.feed_seq
+    goal = _Goal(body, topic, max(0, newest - HISTORY_MAX), newest, message_id, answered)
+    stream = stream_of(deps, caller, (topic,), topic, goal.after, LOOK_SECONDS)
+    return StreamingResponse(_frames(deps, stream, goal), media_type="text/event-stream", headers=HEADERS)
+
+
+async def _post(deps: Deps, caller: Caller, body: RunIn, written: tuple[str, str]) -> str:
+    """Post the user's newest message unless it is known; return its id, empty where the agent never gets it."""
+    message_id, text = written
+    async with reading(deps.runtime.database) as connection:
+        known = await find_item(connection, caller.tenant, body.threadId, f"message:{message_id}")
+    if known is not None and known.data["text"] == text:
+        return "" if known.data.get("taken_as") else message_id
+    if known is not None:
+        message_id = body.edited_id(message_id, text)
+    posted = await deps.posts.post_or_open(caller, body.threadId, Writing(text, message_id), body.plan)
+    return posted.message_id
+
+
+async def _answer(deps: Deps, caller: Caller, topic: Topic, answer: Answer) -> _Answered:
+    """Have one answer decided; a refusal is told in the run."""
+    if answer.approved is None:
+        return _Answered(answer)
+    verb: Literal["approve", "deny"] = "approve" if answer.approved else "deny"
+    try:
+        approval = await deps.decisions.find(caller, answer.approval_id) if answer.approval_id else None
+        if approval is None or approval["conversation_id"] != topic.conversation_id:
+            raise Refused("There is no such interrupt.", status=404, kind="not-found")  # noqa: TRY301
+        row = await deps.decisions.decide(caller, answer.approval_id, Ask(verb, answer.digest, answer.reason))
+    except Refused as refusal:
+        problem = {"kind": refusal.kind, "title": refusal.title, "status": refusal.status, **refusal.facts}
+        return _Answered(answer, problem=problem)
+    return _Answered(answer, counted=None if row is None else True)
+
+
+async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[bytes]:
+    writer, thread, body = AgUi(goal.body.state), Thread(), goal.body
+    yield data_frame(writer.begin(body.threadId, body.runId, modern=body.modern))
+    live, number = goal.newest == goal.after, goal.after
+    if live:
+        yield _encode(_opening(writer, goal))
+    async for signal in stream.signals():
+        if signal is None:
+            yield b": keep-alive\n\n"
+        else:
+            kind, data, number = unpacked(signal, number)
+            events = [event for told in thread.read(kind, data) for event in writer.events(told)]
+            if live:
+                yield _encode(events)
+            elif number >= goal.newest:
+                live = True
+                yield _encode(_opening(writer, goal))
+        if not live:
+            continue
+        if goal.error is not None:
+            yield data_frame(_error(str(goal.error["title"]), str(goal.error["kind"])))
+            return
+        interrupts = await _asked(deps, thread, goal)
+        if interrupts is not None:
+            yield _encode(writer.end())
+            yield _encode(finished(body.threadId, body.runId, writer.turn, interrupts, modern=body.modern))
+            return
+    yield data_frame(_error("The stream was let go; post again to go on.", "let-go"))
+
+
+def _opening(writer: AgUi, goal: _Goal) -> Iterator[Event]:
+    """Yield how things stand, and which answers did not count."""
+    yield from writer.snapshots(goal.body.messages)
+    for each in goal.answered:
+        if each.problem:
+            known = {"interruptId": each.answer.interrupt_id, "approval_id": each.answer.approval_id}
+            yield {"type": "CUSTOM", "name": "placet.refused", "value": {**known, **each.problem}}
+
+
+async def _asked(deps: Deps, thread: Thread, goal: _Goal) -> list[Event] | None:
+    """Return what waits for people where nothing else goes on, else None; services know of things before the feed."""
+    if not thread.rests:
+        return None
+    tenant, conversation_id = goal.topic.tenant, goal.topic.conversation_id
+    try:
+        async with reading(deps.runtime.database) as connection:
+            here = Filters(state="pending", conversation_id=conversation_id)
+            waiting = await list_approvals(connection, tenant, here, limit=WAITING_MAX)
+            call_ids = [row["call_id"] for row in waiting]
+            rest = await load_rest(connection, tenant, conversation_id, call_ids, goal.message_id)
+    except DatabaseError as error:
+        if not is_outage(error):
+            raise
+        return None
+    if rest is None or not _told(thread, goal, waiting, rest):
+        return None
+    return [interrupt_of(row, goal.problems.get(row["approval_id"])) for row in reversed(waiting)]
+
+
+def _told(thread: Thread, goal: _Goal, waiting: Sequence[Row], rest: Rest) -> bool:
+    """Tell whether the feed has told all that the services know, and every decision was answered."""
+    approvals, here = {row["call_id"]: row["approval_id"] for row in waiting}, thread.waiting
+    # What began before the oldest item that was read is long told.
+    partial = goal.after > 0
+    same = here.items() <= approvals.items() if partial else here == approvals
+    if not same or goal.unsettled.intersection(approvals.values()):
+        return False
+    if rest.queued and any(row["approval_rule"].get("on_message_while_pending") == "supersede" for row in waiting):
+        return False
+    unread = not rest.turn_id or (partial and not thread.knows(rest.turn_id))
+    return unread or thread.over(rest.turn_id) == rest.over
+
+
+def _error(message: str, code: str) -> Event:
+    return {"type": "RUN_ERROR", "message": message, "code": code}
+
+
+def _encode(events: Iterable[Event]) -> bytes:
+    return b"".join(map(data_frame, events))

@@ -1,0 +1,253 @@
+"""What OpenAI clients post: of a history only what stands at its end counts, in the caller's own name.
+
+Agent, tools and instructions are Placet's. A parameter that would change them is refused rather than passed over: its
+sender would believe that it holds. What only tunes a model (temperature and its like) is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from services.gateway.dialects.openai_ids import parse_request_id
+from services.gateway.texts import Text
+from shared.errors import Refused
+from shared.messages.approvals import REASON_MAX
+from shared.messages.conversations import TEXT_MAX
+from shared.messages.message import Identifier
+
+#: Messages or items of a posted history.
+ITEMS_MAX = 2_000
+_TEXTS = frozenset({"text", "input_text"})
+#: Written by whoever set a client up; neither the user's words nor ours.
+_SETUP = frozenset({"system", "developer"})
+#: As messages carry it.
+_LANGUAGE = re.compile(r"[a-z]{2}")
+#: What frontends send in place of a conversation's id while they have none: it would be one for everybody.
+_NO_IDS = frozenset({"", "new", "null", "undefined", "local"})
+
+Items = Annotated[list[dict[str, Any]], Field(max_length=ITEMS_MAX)]
+_Metadata = Annotated[dict[str, Any], Field(max_length=64)]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the caller says to one approval request."""
+
+    approval_id: str
+    #: Digest of the call that was shown.
+    digest: str
+    approved: bool
+    reason: str
+
+
+class _Posted(BaseModel):
+    """What both dialects have."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    stream: StrictBool = False
+    tools: Annotated[list[Any], Field(max_length=512)] | None = None
+    tool_choice: Any = None
+    metadata: _Metadata | None = Field(
+        default=None, description="`conversation_id` names the conversation; `language` that of one that begins."
+    )
+
+    @property
+    def language(self) -> str:
+        """The language of a conversation that begins; English where none, or no known form of one, is named."""
+        language = (self.metadata or {}).get("language")
+        return language if isinstance(language, str) and _LANGUAGE.fullmatch(language) else "en"
+
+    def check(self) -> None:
+        """Raise Refused (400) for what would change the agent."""
+        if self.tools:
+            raise unsupported("tools", "The agent's tools are Placet's.")
+        if self.tool_choice not in {None, "auto", "none"} if isinstance(self.tool_choice, str | None) else True:
+            raise unsupported("tool_choice", "The agent chooses its tools.")
+
+
+class ChatCompletionIn(_Posted):
+    """A request for a chat completion; parameters that are not named here are passed over."""
+
+    model: Annotated[Text, Field(min_length=1, max_length=256, description="The agent's name.")]
+    messages: Annotated[Items, Field(min_length=1, description="The history; only what the user wrote last is read.")]
+    n: int | None = None
+    functions: list[Any] | None = None
+    response_format: dict[str, Any] | None = None
+    modalities: list[Any] | None = None
+    stream_options: dict[str, Any] | None = None
+
+    def check(self) -> None:
+        """Raise Refused (400) for what would change the agent, or what it cannot do."""
+        super().check()
+        if self.functions:
+            raise unsupported("functions", "The agent's tools are Placet's.")
+        if self.n not in {None, 1}:
+            raise unsupported("n", "There is one answer.")
+        if (self.response_format or {}).get("type", "text") != "text":
+            raise unsupported("response_format", "The agent answers with text.")
+        if self.modalities and self.modalities != ["text"]:
+            raise unsupported("modalities", "The agent answers with text.")
+
+    @property
+    def counts(self) -> bool:
+        """Whether a stream shall end with what it took."""
+        return (self.stream_options or {}).get("include_usage") is True
+
+    @property
+    def begins(self) -> bool:
+        """Whether the history holds nothing but what the user writes now."""
+        spoken = [message for message in self.messages if not _is_setup(message)]
+        return all(message.get("role") == "user" for message in spoken)
+
+    @property
+    def named(self) -> str:
+        """The conversation that its metadata names; empty where they name none."""
+        name = (self.metadata or {}).get("conversation_id")
+        return name if isinstance(name, str) else ""
+
+    def written(self) -> str:
+        """Return what the user wrote last; raise Refused (400, 413) where that is no text."""
+        newest = _tail(self.messages, lambda message: message.get("role") == "user")
+        if not newest:
+            raise invalid("messages", "must end with a message of the user")
+        return _text_of(newest, "messages")
+
+
+class ConversationName(BaseModel):
+    """A conversation as the SDK also writes it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: Identifier
+
+
+class ResponseIn(_Posted):
+    """A request for a response; parameters that are not named here are passed over."""
+
+    model: Annotated[Text, Field(min_length=1, max_length=256)] | None = Field(
+        default=None, description="The agent's name; left out: the conversation's, else `default`."
+    )
+    input: Annotated[Text, Field(max_length=TEXT_MAX)] | Items = ""
+    conversation: Identifier | ConversationName | None = None
+    previous_response_id: Annotated[str, Field(max_length=128)] | None = None
+    instructions: Any = None
+    background: StrictBool | None = None
+    prompt: Any = None
+    text: dict[str, Any] | None = None
+
+    def check(self) -> None:
+        """Raise Refused (400) for what would change the agent, or what it cannot do."""
+        super().check()
+        if self.instructions:
+            raise unsupported("instructions", "The agent's instructions are Placet's.")
+        if self.prompt:
+            raise unsupported("prompt", "The agent's instructions are Placet's.")
+        if self.background:
+            raise unsupported("background", "A response is streamed or waited for.")
+        form = (self.text or {}).get("format") or {"type": "text"}
+        if not isinstance(form, dict) or form.get("type", "text") != "text":
+            raise unsupported("text.format", "The agent answers with text.")
+        if self.conversation and self.previous_response_id:
+            raise invalid("previous_response_id", "cannot stand beside `conversation`")
+
+    @property
+    def named(self) -> str:
+        """The conversation that it names itself; empty where it names none."""
+        name = self.conversation
+        return (name.id if isinstance(name, ConversationName) else name) or ""
+
+    @property
+    def begins(self) -> bool:
+        """Whether its input holds nothing but what the user says now."""
+        return isinstance(self.input, str) or len(self._newest) == len(_spoken(self.input))
+
+    def written(self) -> str:
+        """Return what the user wrote last, empty for answers alone; raise Refused (400, 413) where it is no text."""
+        if isinstance(self.input, str):
+            return _text_of([{"content": self.input}], "input")
+        messages = [item for item in self._newest if not _is_answer(item)]
+        if not self._newest:
+            raise invalid("input", "must end with a message of the user, or with answers to approval requests")
+        return _text_of(messages, "input") if messages else ""
+
+    def answers(self) -> Iterator[Answer]:
+        """Yield the answers to approval requests that stand at the end; raise Refused (400) for one that is none."""
+        for item in [] if isinstance(self.input, str) else self._newest:
+            if _is_answer(item):
+                yield _answer_of(item)
+
+    @property
+    def _newest(self) -> list[Mapping[str, Any]]:
+        assert not isinstance(self.input, str)  # noqa: S101 - whoever asks has looked
+        return _tail(self.input, lambda item: _is_answer(item) or item.get("role") == "user")
+
+
+def conversation_named(text: str | None) -> str:
+    """Return the conversation that a frontend's header names; empty for a word that stands for none yet."""
+    name = (text or "").strip()
+    return "" if name.lower() in _NO_IDS or name.startswith(("{{", "local:")) else name
+
+
+def invalid(param: str, detail: str, kind: str = "invalid-request") -> Refused:
+    """Return the refusal of a parameter that is no such thing."""
+    fault = {"detail": detail, "pointer": "#/" + param.replace(".", "/")}
+    return Refused(f"`{param}` {detail}.", status=400, kind=kind, errors=[fault])
+
+
+def unsupported(param: str, why: str) -> Refused:
+    """Return the refusal of a parameter that would change the agent, or that it cannot heed."""
+    fault = {"detail": "not supported", "pointer": "#/" + param.replace(".", "/")}
+    return Refused(f"`{param}` is not supported. {why}", status=400, kind="unsupported-parameter", errors=[fault])
+
+
+def _tail(items: Sequence[Mapping[str, Any]], wanted: Any) -> list[Mapping[str, Any]]:
+    return list(reversed(list(takewhile(wanted, reversed(_spoken(items))))))
+
+
+def _spoken(items: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [item for item in items if not _is_setup(item)]
+
+
+def _is_setup(item: Mapping[str, Any]) -> bool:
+    # A role that is no text is none of ours either, and must not be looked up as if it were.
+    role = item.get("role")
+    return isinstance(role, str) and role in _SETUP
+
+
+def _is_answer(item: Mapping[str, Any]) -> bool:
+    return item.get("type") == "mcp_approval_response"
+
+
+def _answer_of(item: Mapping[str, Any]) -> Answer:
+    request, approve, reason = item.get("approval_request_id"), item.get("approve"), item.get("reason")
+    named = parse_request_id(request) if isinstance(request, str) else None
+    if named is None or not isinstance(approve, bool) or not isinstance(reason, str | None):
+        raise invalid("input", "has an mcp_approval_response without a request's id, or a yes or no")
+    return Answer(*named, approve, (reason or "").replace("\x00", "")[:REASON_MAX])
+
+
+def _text_of(messages: Sequence[Mapping[str, Any]], param: Literal["messages", "input"]) -> str:
+    text = "\n\n".join(_content_text(message.get("content"), param) for message in messages)
+    if not text.strip():
+        raise invalid(param, "must end with a text")
+    if "\x00" in text:
+        raise invalid(param, "must not have the NUL character")
+    if len(text) > TEXT_MAX:
+        raise Refused(f"A message has at most {TEXT_MAX} characters.", status=413, kind="too-large")
+    return text
+
+
+def _content_text(content: Any, param: str) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    if any(not isinstance(part, dict) or part.get("type") not in _TEXTS for part in parts):
+        raise invalid(param, "has content that is no text")
+    return "\n".join(str(part.get("text") or "") for part in parts)

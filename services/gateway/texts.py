@@ -1,0 +1,33 @@
+"""Texts from outside, as the store can keep them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+
+def storable_text(text: str) -> str:
+    """Return `text`; raise ValueError where PostgreSQL could not keep it."""
+    if "\x00" in text:
+        raise ValueError("must not have the NUL character")
+    return text
+
+
+#: A text from outside.
+Text = Annotated[str, AfterValidator(storable_text)]
+
+
+def storable_value(value: Any) -> Any:
+    """Return a JSON value; raise ValueError where a text or a name in it could not be kept."""
+    match value:
+        case str():
+            storable_text(value)
+        case dict():
+            for name, each in value.items():
+                storable_text(name)
+                storable_value(each)
+        case list():
+            for each in value:
+                storable_value(each)
+    return value

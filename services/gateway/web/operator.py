@@ -1,0 +1,159 @@
+"""The operators' pages at `/operator`: which conversations people hold, and one of them with a box to answer in.
+
+Everything works without scripts: each button is a form that changes and leads back. With scripts they stay current.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from services.gateway.api.callers import DepsOf, PathId
+from services.gateway.api.operators import HeldState, next_page
+from services.gateway.api.pages import cursor_of
+from services.gateway.auth import Caller
+from services.gateway.conversations import no_conversation
+from services.gateway.keys import Scope
+from services.gateway.operators import Answer
+from services.gateway.states import State
+from services.gateway.store import reading
+from services.gateway.store.conversations import load_conversation
+from services.gateway.store.holders import list_held, load_held, load_talk
+from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from shared.errors import Refused
+from shared.messages.conversations import TEXT_MAX
+from shared.visitors import visitor_id
+
+router = APIRouter(prefix="/operator", include_in_schema=False, route_class=PageRoute)
+
+#: Conversations on a page, and items of one conversation.
+PAGE = 25
+ITEMS_MAX = 200
+
+Narrowed = Annotated[HeldState | None, Query()]
+Cursor = Annotated[str | None, Query(max_length=400)]
+
+
+@router.get("")
+async def show_list(deps: DepsOf, caller: SignedIn, holder: Narrowed = None, cursor: Cursor = None) -> HTMLResponse:
+    """Show the conversations that people hold, those held last first."""
+    caller.need(Scope.OPERATE)
+    state = State(holder) if holder else None
+    async with reading(deps.runtime.database) as connection:
+        found = await list_held(connection, caller.tenant, state, after=cursor_of(cursor), limit=PAGE + 1)
+    following = next_page(found, PAGE)
+    return render(
+        "operator.html",
+        caller=caller,
+        here="operator",
+        found=found[:PAGE],
+        narrowed=holder or "",
+        cursor=cursor,
+        address=_address(holder, cursor),
+        newest=_address(holder, None),
+        following=_address(holder, following) if following else None,
+        set_up=set_up_was_run(),
+    )
+
+
+@router.get("/{conversation_id}")
+async def show(deps: DepsOf, caller: SignedIn, conversation_id: PathId) -> HTMLResponse:
+    """Show one conversation: what was said, who answers, and what this operator can do."""
+    return await _page(deps, caller, conversation_id)
+
+
+@router.post("/{conversation_id}/takeover")
+async def take_over(deps: DepsOf, caller: SignedIn, conversation_id: PathId, _: Posted) -> Response:
+    """Take a conversation over; where another operator was faster, the page says who."""
+    try:
+        await deps.operators.take_over(caller, conversation_id)
+    except Refused as refusal:
+        return await _refused(deps, caller, conversation_id, refusal)
+    return _back(conversation_id)
+
+
+@router.post("/{conversation_id}/release")
+async def release(deps: DepsOf, caller: SignedIn, conversation_id: PathId, _: Posted) -> Response:
+    """Give a conversation back to the agent."""
+    try:
+        await deps.operators.release(caller, conversation_id)
+    except Refused as refusal:
+        return await _refused(deps, caller, conversation_id, refusal)
+    return _back(conversation_id)
+
+
+@router.post("/{conversation_id}/end")
+async def end(deps: DepsOf, caller: SignedIn, conversation_id: PathId, _: Posted) -> Response:
+    """End a conversation."""
+    caller.need(Scope.OPERATE)
+    await deps.posts.end(caller, conversation_id)
+    return _back(conversation_id)
+
+
+@router.post("/{conversation_id}/messages")
+async def answer(deps: DepsOf, caller: SignedIn, conversation_id: PathId, form: Posted) -> Response:
+    """Answer in a conversation; the page keeps a text that could not be sent."""
+    caller.need(Scope.OPERATE)
+    text, seen = field(form, "text").strip(), field(form, "seen")
+    fault = _fault_of(text)
+    try:
+        if fault is None:
+            wish = Answer(text, field(form, "message_id") or None, int(seen) if seen.isdecimal() else None)
+            await deps.operators.answer(caller, conversation_id, wish)
+    except Refused as refusal:
+        fault = refusal
+    return await _refused(deps, caller, conversation_id, fault, text) if fault else _back(conversation_id)
+
+
+def _fault_of(text: str) -> Refused | None:
+    if text and len(text) <= TEXT_MAX and "\x00" not in text:
+        return None
+    return Refused(f"Write something, at most {TEXT_MAX} characters.", status=400, kind="invalid-text")
+
+
+async def _refused(deps: DepsOf, caller: Caller, conversation_id: str, refusal: Refused, text: str = "") -> Response:
+    if refusal.status in {403, 404}:
+        raise refusal
+    return await _page(deps, caller, conversation_id, refusal, text)
+
+
+async def _page(
+    deps: DepsOf, caller: Caller, conversation_id: str, fault: Refused | None = None, text: str = ""
+) -> HTMLResponse:
+    caller.need(Scope.OPERATE)
+    place = (caller.tenant, conversation_id)
+    async with reading(deps.runtime.database) as connection:
+        conversation = await load_conversation(connection, *place)
+        if conversation is None or not caller.sees(conversation_id):
+            raise no_conversation()
+        since, reason = await load_held(connection, *place)
+        items = await load_talk(connection, *place, ITEMS_MAX)
+    return render(
+        "operator_talk.html",
+        fault.status if fault else 200,
+        caller=caller,
+        here="operator",
+        conversation=conversation,
+        visitor=visitor_id(conversation.visitor, conversation_id),
+        since=since,
+        reason=reason,
+        items=items,
+        seen=items[-1].seq if items else 0,
+        mine=conversation.operator == caller.person,
+        fault=fault.title if fault else "",
+        text=text,
+        set_up=set_up_was_run(),
+    )
+
+
+def _address(holder: HeldState | None, cursor: str | None) -> str:
+    """Return the address of a list."""
+    query = urlencode({name: value for name, value in (("holder", holder), ("cursor", cursor)) if value})
+    return f"/operator?{query}" if query else "/operator"
+
+
+def _back(conversation_id: str) -> Response:
+    return RedirectResponse(f"/operator/{conversation_id}", 303)

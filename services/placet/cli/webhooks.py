@@ -1,0 +1,32 @@
+"""`placet webhooks`: what webhooks were to hear, and which events they never took."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from services.placet.cli.client import call
+from services.placet.cli.output import Json, out, show_json, show_table
+
+app = typer.Typer(no_args_is_help=True, help="List events for webhooks, and post those again that were given up.")
+
+_COLUMNS = ["id", "state", "webhook", "type", "attempt", "error", "created_at"]
+
+
+@app.command("list")
+def list_events(
+    state: Annotated[str, typer.Option(help="due, sent or given_up; empty for all.")] = "given_up",
+    *,
+    json: Json = False,
+) -> None:
+    """List events, the newest first."""
+    page = call("GET", "/v1/webhook-events", params={"state": state} if state else {})
+    show_json(page) if json else show_table(page["items"], _COLUMNS)
+
+
+@app.command()
+def retry(event_id: Annotated[str, typer.Argument(metavar="ID")], *, json: Json = False) -> None:
+    """Post an event again that its webhook never took."""
+    answer = call("POST", f"/v1/webhook-events/{event_id}/retry")
+    show_json(answer) if json else out.print(f"retry of {event_id} is on its way")

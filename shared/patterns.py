@@ -1,0 +1,46 @@
+"""Patterns that others write, matched by RE2: in a time that grows with the text alone.
+
+Python's own engine tries one way after the other, and `^(a+)+$` keeps it busy for ever with a text of forty letters,
+holding up everything else in its process. RE2 knows neither look-arounds nor back-references; no pattern may have them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import re2
+
+#: Patterns kept compiled; a rulebook has fewer, and those that are only tried must not stay for ever.
+_KEPT = 1_000
+
+
+class NoPattern(ValueError):
+    """RE2 cannot match it; the text says why."""
+
+
+@lru_cache(_KEPT)
+def compiled(pattern: str, memory_bytes: int | None = None) -> re2._Regexp:
+    """Return a pattern ready to be matched; raise NoPattern, also where it needs more than `memory_bytes`."""
+    options = re2.Options()
+    options.log_errors = False
+    if memory_bytes is not None:
+        options.max_mem = memory_bytes
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        words = error.args[0] if error.args else "it cannot be read"
+        raise NoPattern(words.decode(errors="replace") if isinstance(words, bytes) else str(words)) from error
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """Return why a pattern of a schema cannot be matched; None where it can."""
+    try:
+        compiled(pattern)
+    except NoPattern as error:
+        return f"pattern {pattern!r} cannot be matched in linear time: {error}"
+    return None
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Tell whether a pattern is found anywhere in `text`, as JSON Schema means it."""
+    return compiled(pattern).search(text.encode("utf-8", "replace").decode()) is not None

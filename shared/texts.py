@@ -1,0 +1,62 @@
+"""Words for people, in their language: catalogues in `locale/<language>.po`, read and looked up by babel.
+
+Cards speak it, and the doors that a card leads to: mailed links, and Slack's modals and private words.
+
+English is what stands in the code. A text that a catalogue lacks is shown in English.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from babel.dates import format_datetime, get_timezone
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+from babel.support import NullTranslations, Translations
+
+CATALOGUES = Path(__file__).parent / "locale"
+#: Languages that people are spoken to in; the first one is the code's own.
+LANGUAGES = ("en", *sorted(path.stem for path in CATALOGUES.glob("*.po")))
+
+
+@cache
+def translations(locale: str) -> NullTranslations:
+    """Return the catalogue of a language, in the form that gettext and Jinja2's i18n extension take."""
+    path = CATALOGUES / f"{locale}.po"
+    if locale == LANGUAGES[0] or locale not in LANGUAGES:
+        return NullTranslations()
+    compiled = BytesIO()
+    with path.open("rb") as source:
+        write_mo(compiled, read_po(source, locale=locale))
+    compiled.seek(0)
+    return Translations(compiled)
+
+
+def language_of(*wishes: str) -> str:
+    """Return the first wish that has a catalogue, regions left out (`de-AT` is `de`); English where none has."""
+    spoken = (wish.replace("_", "-").partition("-")[0].lower() for wish in wishes)
+    return next((wish for wish in spoken if wish in LANGUAGES), LANGUAGES[0])
+
+
+def text(locale: str, words: str, **values: Any) -> str:
+    """Return `words` in a language, `{placeholders}` filled with `values`. Values are put in as they are, last."""
+    translated: str = translations(locale).gettext(words)
+    return translated.format(**values) if values else translated
+
+
+def plural(locale: str, one: str, many: str, count: int, **values: Any) -> str:
+    """Return the form for `count` in a language; `{count}` and other placeholders filled."""
+    translated: str = translations(locale).ngettext(one, many, count)
+    return translated.format(count=count, **values)
+
+
+def moment(locale: str, at: datetime, timezone: str = "UTC") -> str:
+    """Return a moment as people of that language write it, with its time zone's short name."""
+    return (
+        format_datetime(at, "medium", tzinfo=get_timezone(timezone), locale=locale)
+        + f" {at.astimezone(get_timezone(timezone)).tzname()}"
+    )

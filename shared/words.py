@@ -1,0 +1,37 @@
+"""Words that people search: cut from a text by one function, where it is kept and where somebody asks.
+
+Both sides must agree on every letter, so nothing else folds or cuts what is searched. See ADR 0024.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+#: Words of one text that can be found, in its order; a summary has some ten.
+WORDS_MAX = 128
+#: Letters of a word that count.
+LETTERS_MAX = 64
+
+_WORD = re.compile(r"[^\W_]+")
+#: Letters that are two, or have no accent that could be taken away. Dotted and dotless i are one letter here.
+_ALIKE = str.maketrans({"ı": "i", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "þ": "th", "ð": "d"})
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """Return the words of a text in its order, folded: runs of letters and digits without case and accents.
+
+    `Zahlung über 1.299,50 €` has `zahlung`, `uber`, `1`, `299` and `50`.
+    """
+    return tuple(word[:LETTERS_MAX] for word in _WORD.findall(_fold(text))[:WORDS_MAX])
+
+
+def searched(text: str) -> str:
+    """Return the words of a text with a space around each: what has a phrase has it as a part; empty without words."""
+    words = words_of(text)
+    return f" {' '.join(words)} " if words else ""
+
+
+def _fold(text: str) -> str:
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold()).translate(_ALIKE)
+    return "".join(char for char in plain if not unicodedata.combining(char))

@@ -1,0 +1,27 @@
+"""The table of attacks in `docs/security.md` is true: each attack is there once, and tried by tests that exist."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.contract.test_features import NAMED, ROOT, functions_of
+
+PAGE = (ROOT / "docs" / "security.md").read_text()
+ROW = re.compile(r"(?m)^\| (T\d+) \|[^|]+\|(.*)\|$")
+#: What can be tried at the doors through which people decide.
+ATTACKS = ["T1", "T2", *(f"T{number}" for number in range(9, 18)), "T26", "T30"]
+
+
+def test_every_attack_is_there_once() -> None:
+    """None is left out, none is told twice."""
+    assert ATTACKS == [attack for attack, _ in ROW.findall(PAGE)]
+
+
+@pytest.mark.parametrize(("attack", "tests"), ROW.findall(PAGE))
+def test_an_attack_is_tried_by_tests_that_exist(attack: str, tests: str) -> None:
+    """Each names one at least, and whoever follows a name finds it."""
+    named = NAMED.findall(tests)
+    assert (attack, True) == (attack, bool(named))
+    assert [] == [(path, name) for path, name in named if name not in functions_of(path)]

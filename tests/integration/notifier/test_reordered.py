@@ -1,0 +1,100 @@
+"""News that overtakes other news: whatever comes first, the card ends up saying how the call ended."""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from services.notifier import handlers
+from services.notifier.announcing import Announcer
+from services.notifier.worker import Worker
+from shared.bus import Delivery
+from shared.catalog import Catalog
+from shared.consumer import Arrival, Consumer, Together
+from shared.directory import Directory
+from shared.errors import Transient
+from shared.in_process import InProcessBus
+from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, CastVote, Message, ToolCallFinished
+from shared.work import Cause
+from tests.builders import an_envelope, an_event
+from tests.support.cards import Board, closed, finished, opened, progressed
+from tests.support.house import Replica
+
+ANNOUNCER = Announcer(Directory, Catalog([]), "", "en")
+KINDS: dict[type[Message], Any] = {
+    ApprovalOpened: handlers.announce,
+    ApprovalProgressed: handlers.redraw,
+    ApprovalClosed: handlers.close,
+    ToolCallFinished: handlers.finish,
+}
+
+
+class Later(InProcessBus):
+    """A bus that keeps what is to come again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.again: deque[bytes] = deque()
+
+    async def retry(self, delivery: Delivery, body: bytes, *, attempt: int) -> None:
+        """Keep it."""
+        del delivery, attempt
+        self.again.append(body)
+
+
+async def take(replica: Replica, *news: Message) -> int:
+    """Have each handled in an envelope of its own, in this order, then what came too early; return how often."""
+    bus = Later()
+    taking = {kind: Together(partial(take, announcer=ANNOUNCER)) for kind, take in KINDS.items()}
+    consumer = Consumer("notifier.approvals", taking, units=replica.units, bus=bus)
+    bus.again.extend(an_envelope(an_event(each)) for each in news)
+    taken = 0
+    while bus.again:
+        taken += 1
+        await consumer(Delivery("notifier.approvals", bus.again.popleft()))
+    return taken
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=lambda order: "".join(map(str, order)))
+async def test_in_whatever_order_news_comes_the_card_says_how_the_call_ended(
+    replica: Replica, order: tuple[int, ...]
+) -> None:
+    """Opened, closed and finished in each of their orders: one card, approved, that ran, and no word lost."""
+    announced = opened("wall")
+    news: list[Message] = [announced, closed(announced, decided_by="person:ada"), finished(announced)]
+    board = Board()
+    await take(replica, *(news[number] for number in order))
+    await Worker(replica.units, {"wall": board}).run_once()
+    card = board.shown[-1].card
+    assert ("approved", "succeeded", "person:ada") == (card.state, card.ended, card.decided_by)
+    assert card.note.endswith("It ran and succeeded.")
+
+
+async def test_an_end_that_comes_first_waits_for_its_card_and_a_free_call_s_for_nothing(replica: Replica) -> None:
+    """What was held comes again; a call that needed nobody is done with at once."""
+    announced = opened("wall")
+    async with replica.units.begin() as work:
+        with pytest.raises(Transient):
+            await handlers.finish([Arrival(finished(announced), Cause())], work, ANNOUNCER)
+    assert 1 == await take(replica, finished(opened(), held=False))
+
+
+async def test_the_closed_card_says_which_way_each_person_voted(replica: Replica) -> None:
+    """Nobody's way is told before the end; then everybody's is, the deciding one last and with its words."""
+    announced, board = opened("wall"), Board()
+    worker = Worker(replica.units, {"wall": board})
+    voted = [progressed(announced, number, person=f"person:{name}") for number, name in ((2, "ada"), (3, "bob"))]
+    await take(replica, announced, *voted)
+    await worker.run_once()
+    cast = [CastVote(person="person:ada", verb="approve"), CastVote(person="person:bob", verb="abstain")]
+    last = CastVote(person="person:eve", verb="deny")
+    end = closed(announced, "denied", 4, decided_by="person:eve", reason="too much", votes=[*cast, last])
+    await take(replica, end)
+    await worker.run_once()
+    before, after = ([(each.person, each.decision, each.reason) for each in shown.card.votes] for shown in board.shown)
+    assert [("person:ada", "", ""), ("person:bob", "", "")] == before
+    assert [("person:ada", "approve", ""), ("person:bob", "abstain", ""), ("person:eve", "deny", "too much")] == after

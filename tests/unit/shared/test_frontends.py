@@ -1,0 +1,95 @@
+"""What a frontend on RabbitMQ may say: the key it published with is believed, its envelope is not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from shared.bus import Delivery
+from shared.consumer import read_delivery
+from shared.frontends import frontend_key, frontends_tenant, why_not
+from shared.messages import Author, ConversationEnded, Message, MessagePosted
+from tests.builders import a_posted_message, an_envelope, an_event
+
+ENDED = ConversationEnded(tenant="acme", conversation_id="c", by="person:ada")
+
+
+def written_by(kind: str, author_id: str, **changes: str) -> MessagePosted:
+    """Return a message of acme, in conversation c, with this author."""
+    author = Author.model_validate({"kind": kind, "id": author_id})
+    return a_posted_message(**{"tenant": "acme", "conversation_id": "c", "author": author, **changes})
+
+
+def delivered(key: str, *messages: Message) -> Delivery:
+    """Return an envelope as it comes from the agent's queue."""
+    body = an_envelope(*(an_event(message) for message in messages))
+    return Delivery("agent.messages", body, key=key)
+
+
+@pytest.mark.parametrize("author_id", ["v-1", "ada@example.org", "visitor:c"])
+def test_a_frontend_writes_for_visitors_of_its_tenant(author_id: str) -> None:
+    """A name as an opener may give it, or the conversation's own anonymous id."""
+    assert why_not(written_by("visitor", author_id), "acme") is None
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        (written_by("person", "person:ada"), "for visitors only"),
+        (written_by("person", "v-1"), "for visitors only"),
+        (written_by("visitor", "person:ada"), "none that a visitor"),
+        (written_by("visitor", "group:finance"), "none that a visitor"),
+        (written_by("visitor", "visitor:another"), "none that a visitor"),
+        (written_by("visitor", "operators"), "none that a visitor"),
+        (written_by("visitor", "requester"), "none that a visitor"),
+        (written_by("visitor", "v-1\n"), "none that a visitor"),
+        (written_by("visitor", "v-1", tenant="globex"), "another tenant"),
+        (a_posted_message(tenant="acme", held_revision=1), "only the gateway"),
+        (ENDED, "sends no placet.conversation.ended.v1"),
+    ],
+)
+def test_a_frontend_claims_to_be_nobody_else(message: Message, why: str) -> None:
+    """No person, no group, no other conversation's visitor, no other tenant, and no other message."""
+    assert why in (why_not(message, "acme") or "")
+
+
+def test_only_a_frontend_s_key_names_a_tenant() -> None:
+    """The keys of our own services, of retries and of replays are nobody's frontend."""
+    keys = [frontend_key("acme"), "acme", "frontend", "agent.messages", ""]
+    assert ["acme", None, None, None, None] == [frontends_tenant(key) for key in keys]
+
+
+def test_what_a_service_sends_is_taken_as_it_is() -> None:
+    """The gateway has asked who writes before it sends a person's message, or the end of a conversation."""
+    sent = [written_by("person", "person:ada"), ENDED]
+    events, unreadable = read_delivery(delivered("acme", *sent))
+    assert (sent, []) == ([event.message for event in events], unreadable)
+
+
+def test_what_a_frontend_may_not_say_does_not_spoil_what_it_may() -> None:
+    """Of one envelope the good events are handled; each of the others has its reason."""
+    good, bad = written_by("visitor", "v-1"), written_by("person", "person:ada")
+    events, unreadable = read_delivery(delivered("frontend.acme", bad, good))
+    assert [good] == [event.message for event in events]
+    assert ["security: a frontend writes for visitors only: nobody proved that a person wrote"] == [
+        reason for _, _, reason in unreadable
+    ]
+
+
+def test_a_refused_envelope_is_a_letter_of_the_sender_s_tenant_that_is_no_event() -> None:
+    """Sent back to its queue it would be believed, so it can be read there and never handled."""
+    forged = written_by("visitor", "v-1", tenant="globex")
+    _, [(body, _, _)] = read_delivery(delivered("frontend.acme", forged))
+    (letter,) = json.loads(body)
+    assert ("placet.frontend.refused.v1", "acme") == (letter["type"], letter["data"]["tenant"])
+    assert "globex" == json.loads(letter["data"]["body"])[0]["data"]["tenant"]
+    replayed, unreadable = read_delivery(Delivery("agent.messages", body, key="agent.messages"))
+    assert ([], 1) == (replayed, len(unreadable))
+
+
+@pytest.mark.parametrize("body", [b"\xff", b"{}", b'[{"type": "placet.unheard.of.v1"}]'])
+def test_garbage_of_a_frontend_is_no_event_in_any_later_version(body: bytes) -> None:
+    """What we cannot read today is kept as text: a newer reader must not take it for its own people's word."""
+    events, [(kept, _, _)] = read_delivery(Delivery("agent.messages", body, key="frontend.acme"))
+    assert ([], {"acme"}) == (events, {letter["data"]["tenant"] for letter in json.loads(kept)})
