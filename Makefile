@@ -82,8 +82,9 @@ RACES := tests/integration/approval/test_races.py tests/integration/approval/tes
   tests/integration/policy/test_limits.py tests/integration/policy/test_grants.py tests/integration/executor/test_races.py
 
 .PHONY: test-races
-test-races: setup $(DONE)/tests ## Run the races for long, as every night should (ROUNDS=1000)
+test-races: setup $(DONE)/tests ## Run races and properties for long, as every night should (ROUNDS=1000)
 	PLACET_TEST_RACE_ROUNDS=$(ROUNDS) $(WITH_SERVICES) $(PYTEST) $(RACES) $(ARGS)
+	PLACET_TEST_RACE_ROUNDS=$(ROUNDS) $(PYTEST) tests/unit -m hypothesis $(ARGS)
 
 .PHONY: test-unit
 test-unit: setup $(DONE)/tests ## Run the tests that need no services

@@ -168,18 +168,18 @@ async def test_an_edit_judged_after_its_key_was_revoked_is_not_made(replica: Rep
 
 async def test_an_edit_of_a_redacted_call_tells_no_hidden_value(replica: Replica, gateway: Signer) -> None:
     """The permit has the kept value; history, the edit as people see it and every message to surfaces do not."""
-    call = a_call(arguments={"amount": 299, "pin": "4929"}, shown_arguments='{"amount":299,"pin":"•••"}')
+    call = a_call(arguments={"amount": 299, "pin": "no-4929"}, shown_arguments='{"amount":299,"pin":"•••"}')
     rule = an_approval_rule(approvers=["group:finance"], edits=True)
     (card,) = await replica.send(a_request(call, approval=rule))
     assert isinstance(card, ApprovalOpened)
     wanted, shown = '{"amount":199,"pin":"•••"}', '{"amount":199,"pin":"•••"}'
     asked = of(await decide(replica, gateway, card, "ada", "edit", arguments=wanted), EditProposed)
     sent = await replica.send(an_edit_judged(asked, shown_arguments=shown))
-    assert '{"amount":199,"pin":"4929"}' == of(sent, ToolCallPermitted).call.arguments
+    assert '{"amount":199,"pin":"no-4929"}' == of(sent, ToolCallPermitted).call.arguments
     told = [message.model_dump_json() for message in sent if not isinstance(message, ToolCallPermitted)]
     kept = await replica.rows("SELECT detail FROM approval.history")
     seen = await replica.rows(VIEWS["edits"])
-    assert [] == [text for text in (*told, str(kept), str(seen)) if "4929" in text]
+    assert [] == [text for text in (*told, str(kept), str(seen)) if "no-4929" in text]
     assert [{"at": "/amount", "before": 299, "after": 199}] == seen[0]["differences"]
 
 

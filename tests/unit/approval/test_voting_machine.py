@@ -104,8 +104,13 @@ class Voting(RuleBasedStateMachine):
         """Tell whether it is too late for anything."""
         return self.approval.state is not State.PENDING or self.now >= self.deadline
 
-    def expected_end(self) -> State:
-        """Count by hand."""
+    def expected_end(self, verb: str) -> State:
+        """Count by hand. Others' votes may count again since and be enough: nobody approves by denying."""
+        state, verb_for = self.counted_end(), {State.DENIED: "deny", State.APPROVED: "approve"}
+        return state if verb_for.get(state) == verb else State.PENDING
+
+    def counted_end(self) -> State:
+        """Return what all votes that count now are enough for."""
         terms, panels = self.approval.approval_rule, self.panels()
         seats = {name: self.seats(name, self.votes.keys() - {name}) for name in self.votes}
         denials = {name for name, verb in self.votes.items() if verb == "deny"}
@@ -126,7 +131,7 @@ class Voting(RuleBasedStateMachine):
             expected = ("already_decided", over)
         else:
             self.votes[name] = verb
-            expected = ("accepted", self.expected_end())
+            expected = ("accepted", self.expected_end(verb))
         assert answer.after is not None
         assert expected == (answer.outcome, answer.after.state)
         if answer.outcome == "accepted":

@@ -115,7 +115,7 @@ def test_a_proposed_call_shows_its_arguments_as_a_value() -> None:
 
 def test_items_show_the_redacted_arguments() -> None:
     """A feed tells what people may see, and of a call that may not be shown nothing."""
-    call = a_call(arguments={"pin": "4929"}, shown_arguments='{"pin":"•••"}')
+    call = a_call(arguments={"pin": "no-4929"}, shown_arguments='{"pin":"•••"}')
     hidden = call.model_copy(update={"shown_arguments": ""})
     shown = [only(ToolCallProposed(tenant="acme", call=each)).data["arguments"] for each in (call, hidden)]
     assert [{"pin": "•••"}, None] == shown

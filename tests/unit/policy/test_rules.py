@@ -216,7 +216,7 @@ def test_number_is_judged_the_same_however_it_was_written(amount: float) -> None
 def test_error_of_a_condition_quotes_no_secret() -> None:
     """Where a tool has redacted arguments, people learn which rule failed and not over which value."""
     spec = a_tool().model_copy(update={"redact": ["/note"]})
-    rulebook = a_rulebook(a_rule("odd", ALLOW, Always(answer=ValueError("4929"))), spec=spec)
+    rulebook = a_rulebook(a_rule("odd", ALLOW, Always(answer=ValueError("no-4929"))), spec=spec)
 
     verdict = judge(a_call({"amount": 1}), rulebook)
 
