@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -47,6 +48,14 @@ def test_an_image_has_what_its_service_asks_for(image: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = names(project["dependencies"]) | names(project["optional-dependencies"][image.replace("placet", "cli")])
     assert wanted <= names(list(pinned(LOCKS / f"{image}.lock")))
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_an_image_has_what_its_modules_import(image: str) -> None:
+    """With every package hidden that the image lacks, all that it runs is imported."""
+    probe = [sys.executable, "-m", "tests.support.image_imports", image]
+    done = subprocess.run(probe, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stderr[-500:])
 
 
 def test_only_the_agent_carries_the_model_library() -> None:

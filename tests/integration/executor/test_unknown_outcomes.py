@@ -73,7 +73,9 @@ async def test_a_probe_that_finds_no_effect_ends_a_lost_call_as_failed(place: Pr
 
 
 @pytest.mark.parametrize(
-    "finding", [CannotTell(), RuntimeError("password=hunter2"), {"ran": True}, Ran(data=object())], ids=repr
+    "finding",
+    [CannotTell(), RuntimeError("password=hunter2"), {"ran": True}, Ran(data=object())],
+    ids=["cannot-tell", "raises", "no-finding", "no-json"],
 )
 async def test_a_probe_without_a_clear_finding_leaves_the_outcome_unknown(place: Premises, finding: object) -> None:
     """It cannot tell, raises, or returns what is no finding: nobody knows, and nothing of its error is told."""

@@ -56,7 +56,7 @@ async def placet_approvals(house: House, *arguments: str) -> Result:
         (("--mine", "--tool", "run", "--q", "job"), {"run"}),
         (("--mine", "--tool", "run", "--agent", "robot"), set()),
     ],
-    ids=" ".join,
+    ids=lambda part: " ".join(sorted(part)),
 )
 @pytest.mark.usefixtures("many")
 async def test_the_terminal_has_every_filter(house: House, asked: tuple[str, ...], expected: set[str]) -> None:
