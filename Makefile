@@ -71,10 +71,13 @@ check: $(DONE)/tests $(DONE)/project ## Lint, format, types, import rules
 # Finds PostgreSQL and RabbitMQ or starts private ones, then runs what follows with their addresses set.
 WITH_SERVICES := $(PY) -m tests.support.services
 PYTEST := $(PY) -m pytest
+#: Files of tests that run at once.
+WORKERS ?= 2
+AT_ONCE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: test
 test: setup $(DONE)/tests $(DONE)/clients ## Run every test (ARGS="-k words" to choose)
-	$(WITH_SERVICES) --browser $(PYTEST) $(ARGS)
+	$(WITH_SERVICES) --browser $(PYTEST) $(AT_ONCE) $(ARGS)
 
 #: Rounds of each race.
 ROUNDS ?= 1000
@@ -92,11 +95,11 @@ test-unit: setup $(DONE)/tests ## Run the tests that need no services
 
 .PHONY: test-integration
 test-integration: setup $(DONE)/tests ## Run the tests against PostgreSQL and RabbitMQ
-	$(WITH_SERVICES) $(PYTEST) tests/integration $(ARGS)
+	$(WITH_SERVICES) --browser $(PYTEST) $(AT_ONCE) tests/integration $(ARGS)
 
 .PHONY: test-e2e
 test-e2e: setup $(DONE)/tests $(DONE)/clients ## Run the tests of the whole system from outside
-	$(WITH_SERVICES) --browser $(PYTEST) tests/e2e $(ARGS)
+	$(WITH_SERVICES) --browser $(PYTEST) $(AT_ONCE) tests/e2e $(ARGS)
 
 .PHONY: bench
 bench: setup $(DONE)/tests ## Measure Placet against the bare floor, its inbox, many chats at once (SHORT=1: a quick look)

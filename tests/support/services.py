@@ -1,7 +1,8 @@
 """Find the services that tests need, or start private ones, and run a command with their addresses set.
 
 `python -m tests.support.services [--browser] COMMAND …`. An address in the environment wins and must answer;
-else a local server with the usual credentials is used; else private ones run as long as the command does.
+else a local server with the usual credentials is used, if it takes enough connections; else private ones run as long
+as the command does.
 """
 
 from __future__ import annotations
@@ -65,6 +66,8 @@ def provide(environment: Mapping[str, str], stack: ExitStack) -> dict[str, str]:
     """Return the variables that name both services; private ones end with `stack`."""
     variables = {}
     found = find_postgres(environment)
+    if found and POSTGRES not in environment and not postgres.has_room(found):
+        found = None
     say("PostgreSQL", found)
     variables[POSTGRES] = found or stack.enter_context(postgres.private_server())
     found = find_rabbitmq(environment)

@@ -31,10 +31,10 @@ def make_notes(url: str) -> None:
 
 
 def test_a_private_server_ends_with_its_block() -> None:
-    """A private PostgreSQL answers while its block runs and not afterwards."""
+    """A private PostgreSQL answers while its block runs, with room for a whole run, and not afterwards."""
     with postgres.private_server() as url:
-        during = postgres.answers(url)
-    assert during
+        during = (postgres.answers(url), postgres.has_room(url))
+    assert (True, True) == during
     assert not postgres.answers(url)
 
 
