@@ -22,8 +22,8 @@ from tests.support.postgres import Databases, Migrate
 from tests.support.programs import CHROMIUM, MissingProgramError, apt, ensure
 from tests.support.rabbitmq import VirtualHosts
 
-# How fast a property is, `make bench` asks; here a busy machine is no failure. The examples of one state of the code are
-# the same everywhere, so that what passes here passes in CI; `make test-races` looks for new ones.
+# How fast a property is, `make bench` asks; here a busy machine is no failure. The examples of one state of the code
+# are the same everywhere, so that what passes here passes in CI; `make test-races` looks for new ones.
 settings.register_profile("placet", deadline=None, derandomize=True)
 settings.register_profile("races", deadline=None, max_examples=1_000)
 settings.load_profile("races" if "PLACET_TEST_RACE_ROUNDS" in os.environ else "placet")
