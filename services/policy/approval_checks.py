@@ -9,15 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from services.policy.cel_checks import ConditionInvalid, checked_type, constant, plain
+from services.policy.cel_checks import checked_type
 from services.policy.conditions import known_steps, unknown_arguments
 from services.policy.rulebook_checks import nobody_behind
 from services.policy.rulebook_entries import ApprovalEntry
 from services.policy.rules import GROUP, Rule
 from shared.catalog import ToolSpec
+from shared.cel import ConditionInvalid, constant
+from shared.cel_failures import failures
 from shared.directory import Directory
 from shared.messages.approvals import strengths_met
-from shared.person_condition import VARIABLES, PersonConditionInvalid, compile_person_condition
+from shared.person_condition import VARIABLES, compile_person_condition
 from shared.yaml_source import Steps, YamlSource
 
 _PERSON = "person:"
@@ -65,19 +67,22 @@ def _condition_problems(text: str, tools: Sequence[ToolSpec]) -> list[tuple[int,
     if not text:
         return []
     try:
-        compile_person_condition(text)
-    except PersonConditionInvalid as error:
-        return [(offset, plain(problem)) for offset, problem in error.problems]
-    if constant(text) is False:
-        return [(0, "the condition is false whoever decides, so nobody may")]
-    # Arguments are those of the call here; blanks keep every offset where it is.
-    if problems := unknown_arguments(text.replace("call.arguments", "     arguments"), tools):
-        return problems
-    try:
-        checked_type(text, VARIABLES, tools, under="call.arguments", only_doubles=True)
+        _check_condition(text, tools)
     except ConditionInvalid as error:
         return error.problems
     return []
+
+
+def _check_condition(text: str, tools: Sequence[ToolSpec]) -> None:
+    """Raise ConditionInvalid with what is wrong with a condition on who may decide."""
+    compiled = compile_person_condition(text).expression
+    if constant(text) is False:
+        raise ConditionInvalid([(0, "the condition is false whoever decides, so nobody may")])
+    # Arguments are those of the call here; blanks keep every offset where it is.
+    unknown = unknown_arguments(text.replace("call.arguments", "     arguments"), tools)
+    if problems := [*unknown, *failures(compiled)]:
+        raise ConditionInvalid(problems)
+    checked_type(text, VARIABLES, tools, under="call.arguments", only_doubles=True)
 
 
 def _mentions(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:

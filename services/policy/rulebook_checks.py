@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from services.policy.cel_checks import constant
 from services.policy.rules import GROUP, RESERVED_NAMES, Rule
+from shared.cel import constant
 from shared.directory import Directory
 from shared.yaml_source import Steps, YamlSource
 
