@@ -9,12 +9,10 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from services.policy.rules import GROUP, RESERVED_NAMES, Rule
+from services.policy.scope import is_pattern
 from shared.cel import constant
 from shared.directory import Directory
 from shared.yaml_source import Steps, YamlSource
-
-#: What makes a text a pattern.
-_WILD = "*?["
 
 
 def check_name(source: YamlSource, steps: Steps, rule: Rule, above: list[Rule]) -> None:
@@ -54,15 +52,11 @@ def _covers(wide: str, narrow: str) -> bool:
         return False
     if narrow.startswith(GROUP):
         return wide == "person:*"
-    if not _is_pattern(narrow):
+    if not is_pattern(narrow):
         return fnmatchcase(narrow, wide)
     # `web*` has all of `web-shop*`; of other patterns nobody says so.
     begin = wide.removesuffix("*")
-    return wide.endswith("*") and not _is_pattern(begin) and narrow.startswith(begin)
-
-
-def _is_pattern(text: str) -> bool:
-    return any(char in text for char in _WILD)
+    return wide.endswith("*") and not is_pattern(begin) and narrow.startswith(begin)
 
 
 def check_requesters(source: YamlSource, steps: Steps, requesters: Sequence[str], directory: Directory) -> None:
@@ -79,7 +73,7 @@ def nobody_behind(approver: str, directory: Directory) -> str | None:
         if name not in directory.groups:
             return f"unknown group {name!r}"
         return None if directory.members(name) else f"group {name!r} has no active members"
-    if kind != "person" or not directory.people or _is_pattern(name):
+    if kind != "person" or not directory.people or is_pattern(name):
         return None
     if name not in directory.people:
         return f"unknown person {name!r}"
