@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-#: The group whose people are operators also where they prove who they are without an API key.
-OPERATORS = "operators"
+from shared.approvers import OPERATORS, person_id, read_approver
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,8 @@ class Directory:
 
     def person(self, identity: str) -> Person | None:
         """Return the person behind `person:<id>`; None for anybody the directory does not list."""
-        prefix, _, name = identity.partition(":")
-        return self.people.get(name) if prefix == "person" else None
+        name = person_id(identity)
+        return None if name is None else self.people.get(name)
 
     def person_in_slack(self, team: str, user: str) -> Person | None:
         """Return whom the directory lists with this Slack account; None where nobody has it."""
@@ -70,13 +69,29 @@ class Directory:
         return next((person for person in self.people.values() if account in person.slack), None)
 
     def is_operator(self, identity: str) -> bool:
-        """Tell whether somebody who shows no API key is an operator: the group `operators` says who is."""
+        """Tell whether somebody who shows no API key is an operator: the group of that name says who is."""
         person = self.person(identity)
         return person is not None and person.id in self.members(OPERATORS)
 
     def members(self, group: str) -> frozenset[str]:
         """Return the ids of a group's active people; an unknown group has none."""
         return frozenset(name for name in self.groups.get(group, frozenset()) if self.is_active(name))
+
+    def behind(self, text: str) -> frozenset[str]:
+        """Return the ids of the people whom an approver names, whoever asks: none for `requester`.
+
+        A person need not be listed, nor active. `operators` has those of the group of that name, which are not all.
+        """
+        named = read_approver(text)
+        match named.kind:
+            case "person":
+                return frozenset({named.name})
+            case "group":
+                return self.members(named.name)
+            case "operators":
+                return self.members(OPERATORS)
+            case _:
+                return frozenset()
 
     def groups_of(self, identity: str) -> tuple[str, ...]:
         """Return the names of the groups in which somebody may act, sorted; none for anybody it does not list."""

@@ -6,49 +6,30 @@ gives no answer lets nobody decide. Every number among the arguments is a double
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, Protocol
 
-from cel_expr_python import cel
-from cel_expr_python.ext import ext_strings
-
-from shared.canonical import parse_arguments
+from shared.canonical import NotStrictJson, parse_arguments
+from shared.cel import STRING, TEXTS, VALUES, ConditionFailed, Environment, Expression, Kind, list_of
 from shared.directory import Directory
-from shared.errors import PlacetError
 
-_STRING, _DYN = cel.Type.STRING, cel.Type.DYN
-_TEXTS = cel.Type.Map(_STRING, _STRING)
 #: What a condition may look at. `person.id` is the whole identity: `person:ada`, or a visitor's id.
-VARIABLES: Mapping[str, Any] = {
-    "person.id": _STRING,
-    "person.name": _STRING,
-    "person.groups": cel.Type.List(_STRING),
-    "person.attributes": _TEXTS,
-    "call.tool": _STRING,
-    "call.agent": _STRING,
-    "call.tenant": _STRING,
-    "call.requester": _STRING,
-    "call.arguments": cel.Type.Map(_STRING, _DYN),
-    "call.labels": _TEXTS,
+VARIABLES: Mapping[str, Kind] = {
+    "person.id": STRING,
+    "person.name": STRING,
+    "person.groups": list_of(STRING),
+    "person.attributes": TEXTS,
+    "call.tool": STRING,
+    "call.agent": STRING,
+    "call.tenant": STRING,
+    "call.requester": STRING,
+    "call.arguments": VALUES,
+    "call.labels": TEXTS,
 }
 #: Compiled conditions kept; a rulebook has a handful.
 _COMPILED_MAX = 256
-_ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
-
-
-class PersonConditionInvalid(PlacetError):
-    """A condition does not compile. `problems` pairs a character offset in its text with what is wrong there."""
-
-    def __init__(self, problems: list[tuple[int, str]]) -> None:
-        super().__init__("; ".join(text for _, text in problems))
-        self.problems = problems
-
-
-class PersonConditionFailed(PlacetError):
-    """A condition gave no answer about this person and call."""
 
 
 class CalledFor(Protocol):
@@ -89,37 +70,37 @@ class PersonFacts:
     groups: tuple[str, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def variables(self) -> dict[str, Any]:
+        """What a condition finds under the names of its variables."""
+        return {
+            "person.id": self.id,
+            "person.name": self.name,
+            "person.groups": list(self.groups),
+            "person.attributes": dict(self.attributes),
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class PersonCondition:
     """A compiled condition."""
 
     text: str
-    expression: cel.Expression
+    expression: Expression
 
     def holds(self, person: PersonFacts, call: CalledFor) -> bool:
-        """Tell whether this person may decide this call; raise PersonConditionFailed where there is no answer."""
+        """Tell whether this person may decide this call; raise ConditionFailed where there is no answer."""
         try:
-            value = self.expression.eval(data=_activation(person, call)).value()
-        except Exception as error:
-            raise PersonConditionFailed(str(error) or type(error).__name__) from error
-        if value is not True and value is not False:
-            raise PersonConditionFailed(str(value))
-        return value
+            arguments = _with_doubles(parse_arguments(call.arguments))
+        except NotStrictJson as error:
+            raise ConditionFailed(str(error)) from error
+        return self.expression.holds(person.variables | _of_call(call) | {"call.arguments": arguments})
 
 
 @lru_cache(maxsize=_COMPILED_MAX)
 def compile_person_condition(text: str) -> PersonCondition:
-    """Return the compiled `text`; raise PersonConditionInvalid with every problem."""
-    try:
-        expression = _environment().compile(text)
-    except RuntimeError as error:
-        found = _ERROR.findall(str(error))
-        problems = [(_offset(text, int(line), int(column)), said) for line, column, said in found]
-        raise PersonConditionInvalid(problems or [(0, str(error))]) from error
-    if (kind := expression.return_type().name()) != "BOOL":
-        raise PersonConditionInvalid([(0, f"the condition must be true or false, but its type is {kind.lower()}")])
-    return PersonCondition(text, expression)
+    """Return the compiled `text`; raise ConditionInvalid with every problem."""
+    return PersonCondition(text, _environment().compile_condition(text))
 
 
 def facts_of(identity: str, directory: Directory) -> PersonFacts:
@@ -131,13 +112,8 @@ def facts_of(identity: str, directory: Directory) -> PersonFacts:
 
 
 @cache
-def _environment() -> cel.Env:
-    return cel.NewEnv(variables=dict(VARIABLES), extensions=[ext_strings.ExtStrings()])
-
-
-def _offset(text: str, line: int, column: int) -> int:
-    before = text.split("\n")[: line - 1]
-    return sum(len(part) + 1 for part in before) + column - 1
+def _environment() -> Environment:
+    return Environment(VARIABLES)
 
 
 def _with_doubles(value: Any) -> Any:
@@ -153,16 +129,11 @@ def _with_doubles(value: Any) -> Any:
             return value
 
 
-def _activation(person: PersonFacts, call: CalledFor) -> dict[str, Any]:
+def _of_call(call: CalledFor) -> dict[str, Any]:
     return {
-        "person.id": person.id,
-        "person.name": person.name,
-        "person.groups": list(person.groups),
-        "person.attributes": dict(person.attributes),
         "call.tool": call.tool,
         "call.agent": call.agent,
         "call.tenant": call.tenant,
         "call.requester": call.requester,
-        "call.arguments": _with_doubles(parse_arguments(call.arguments)),
         "call.labels": dict(call.labels),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -150,18 +150,8 @@ class YamlSource:
 
     def report_validation(self, error: ValidationError, base: Steps) -> None:
         """Note each problem pydantic found in the value at `base`, at the place of the wrong part."""
-        for item in error.errors(include_url=False):
-            steps = (*base, *(step for step in item["loc"] if step != "[key]"))
-            match item["type"]:
-                case "extra_forbidden":
-                    self.report(steps, f"unknown key {steps[-1]!r}", at_key=True)
-                case "missing":
-                    self.report(steps, f"key {steps[-1]!r} is missing")
-                case "placed":
-                    for below, text in item["ctx"]["problems"]:
-                        self.report((*steps, *below), text)
-                case _:
-                    self.report(steps, _plain(item["msg"], steps), at_key="[key]" in item["loc"])
+        for steps, text, at_key in validation_problems(error, base):
+            self.report(steps, text, at_key=at_key)
 
     def line_of(self, steps: Steps) -> int:
         """Return the line, from 1, where the value of `steps` begins."""
@@ -246,6 +236,22 @@ def parse_yaml(file: str, content: bytes) -> YamlSource:
         source.stop(0, "the top of the file must be a mapping")
     source.data = data
     return source
+
+
+def validation_problems(error: ValidationError, base: Steps = ()) -> Iterator[tuple[Steps, str, bool]]:
+    """Yield each problem pydantic found in the value at `base`: the steps, its text, and whether it is about a key."""
+    for item in error.errors(include_url=False):
+        steps = (*base, *(step for step in item["loc"] if step != "[key]"))
+        match item["type"]:
+            case "extra_forbidden":
+                yield steps, f"unknown key {steps[-1]!r}", True
+            case "missing":
+                yield steps, f"key {steps[-1]!r} is missing", False
+            case "placed":
+                for below, text in item["ctx"]["problems"]:
+                    yield (*steps, *below), text, False
+            case _:
+                yield steps, _plain(item["msg"], steps), "[key]" in item["loc"]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

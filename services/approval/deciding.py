@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from services.approval import closing, notices, store
-from services.approval.rules import Answer, Approval, Decision, Edit, Vote, edits, grants
+from services.approval.rules import VOTING, Answer, Approval, Decision, Edit, Vote, edits, grants
 from services.approval.states import Event, State
 from services.approval.store import Kept
 from shared.ids import derived_id
@@ -19,8 +19,6 @@ from shared.messages import DecideApproval, DecisionClaims, ToolCall
 from shared.signed import signed
 from shared.signing import Signer
 from shared.work import Cause, Work
-
-_VOTES = frozenset({"approve", "deny", "abstain", "edit"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Made:
     @property
     def counted(self) -> bool:
         """Whether it is a vote that counts."""
-        return self.answer.outcome == "accepted" and self.sent.claims.verb in _VOTES
+        return self.answer.outcome == "accepted" and self.sent.claims.verb in VOTING
 
 
 async def finish(work: Work, decisions: Sequence[Made], signer: Signer) -> None:

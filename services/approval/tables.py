@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, get_args
 
@@ -9,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
+from services.approval.rules import VOTING
 from services.approval.rules.edits import EditState
 from services.approval.states import MACHINE, State
 from shared.database import check_states, table_of
@@ -223,8 +225,8 @@ for _statement in _KEEP_WORDS:
     sa.event.listen(table_of(ApprovalRow), "after_create", sa.DDL(_statement))  # type: ignore[no-untyped-call]
 
 
-def _one_of(column: str, values: Any) -> str:
-    return f"{column} IN ({', '.join(repr(value) for value in get_args(values))})"
+def _one_of(column: str, values: Iterable[str]) -> str:
+    return f"{column} IN ({', '.join(map(repr, values))})"
 
 
 class DecisionRow(SQLModel, table=True):
@@ -235,11 +237,11 @@ class DecisionRow(SQLModel, table=True):
 
     __tablename__ = "decisions"
     __table_args__ = (
-        sa.CheckConstraint(_one_of("verb", Verb), name="verb_known"),
-        sa.CheckConstraint(_one_of("outcome", Outcome), name="outcome_known"),
+        sa.CheckConstraint(_one_of("verb", get_args(Verb)), name="verb_known"),
+        sa.CheckConstraint(_one_of("outcome", get_args(Outcome)), name="outcome_known"),
         sa.CheckConstraint(
             "(counted_revision IS NULL) = (arguments_revision IS NULL) AND (counted_revision IS NULL"
-            " OR (outcome = 'accepted' AND verb IN ('approve', 'deny', 'abstain', 'edit')))",
+            f" OR (outcome = 'accepted' AND {_one_of('verb', VOTING)}))",
             name="counted_votes",
         ),
         sa.Index("ix_decisions_approval", "approval_id", "decided_at"),
@@ -280,7 +282,7 @@ class EditRow(SQLModel, table=True):
 
     __tablename__ = "edits"
     __table_args__ = (
-        sa.CheckConstraint(_one_of("state", EditState), name="state_known"),
+        sa.CheckConstraint(_one_of("state", get_args(EditState)), name="state_known"),
         sa.CheckConstraint("(state = 'asked') = (judged_at IS NULL)", name="judged_iff_over"),
         sa.Index("ix_edits_approval", "approval_id", "asked_at"),
         {"schema": "approval"},

@@ -116,7 +116,7 @@ class Announcer:
 
         def name_of(identity: str) -> str:
             known = directory.person(identity)
-            return visible((known and known.name) or identity.removeprefix("person:"))
+            return visible((known and known.name) or name_of(identity))
 
         return Pen(language, self.public_url.rstrip("/"), name_of)
 

@@ -6,45 +6,30 @@ Every check yields its problem with the steps to the place that its author has t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
 
-from services.policy.cel_checks import ConditionInvalid, checked_type, constant, plain
+from services.policy.cel_checks import checked_type
 from services.policy.conditions import known_steps, unknown_arguments
+from services.policy.four_eyes import may_hold, panels, people_alone, requester_alone
 from services.policy.rulebook_checks import nobody_behind
 from services.policy.rulebook_entries import ApprovalEntry
-from services.policy.rules import GROUP, Rule
+from services.policy.scope import Scope
+from shared.approvers import OPERATORS, REQUESTER, identity_of
 from shared.catalog import ToolSpec
+from shared.cel import ConditionInvalid, constant
+from shared.cel_failures import failures
 from shared.directory import Directory
 from shared.messages.approvals import strengths_met
-from shared.person_condition import VARIABLES, PersonConditionInvalid, compile_person_condition
+from shared.person_condition import VARIABLES, compile_person_condition, facts_of
 from shared.yaml_source import Steps, YamlSource
-
-_PERSON = "person:"
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What an approval is checked against: who there is, and the calls it may be about."""
-
-    directory: Directory
-    tools: Sequence[ToolSpec]
-    agent: str = "*"
-    requesters: tuple[str, ...] = ("*",)
-    #: Channels that the file declares; None where it declares none.
-    channels: Sequence[str] | None = None
-
-    def of(self, rule: Rule) -> Scope:
-        """Return the scope of one rule's calls."""
-        tools = [spec for spec in self.tools if spec.name in rule.tools]
-        return replace(self, tools=tools, agent=rule.agent, requesters=rule.requesters)
 
 
 def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope: Scope) -> None:
     """Report everything because of which this approval could not be decided, or by the wrong people."""
-    unknown, excluded = list(_unknown_people(entry, scope.directory)), list(_excluded(entry))
+    unknown, excluded = list(_unknown_people(entry, scope.directory)), list(_excluded(entry, scope))
     few = [] if excluded else [*_too_few(entry, scope), *_too_few_denials(entry, scope)]
-    for below, problem in unknown or few:
+    alone = [] if excluded else people_alone(entry, scope)
+    for below, problem in (*(unknown or few), *alone):
         source.report_people((*steps, *below), problem)
     for below, problem in (
         *excluded,
@@ -65,19 +50,22 @@ def _condition_problems(text: str, tools: Sequence[ToolSpec]) -> list[tuple[int,
     if not text:
         return []
     try:
-        compile_person_condition(text)
-    except PersonConditionInvalid as error:
-        return [(offset, plain(problem)) for offset, problem in error.problems]
-    if constant(text) is False:
-        return [(0, "the condition is false whoever decides, so nobody may")]
-    # Arguments are those of the call here; blanks keep every offset where it is.
-    if problems := unknown_arguments(text.replace("call.arguments", "     arguments"), tools):
-        return problems
-    try:
-        checked_type(text, VARIABLES, tools, under="call.arguments", only_doubles=True)
+        _check_condition(text, tools)
     except ConditionInvalid as error:
         return error.problems
     return []
+
+
+def _check_condition(text: str, tools: Sequence[ToolSpec]) -> None:
+    """Raise ConditionInvalid with what is wrong with a condition on who may decide."""
+    compiled = compile_person_condition(text).expression
+    if constant(text) is False:
+        raise ConditionInvalid([(0, "the condition is false whoever decides, so nobody may")])
+    # Arguments are those of the call here; blanks keep every offset where it is.
+    unknown = unknown_arguments(text.replace("call.arguments", "     arguments"), tools)
+    if problems := [*unknown, *failures(compiled)]:
+        raise ConditionInvalid(problems)
+    checked_type(text, VARIABLES, tools, under="call.arguments", only_doubles=True)
 
 
 def _mentions(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
@@ -95,37 +83,19 @@ def _unknown_people(entry: ApprovalEntry, directory: Directory) -> Iterator[tupl
             yield steps, problem
 
 
-def _excluded(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+def _excluded(entry: ApprovalEntry, scope: Scope) -> Iterator[tuple[Steps, str]]:
     """Yield where four eyes and the approvers contradict each other."""
     if "requester" in entry.exclude:
         for steps, approver in (*_mentions(entry), *((("veto", at), each) for at, each in enumerate(entry.veto))):
-            if approver == "requester":
+            if approver == REQUESTER:
                 yield steps, "the requester is asked here, and 'exclude' says that they may not decide"
-        return
-    if not entry.exclude:
-        return
-    alone = [(steps, approvers) for steps, approvers, approvals in _panels(entry) if approvals == 1]
-    if alone:
-        # Who is asked later may decide in every panel.
-        alone += [(("escalations", at), step.approvers) for at, step in enumerate(entry.escalations)]
-    for steps, approvers in alone:
-        if "requester" in approvers:
-            yield (
-                (*steps, "approvers", approvers.index("requester")),
-                "the requester may approve this alone, in spite of four eyes: put 'requester' into 'exclude' too",
-            )
-
-
-def _panels(entry: ApprovalEntry) -> Iterator[tuple[Steps, list[str], int]]:
-    yield (), entry.approvers, entry.approvals
-    for at, panel in enumerate(entry.alternatives):
-        yield ("alternatives", at), panel.approvers, panel.approvals
+    yield from requester_alone(entry, scope)
 
 
 def _too_few(entry: ApprovalEntry, scope: Scope) -> Iterator[tuple[Steps, str]]:
     """Yield panels that want more approvals than there are people, also once everybody was asked."""
     asked_later = [approver for step in entry.escalations for approver in step.approvers]
-    for steps, approvers, wanted in _panels(entry):
+    for steps, approvers, wanted in panels(entry):
         for case in _cases(scope, entry):
             found = _how_many([*approvers, *asked_later], entry, scope, case)
             if found is not None and found < wanted:
@@ -161,43 +131,31 @@ class _Case:
 
 def _cases(scope: Scope, entry: ApprovalEntry) -> Iterator[_Case]:
     """Yield what there is to tell apart among the calls of a scope."""
-    askers = _askers(scope) if "requester" in entry.exclude else [""]
-    owned = scope.directory.owners if "agent_owner" in entry.exclude else ()
+    named = "requester" in entry.exclude and not scope.asks_for_anybody()
+    askers = (scope.named_askers() if named else []) or [""]
+    owned = scope.owned() if "agent_owner" in entry.exclude else []
     for asker in askers:
         said = f" where {asker} asks" if len(askers) > 1 else ""
         yield _Case(asker=asker, said=said)
         for agent in owned:
-            if fnmatchcase(agent, scope.agent):
-                yield _Case(agent, asker, f" where the owners of agent {agent!r} are excluded")
-
-
-def _askers(scope: Scope) -> list[str]:
-    """Return the people whose calls these are, if only theirs are; else the empty name for anybody."""
-    people: set[str] = set()
-    for requester in scope.requesters:
-        if requester.startswith(GROUP):
-            people |= scope.directory.members(requester.removeprefix(GROUP))
-        elif requester.startswith(_PERSON) and not any(char in requester for char in "*?["):
-            people.add(requester.removeprefix(_PERSON))
-        else:
-            return [""]
-    return sorted(people) or [""]
+            yield _Case(agent, asker, f" where the owners of agent {agent!r} are excluded")
 
 
 def _how_many(approvers: Sequence[str], entry: ApprovalEntry, scope: Scope, case: _Case) -> int | None:
     """Return how many people there are behind `approvers` at most; None where nobody can tell."""
-    if "operators" in approvers:
+    if OPERATORS in approvers:
         return None
     directory = scope.directory
-    people: set[str] = set()
-    for approver in approvers:
-        if approver.startswith(_PERSON):
-            people.add(approver.removeprefix(_PERSON))
-        elif approver.startswith(GROUP):
-            people |= directory.members(approver.removeprefix(GROUP))
-    people = {name for name in people if directory.is_active(name)} - directory.owners.get(case.agent, frozenset())
-    people.discard(case.asker)
-    return len(people) + ("requester" in approvers and "requester" not in entry.exclude)
+    named = frozenset[str]().union(*(directory.behind(approver) for approver in approvers))
+    others = named - directory.owners.get(case.agent, frozenset()) - {case.asker}
+    known = {"call.agent": case.agent} if case.agent else {}
+    known |= {"call.requester": identity_of(case.asker)} if case.asker else {}
+    people = [
+        name
+        for name in others
+        if directory.is_active(name) and may_hold(entry, scope, facts_of(identity_of(name), directory), known)
+    ]
+    return len(people) + (REQUESTER in approvers and "requester" not in entry.exclude)
 
 
 def _too_late(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:

@@ -13,33 +13,24 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from cel_expr_python import cel
-
-from services.policy.cel_checks import (
-    ConditionInvalid,
-    checked_type,
-    compiled,
-    environment_of,
-    plain,
-    type_of,
-)
+from services.policy.cel_checks import checked_type, type_of
 from services.policy.history import COUNTERS
 from services.policy.rules import CallFacts
 from shared.catalog import ToolSpec
-from shared.errors import PlacetError
+from shared.cel import INT, STRING, TEXTS, VALUES, ConditionInvalid, Environment, Expression, check_condition
+from shared.cel_failures import failures
 from shared.tool_schema import argument_names, closed
 
-_STRING, _DYN = cel.Type.STRING, cel.Type.DYN
 _VARIABLES = {
-    "arguments": cel.Type.Map(_STRING, _DYN),
-    "tool": _STRING,
-    "category": _STRING,
-    "agent": _STRING,
-    "tenant": _STRING,
-    "requester": _STRING,
-    "conversation.id": _STRING,
-    "conversation.labels": cel.Type.Map(_STRING, _STRING),
-    **{f"history.{name}": cel.Type.INT for name in COUNTERS},
+    "arguments": VALUES,
+    "tool": STRING,
+    "category": STRING,
+    "agent": STRING,
+    "tenant": STRING,
+    "requester": STRING,
+    "conversation.id": STRING,
+    "conversation.labels": TEXTS,
+    **{f"history.{name}": INT for name in COUNTERS},
 }
 #: Comments and strings are consumed first, so that a name inside them is not taken for a use of an argument.
 _ARGUMENT_USE = re.compile(
@@ -55,16 +46,12 @@ _ARGUMENT_USE = re.compile(
 _FURTHER = re.compile(r"\s*\.\s*(?P<field>[A-Za-z_]\w*+)(?!\s*\()")
 
 
-class ConditionFailed(PlacetError):
-    """A condition gave no answer for this call, for example because an argument it compares is absent."""
-
-
 @dataclass(frozen=True, slots=True)
 class CelCondition:
     """A compiled `when`."""
 
     text: str
-    expression: cel.Expression
+    expression: Expression
 
     @property
     def uses_history(self) -> bool:
@@ -72,11 +59,8 @@ class CelCondition:
         return "history" in self.text
 
     def holds(self, call: CallFacts, spec: ToolSpec) -> bool:
-        """Return the condition's value for `call`; raise where it has none."""
-        value = self.expression.eval(data=_activation(call, spec)).value()
-        if value is not True and value is not False:
-            raise ConditionFailed(plain(str(value)))
-        return value
+        """Return the condition's value for `call`; raise ConditionFailed where it has none."""
+        return self.expression.holds(_activation(call, spec))
 
 
 def compile_condition(text: str, specs: Sequence[ToolSpec]) -> CelCondition:
@@ -86,15 +70,16 @@ def compile_condition(text: str, specs: Sequence[ToolSpec]) -> CelCondition:
     """
     if problems := unknown_arguments(text, specs):
         raise ConditionInvalid(problems)
-    expression = compiled(_environment(), text)
-    if (kind := checked_type(text, _VARIABLES, specs)) != "BOOL":
-        raise ConditionInvalid([(0, f"the condition must be true or false, but its type is {kind.lower()}")])
+    expression = _environment().compile(text)
+    check_condition(checked_type(text, _VARIABLES, specs))
+    if problems := failures(expression):
+        raise ConditionInvalid(problems)
     return CelCondition(text, expression)
 
 
 @cache
-def _environment() -> cel.Env:
-    return environment_of(_VARIABLES)
+def _environment() -> Environment:
+    return Environment(_VARIABLES)
 
 
 def unknown_arguments(text: str, specs: Sequence[ToolSpec]) -> list[tuple[int, str]]:

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from services.policy.rules import CallFacts, Effect, Rulebook, Verdict, judge_within
-from shared.canonical import NotStrictJson
-from shared.catalog import render_summary, shown_text, validate_arguments
+from services.policy.rules import RESERVED_NAMES, CallFacts, Effect, Rulebook, Verdict, judge_within
+from shared.canonical import NotStrictJson, parse_arguments
+from shared.card_text import visible
+from shared.catalog import ToolSpec, redact_arguments, render_summary, shown_text, validate_arguments
 from shared.messages import ApprovalRule, EditJudged, EditProposed
 from shared.permit import check_digest
+from shared.tool_schema import ArgumentError
 
 #: What of an approval says who decides, and how; the rest of it only says when and where they are asked.
 _WHO = (
@@ -48,7 +50,7 @@ def judged(
     except NotStrictJson as error:
         return _answer(proposed, rulebook, problem=f"The arguments are not strict JSON: {error}.")
     verdict = judge_within(facts, rulebook, proposed.rule)
-    if problem := _problem(proposed, asked, facts, verdict):
+    if problem := _problem(proposed, asked, facts, verdict, rulebook):
         return _answer(proposed, rulebook, problem=problem)
     spec = rulebook.tools[call.tool]
     arguments = dict(facts.arguments)
@@ -56,28 +58,69 @@ def judged(
     return _answer(proposed, rulebook, summary=summary, shown=shown_text(spec, call.arguments, arguments))
 
 
-def _problem(proposed: EditProposed, asked: ApprovalRule | None, facts: CallFacts, verdict: Verdict) -> str:
-    """Return why the changed call may not be approved; empty where it may."""
+def _problem(
+    proposed: EditProposed, asked: ApprovalRule | None, facts: CallFacts, verdict: Verdict, rulebook: Rulebook
+) -> str:
+    """Return why the changed call may not be approved: the argument, and what is allowed; empty where it may."""
     spec = verdict.spec
     if spec is not None and (errors := validate_arguments(spec, dict(facts.arguments))):
-        return f"The arguments do not fit the tool: {errors[0].pointer or '/'}: {errors[0].detail}."
+        return f"The arguments do not fit the tool: {'; '.join(_unfit(error, spec) for error in errors)}."
+    changed = _changed(proposed, facts, spec)
     match verdict.effect:
         case Effect.ALLOW:
             return ""
         case Effect.REQUIRE_APPROVAL:
-            return _held_elsewhere(proposed, asked, verdict)
+            return _held_elsewhere(proposed, asked, verdict, changed, rulebook)
+        case _ if verdict.rule in RESERVED_NAMES:
+            return verdict.reason
         case _:
-            return f"Rule {verdict.rule!r} does not let such a call run: {verdict.reason}"
+            why = f"rule {verdict.rule!r} does not let such a call run ({_phrase(verdict.reason)})"
+            return f"With {changed}, {why}; allowed is {_allowed(proposed.rule, rulebook)}."
 
 
-def _held_elsewhere(proposed: EditProposed, asked: ApprovalRule | None, verdict: Verdict) -> str:
+def _unfit(error: ArgumentError, spec: ToolSpec) -> str:
+    """Return how one argument is wrong, and which there are where it is about their names."""
+    if error.pointer:
+        return f"{error.pointer} {error.detail}"
+    known = spec.parameters.get("properties", {})
+    return f"{error.detail}, and its arguments are {', '.join(map(visible, known)) or 'none'}"
+
+
+def _changed(proposed: EditProposed, facts: CallFacts, spec: ToolSpec | None) -> str:
+    """Return the arguments that differ from the proposed ones, as people saw those; a hidden value names nobody."""
+    edited, now = proposed.call.edited, dict(facts.arguments)
+    before = parse_arguments(edited.proposed) if edited is not None else now
+    shown = now if spec is None else redact_arguments(spec, now)
+    names = sorted(name for name in before.keys() | shown.keys() if before.get(name) != shown.get(name))
+    return f"the changed {', '.join(map(visible, names))}" if names else "these arguments"
+
+
+def _held_elsewhere(
+    proposed: EditProposed, asked: ApprovalRule | None, verdict: Verdict, changed: str, rulebook: Rulebook
+) -> str:
+    allowed = f"allowed is {_allowed(proposed.rule, rulebook)}"
     if verdict.rule != proposed.rule:
-        return f"The call would fall under rule {verdict.rule!r} then, so others would have to decide."
+        there = f"rule {verdict.rule!r} ({_phrase(verdict.reason)})"
+        return f"With {changed}, the call would fall under {there}, so others would have to decide; {allowed}."
     if _same_people(asked, verdict.approval):
         return ""
     if verdict.by_error:
-        return f"{verdict.reason}. The people of 'fallback' would have to decide."
-    return f"By rule {verdict.rule!r}, others than those who are asked here would have to decide."
+        asks = "so the people of 'fallback' would have to decide"
+        return f"With {changed}, {_phrase(verdict.reason, lower=True)}, {asks}; {allowed}."
+    asks = "would ask others than those who are asked here"
+    return f"With {changed}, rule {verdict.rule!r} {asks}; allowed is what the same people decide in the same way."
+
+
+def _allowed(name: str, rulebook: Rulebook) -> str:
+    """Return which changes the people of a rule may approve."""
+    reason = next((rule.ruling.reason for rule in rulebook.rules if rule.name == name), "")
+    return f"what stays under rule {name!r}{f' ({_phrase(reason)})' if reason else ''}"
+
+
+def _phrase(sentence: str, *, lower: bool = False) -> str:
+    """Return a sentence as a part of another one."""
+    text = sentence.removesuffix(".")
+    return f"{text[:1].lower()}{text[1:]}" if lower else text
 
 
 def _same_people(asked: ApprovalRule | None, now: ApprovalRule | None) -> bool:

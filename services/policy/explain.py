@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.policy.deciding import PERSON, panels_of, would_be_held
-from services.policy.rules import GROUP, CallFacts, Effect, Rulebook, error_text, judge, walk
+from services.policy.deciding import panels_of, would_be_held
+from services.policy.rules import CallFacts, Effect, Rulebook, error_text, judge, walk
 from shared import deciders
+from shared.approvers import OPERATORS, identity_of, read_approver
 from shared.catalog import ToolSpec, validate_arguments
 from shared.directory import Directory
 from shared.messages.approvals import ApprovalRule
-
-#: Stand for themselves among the people.
-_OPERATORS = "operators"
+from shared.yaml_source import Problem, RulebookInvalid, Steps, did_you_mean, validation_problems
 
 
 class CallEntry(BaseModel):
@@ -78,12 +77,45 @@ class Explanation(BaseModel):
     approval: dict[str, Any] | None = Field(description="The whole rule of the approval, with its defaults.")
 
 
+def call_from(value: object, rulebook: Rulebook, file: str) -> CallEntry:
+    """Return the call that `value` of `file` describes, as an agent with the rulebook's catalogue could propose it.
+
+    Raises RulebookInvalid with everything because of which no agent could: its form, its tool, its arguments.
+    """
+    try:
+        entry = CallEntry.model_validate(value)
+    except ValidationError as error:
+        texts = [_placed(steps, text) for steps, text, _ in validation_problems(error, ("call",))]
+        raise RulebookInvalid([Problem(file, 1, 1, text) for text in texts]) from error
+    if problems := list(_never_proposed(entry, rulebook)):
+        raise RulebookInvalid([Problem(file, 1, 1, problem) for problem in problems])
+    return entry
+
+
+def _placed(steps: Steps, text: str) -> str:
+    """Return a problem with the key that it is below; the key itself stands in the text."""
+    above = ".".join(map(str, steps[:-1]))
+    return f"in {above!r}: {text}" if above else text
+
+
+def _never_proposed(entry: CallEntry, rulebook: Rulebook) -> Iterator[str]:
+    """Yield why no agent could propose this call."""
+    if read_approver(entry.requester).kind not in {"person", "nobody"}:
+        yield f"nobody asks for a call who is called {entry.requester!r}"
+    spec = rulebook.tools.get(entry.tool)
+    if spec is None:
+        yield f"no agent could propose it: unknown tool {entry.tool!r}{did_you_mean(entry.tool, rulebook.tools)}"
+        return
+    for problem in argument_problems(spec, entry.arguments):
+        yield f"no agent could propose it: among the arguments of {entry.tool!r}: {problem}"
+
+
 def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
     """Return why `entry` gets its verdict. Never raises for what a call contains."""
     call = entry.facts(rulebook)
     verdict = judge(call, rulebook)
     spec, approval = verdict.spec, verdict.approval
-    notes = list(_argument_notes(spec, entry.arguments)) if spec else []
+    notes: list[str] = []
     if verdict.demands:
         notes.append("The rule decides only while its limits have room; without, the rules below it are asked.")
     if approval:
@@ -103,11 +135,6 @@ def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
 def argument_problems(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
     """Return how arguments do not fit their tool; such a call is answered by the agent and never judged."""
     return [f"{error.pointer or '/'} {error.detail}" for error in validate_arguments(spec, dict(arguments))]
-
-
-def _argument_notes(spec: ToolSpec, arguments: Mapping[str, Any]) -> Iterator[str]:
-    for problem in argument_problems(spec, arguments):
-        yield f"The agent would answer such a call itself, as invalid: {problem}"
 
 
 def _tried(call: CallFacts, spec: ToolSpec, rulebook: Rulebook) -> Iterator[Tried]:
@@ -131,7 +158,7 @@ def _deciders(approval: ApprovalRule, call: CallFacts, directory: Directory) -> 
         people = sorted(
             name
             for name in _named(panel.approvers, call, directory)
-            if name == _OPERATORS or number in panels_of(name, call, approval, directory)
+            if name == OPERATORS or number in panels_of(name, call, approval, directory)
         )
         yield Deciders(approvals=panel.approvals, approvers=list(panel.approvers), people=people)
 
@@ -139,11 +166,12 @@ def _deciders(approval: ApprovalRule, call: CallFacts, directory: Directory) -> 
 def _named(approvers: Sequence[str], call: CallFacts, directory: Directory) -> set[str]:
     """Return everybody who is meant by `approvers`, whether they may decide this call or not."""
     found: set[str] = set()
-    for approver in approvers:
-        if approver == "requester":
-            found.add(call.requester)
-        elif approver.startswith(GROUP):
-            found |= {f"{PERSON}{name}" for name in directory.members(approver.removeprefix(GROUP))}
-        else:
-            found.add(approver)
+    for each in approvers:
+        match read_approver(each).kind:
+            case "requester":
+                found.add(call.requester)
+            case "group":
+                found |= {identity_of(name) for name in directory.behind(each)}
+            case _:
+                found.add(each)
     return found

@@ -13,14 +13,15 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from services.policy.approval_checks import Scope, check_approval
-from services.policy.cel_checks import ConditionInvalid
+from services.policy.approval_checks import check_approval
 from services.policy.conditions import CelCondition, compile_condition
 from services.policy.limits_entry import check_limits_bite, checked_limits
 from services.policy.rulebook_checks import check_name, check_reachable, check_requesters
 from services.policy.rulebook_entries import ApprovalEntry, FileEntry, RuleEntry
 from services.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
+from services.policy.scope import Scope
 from shared.catalog import Catalog, catalog_from
+from shared.cel import ConditionInvalid
 from shared.directory import Directory
 from shared.directory_file import directory_from
 from shared.yaml_source import Steps, YamlSource, did_you_mean, read_yaml

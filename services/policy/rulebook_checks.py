@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from services.policy.cel_checks import constant
-from services.policy.rules import GROUP, RESERVED_NAMES, Rule
+from services.policy.rules import RESERVED_NAMES, Rule
+from services.policy.scope import is_pattern
+from shared.approvers import GROUP, PERSON, read_approver
+from shared.cel import constant
 from shared.directory import Directory
 from shared.yaml_source import Steps, YamlSource
-
-#: What makes a text a pattern.
-_WILD = "*?["
 
 
 def check_name(source: YamlSource, steps: Steps, rule: Rule, above: list[Rule]) -> None:
@@ -53,16 +52,12 @@ def _covers(wide: str, narrow: str) -> bool:
     if wide.startswith(GROUP):
         return False
     if narrow.startswith(GROUP):
-        return wide == "person:*"
-    if not _is_pattern(narrow):
+        return wide == f"{PERSON}*"
+    if not is_pattern(narrow):
         return fnmatchcase(narrow, wide)
     # `web*` has all of `web-shop*`; of other patterns nobody says so.
     begin = wide.removesuffix("*")
-    return wide.endswith("*") and not _is_pattern(begin) and narrow.startswith(begin)
-
-
-def _is_pattern(text: str) -> bool:
-    return any(char in text for char in _WILD)
+    return wide.endswith("*") and not is_pattern(begin) and narrow.startswith(begin)
 
 
 def check_requesters(source: YamlSource, steps: Steps, requesters: Sequence[str], directory: Directory) -> None:
@@ -74,12 +69,13 @@ def check_requesters(source: YamlSource, steps: Steps, requesters: Sequence[str]
 
 def nobody_behind(approver: str, directory: Directory) -> str | None:
     """Return why an approver or requester stands for nobody; None where they stand for somebody or are a pattern."""
-    kind, _, name = approver.partition(":")
-    if approver.startswith(GROUP):
+    named = read_approver(approver)
+    name = named.name
+    if named.kind == "group":
         if name not in directory.groups:
             return f"unknown group {name!r}"
         return None if directory.members(name) else f"group {name!r} has no active members"
-    if kind != "person" or not directory.people or _is_pattern(name):
+    if named.kind != "person" or not directory.people or is_pattern(name):
         return None
     if name not in directory.people:
         return f"unknown person {name!r}"

@@ -9,12 +9,10 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-from pydantic import ValidationError
-
 from services.policy.active import ActiveRulebook
 from services.policy.cases import cases_from, run_cases
 from services.policy.check import check_source
-from services.policy.explain import CallEntry, explain
+from services.policy.explain import call_from, explain
 from services.policy.rulebook import rulebook_from
 from services.policy.rules import Rulebook
 from services.policy.simulate import Replay
@@ -66,12 +64,8 @@ def _check(text: str, active: Rulebook) -> dict[str, Any]:
 
 
 def _explain(asked: TryRulebook, active: Rulebook) -> dict[str, Any]:
-    try:
-        entry = CallEntry.model_validate(asked.call)
-    except ValidationError as error:
-        problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
-        raise RulebookInvalid([Problem(CALL, 1, 1, problem) for problem in problems]) from error
-    return explain(entry, _rulebook(asked.rulebook, active)).model_dump(mode="json")
+    rulebook = _rulebook(asked.rulebook, active)
+    return explain(call_from(asked.call, rulebook, CALL), rulebook).model_dump(mode="json")
 
 
 def _test(asked: TryRulebook, active: Rulebook) -> dict[str, Any]:

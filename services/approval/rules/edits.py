@@ -70,9 +70,9 @@ def revised(approval: Approval, claims: DecisionClaims) -> tuple[ToolCall | None
     except NotStrictJson as error:
         return None, f"The arguments are not strict JSON: {error}."
     except _MaskWithoutValue as error:
-        return None, f"Nothing is hidden at {error}, so {REDACTED} cannot stand there."
+        return None, f"Nothing is hidden at {error}, so {REDACTED} cannot stand there: write the value itself."
     if arguments == approval.call.arguments:
-        return None, "Nothing was changed."
+        return None, "Nothing was changed: at least one argument must get another value."
     before = approval.call.edited
     edited = Edited(
         person=claims.person,

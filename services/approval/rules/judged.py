@@ -7,9 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from services.approval.rules import edits
+from services.approval.rules.answers import Answer, Asked
 from services.approval.rules.approval import Approval
-from services.approval.rules.decisions import Answer, Asked, cast, refused
+from services.approval.rules.casting import cast
+from services.approval.rules.decisions import refused
 from services.approval.rules.edits import Edit
+from services.approval.rules.verbs import vote_of
 from shared.deciders import Voter
 from shared.directory import Directory
 from shared.messages import DecisionClaims, EditJudged
@@ -40,5 +43,5 @@ def judge_edit(
         return Answer("invalid", "Policy did not say what people may see of these arguments.", approval)
     none: Sequence[Vote] = ()
     asked = Asked(approval, claims, voter, now, directory, none)
-    answer = cast(asked, Vote(voter, "approve"), edits.applied(approval, call, judged.summary))
+    answer = cast(asked, vote_of(asked), edits.applied(approval, call, judged.summary))
     return replace(answer, progress="edited", detail=f"The arguments are changed. {answer.detail}")

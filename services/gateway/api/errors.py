@@ -77,9 +77,24 @@ def problem(
     return JSONResponse(body, status, {**(headers or {}), **extra}, MEDIA_TYPE)
 
 
+class BodyTooLarge(HTTPException):
+    """The body is larger than allowed; the rest of it is not read.
+
+    No `Refused`, because the framework takes any other error while it reads a body for a body of the wrong form.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__(413, f"A request body has at most {bytes_max} bytes.")
+
+    def answer(self, *, closing: bool = False) -> JSONResponse:
+        """Return its problem document; when `closing`, the connection ends with it, because of what is left unread."""
+        return problem(413, self.detail, kind="too-large", headers={"connection": "close"} if closing else None)
+
+
 def answer_with_problems(app: FastAPI) -> None:
     """Make every error of `app` a problem document."""
     app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(BodyTooLarge, _too_large)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(DatabaseError, _database)
@@ -92,6 +107,11 @@ async def _refused(_: Request, error: Exception) -> JSONResponse:
     wait = facts.get("retry_after_seconds")
     headers = {} if wait is None else {"retry-after": str(wait)}
     return problem(error.status, error.title, kind=error.kind, headers=headers, **facts)
+
+
+async def _too_large(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BodyTooLarge)  # noqa: S101 - what this handler is registered for
+    return error.answer()
 
 
 async def _http(_: Request, error: Exception) -> JSONResponse:

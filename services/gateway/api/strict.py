@@ -14,10 +14,9 @@ from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
-from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.gateway.api.errors import problem
+from services.gateway.api.errors import BodyTooLarge, problem
 from shared.canonical import NotStrictJson, canonical_text, parse_strictly
 from shared.errors import Refused
 
@@ -103,13 +102,6 @@ def _media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-class BodyTooLarge(HTTPException):
-    """The body is larger than allowed; the rest of it is not read."""
-
-    def __init__(self, bytes_max: int) -> None:
-        super().__init__(413, f"A request body has at most {bytes_max} bytes.")
-
-
 class BodyLimit:
     """ASGI middleware: stops reading a body that is too large, whether or not it says its size."""
 
@@ -123,8 +115,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         if _declared_size(scope) > self._bytes_max:
-            error = BodyTooLarge(self._bytes_max)
-            await problem(413, detail=error.detail, headers={"connection": "close"})(scope, receive, send)
+            await BodyTooLarge(self._bytes_max).answer(closing=True)(scope, receive, send)
             return
         seen = 0
 

@@ -56,23 +56,23 @@ def explain(
     *,
     json: Json = False,
 ) -> None:
-    """Tell which rule decides a call, why none above it did, and who may approve."""
-    from pydantic import ValidationError
-
-    from services.policy.explain import CallEntry
+    """Tell which rule decides a call, why none above it did, and who may approve; 2 where nobody could propose it."""
+    from services.policy.explain import call_from
     from services.policy.explain import explain as explain_call
     from shared.canonical import NotStrictJson, parse_strictly
+    from shared.yaml_source import RulebookInvalid
 
     try:
-        entry = CallEntry.model_validate(parse_strictly(file.read_bytes()))
+        value = parse_strictly(file.read_bytes())
     except OSError as error:
         fail(f"{file}: {error.strerror}", code=2)
     except (NotStrictJson, UnicodeDecodeError) as error:
         fail(f"{file}: not JSON: {error}", code=2)
-    except ValidationError as error:
-        first = error.errors()[0]
-        fail(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}", code=2)
-    explanation = explain_call(entry, _load(rules))
+    rulebook = _load(rules)
+    try:
+        explanation = explain_call(call_from(value, rulebook, str(file)), rulebook)
+    except RulebookInvalid as error:
+        fail(f"{file}: {'; '.join(each.problem for each in error.problems)}", code=2)
     show_json(explanation.model_dump(mode="json")) if json else _show_explanation(explanation)
 
 

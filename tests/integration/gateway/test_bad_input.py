@@ -18,6 +18,13 @@ from tests.support.postgres import Databases
 CONVERSATIONS = "/v1/conversations"
 
 
+TOO_LARGE = {
+    "type": "urn:placet:problem:too-large",
+    "title": "A request body has at most 262144 bytes.",
+    "status": 413,
+}
+
+
 def told(answer: httpx.Response) -> tuple[int, str]:
     """Return status and media type, with the form of the document checked."""
     problem = answer.json()
@@ -160,7 +167,7 @@ async def test_an_oversized_body_is_refused_before_it_is_read(client: httpx.Asyn
     """A declared size over the limit is 413 at once."""
     headers = {"content-type": "application/json"}
     answer = await client.post(CONVERSATIONS, content=b" " * (256 * 1024 + 1), headers=headers)
-    assert (413, "application/problem+json") == told(answer)
+    assert ((413, "application/problem+json"), TOO_LARGE) == (told(answer), answer.json())
 
 
 async def test_an_oversized_body_is_refused_while_it_streams(client: httpx.AsyncClient) -> None:
@@ -172,7 +179,7 @@ async def test_an_oversized_body_is_refused_while_it_streams(client: httpx.Async
 
     headers = {"content-type": "application/json"}
     answer = await client.post(CONVERSATIONS, content=endless(), headers=headers)
-    assert (413, "application/problem+json") == told(answer)
+    assert ((413, "application/problem+json"), TOO_LARGE) == (told(answer), answer.json())
 
 
 @pytest.mark.parametrize(

@@ -236,7 +236,8 @@ async def test_no_file_is_read_that_a_text_names(replica: Replica, settings: Pol
 async def test_explain_goes_by_the_active_rulebook(replica: Replica) -> None:
     """Unless another one was sent."""
     call = {"tool": "pay", "arguments": {"amount": 50}}
-    text = "tools: {pay: {description: P., category: safe_read, parameters: {type: object}}}"
+    schema = "{type: object, properties: {amount: {type: number}}}"
+    text = f"tools: {{pay: {{description: P., category: safe_read, parameters: {schema}}}}}"
     active, other = (
         await tried(replica, "explain", call=call),
         await tried(replica, "explain", call=call, rulebook=text),
@@ -247,7 +248,7 @@ async def test_explain_goes_by_the_active_rulebook(replica: Replica) -> None:
 async def test_what_is_no_call_is_told(replica: Replica) -> None:
     """Like a problem of a file."""
     answer = await tried(replica, "explain", call={"arguments": {}})
-    assert ({}, [{"file": "call", "line": 1, "column": 1, "problem": "tool: Field required"}]) == (
+    assert ({}, [{"file": "call", "line": 1, "column": 1, "problem": "in 'call': key 'tool' is missing"}]) == (
         answer.report,
         answer.problems,
     )

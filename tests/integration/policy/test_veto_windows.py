@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from psycopg.errors import IntegrityError
 
 from services.policy.rulebook import load_rulebook
 from services.policy.rules import Rulebook
@@ -104,6 +105,14 @@ async def test_a_denied_call_is_held_although_a_rule_allows_it(policy: Replica, 
     assert [{"effect": "require_approval", "rule": "veto-window"}] == await policy.rows(
         "SELECT effect, rule FROM policy.verdicts WHERE call_id = :call_id", call_id=again.call.call_id
     )
+
+
+@pytest.mark.parametrize("change", ["until = NULL", "denied_at = NULL"])
+async def test_a_denial_without_its_window_is_refused(policy: Replica, book: Rulebook, change: str) -> None:
+    """The database keeps both or neither: a denial that never ends, and an end of nothing, cannot be written."""
+    await a_denied_payment(policy, book)
+    with pytest.raises(IntegrityError, match='"ck_watched_calls_denied_until"'):
+        await policy.execute(f"UPDATE policy.watched_calls SET {change}")  # noqa: S608
 
 
 @pytest.mark.parametrize("amount", [5, 7, 9])

@@ -213,7 +213,11 @@ def test_a_mask_where_nothing_is_hidden_is_refused(wanted: dict[str, Any]) -> No
     """No edit moves a hidden value to where it would be seen."""
     approval = a_masked(CARD, SHOWN_CARD)
     answer = rules.decide(approval, an_edit_of(approval, arguments=canonical_text(wanted)), NOON, a_directory())
-    assert ("invalid", None, True) == (answer.outcome, answer.proposal, "Nothing is hidden at" in answer.detail)
+    assert ("invalid", None, True) == (
+        answer.outcome,
+        answer.proposal,
+        "write the value itself" in answer.detail,
+    )
 
 
 def test_a_mask_in_a_list_of_another_length_is_refused() -> None:

@@ -40,6 +40,7 @@ def outcome(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | Non
         (("webhooks", "retry", "x"), 1, "no answer from "),
         (("chat", "--conversation", "c"), 2, "--conversation needs --token"),
         (("keys", "create"), 2, "Missing option '--person'"),
+        (("rulebook", "explain", __file__), 2, "not JSON"),
         (("approvals", "list", "--nonsense"), 2, "No such option: --nonsense"),
         (("approvals", "list", "--limit", "0"), 2, "Invalid value for '--limit'"),
     ],

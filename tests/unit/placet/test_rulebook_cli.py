@@ -80,8 +80,13 @@ def test_explanation_as_json_has_the_whole_approval(call: Path) -> None:
     ("text", "line"),
     [
         ("{", "not JSON"),
-        ("[]", "valid dictionary"),
-        ('{"arguments": {}}', "tool: Field required"),
+        ("[]", "should be a mapping"),
+        ('{"arguments": {}}', "key 'tool' is missing"),
+        ('{"tool": "look"}', "no agent could propose it: unknown tool 'look'"),
+        (
+            '{"tool": "create_pay_link", "arguments": {"amount": "many"}}',
+            "'create_pay_link': /amount",
+        ),
         ('{"tool": "a", "tool": "b"}', "not JSON"),
     ],
 )

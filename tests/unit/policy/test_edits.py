@@ -16,7 +16,7 @@ from shared.canonical import canonical_text
 from shared.card_text import REDACTED
 from shared.catalog import Catalog, ToolSpec
 from shared.errors import SecurityAlert
-from shared.messages import EditJudged, EditProposed
+from shared.messages import Edited, EditJudged, EditProposed
 from shared.messages.approvals import ApprovalRule
 from shared.messages.tool_calls import Category
 from tests.builders import a_call
@@ -78,18 +78,45 @@ def test_an_edit_within_its_rule_or_allowed_anyway_is_accepted(amount: int) -> N
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"amount": 600}, "rule 'large'"),
-        ({"amount": 2000}, "'huge' does not let such a call run"),
-        ({"amount": "much"}, "do not fit the tool: /amount"),
-        ({}, "do not fit the tool"),
-        ({"amount": 1, "more": 2}, "do not fit the tool"),
-        ('{"amount": 1, "amount": 2}', "not strict JSON"),
+        (
+            {"amount": 600},
+            (
+                "With the changed amount, the call would fall under rule 'large' (Because), so others would have to "
+                "decide; allowed is what stays under rule 'payments' (Because)."
+            ),
+        ),
+        (
+            {"amount": 2000, "card": {"number": "4111"}},
+            (
+                "With the changed amount, card, rule 'huge' does not let such a call run (Because); "
+                "allowed is what stays under rule 'payments' (Because)."
+            ),
+        ),
+        ({"amount": "much"}, "The arguments do not fit the tool: /amount 'much' is not of type 'number'."),
+        (
+            {},
+            ("The arguments do not fit the tool: 'amount' is a required property, and its arguments are amount, card."),
+        ),
+        (
+            {"amount": 1, "more": 2},
+            (
+                "The arguments do not fit the tool: Additional properties are not allowed ('more' was unexpected), "
+                "and its arguments are amount, card."
+            ),
+        ),
     ],
 )
 def test_an_edit_that_leaves_its_rule_is_refused_with_the_reason(arguments: Any, says: str) -> None:
-    """Another rule's people would have to decide, or nobody may."""
-    answer = judged(arguments)
-    assert (False, True, "") == (answer.accepted, says in answer.detail, answer.summary)
+    """One sentence names the argument and what is allowed: others would have to decide, or nobody may."""
+    edited = Edited(person="person:ada", proposed='{"amount":299}', proposed_digest="0" * 64)
+    answer = judged(arguments, edited=edited)
+    assert (False, says, "") == (answer.accepted, answer.detail, answer.summary)
+
+
+def test_an_edit_that_two_readers_could_read_differently_is_refused() -> None:
+    """Whatever they are allowed to say."""
+    answer = judged('{"amount": 1, "amount": 2}')
+    assert (False, True) == (answer.accepted, "not strict JSON" in answer.detail)
 
 
 def test_what_people_may_see_of_an_edit_comes_with_the_answer() -> None:
@@ -138,7 +165,7 @@ WITH, WITHOUT = {"amount": 5, "card": {"number": "1"}}, {"amount": 5}
     ("asked", "arguments", "says"),
     [
         (ONCE, WITH, "others than those who are asked here"),
-        (TWICE, WITHOUT, "The people of 'fallback' would have to decide"),
+        (TWICE, WITHOUT, "so the people of 'fallback' would have to decide"),
         (TWICE, WITH, ""),
         (ONCE, WITHOUT, ""),
         (None, WITH, "others than those who are asked here"),

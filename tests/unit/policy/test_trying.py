@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.policy.cases import CaseResult, cases_from, run_cases
-from services.policy.explain import CallEntry, Deciders, Tried, explain
+from services.policy.explain import CallEntry, Deciders, Tried, call_from, explain
 from services.policy.kept import facts_from, kept_text
 from services.policy.rulebook import rulebook_from
 from services.policy.rules import CallFacts, Effect, Rulebook, judge
@@ -120,9 +120,39 @@ def test_condition_that_fails_is_explained_as_what_holds_the_call() -> None:
         explanation.rule,
         explanation.deciders[0].approvals,
     )
-    assert ["The agent would answer such a call itself, as invalid: / 'amount' is a required property"] == (
-        explanation.notes
-    )
+
+
+UNFIT = "no agent could propose it: among the arguments of 'pay': "
+
+
+@pytest.mark.parametrize(
+    ("call", "problems"),
+    [
+        ({"tool": "pya"}, ["no agent could propose it: unknown tool 'pya', did you mean 'pay'?"]),
+        (
+            {"tool": "pay", "arguments": {"sum": 5}},
+            [
+                f"{UNFIT}/ 'amount' is a required property",
+                f"{UNFIT}/ Additional properties are not allowed ('sum' was unexpected)",
+            ],
+        ),
+        (
+            {"tool": "pay", "agnet": "x", "labels": {"a": 1}},
+            ["in 'call': unknown key 'agnet'", "in 'call.labels': 'a' should be a valid string"],
+        ),
+        ({}, ["in 'call': key 'tool' is missing"]),
+        ([], ["'call' should be a mapping"]),
+        (
+            {"tool": "pay", "arguments": {"amount": 5}, "requester": "group:finance"},
+            ["nobody asks for a call who is called 'group:finance'"],
+        ),
+    ],
+)
+def test_call_that_no_agent_could_propose_is_not_explained(call: object, problems: list[str]) -> None:
+    """What policy would never be asked has no verdict worth a look; every reason is told at once."""
+    with pytest.raises(RulebookInvalid) as caught:
+        call_from(call, a_rulebook(), "call.json")
+    assert [f"call.json:1:1: {problem}" for problem in problems] == [str(each) for each in caught.value.problems]
 
 
 LIMITED = """

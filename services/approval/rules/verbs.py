@@ -1,0 +1,174 @@
+"""What people can do with an approval: one row for each verb, with everything that tells it from the others.
+
+A verb that is added is added here and among the messages' verbs, and nowhere else in this service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from services.approval.rules import edits, grants, timers
+from services.approval.rules.answers import Answer, Asked
+from services.approval.rules.approval import Approval, Withdrawal, ending, withdrawn
+from services.approval.rules.casting import cast, closed
+from services.approval.rules.words import says_something
+from services.approval.states import Event, State
+from shared import deciders, votes
+from shared.deciders import Delegation, Voter
+from shared.directory import Directory
+from shared.messages.approvals import Verb
+from shared.votes import Vote
+
+#: How long "I'm on it" holds where nobody says, and at most.
+CLAIM_SECONDS, CLAIM_SECONDS_MAX = 900, 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a verb means."""
+
+    #: Who may. Asked before anything else, so that a stranger learns nothing by trying.
+    right: Callable[[Approval, Voter, Directory], bool]
+    #: What it comes to once it may be done.
+    act: Callable[[Asked], Answer]
+    #: True: it is about exactly what was shown. A stale card makes none, and who makes it must be known surely enough.
+    is_binding: bool = False
+    #: The vote that it counts as; None where it is none. An edit counts as its maker's approval.
+    vote: Literal["approve", "deny", "abstain"] | None = None
+    #: True: what others said may count with it at once. An edit voids what they said.
+    weighs_votes: bool = False
+    #: Values of a rule's `reason_required` that ask for a reason.
+    reason_where: frozenset[str] = frozenset()
+    #: What is said where it comes after the end.
+    too_late: Callable[[Approval], str] = ending
+
+
+def vote_of(asked: Asked) -> Vote:
+    """Return the vote that a decision is; raise ValueError for one that is none."""
+    way = VERBS[asked.claims.verb].vote
+    if way is None:
+        raise ValueError(f"{asked.claims.verb} is no vote")
+    return Vote(asked.voter, way)
+
+
+def _approve(asked: Asked) -> Answer:
+    if problem := grants.problem(asked.approval, asked.claims, asked.directory):
+        return asked.invalid(problem)
+    return _vote(asked)
+
+
+def _vote(asked: Asked) -> Answer:
+    return cast(asked, vote_of(asked), asked.approval)
+
+
+def _edit(asked: Asked) -> Answer:
+    call, problem = edits.revised(asked.approval, asked.claims)
+    if call is None:
+        return asked.invalid(problem)
+    return Answer("accepted", "The changed arguments are being checked.", asked.approval, proposal=call)
+
+
+def _respond(asked: Asked) -> Answer:
+    if not says_something(asked.claims.response):
+        return asked.invalid("An answer must say something.")
+    if votes.decided_alone(asked.approval, Vote(asked.voter, "deny"), asked.directory) is None:
+        return asked.invalid("Only somebody whose denial decides alone can answer instead of the tool.")
+    after = closed(asked, asked.approval, Event.RESPOND)
+    return Answer("accepted", "The model gets your answer; nothing ran.", after, event=Event.RESPOND)
+
+
+def _delegate(asked: Asked) -> Answer:
+    approval, to = asked.approval, asked.claims.to
+    if not _may_stand_in(asked):
+        return asked.invalid("This person cannot decide in your place.")
+    kept = tuple(each for each in approval.delegations if each.by.counts_as != asked.voter.counts_as)
+    after = replace(approval, delegations=(*kept, Delegation(asked.voter, to)), revision=approval.revision + 1)
+    return asked.accepted(f"{to} may decide in your place.", after, "delegated")
+
+
+def _may_stand_in(asked: Asked) -> bool:
+    to, opened_by = asked.claims.to, asked.claims.opened_by
+    return to != asked.claims.person and deciders.may_be_delegate(asked.approval, to, asked.directory, opened_by)
+
+
+def _claim(asked: Asked) -> Answer:
+    approval, person = asked.approval, asked.claims.person
+    held = approval.claimed_by is not None and (approval.claimed_until or asked.now) > asked.now
+    if held and approval.claimed_by != person:
+        return asked.invalid(f"{approval.claimed_by} is on it until {_at(approval.claimed_until)}.")
+    until = asked.now + timedelta(seconds=min(asked.claims.seconds or CLAIM_SECONDS, CLAIM_SECONDS_MAX))
+    after = replace(approval, claimed_by=person, claimed_until=until, revision=approval.revision + 1)
+    return asked.accepted(f"You are on it until {_at(until)}.", after, "claimed")
+
+
+def _release(asked: Asked) -> Answer:
+    if asked.approval.claimed_by != asked.claims.person:
+        return asked.invalid("You did not say that you are on it.")
+    after = replace(asked.approval, claimed_by=None, claimed_until=None, revision=asked.approval.revision + 1)
+    return asked.accepted("You are not on it any more.", after, "released")
+
+
+def _extend(asked: Asked) -> Answer:
+    if asked.claims.seconds is None:
+        return asked.invalid("Say by how many seconds.")
+    after = timers.extended(asked.approval, asked.claims.seconds)
+    if after is None:
+        return asked.invalid(f"Nothing waits longer than {timers.WAIT_MAX.days} days.")
+    return asked.accepted(f"It waits until {_at(after.expires_at)}.", after, "extended")
+
+
+def _pause(asked: Asked) -> Answer:
+    if asked.approval.paused_at is not None:
+        return asked.invalid("Its clock stands still already.")
+    return asked.accepted("Its clock stands still.", timers.paused(asked.approval, asked.now), "paused")
+
+
+def _resume(asked: Asked) -> Answer:
+    if asked.approval.paused_at is None:
+        return asked.invalid("Its clock is not stopped.")
+    after = timers.resumed(asked.approval, asked.now)
+    return asked.accepted(f"It waits until {_at(after.expires_at)}.", after, "resumed")
+
+
+def _cancel(asked: Asked) -> Answer:
+    because = f": {asked.claims.reason}" if asked.claims.reason else ""
+    reason = f"The call did not run: {asked.claims.person} cancelled it{because}."
+    after = withdrawn(asked.approval, Withdrawal("cancelled", reason), asked.now)
+    return Answer("accepted", "It is cancelled; the call will not run.", after, event=Event.WITHDRAW)
+
+
+def _cancelled_too_late(approval: Approval) -> str:
+    if approval.state is State.APPROVED:
+        return f"{ending(approval)} It may be running or done: it cannot be cancelled any more. Your wish is recorded."
+    return ending(approval)
+
+
+def _at(moment: datetime | None) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if moment else "nobody knows when"
+
+
+_ALWAYS, _OF_DENIALS = frozenset({"always"}), frozenset({"always", "deny"})
+
+VERBS: Mapping[Verb, Meaning] = {
+    "approve": Meaning(
+        deciders.may_approve, _approve, is_binding=True, vote="approve", weighs_votes=True, reason_where=_ALWAYS
+    ),
+    "deny": Meaning(
+        deciders.may_deny, _vote, is_binding=True, vote="deny", weighs_votes=True, reason_where=_OF_DENIALS
+    ),
+    "abstain": Meaning(deciders.may_approve, _vote, is_binding=True, vote="abstain", weighs_votes=True),
+    "edit": Meaning(deciders.may_approve, _edit, is_binding=True, vote="approve", reason_where=_ALWAYS),
+    "respond": Meaning(deciders.may_deny, _respond, is_binding=True),
+    "delegate": Meaning(deciders.may_delegate, _delegate, is_binding=True),
+    "claim": Meaning(deciders.may_deny, _claim),
+    "release": Meaning(deciders.may_deny, _release),
+    "extend": Meaning(deciders.may_operate, _extend),
+    "pause": Meaning(deciders.may_operate, _pause),
+    "resume": Meaning(deciders.may_operate, _resume),
+    "cancel": Meaning(deciders.may_cancel, _cancel, too_late=_cancelled_too_late),
+}
+#: Those that are votes, in the order of the table.
+VOTING: tuple[Verb, ...] = tuple(verb for verb, meaning in VERBS.items() if meaning.vote is not None)
