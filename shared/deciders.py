@@ -17,6 +17,7 @@ from shared.errors import PlacetError
 from shared.messages import ApprovalRule, DecisionClaims, Escalation, Panel
 from shared.messages.approvals import Proof, strengths_met
 from shared.person_condition import CalledFor, compile_person_condition, facts_of
+from shared.visitors import ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,9 @@ class Voter:
     @property
     def identity(self) -> str:
         """Who was proven. A visitor's id never stands for a named person."""
-        return f"visitor:{self.person}" if self.proof == "conversation_token" else self.person
+        if self.proof != "conversation_token":
+            return self.person
+        return f"{ANONYMOUS}{self.person.removeprefix(ANONYMOUS)}"
 
     @property
     def counts_as(self) -> str:

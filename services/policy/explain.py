@@ -29,7 +29,9 @@ class CallEntry(BaseModel):
     arguments: dict[str, Any] = Field(default_factory=dict)
     agent: Annotated[str, Field(min_length=1, max_length=64)] = "default"
     tenant: Annotated[str, Field(min_length=1, max_length=63)] = "default"
-    requester: Annotated[str, Field(max_length=200, description="Who asked: `visitor:…` or `person:…`.")] = "visitor:x"
+    requester: Annotated[
+        str, Field(max_length=200, description="`person:ada`, or for a visitor `visitor:v77` or `v77`.")
+    ] = "visitor:x"
     labels: Annotated[dict[str, str], Field(description="Labels of the conversation.")] = Field(default_factory=dict)
     conversation_id: Annotated[str, Field(min_length=1, max_length=64)] = "conversation"
     history: Annotated[dict[str, int], Field(description="Counters of earlier calls, for conditions.")] = Field(

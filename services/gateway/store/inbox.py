@@ -26,6 +26,7 @@ from shared.sql import Connection
 #: Written out, because an index of what is pending helps only where the planner reads the word.
 _PENDING: sa.ColumnElement[str] = sa.literal_column("'pending'")
 _TOKEN: sa.ColumnElement[str] = sa.literal_column("'conversation_token'")
+_VISITOR: sa.ColumnElement[str] = sa.literal_column("'visitor:'")
 _KEYS = table_of(ApiKeyRow)
 
 
@@ -210,7 +211,8 @@ def _voted(view: sa.FromClause) -> sa.ColumnElement[Any]:
 
 def _voters(view: sa.FromClause) -> sa.ColumnElement[Any]:
     c = DECISIONS.c
-    visitor = sa.func.coalesce(c.details["opened_by"].astext, sa.literal_column("'visitor:'").op("||")(c.person))
+    bare = sa.func.regexp_replace(c.person, "^visitor:", "")
+    visitor = sa.func.coalesce(c.details["opened_by"].astext, _VISITOR.op("||")(bare))
     counts_as = sa.case((c.proof == _TOKEN, visitor), else_=c.person)
     voters = sa.select(counts_as).where(*_about(view), _key_works()).correlate(view).scalar_subquery()
     nobody = sa.cast([], TEXTS)

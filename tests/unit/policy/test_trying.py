@@ -89,6 +89,8 @@ def test_each_rule_says_why_it_did_not_decide() -> None:
         ({"labels": {"vip": "yes"}}, "vip"),
         ({"labels": {"vip": "no"}}, "payments"),
         ({"arguments": {"amount": 5}}, "small"),
+        ({"arguments": {"amount": 5}, "requester": "visitor:v77"}, "small"),
+        ({"arguments": {"amount": 5}, "requester": "v77"}, "small"),
         ({"arguments": {"amount": 5}, "requester": "person:ada"}, "small"),
         ({"arguments": {"amount": 5}, "requester": "person:eve"}, "payments"),
         ({"arguments": {"amount": 5}, "requester": "person:joe"}, "payments"),
