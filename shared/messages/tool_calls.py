@@ -86,6 +86,10 @@ class ToolCallPermitted(Message):
     permit: str = Field(description="Signed permit, JWS compact form; executors trust nothing else.")
 
 
+#: What a person's answer is for the model: the result of the call that does not run, or what to do instead.
+AnswerKind = Literal["result", "instruction"]
+
+
 class ToolCallRefused(Message):
     """A call will never run. Sent by policy, approval or executor; the reason is for the model and for people."""
 
@@ -97,6 +101,8 @@ class ToolCallRefused(Message):
     kind: ResultKind
     reason: str = Field(description="One plain sentence for the model: that nothing ran, and why.")
     decided_by: str = Field(default="", description="The person who denied or answered; empty where no person did.")
+    answer_kind: AnswerKind | None = Field(default=None, description="Where a person answered: what `answer` is.")
+    answer: str = Field(default="", description="Their words; empty where nobody answered.")
 
 
 #: Longest reason of a tool for handing a conversation over, in characters.

@@ -14,7 +14,7 @@ from shared.card_text import is_redaction
 from shared.deciders import Delegation
 from shared.errors import SecurityAlert
 from shared.messages import ApprovalRequested, ApprovalRule, ToolCall
-from shared.messages.tool_calls import Category
+from shared.messages.tool_calls import AnswerKind, Category
 from shared.permit import check_digest
 from shared.transitions import ExpectedRace
 
@@ -49,6 +49,8 @@ class Approval:
     #: Their words, or why it was withdrawn.
     decision_reason: str | None = None
     result_kind: RefusedKind | None = None
+    #: What these words are for the model where a person answered instead.
+    answer_kind: AnswerKind | None = None
     closed_at: datetime | None = None
     #: Number of the arguments: an edit makes the next, and votes for earlier ones are void.
     arguments_revision: int = 1

@@ -37,6 +37,7 @@ def closed(asked: Asked, approval: Approval, event: Event) -> Approval:
         state=MACHINE.next_state(approval.state, event),
         closed_at=asked.now,
         result_kind=kind,
+        answer_kind=asked.claims.response_kind if event is Event.RESPOND else None,
         decided_by=asked.claims.person,
         decision_reason=asked.claims.response if event is Event.RESPOND else asked.claims.reason,
     )

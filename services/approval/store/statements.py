@@ -37,7 +37,7 @@ _OPENING_COLUMNS = (
     *("delegations", "correlation_id", "traceparent"),
 )
 #: What changes where an approval is only closed.
-CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "closed_at")
+CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "answer_kind", "closed_at")
 #: What else people and the clock change.
 CHANGING_COLUMNS = (
     *CLOSING_COLUMNS,

@@ -30,6 +30,8 @@ CALL_COLUMNS = tuple(name for name in ToolCall.model_fields if name not in PASSI
 DECISION_COLUMNS = tuple(column.name for column in DECISIONS.c)
 #: What only some decisions carry.
 _DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant", "said", "opened_by"})
+#: What an answer to the model is where nobody says.
+_UNCHOSEN: Mapping[str, Any] = {"response_kind": DecisionClaims.model_fields["response_kind"].default}
 _CLAIMED = tuple(name for name in DECISION_COLUMNS if name in DecisionClaims.model_fields)
 
 
@@ -46,7 +48,9 @@ class Earlier:
 
     def is_from(self, claims: DecisionClaims) -> bool:
         """Tell whether `claims` are the same decision, sent again."""
-        mine = (self.approval_id, self.person, self.verb, self.digest, self.details)
+        # A row from before the kind of every answer was kept lacks the one that nobody had chosen.
+        details = {**_UNCHOSEN, **self.details} if self.verb == "respond" else self.details
+        mine = (self.approval_id, self.person, self.verb, self.digest, details)
         return mine == (claims.approval_id, claims.person, claims.verb, claims.digest, details_of(claims))
 
 
@@ -85,8 +89,12 @@ class Kept:
 
 
 def details_of(claims: DecisionClaims) -> dict[str, Any]:
-    """Return what a decision carries beside its verb and reason; what was not given is left out."""
-    return claims.model_dump(mode="json", include=set(_DETAILS), exclude_defaults=True)
+    """Return what a decision carries beside its verb and reason; what was not given is left out.
+
+    The kind of an answer to the model is always there.
+    """
+    given = claims.model_dump(mode="json", include=set(_DETAILS), exclude_defaults=True)
+    return given | ({"response_kind": claims.response_kind} if claims.verb == "respond" else {})
 
 
 def decision_values(decision: Decision) -> dict[str, Any]:

@@ -40,7 +40,7 @@ APPROVALS = _view(
     "approvals",
     "approval_id tenant conversation_id call_id turn_id tool category arguments digest schema_digest revision state"
     " summary rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
-    " decision_reason closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
+    " decision_reason answer_kind closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
     " claimed_until delegations paused_at cancel_asked_by cancel_asked_at deciders deciders_digest labels"
     " arguments_masked searched",
 )

@@ -278,17 +278,29 @@ async def test_an_unknown_edit_is_buried(replica: Replica, gateway: Signer) -> N
     assert [True] == ["was never asked" in reason for reason in replica.dead]
 
 
-async def test_an_answer_instead_refuses_the_call_as_answered(replica: Replica, gateway: Signer) -> None:
-    """The model gets the person's words under a kind of their own, and the call never runs."""
+ANSWER_KINDS = """
+    SELECT answer_kind AS of_card, details ->> 'response_kind' AS of_decision
+    FROM approval.approvals JOIN approval.decisions USING (approval_id)
+"""
+
+
+@pytest.mark.parametrize(("said", "kind"), [({}, "instruction"), ({"response_kind": "result"}, "result")])
+async def test_an_answer_instead_refuses_the_call_as_answered(
+    replica: Replica, gateway: Signer, said: dict[str, Any], kind: str
+) -> None:
+    """The model gets the person's words under a kind of their own, and the call never runs; the kind is kept."""
     card = await opened_by(replica, approvers=["group:finance"])
-    sent = await decide(replica, gateway, card, "ada", "respond", response="Send an invoice instead.")
-    refused = of(sent, ToolCallRefused)
-    assert ("answered", "person:ada", True) == (
+    words = "Send an invoice instead."
+    sent = await decide(replica, gateway, card, "ada", "respond", response=words, **said)
+    refused, over = of(sent, ToolCallRefused), of(sent, ApprovalClosed)
+    assert ("answered", "person:ada", kind, words) == (
         refused.kind,
         refused.decided_by,
-        refused.reason.endswith("Send an invoice instead."),
+        refused.answer_kind,
+        refused.answer,
     )
-    assert "answered" == of(sent, ApprovalClosed).state
+    assert ("answered", kind, words) == (over.state, over.answer_kind, over.reason)
+    assert [{"of_card": kind, "of_decision": kind}] == await replica.rows(ANSWER_KINDS)
 
 
 async def test_a_delegation_outlives_its_transaction(replicas: tuple[Replica, Replica], gateway: Signer) -> None:
