@@ -55,6 +55,10 @@ class Voter:
         )
 
 
+#: Whom a vote counts as (`Voter.counts_as`) -> what it counts for: numbers of panels, and `shared.votes.VETO`.
+Seats = Mapping[str, frozenset[int]]
+
+
 @dataclass(frozen=True, slots=True)
 class Delegation:
     """A person lets another one decide in their place. The place stays one: whoever votes first fills it."""
@@ -89,6 +93,10 @@ class Held(Protocol):
     @property
     def delegations(self) -> Sequence[Delegation]:
         """Who lets whom decide in their place."""
+
+    @property
+    def seats(self) -> Seats | None:
+        """What each vote counted for when they were last counted; None where that was never kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,6 +204,8 @@ class ApprovalRow(SQLModel, table=True):
     claimed_until: datetime | None = Field(default=None, sa_type=_TIME)
     #: Who lets whom decide in their place: a list of {by, to}.
     delegations: list[dict[str, Any]] = Field(sa_type=pg.JSONB, sa_column_kwargs={"server_default": sa.text("'[]'")})
+    #: What each vote counted for when votes were last counted: voter -> numbers of panels, -1 for a veto.
+    seats: dict[str, list[int]] | None = Field(default=None, sa_type=_JSON)
     #: Set while its clock stands still.
     paused_at: datetime | None = Field(default=None, sa_type=_TIME)
     #: Set where a person wanted the call cancelled after it was approved: it may have run.

@@ -55,6 +55,7 @@ READ = {
     " closed_at timestamptz,"
     " arguments_revision int default 1, edited jsonb, approval_rule jsonb default '{}', steps_done int default 0,"
     " next_step_at timestamptz, claimed_by text, claimed_until timestamptz, delegations jsonb default '[]',"
+    " seats jsonb,"
     " paused_at timestamptz, cancel_asked_by text, cancel_asked_at timestamptz, category text, deciders text[],"
     " deciders_digest text, labels jsonb default '{}', arguments_masked bool default false, searched text",
     "decisions": "decision_id text, tenant text, approval_id text, person text, roles jsonb default '[]',"

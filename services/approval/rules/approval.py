@@ -11,7 +11,7 @@ from services.approval.rules import timers
 from services.approval.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.card_text import is_redaction
-from shared.deciders import Delegation
+from shared.deciders import Delegation, Seats
 from shared.errors import SecurityAlert
 from shared.messages import ApprovalRequested, ApprovalRule, ToolCall
 from shared.messages.tool_calls import AnswerKind, Category
@@ -61,6 +61,8 @@ class Approval:
     claimed_by: str | None = None
     claimed_until: datetime | None = None
     delegations: tuple[Delegation, ...] = ()
+    #: What each vote on the arguments as they are counted for when votes were last counted; None where none was.
+    seats: Seats | None = None
     #: Set while its clock stands still.
     paused_at: datetime | None = None
 

@@ -43,7 +43,7 @@ CHANGING_COLUMNS = (
     *CLOSING_COLUMNS,
     *("arguments", "shown_arguments", "digest", "edited", "summary", "searched", "arguments_revision", "revision"),
     *("expires_at", "next_step_at", "claimed_by", "claimed_until", "delegations", "deciders", "deciders_digest"),
-    "paused_at",
+    *("paused_at", "seats"),
 )
 #: What reminders and escalations change.
 STEP_COLUMNS = ("steps_done", "next_step_at", "revision", "deciders", "deciders_digest")

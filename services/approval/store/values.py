@@ -16,7 +16,7 @@ from services.approval.tables import ApprovalRow, DecisionRow, EditRow
 from shared import deciders
 from shared.canonical import sha256_hex
 from shared.database import table_of
-from shared.deciders import Delegation, Voter
+from shared.deciders import Delegation, Seats, Voter
 from shared.messages import ApprovalRule, DecisionClaims, ToolCall
 from shared.words import searched
 
@@ -136,6 +136,7 @@ def approval_values(approval: Approval) -> dict[str, Any]:
         | {
             "searched": searched(approval.summary),
             "approval_rule": approval.approval_rule.model_dump(),
+            "seats": _seats_value(approval.seats),
             "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],
         }
     )
@@ -174,6 +175,7 @@ def approval_from(row: RowMapping) -> Approval:
         "state": State(row["state"]),
         "approval_rule": ApprovalRule.model_validate(row["approval_rule"]),
         "delegations": tuple(_delegation(each) for each in row["delegations"]),
+        "seats": _seats(row["seats"]),
     }
     return Approval(**values)
 
@@ -188,6 +190,14 @@ def vote_from(row: RowMapping) -> Vote:
 def edit_from(row: RowMapping) -> Edit:
     """Return the edit of a row."""
     return Edit(**{name: row[name] for name in Edit.__slots__})
+
+
+def _seats(value: Mapping[str, Sequence[int]] | None) -> Seats | None:
+    return None if value is None else {person: frozenset(numbers) for person, numbers in value.items()}
+
+
+def _seats_value(seats: Seats | None) -> dict[str, list[int]] | None:
+    return None if seats is None else {person: sorted(numbers) for person, numbers in seats.items()}
 
 
 def _delegation(value: Mapping[str, Any]) -> Delegation:

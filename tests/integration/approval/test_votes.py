@@ -21,6 +21,7 @@ from shared.messages import (
     GrantTerms,
     GrantWish,
     Message,
+    Panel,
     ShownCall,
     ToolCallPermitted,
     ToolCallRefused,
@@ -105,7 +106,7 @@ async def test_a_changed_mind_stays_in_the_history(replica: Replica, gateway: Si
 
 
 async def test_a_disabled_voter_is_not_counted(replica: Replica, gateway: Signer, register: Register) -> None:
-    """Ada's vote went with her: bob's is the first of two again, and it decides when she is back."""
+    """Ada's vote went with her: bob's is the first of two again. When she is back she votes anew, and that decides."""
     card = await opened_by(replica, **TWO)
     await decide(replica, gateway, card, "ada", "approve")
     register.directory = a_directory("ada")
@@ -113,8 +114,24 @@ async def test_a_disabled_voter_is_not_counted(replica: Replica, gateway: Signer
     assert ("accepted", "pending") == (of(sent, DecisionAnswered).outcome, of(sent, DecisionAnswered).state)
     assert [] == replica.all_sent(ToolCallPermitted)
     register.directory = a_directory()
-    sent = await decide(replica, gateway, card, "bob", "approve")
-    assert "approved" == of(sent, ApprovalClosed).state
+    again = await decide(replica, gateway, card, "bob", "approve")
+    assert "1 of 2 approvals" in of(again, DecisionAnswered).detail
+    assert [{"seats": {"person:ada": [], "person:bob": [0]}}] == await replica.rows(
+        "SELECT seats FROM approval.approvals"
+    )
+    sent = await decide(replica, gateway, card, "ada", "approve")
+    assert ("approved", "person:ada") == (of(sent, ApprovalClosed).state, of(sent, ApprovalClosed).decided_by)
+
+
+async def test_a_place_that_a_voter_gets_waits_for_a_vote_of_its_own(replica: Replica, gateway: Signer) -> None:
+    """Carl of the leads, one of whom decides, lets ada do so, who has voted for finance: her next vote decides."""
+    leads = [Panel(approvers=["group:leads"])]
+    card = await opened_by(replica, **TWO, alternatives=leads)
+    await decide(replica, gateway, card, "ada", "approve")
+    await decide(replica, gateway, card, "carl", "delegate", to="person:ada")
+    assert [] == replica.all_sent(ToolCallPermitted)
+    sent = await decide(replica, gateway, card, "ada", "approve")
+    assert ("approved", "person:ada") == (of(sent, ApprovalClosed).state, of(sent, ApprovalClosed).decided_by)
 
 
 async def test_a_vote_given_with_a_revoked_key_is_not_counted(replica: Replica, gateway: Signer) -> None:
