@@ -18,7 +18,7 @@ from shared.canonical import NotStrictJson, call_digest, canonical_text, parse_a
 from shared.catalog import Catalog, ToolSpec, shown_text, validate_arguments
 from shared.ids import derived_id
 from shared.messages import CallResolved, ResultKind, ToolCallFinished, ToolCallRefused
-from shared.messages.tool_calls import AnswerKind, Category
+from shared.messages.tool_calls import AnswerKind, ArgumentsChange, Category
 
 #: Calls of one step that are looked at; what a model proposes beyond them is answered `invalid`.
 CALLS_PER_STEP_MAX = 64
@@ -149,11 +149,15 @@ def edit_text(finished: ToolCallFinished) -> str:
     edited = finished.edited
     if edited is None:
         return ""
-    because = f" They said: {json.dumps(edited.reason, ensure_ascii=False)}." if edited.reason else ""
-    return (
-        f"The arguments were changed by {edited.person} before the call ran,"
-        f" from {edited.proposed} to {finished.executed}.{because}"
-    )
+    last = ArgumentsChange(person=edited.person, reason=edited.reason, arguments=finished.executed)
+    first, *others = edited.changes or [last]
+    told, before = [f"The arguments were changed by {first.person} before the call ran,"], edited.proposed
+    for change in (first, *others):
+        told += [] if change is first else [f"Then {change.person} changed them,"]
+        told.append(f"from {before} to {change.arguments}.")
+        told += [f"They said: {json.dumps(change.reason, ensure_ascii=False)}."] if change.reason else []
+        before = change.arguments
+    return " ".join([*told, *(["So it ran with the arguments that you had proposed."] if edited.restored else [])])
 
 
 #: What came between asking the model and proposing the calls of its answer.
