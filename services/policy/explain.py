@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from services.policy.deciding import panels_of, would_be_held
+from services.policy.history import COUNTERS
 from services.policy.rules import CallFacts, Effect, Rulebook, error_text, judge, walk
 from shared import deciders
 from shared.approvers import OPERATORS, identity_of, read_approver
-from shared.catalog import ToolSpec, validate_arguments
+from shared.catalog import ToolSpec, placed_error, validate_arguments
 from shared.directory import Directory
 from shared.messages.approvals import ApprovalRule
 from shared.yaml_source import Problem, RulebookInvalid, Steps, did_you_mean, validation_problems
@@ -34,9 +35,18 @@ class CallEntry(BaseModel):
     ] = "visitor:x"
     labels: Annotated[dict[str, str], Field(description="Labels of the conversation.")] = Field(default_factory=dict)
     conversation_id: Annotated[str, Field(min_length=1, max_length=64)] = "conversation"
-    history: Annotated[dict[str, int], Field(description="Counters of earlier calls, for conditions.")] = Field(
-        default_factory=dict
-    )
+    history: Annotated[
+        dict[str, Annotated[int, Field(ge=0, lt=2**63)]],
+        Field(description="Counters of earlier calls, for conditions; one that is left out is 0."),
+    ] = Field(default_factory=dict)
+
+    @field_validator("history")
+    @classmethod
+    def _check_history(cls, history: dict[str, int]) -> dict[str, int]:
+        unknown = [name for name in history if name not in COUNTERS]
+        if unknown:
+            raise placed_error([((name,), _no_counter(name)) for name in unknown])
+        return history
 
     def facts(self, rulebook: Rulebook) -> CallFacts:
         """Return the facts of this call by an agent that has the rulebook's own catalogue."""
@@ -44,8 +54,13 @@ class CallEntry(BaseModel):
         return CallFacts(
             call_id="call",
             schema_digest=spec.schema_digest if spec else "",
-            **self.model_dump(),
+            **self.model_dump(exclude={"history"}),
+            history=dict.fromkeys(COUNTERS, 0) | self.history,
         )
+
+
+def _no_counter(name: str) -> str:
+    return f"unknown counter {name!r}{did_you_mean(name, COUNTERS)}; there are {', '.join(COUNTERS)}"
 
 
 class Tried(BaseModel):

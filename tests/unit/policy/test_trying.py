@@ -111,6 +111,46 @@ def test_counters_of_earlier_calls_may_be_tried() -> None:
     assert ["small", "payments"] == found
 
 
+def test_counters_that_are_left_out_are_0() -> None:
+    """A call to try says only what matters; no real call lacks a counter."""
+    rules = RULES.replace("arguments.amount < 100", "history.calls_last_day < 3 && history.calls_last_hour == 1")
+    found = [explain(an_entry(history=history), a_rulebook(rules)).rule for history in ({}, {"calls_last_hour": 1})]
+
+    assert ["payments", "small"] == found
+
+
+ALL_COUNTERS = (
+    "did you mean 'calls_last_day'?; there are calls_last_hour, calls_last_day, requester_calls_last_hour, "
+    "requester_calls_last_day"
+)
+
+
+@pytest.mark.parametrize(
+    ("history", "problem"),
+    [
+        ({"calls_lastday": 1}, f"in 'call.history': unknown counter 'calls_lastday', {ALL_COUNTERS}"),
+        ({"calls_last_day": -1}, "in 'call.history': 'calls_last_day' should be greater than or equal to 0"),
+    ],
+)
+def test_counters_that_nothing_counts_are_refused(history: dict[str, int], problem: str) -> None:
+    """A misspelt counter, or one that counts backwards, would explain a call that cannot be."""
+    with pytest.raises(RulebookInvalid) as caught:
+        call_from({"tool": "pay", "arguments": {"amount": 5}, "history": history}, a_rulebook(), "call.json")
+
+    assert [problem] == [each.problem for each in caught.value.problems]
+
+
+def test_cases_with_such_counters_are_refused_at_their_place() -> None:
+    """A test that counted nothing would pass for ever."""
+    text = "cases:\n  - name: one\n    call: {tool: pay, history: {calls_today: 1}}\n    expect: {effect: allow}\n"
+    with pytest.raises(RulebookInvalid) as caught:
+        cases_from(parse_yaml("cases.yaml", text.encode()))
+
+    assert [(3, True)] == [
+        (each.line, "unknown counter 'calls_today'" in each.problem) for each in caught.value.problems
+    ]
+
+
 def test_condition_that_fails_is_explained_as_what_holds_the_call() -> None:
     """The rule is the last one tried, and the fallback decides."""
     rulebook = a_rulebook('fallback: {approvers: ["group:finance"], approvals: 2}\n' + RULES)
