@@ -70,7 +70,10 @@ class Caller:
         """Raise Refused (403) unless the caller has one of `scopes`."""
         if self.scopes.isdisjoint(scopes):
             wanted = " or ".join(scopes)
-            raise Refused(f"This needs the scope {wanted}.", status=403, kind="scope-missing", scopes=list(scopes))
+            has = ", ".join(sorted(self.scopes)) or "none"
+            detail = f"What you show has the scopes {has}; ask who gives out keys for one with {wanted}."
+            title = f"This needs the scope {wanted}."
+            raise Refused(title, status=403, kind="scope-missing", scopes=list(scopes), detail=detail)
 
     def sees(self, conversation_id: str) -> bool:
         """Tell whether a conversation of the caller's tenant exists for this caller."""
