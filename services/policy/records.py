@@ -17,6 +17,7 @@ _GRANT_MOVES: Mapping[str, tuple[str | None, str]] = {
     "used": ("given", "given"),
     "returned": ("given", "given"),
     "revoked": ("given", "revoked"),
+    "voided": ("given", "void"),
 }
 
 

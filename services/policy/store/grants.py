@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -36,7 +37,7 @@ def _find_statement() -> sa.Select[Any]:
     return (
         sa.select(*(c[name] for name in columns))
         .where(*(c[name] == sa.bindparam(name) for name in names), subjects)
-        .where(c.uses_left > 0, c.revoked_at.is_(None), c.expires_at > sa.func.clock_timestamp())
+        .where(c.uses_left > 0, c.revoked_at.is_(None), c.void_at.is_(None), c.expires_at > sa.func.clock_timestamp())
         .order_by(c.expires_at, c.grant_id)
         .limit(CONSIDERED_MAX)
     )
@@ -50,6 +51,7 @@ def _use_statement() -> sa.Executable:
             GRANTS.c.grant_id == sa.bindparam("using"),
             GRANTS.c.uses_left > 0,
             GRANTS.c.revoked_at.is_(None),
+            GRANTS.c.void_at.is_(None),
             GRANTS.c.expires_at > sa.func.clock_timestamp(),
         )
         .values(uses_left=GRANTS.c.uses_left - 1)
@@ -83,10 +85,30 @@ def _return_statement() -> sa.Executable:
     )
 
 
+def _void_statement() -> sa.Executable:
+    """Make void what was given for another entry of its tool than the one there is now; what is over stays over."""
+    c, tool = GRANTS.c, sa.func.unnest(_given("tools"), _given("digests")).table_valued("name", "digest", name="tool")
+    tools = tool.render_derived()
+    same = sa.exists().where(tools.c.name == c.tool, tools.c.digest == c.tool_digest)
+    there = c.tool == sa.any_(_given("tools"))
+    reason = sa.case((there, "the tool's entry in the rulebook has changed"), else_="the rulebook has the tool no more")
+    return (
+        sa.update(GRANTS)
+        .where(c.void_at.is_(None), c.revoked_at.is_(None), c.expires_at > sa.func.clock_timestamp(), sa.not_(same))
+        .values(void_at=sa.func.clock_timestamp(), void_reason=reason)
+        .returning(c.tenant, c.grant_id, c.void_reason)
+    )
+
+
+def _given(name: str) -> sa.BindParameter[Any]:
+    return sa.bindparam(name, type_=pg.ARRAY(pg.TEXT))
+
+
 _FIND = _find_statement()
 _LOCK = sa.select(GRANTS.c.grant_id).where(GRANTS.c.grant_id == sa.bindparam("using")).with_for_update()
 _USE = _use_statement()
 _RETURN = _return_statement()
+_VOID = _void_statement()
 _REVOKE = (
     sa.update(GRANTS)
     .where(
@@ -143,6 +165,21 @@ async def use_grant(work: Work, grant_id: str, call_id: str) -> int | None:
     await work.connection.execute(_LOCK, {"using": grant_id})
     used = (await work.connection.execute(_USE, {"using": grant_id, "call_id": call_id})).scalar_one_or_none()
     return None if used is None else int(used)
+
+
+@dataclass(frozen=True, slots=True)
+class Voided:
+    """A grant that lets nothing through any more, whatever the rulebook says later."""
+
+    tenant: str
+    grant_id: str
+    reason: str
+
+
+async def void_changed(work: Work, tools: Mapping[str, str]) -> list[Voided]:
+    """Make every grant void whose tool has another entry now, or none; `tools`: name -> digest of its entry."""
+    values = {"tools": list(tools), "digests": list(tools.values())}
+    return [Voided(*row) for row in await work.connection.execute(_VOID, values)]
 
 
 @dataclass(frozen=True, slots=True)
