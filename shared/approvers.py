@@ -24,7 +24,7 @@ class Approver:
     name: str = ""
 
 
-def approver(text: str) -> Approver:
+def read_approver(text: str) -> Approver:
     """Return what `text` names; never raises."""
     if text == REQUESTER:
         return Approver("requester")
@@ -40,6 +40,21 @@ def approver(text: str) -> Approver:
 def person_id(identity: str) -> str | None:
     """Return the id in `person:<id>`; None for anybody else."""
     return identity.removeprefix(PERSON) if identity.startswith(PERSON) and identity != PERSON else None
+
+
+def is_person(identity: str) -> bool:
+    """Tell whether an identity is that of a person, listed or not."""
+    return person_id(identity) is not None
+
+
+def name_of(identity: str) -> str:
+    """Return how somebody is named where no directory is at hand: `ada` for `person:ada`, anybody else as they are."""
+    return person_id(identity) or identity
+
+
+def group_of(name: str) -> str:
+    """Return the approver that means the people of this group."""
+    return f"{GROUP}{name}"
 
 
 def identity_of(person: str) -> str:

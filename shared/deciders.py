@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from shared.approvers import OPERATORS, REQUESTER, group_of, identity_of, is_person, read_approver
 from shared.directory import Directory
 from shared.errors import PlacetError
 from shared.messages import ApprovalRule, DecisionClaims, Escalation, Panel
@@ -197,10 +198,8 @@ def lets_in(rule: ApprovalRule, names: Iterable[str], voter: Voter, directory: D
     somebody asked for it: whoever looks for that knows the calls.
     """
     person = directory.person(voter.identity)
-    groups = {f"group:{name}" for name in directory.groups_of(voter.identity)}
-    seated = (
-        not groups.isdisjoint(names) or voter.person in names or ("operators" in names and "operators" in voter.roles)
-    )
+    groups = {group_of(name) for name in directory.groups_of(voter.identity)}
+    seated = not groups.isdisjoint(names) or voter.person in names or (OPERATORS in names and OPERATORS in voter.roles)
     known = person is None or person.active
     strong = rule.min_strength in strengths_met(voter.proof)
     return seated and known and strong and (_looks_at_call(rule) or _holds(rule.condition, voter, directory, _NO_CALL))
@@ -213,7 +212,7 @@ def undecidable(held: Held, directory: Directory, opened_by: str = "") -> str:
     is who opened the conversation and may decide too, as far as that is known.
     """
     ways = panels(held)
-    if any("operators" in panel.approvers for panel in ways):
+    if any(OPERATORS in panel.approvers for panel in ways):
         return ""
     counts = [0] * len(ways)
     for voter in _listed(held, directory, opened_by):
@@ -236,10 +235,7 @@ def depends_on_call(rule: ApprovalRule, names: Iterable[str]) -> bool:
 def _listed(held: Held, directory: Directory, opened_by: str) -> Iterator[Voter]:
     """Yield everybody who is named, in person or in a group, each as surely known as they can be, once."""
     requester, named_ones = held.call.requester, set(named(held))
-    people = {name for name in named_ones if name.startswith("person:")}
-    for name in named_ones:
-        kind, _, group = name.partition(":")
-        people |= {f"person:{member}" for member in directory.members(group)} if kind == "group" else set()
+    people = {identity_of(name) for each in named_ones if each != OPERATORS for name in directory.behind(each)}
     if "requester" in named_ones and requester not in people:
         asker = _requester(held)
         if strong_enough(held, asker.proof):
@@ -250,7 +246,7 @@ def _listed(held: Held, directory: Directory, opened_by: str) -> Iterator[Voter]
 
 def _requester(held: Held) -> Voter:
     call = held.call
-    if call.requester.startswith("person:"):
+    if is_person(call.requester):
         return Voter(call.requester, ("requester",), "api_key")
     return Voter(call.requester, ("requester",), "conversation_token", call.conversation_id)
 
@@ -264,19 +260,19 @@ def may_be_delegate(held: Held, person: str, directory: Directory, opened_by: st
     """Tell whether somebody may decide in another's place: nobody whom a directory with people in it does not list."""
     delegate = Voter(person, (), "api_key", opened_by=opened_by)
     known = not directory.people or directory.person(person) is not None
-    return known and person.startswith("person:") and not _barred(held, delegate, directory)
+    return known and is_person(person) and not _barred(held, delegate, directory)
 
 
 def may_operate(held: Held, voter: Voter, directory: Directory) -> bool:
     """Tell whether a person may move the deadline: operators of the tenant may."""
-    return _in_place(held, voter) and _active(voter, directory) and _is("operators", held, voter, directory)
+    return _in_place(held, voter) and _active(voter, directory) and _is(OPERATORS, held, voter, directory)
 
 
 def may_cancel(held: Held, voter: Voter, directory: Directory) -> bool:
     """Tell whether a person may cancel the call: whoever asked for it, and operators."""
     if not (_in_place(held, voter) and _active(voter, directory)):
         return False
-    return _among(("requester", "operators"), held, voter, directory)
+    return _among((REQUESTER, OPERATORS), held, voter, directory)
 
 
 def _barred(held: Held, voter: Voter, directory: Directory) -> bool:
@@ -306,13 +302,13 @@ def _excluded(held: Held, voter: Voter, directory: Directory) -> bool:
     if "requester" in exclude and not them.isdisjoint(_askers(held, voter)):
         return True
     owners = directory.owners.get(held.call.agent, frozenset())
-    return "agent_owner" in exclude and not them.isdisjoint(f"person:{owner}" for owner in owners)
+    return "agent_owner" in exclude and not them.isdisjoint(map(identity_of, owners))
 
 
 def _askers(held: Held, voter: Voter) -> set[str]:
     """Return whoever may have asked for the call: its requester, and for a visitor also who holds the token."""
     requester = held.call.requester
-    return {requester} if requester.startswith("person:") or not voter.opened_by else {requester, voter.opened_by}
+    return {requester} if is_person(requester) or not voter.opened_by else {requester, voter.opened_by}
 
 
 def _condition_holds(held: Held, voter: Voter, directory: Directory) -> bool:
@@ -338,15 +334,14 @@ def _among(approvers: Iterable[str], held: Held, voter: Voter, directory: Direct
 
 
 def _is(approver: str, held: Held, voter: Voter, directory: Directory) -> bool:
-    if approver == "requester":
-        return "requester" in voter.roles and voter.person == held.call.requester
+    if approver == REQUESTER:
+        return REQUESTER in voter.roles and voter.person == held.call.requester
     # A visitor's id is chosen by the chat frontend, so a conversation token never proves a named person.
     if voter.proof == "conversation_token":
         return False
-    if approver == "operators":
-        return "operators" in voter.roles
-    kind, _, name = approver.partition(":")
-    if kind == "group":
+    if approver == OPERATORS:
+        return OPERATORS in voter.roles
+    if read_approver(approver).kind == "group":
         person = directory.person(voter.identity)
-        return person is not None and person.id in directory.members(name)
+        return person is not None and person.id in directory.behind(approver)
     return approver == voter.person

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from shared.approvers import OPERATORS, approver, person_id
+from shared.approvers import OPERATORS, person_id, read_approver
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Directory:
 
         A person need not be listed, nor active. `operators` has those of the group of that name, which are not all.
         """
-        named = approver(text)
+        named = read_approver(text)
         match named.kind:
             case "person":
                 return frozenset({named.name})

@@ -9,11 +9,13 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$"
 #: What approval rules call groups of people: no visitor is named so.
 RESERVED = frozenset({"requester", "operators"})
 _NAME = re.compile(NAME_PATTERN)
+#: What the id of a visitor begins with whom nobody has named.
+ANONYMOUS = "visitor:"
 
 
 def visitor_id(visitor: str | None, conversation_id: str) -> str:
     """Return the stable id of a conversation's end user: as its opener named them, else one per conversation."""
-    return visitor or f"visitor:{conversation_id}"
+    return visitor or f"{ANONYMOUS}{conversation_id}"
 
 
 def checked_visitor(visitor: str) -> str:

@@ -19,6 +19,7 @@ from services.gateway.sessions import Sessions
 from services.gateway.store import reading
 from services.gateway.store.keys import ApiKey, find_keys, find_token
 from services.gateway.together import Together
+from shared.approvers import name_of
 from shared.database import Database
 from shared.directory import Directory
 from shared.errors import Refused
@@ -123,7 +124,7 @@ class Authenticator:
             return False
         if caller.proof == "web_session" and caller.key_id is None:
             return self._is_known(caller.person)
-        if caller.session_id is not None and not self.directory().is_active(caller.person.removeprefix("person:")):
+        if caller.session_id is not None and not self.directory().is_active(name_of(caller.person)):
             return False
         return caller.key_id is None or await self._working_key(caller.key_id) is not None
 

@@ -21,6 +21,7 @@ from services.gateway.store import reading
 from services.gateway.store.links import settle_link, take_link
 from services.gateway.store.read import Row, load_approval, load_approvals, load_execution
 from services.gateway.together import Together
+from shared.approvers import name_of
 from shared.errors import Refused
 from shared.ids import new_id
 from shared.messages import DecideApproval, DecisionAnswered, DecisionClaims, GrantWish
@@ -200,7 +201,7 @@ def in_words(refusal: Refused, locale: str = "en") -> str:
     """Return what a person is told of a refusal, in one or two sentences; what no catalogue has in English."""
     by = refusal.facts.get("decided_by")
     if by:
-        who = text(locale, "Decided by {person}.", person=str(by).removeprefix("person:"))
+        who = text(locale, "Decided by {person}.", person=name_of(str(by)))
         return f"{text(locale, refusal.title)} {who}"
     detail, title = str(refusal.facts.get("detail") or ""), text(locale, refusal.title)
     translated = text(locale, detail) if detail else title

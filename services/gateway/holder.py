@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from services.gateway.states import MACHINE, Event, State
+from shared.approvers import name_of
 
 #: What the visitor is told of each state, by language; other languages are told in English.
 _TOLD: Mapping[str, Mapping[State, str]] = {
@@ -51,8 +52,3 @@ class Held:
 def told(held: Held, language: str) -> str:
     """Return what the visitor is told of who answers now."""
     return _TOLD.get(language, _TOLD["en"])[held.state].format(operator=name_of(held.operator))
-
-
-def name_of(person: str) -> str:
-    """Return how the visitor is told a person's name: `ada` for `person:ada`."""
-    return person.removeprefix("person:")

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from shared.approvers import identity_of
 from shared.visitors import NAME_PATTERN
 
 _RANDOM = "[A-Za-z0-9_-]{43}"
@@ -89,4 +90,4 @@ def checked_key(tenant: str, person: str, scopes: Iterable[str]) -> list[str]:
 
 def person_id(person: str) -> str:
     """Return the stable id of a key's owner, as approvals and histories name it."""
-    return f"person:{person}"
+    return identity_of(person)

@@ -16,6 +16,7 @@ from services.gateway.store.inbox import Filters, Seat, list_candidates, list_se
 from services.gateway.store.read import Row
 from services.gateway.voting import given_by, revoked
 from shared import deciders
+from shared.approvers import identity_of
 from shared.deciders import Voter
 from shared.directory import Directory
 from shared.messages import ApprovalRule
@@ -78,7 +79,7 @@ async def _seat(connection: Connection, caller: Caller, directory: Directory, to
         and deciders.lets_in(ApprovalRule.model_validate(row["approval_rule"]), row["deciders"], voter, directory)
     ]
     owned = [
-        agent for agent, owners in directory.owners.items() if caller.person in {f"person:{each}" for each in owners}
+        agent for agent, owners in directory.owners.items() if caller.person in {identity_of(each) for each in owners}
     ]
     return Seat(caller.person, visitor, tuple(chosen), tuple(sorted(owned)))
 

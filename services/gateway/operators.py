@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from services.gateway.auth import Caller
 from services.gateway.conversations import Posted, no_conversation
 from services.gateway.feed import Place
-from services.gateway.holder import Held, name_of
+from services.gateway.holder import Held
 from services.gateway.holding import move, tell
 from services.gateway.keys import Scope
 from services.gateway.states import Event, State
 from services.gateway.store.conversations import Conversation, lock_conversations
 from services.gateway.store.feed import StoredItem, find_item
 from services.gateway.store.holders import note_answer, unanswered_of
+from shared.approvers import name_of
 from shared.errors import Refused
 from shared.ids import new_id
 from shared.messages import OperatorSpoke

@@ -10,6 +10,7 @@ from math import floor
 from typing import Any, Literal
 
 from services.notifier.cards import Argument, Card, VoteShown
+from shared.approvers import read_approver
 from shared.canonical import NotStrictJson, canonical_text, parse_arguments
 from shared.card_text import ABSENT, REDACTED, is_hidden, mixed_scripts, visible
 from shared.messages import (
@@ -216,10 +217,10 @@ def _needed(rule: ApprovalRule, pen: Pen) -> str:
 
 
 def _who(approver: str, pen: Pen) -> str:
-    kind, _, name = approver.partition(":")
-    if kind == "person":
+    named = read_approver(approver)
+    if named.kind == "person":
         return pen.name_of(approver)
-    return visible(name) if kind == "group" else text(pen.locale, _ROLES.get(kind, kind))
+    return visible(named.name) if named.kind == "group" else text(pen.locale, _ROLES.get(named.kind, approver))
 
 
 def _arguments(shown: str, critical: Collection[str]) -> Iterator[Argument]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from services.notifier.cards import Address, Card, kind_of
 from services.notifier.states import MACHINE, Event, State
+from shared.approvers import REQUESTER, is_person
 from shared.directory import Directory, Person
 from shared.ids import derived_id
 from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalRule
@@ -128,13 +129,10 @@ def people_of(approvers: Iterable[str], requester: str, directory: Directory) ->
 
 
 def _people(approver: str, requester: str, directory: Directory) -> Iterator[Person]:
-    kind, _, name = approver.partition(":")
-    if kind in {"group", "operators"}:
-        yield from (
-            directory.people[member] for member in sorted(directory.members(name or kind)) if member in directory.people
-        )
-    elif (person := directory.person(requester if kind == "requester" else approver)) is not None:
-        yield person
+    if approver == REQUESTER and not is_person(requester):
+        return
+    named = requester if approver == REQUESTER else approver
+    yield from (directory.people[each] for each in sorted(directory.behind(named)) if each in directory.people)
 
 
 def _addresses(channels: Iterable[str], people: Iterable[Person]) -> Iterator[Address]:

@@ -10,6 +10,7 @@ from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
 from services.notifier.states import MACHINE, State
+from shared.approvers import PERSON
 from shared.database import check_states
 
 #: Deliveries that a duty looks for again and again. Each has an index that holds these rows alone.
@@ -156,7 +157,7 @@ class LinkRow(SQLModel, table=True):
     __tablename__ = "links"
     __table_args__ = (
         sa.CheckConstraint("length(token_hash) = 64", name="token_hashed"),
-        sa.CheckConstraint("starts_with(person, 'person:')", name="of_a_person"),
+        sa.CheckConstraint(f"starts_with(person, '{PERSON}')", name="of_a_person"),
         sa.Index("ix_links_mail", "mail_id"),
         sa.Index("ix_links_expires", "expires_at"),
         {"schema": "notifier"},

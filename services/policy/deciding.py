@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from services.policy.rules import CallFacts
 from shared import deciders
+from shared.approvers import is_person
 from shared.canonical import NotStrictJson, canonical_text
 from shared.deciders import Delegation, Voter
 from shared.directory import Directory
 from shared.messages.approvals import ApprovalRule
-
-#: What stable ids of people begin with.
-PERSON = "person:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ def voter(identity: str, call: CallFacts) -> Voter:
 
     Whose key may decide is not known here, so every person may be one of the operators.
     """
-    if not identity.startswith(PERSON):
+    if not is_person(identity):
         return Voter(identity, ("requester",), "conversation_token", call.conversation_id)
     roles = ("operators", "requester") if identity == call.requester else ("operators",)
     return Voter(identity, roles, "api_key")

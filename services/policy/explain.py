@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from services.policy.deciding import panels_of, would_be_held
 from services.policy.rules import CallFacts, Effect, Rulebook, error_text, judge, walk
 from shared import deciders
-from shared.approvers import OPERATORS, approver, identity_of
+from shared.approvers import OPERATORS, identity_of, read_approver
 from shared.catalog import ToolSpec, validate_arguments
 from shared.directory import Directory
 from shared.messages.approvals import ApprovalRule
@@ -100,7 +100,7 @@ def _placed(steps: Steps, text: str) -> str:
 
 def _never_proposed(entry: CallEntry, rulebook: Rulebook) -> Iterator[str]:
     """Yield why no agent could propose this call."""
-    if approver(entry.requester).kind not in {"person", "nobody"}:
+    if read_approver(entry.requester).kind not in {"person", "nobody"}:
         yield f"nobody asks for a call who is called {entry.requester!r}"
     spec = rulebook.tools.get(entry.tool)
     if spec is None:
@@ -167,7 +167,7 @@ def _named(approvers: Sequence[str], call: CallFacts, directory: Directory) -> s
     """Return everybody who is meant by `approvers`, whether they may decide this call or not."""
     found: set[str] = set()
     for each in approvers:
-        match approver(each).kind:
+        match read_approver(each).kind:
             case "requester":
                 found.add(call.requester)
             case "group":

@@ -13,9 +13,10 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from services.policy.deciding import PERSON, decides_alone
+from services.policy.deciding import decides_alone
 from services.policy.limits import number_at
 from services.policy.rules import CallFacts, Effect, Rulebook, Ruling, Verdict, judge_within
+from shared.approvers import is_person, person_id
 from shared.canonical import NotStrictJson, canonical_text, parse_arguments, sha256_hex
 from shared.catalog import ToolSpec, redact_arguments
 from shared.directory import Directory
@@ -153,7 +154,7 @@ def _beyond(asked: GrantAsked, terms: GrantTerms, now: datetime) -> str:
 def _owner_problem(asked: GrantAsked, call: CallFacts, approval: ApprovalRule, directory: Directory) -> str:
     if not is_active(asked.owner, directory):
         return f"{asked.owner} is not active any more"
-    if not asked.owner.startswith(PERSON) and asked.scope != "conversation":
+    if not is_person(asked.owner) and asked.scope != "conversation":
         return "somebody without a key can allow things in their own conversation only"
     if not decides_alone(asked.owner, call, approval, directory):
         return f"{asked.owner} cannot approve such a call alone"
@@ -162,8 +163,8 @@ def _owner_problem(asked: GrantAsked, call: CallFacts, approval: ApprovalRule, d
 
 def is_active(owner: str, directory: Directory) -> bool:
     """Tell whether the owner of a grant may still act; a visitor is no person of the directory and stays."""
-    kind, _, name = owner.partition(":")
-    return kind != "person" or directory.is_active(name)
+    name = person_id(owner)
+    return name is None or directory.is_active(name)
 
 
 def usable_terms(verdict: Verdict) -> GrantTerms | None:

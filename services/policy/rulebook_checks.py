@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from services.policy.rules import GROUP, RESERVED_NAMES, Rule
+from services.policy.rules import RESERVED_NAMES, Rule
 from services.policy.scope import is_pattern
+from shared.approvers import GROUP, PERSON, read_approver
 from shared.cel import constant
 from shared.directory import Directory
 from shared.yaml_source import Steps, YamlSource
@@ -51,7 +52,7 @@ def _covers(wide: str, narrow: str) -> bool:
     if wide.startswith(GROUP):
         return False
     if narrow.startswith(GROUP):
-        return wide == "person:*"
+        return wide == f"{PERSON}*"
     if not is_pattern(narrow):
         return fnmatchcase(narrow, wide)
     # `web*` has all of `web-shop*`; of other patterns nobody says so.
@@ -68,12 +69,13 @@ def check_requesters(source: YamlSource, steps: Steps, requesters: Sequence[str]
 
 def nobody_behind(approver: str, directory: Directory) -> str | None:
     """Return why an approver or requester stands for nobody; None where they stand for somebody or are a pattern."""
-    kind, _, name = approver.partition(":")
-    if approver.startswith(GROUP):
+    named = read_approver(approver)
+    name = named.name
+    if named.kind == "group":
         if name not in directory.groups:
             return f"unknown group {name!r}"
         return None if directory.members(name) else f"group {name!r} has no active members"
-    if kind != "person" or not directory.people or is_pattern(name):
+    if named.kind != "person" or not directory.people or is_pattern(name):
         return None
     if name not in directory.people:
         return f"unknown person {name!r}"

@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Protocol, Self
 
 from services.policy.limits import Demand, Limit, demands
+from shared.approvers import GROUP, person_id
 from shared.canonical import parse_arguments
 from shared.card_text import visible
 from shared.catalog import Catalog, ToolSpec
@@ -25,8 +26,6 @@ RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-disca
 #: Longest error text shown with a held call, in characters.
 _ERROR_MAX = 300
 _DID_NOT_RUN = "The call did not run: "
-#: What the name of a group follows, among requesters and approvers.
-GROUP = "group:"
 
 
 class Effect(StrEnum):
@@ -135,8 +134,7 @@ class Rule:
 
 def _is_requester(requester: str, wanted: str, directory: Directory) -> bool:
     if wanted.startswith(GROUP):
-        kind, _, name = requester.partition(":")
-        return kind == "person" and name in directory.members(wanted.removeprefix(GROUP))
+        return person_id(requester) in directory.behind(wanted)
     return fnmatchcase(requester, wanted)
 
 

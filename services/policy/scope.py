@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from services.policy.rules import Rule
-from shared.approvers import GROUP, approver, identity_of, person_id
+from shared.approvers import GROUP, identity_of, person_id, read_approver
 from shared.catalog import ToolSpec
 from shared.directory import Directory
 
@@ -54,7 +54,7 @@ class Scope:
 
     def asks_for_anybody(self) -> bool:
         """Tell whether the calls may be asked for by others than those it names."""
-        return any(is_pattern(each) or approver(each).kind not in {"person", "group"} for each in self.requesters)
+        return any(is_pattern(each) or read_approver(each).kind not in {"person", "group"} for each in self.requesters)
 
     def askers(self) -> list[str]:
         """Return stable ids of requesters: the people who are listed, and one each who stands for all others."""

@@ -15,6 +15,7 @@ from services.gateway.feed import arguments_value
 from services.gateway.store.read import Row
 from services.gateway.web.argument_fields import ArgumentField, arguments_from, arguments_from_json, fields_of
 from services.gateway.web.render import field
+from shared.approvers import identity_of
 from shared.catalog import load_catalog
 from shared.errors import Refused
 from shared.yaml_source import RulebookInvalid
@@ -84,4 +85,4 @@ def _times(text: str, seconds: int) -> int | str:
 
 
 def _person(name: str) -> str:
-    return f"person:{name}" if name and ":" not in name else name
+    return identity_of(name) if name and ":" not in name else name

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from shared.approvers import read_approver
 from shared.canonical import canonical_text
 from shared.card_text import visible
 from shared.errors import Refused
+from shared.visitors import ANONYMOUS
 
 _UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -35,10 +37,12 @@ def exact(moment: datetime) -> str:
 
 def who(name: str) -> str:
     """Return whom a rule or a history names: `ada` for `person:ada`, `finance` for `group:finance`."""
-    prefix, colon, rest = name.partition(":")
-    if not colon:
-        return "the requester" if name == "requester" else visible(name)
-    return visible(f"visitor {rest[:8]}" if prefix == "visitor" else rest if prefix in {"person", "group"} else name)
+    named = read_approver(name)
+    if named.kind == "requester":
+        return "the requester"
+    if name.startswith(ANONYMOUS):
+        return visible(f"visitor {name.removeprefix(ANONYMOUS)[:8]}")
+    return visible(named.name or name)
 
 
 def ago(moment: datetime, now: datetime) -> str:

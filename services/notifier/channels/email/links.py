@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from services.notifier.cards import Address, Card
 from services.notifier.store.mails import NewLink
+from shared.approvers import identity_of
 
 #: The strength that a mailed link has: rules that want more lead to signing in.
 _STRENGTH = "link"
@@ -42,7 +43,7 @@ class Links:
             mail_id=mail,
             tenant=card.tenant,
             approval_id=card.approval_id,
-            person=f"person:{address.person}",
+            person=identity_of(address.person),
             digest=card.digest,
             revision=card.revision,
             seconds=self.seconds,

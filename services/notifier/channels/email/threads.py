@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from services.notifier.cards import Card
+from shared.approvers import identity_of
 
 #: Digits of a mail's id, hexadecimal: 128 bits.
 ID_DIGITS = 32
@@ -78,7 +79,7 @@ def kind_for(card: Card, told: Told, person: str) -> Kind | None:
         return None
     if card.ended and card.ended != told.ended:
         return Kind.FINISHED
-    if card.state != told.state and card.decided_by != f"person:{person}":
+    if card.state != told.state and card.decided_by != identity_of(person):
         return Kind.CLOSED
     return None
 
