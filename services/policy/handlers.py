@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from services.policy import edits, grants, judging, records, rules, store
+from services.policy import judging, records, rules, store
 from services.policy.active import ActiveRulebook
-from services.policy.kept import kept_text
-from services.policy.limits import DID_NOT_RUN
-from services.policy.outcomes import Judged, abandoned, outcome
-from services.policy.rules import CallFacts, Rulebook, judge
+from services.policy.rules import CallFacts, Rulebook, edits, grants, judge
+from services.policy.rules.kept import kept_text
+from services.policy.rules.limits import DID_NOT_RUN
+from services.policy.rules.outcomes import Judged, abandoned, outcome
 from services.policy.store import grants as grant_store
 from services.policy.store import limits as limit_store
 from services.policy.store import watched as watched_store

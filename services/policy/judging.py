@@ -6,8 +6,8 @@ stores the verdict. A rule without room is left out and the call is judged again
 
 from __future__ import annotations
 
-from services.policy import grants, records, watched
-from services.policy.rules import CallFacts, Rulebook, Verdict, judge
+from services.policy import records
+from services.policy.rules import CallFacts, Rulebook, Verdict, grants, judge, watched
 from services.policy.store import grants as grant_store
 from services.policy.store import limits as limit_store
 from services.policy.store import watched as watched_store

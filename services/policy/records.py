@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.policy.rules import CallFacts, Verdict
-from services.policy.watched import Watched
+from services.policy.rules.watched import Watched
 from shared.work import Change
 
 #: What can happen to a grant: event -> from, to. How many uses are left and whether it is over is no state: the row

@@ -10,12 +10,12 @@ from datetime import timedelta
 from typing import Any
 
 from services.policy.active import ActiveRulebook
-from services.policy.cases import cases_from, run_cases
-from services.policy.check import check_source
-from services.policy.explain import call_from, explain
 from services.policy.rulebook import rulebook_from
+from services.policy.rulebook.check import check_source
 from services.policy.rules import Rulebook
-from services.policy.simulate import Replay
+from services.policy.rules.cases import cases_from, run_cases
+from services.policy.rules.explain import call_from, explain
+from services.policy.rules.simulate import Replay
 from services.policy.store import rulebooks
 from shared.messages import RulebookTried, TryRulebook
 from shared.work import Work

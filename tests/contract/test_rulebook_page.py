@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from services.policy.cases import CaseEntry, CasesEntry, ExpectEntry, cases_from, run_cases
-from services.policy.explain import CallEntry
 from services.policy.rulebook import load_rulebook, rulebook_from
-from services.policy.rulebook_entries import (
+from services.policy.rulebook.entries import (
     ApprovalEntry,
     EscalationEntry,
     FileEntry,
@@ -22,6 +20,8 @@ from services.policy.rulebook_entries import (
     RuleEntry,
     RulingEntry,
 )
+from services.policy.rules.cases import CaseEntry, CasesEntry, ExpectEntry, cases_from, run_cases
+from services.policy.rules.explain import CallEntry
 from shared.catalog import ToolSpec
 from shared.directory_file import PersonEntry, SlackEntry
 from shared.yaml_source import parse_yaml, read_yaml

@@ -13,8 +13,8 @@ from services.placet.cli.client import call as ask
 from services.placet.cli.output import Json, fail, out, progress, show_json, show_table, spoken
 
 if TYPE_CHECKING:
-    from services.policy.explain import Explanation
     from services.policy.rules import Rulebook
+    from services.policy.rules.explain import Explanation
 
 app = typer.Typer(no_args_is_help=True, help="Check and try rulebooks.")
 
@@ -36,7 +36,7 @@ def rulebook() -> None:
 @app.command()
 def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="The rulebook.")], *, json: Json = False) -> None:
     """Check a rulebook; problems are printed as FILE:LINE:COLUMN: what is wrong."""
-    from services.policy.check import check as check_file
+    from services.policy.rulebook.check import check as check_file
 
     report = check_file(file)
     if json:
@@ -57,8 +57,8 @@ def explain(
     json: Json = False,
 ) -> None:
     """Tell which rule decides a call, why none above it did, and who may approve; 2 where nobody could propose it."""
-    from services.policy.explain import call_from
-    from services.policy.explain import explain as explain_call
+    from services.policy.rules.explain import call_from
+    from services.policy.rules.explain import explain as explain_call
     from shared.canonical import NotStrictJson, parse_strictly
     from shared.yaml_source import RulebookInvalid
 
@@ -84,7 +84,7 @@ def try_cases(
     json: Json = False,
 ) -> None:
     """Try the cases of a file; it ends with 1 where one of them fails."""
-    from services.policy.cases import cases_from, run_cases
+    from services.policy.rules.cases import cases_from, run_cases
     from shared.yaml_source import RulebookInvalid, read_yaml
 
     try:

@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.policy.grants import SCOPES, Entry, Grant, subject_of
 from services.policy.rules import CallFacts
+from services.policy.rules.grants import SCOPES, Entry, Grant, subject_of
 from services.policy.tables import GrantRow, GrantUseRow
 from shared.canonical import parse_arguments
 from shared.catalog import ToolSpec

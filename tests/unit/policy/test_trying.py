@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from services.policy.cases import CaseResult, cases_from, run_cases
-from services.policy.explain import CallEntry, Deciders, Tried, call_from, explain
-from services.policy.kept import facts_from, kept_text
 from services.policy.rulebook import rulebook_from
 from services.policy.rules import CallFacts, Effect, Rulebook, judge
-from services.policy.simulate import EXAMPLES_MAX, Example, Outcome, Past, Replay
+from services.policy.rules.cases import CaseResult, cases_from, run_cases
+from services.policy.rules.explain import CallEntry, Deciders, Tried, call_from, explain
+from services.policy.rules.kept import facts_from, kept_text
+from services.policy.rules.simulate import EXAMPLES_MAX, Example, Outcome, Past, Replay
 from shared.messages.approvals import ApprovalRule
 from shared.yaml_source import RulebookInvalid, parse_yaml
 from tests.builders import a_call

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.policy.rulebook import declared, rulebook_from
+from services.policy.rulebook.reading import declared, rulebook_from
 from shared.directory import Directory
 from shared.yaml_source import Problem, RulebookInvalid, YamlSource, read_yaml
 

@@ -10,8 +10,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.policy.deciding import panels_of, would_be_held
-from services.policy.rules import CallFacts, Effect, Rulebook, error_text, judge, walk
+from services.policy.rules.call import CallFacts
+from services.policy.rules.deciding import panels_of, would_be_held
+from services.policy.rules.model import Effect, Rulebook
+from services.policy.rules.verdicts import error_text, judge, walk
 from shared import deciders
 from shared.approvers import OPERATORS, identity_of, read_approver
 from shared.catalog import ToolSpec, validate_arguments

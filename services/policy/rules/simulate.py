@@ -13,9 +13,11 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
-from services.policy.explain import argument_problems
-from services.policy.rules import CallFacts, Effect, Rulebook, Verdict, judge
-from services.policy.watched import VETO_WINDOW
+from services.policy.rules.call import CallFacts
+from services.policy.rules.explain import argument_problems
+from services.policy.rules.model import Effect, Rulebook
+from services.policy.rules.verdicts import Verdict, judge
+from services.policy.rules.watched import VETO_WINDOW
 from shared.catalog import render_summary
 from shared.messages.approvals import ApprovalRule
 

@@ -7,8 +7,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.policy.explain import CallEntry, argument_problems
-from services.policy.rules import Effect, Rulebook, Verdict, judge
+from services.policy.rules.explain import CallEntry, argument_problems
+from services.policy.rules.model import Effect, Rulebook
+from services.policy.rules.verdicts import Verdict, judge
 from shared.yaml_source import YamlSource
 
 
