@@ -12,7 +12,7 @@ from sqlalchemy import RowMapping
 
 from services.approval.rules import Approval, Decision, Edit, Vote
 from services.approval.rules.first_step import first_step_after
-from services.approval.states import State
+from services.approval.states import EditState, State
 from services.approval.tables import ApprovalRow, DecisionRow, EditRow
 from shared import deciders
 from shared.canonical import sha256_hex
@@ -180,7 +180,7 @@ def vote_from(row: RowMapping) -> Vote:
 
 def edit_from(row: RowMapping) -> Edit:
     """Return the edit of a row."""
-    return Edit(**{name: row[name] for name in Edit.__slots__})
+    return Edit(**{**{name: row[name] for name in Edit.__slots__}, "state": EditState(row["state"])})
 
 
 def _delegation(value: Mapping[str, Any]) -> Delegation:
