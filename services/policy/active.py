@@ -15,9 +15,9 @@ from pathlib import Path
 import structlog
 from prometheus_client import Counter, Gauge, Info
 
-from services.policy.people import outline
 from services.policy.rulebook import rulebook_from
 from services.policy.rules import Rulebook
+from services.policy.rules.people import outline
 from services.policy.store import rulebooks
 from shared.directory import Directory
 from shared.directory_file import DirectoryFile

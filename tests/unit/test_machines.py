@@ -9,13 +9,28 @@ import pytest
 
 from shared.transitions import ExpectedRace, IllegalTransition, Machine, NoTransition
 
-MACHINES = ("agent", "approval", "audit", "executor", "gateway", "notifier")
+SERVICES = ("agent", "approval", "audit", "executor", "gateway", "notifier", "policy")
+#: Service and machine: the main one has no prefix, `EDIT_MACHINE` goes with `EditState` and `EditEvent`.
+MACHINES = [
+    f"{service}:{name.removesuffix('MACHINE').removesuffix('_')}"
+    for service in SERVICES
+    for name, value in vars(import_module(f"services.{service}.states")).items()
+    if isinstance(value, Machine)
+]
 
 
-def machine_of(service: str) -> tuple[Machine[Any, Any], list[Any], list[Any]]:
-    """Return a service's machine with all its states and events."""
+def machine_of(which: str) -> tuple[Machine[Any, Any], list[Any], list[Any]]:
+    """Return a machine with all its states and events."""
+    service, _, name = which.partition(":")
     module = import_module(f"services.{service}.states")
-    return module.MACHINE, list(module.State), list(module.Event)
+    machine = getattr(module, f"{name}_MACHINE" if name else "MACHINE")
+    return machine, *(list(getattr(module, f"{name.capitalize()}{what}")) for what in ("State", "Event"))
+
+
+def test_every_service_with_states_has_a_machine() -> None:
+    """None is left out because of its name."""
+    assert set(SERVICES) == {which.partition(":")[0] for which in MACHINES}
+    assert {"approval:EDIT", "policy:GRANT"} <= set(MACHINES)
 
 
 @pytest.mark.parametrize("service", MACHINES)

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from services.approval.rules.approval import Approval
+from services.approval.states import EDIT_MACHINE, EditEvent, EditState
 from shared.canonical import NotStrictJson, canonical_text, parse_arguments
 from shared.card_text import REDACTED, is_redaction
 from shared.errors import PlacetError
 from shared.messages import DecisionClaims, Edited, EditJudged, ToolCall
 from shared.permit import digest_of
 from shared.tool_schema import pointer
-
-EditState = Literal["asked", "accepted", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +82,16 @@ def revised(approval: Approval, claims: DecisionClaims) -> tuple[ToolCall | None
     # Nothing of it may be seen until policy has said what.
     call = approval.call.model_copy(update={"arguments": arguments, "shown_arguments": "", "edited": edited})
     return call.model_copy(update={"digest": digest_of(call)}), ""
+
+
+def is_over(edit: Edit) -> bool:
+    """Tell whether policy's answer comes too late, because one came before."""
+    return edit.state in EDIT_MACHINE.final
+
+
+def ended(edit: Edit, *, accepted: bool) -> Edit:
+    """Return an edit as its answer leaves it; raise ExpectedRace where it had one before."""
+    return replace(edit, state=EDIT_MACHINE.next_state(edit.state, EditEvent.ACCEPT if accepted else EditEvent.REFUSE))
 
 
 def shown(call: ToolCall, judged: EditJudged) -> ToolCall | None:

@@ -9,8 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.policy.grants import SCOPES, Entry, Grant, subject_of
 from services.policy.rules import CallFacts
+from services.policy.rules.grants import SCOPES, Entry, Grant, subject_of
+from services.policy.states import GrantState, grant_state
 from services.policy.tables import GrantRow, GrantUseRow
 from shared.canonical import parse_arguments
 from shared.catalog import ToolSpec
@@ -25,6 +26,9 @@ CONSIDERED_MAX = 100
 
 
 _ADD = pg.insert(GRANTS).on_conflict_do_nothing().returning(GRANTS.c.grant_id)
+
+
+_EXPIRED = (GRANTS.c.expires_at <= sa.func.clock_timestamp()).label("expired")
 
 
 def _find_statement() -> sa.Select[Any]:
@@ -79,7 +83,7 @@ def _return_statement() -> sa.Executable:
         sa.update(GRANTS)
         .where(GRANTS.c.grant_id == back.c.grant_id)
         .values(uses_left=GRANTS.c.uses_left + 1)
-        .returning(GRANTS.c.grant_id, GRANTS.c.uses_left)
+        .returning(GRANTS.c.grant_id, GRANTS.c.uses_left, _EXPIRED, GRANTS.c.revoked_at.is_not(None).label("revoked"))
     )
 
 
@@ -95,7 +99,7 @@ _REVOKE = (
         GRANTS.c.revoked_at.is_(None),
     )
     .values(revoked_at=sa.func.clock_timestamp(), revoked_by=sa.bindparam("by"))
-    .returning(GRANTS.c.uses_left)
+    .returning(GRANTS.c.uses_left, _EXPIRED)
 )
 
 
@@ -151,17 +155,33 @@ class Returned:
 
     grant_id: str
     uses_left: int
+    #: Where the grant was before.
+    before: GrantState
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A grant that was taken back."""
+
+    uses_left: int
+    #: Where the grant was before.
+    before: GrantState
 
 
 async def return_use(work: Work, tenant: str, call_id: str) -> Returned | None:
     """Give back the use that a call took and did not need; None where it took none, or gave it back before."""
     values = {"ended": call_id, "of_tenant": tenant}
     row = (await work.connection.execute(_RETURN, values)).one_or_none()
-    return Returned(*row) if row else None
+    if row is None:
+        return None
+    before = grant_state(row.uses_left - 1, expired=row.expired, revoked=row.revoked)
+    return Returned(row.grant_id, row.uses_left, before)
 
 
-async def revoke_grant(work: Work, tenant: str, grant_id: str, by: str) -> int | None:
-    """Revoke a grant; return the uses it had left, or None where there is none to revoke."""
+async def revoke_grant(work: Work, tenant: str, grant_id: str, by: str) -> Revoked | None:
+    """Revoke a grant; return what it was before, or None where there is none to revoke."""
     values = {"revoking": grant_id, "of_tenant": tenant, "by": by}
-    left = (await work.connection.execute(_REVOKE, values)).scalar_one_or_none()
-    return None if left is None else int(left)
+    row = (await work.connection.execute(_REVOKE, values)).one_or_none()
+    if row is None:
+        return None
+    return Revoked(row.uses_left, grant_state(row.uses_left, expired=row.expired, revoked=False))

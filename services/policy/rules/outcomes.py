@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from services.policy.rules import CallFacts, Effect, Verdict
+from services.policy.rules.call import CallFacts
+from services.policy.rules.model import Effect
+from services.policy.rules.verdicts import Verdict
 from shared.catalog import ToolSpec, render_summary, shown_text
 from shared.messages import (
     AbandonCall,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from services.policy.cel_checks import checked_type
-from services.policy.conditions import known_steps, unknown_arguments
-from services.policy.four_eyes import may_hold, panels, people_alone, requester_alone
-from services.policy.rulebook_checks import nobody_behind
-from services.policy.rulebook_entries import ApprovalEntry
-from services.policy.scope import Scope
+from services.policy.rulebook.entries import ApprovalEntry
+from services.policy.rulebook.four_eyes import may_hold, panels, people_alone, requester_alone
+from services.policy.rulebook.rule_checks import nobody_behind
+from services.policy.rulebook.scope import Scope
+from services.policy.rules.cel_checks import checked_type
+from services.policy.rules.conditions import known_steps, unknown_arguments
 from shared.approvers import OPERATORS, REQUESTER, identity_of
 from shared.catalog import ToolSpec
 from shared.cel import ConditionInvalid, constant

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.policy.rulebook_entries import ApprovalEntry
-from services.policy.scope import Scope
+from services.policy.rulebook.entries import ApprovalEntry
+from services.policy.rulebook.scope import Scope
 from shared.approvers import REQUESTER, identity_of, person_id
 from shared.cel import ConditionInvalid
 from shared.messages.approvals import strengths_met

@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from services.policy.approval_checks import check_approval
-from services.policy.conditions import CelCondition, compile_condition
-from services.policy.limits_entry import check_limits_bite, checked_limits
-from services.policy.rulebook_checks import check_name, check_reachable, check_requesters
-from services.policy.rulebook_entries import ApprovalEntry, FileEntry, RuleEntry
+from services.policy.rulebook.approval_checks import check_approval
+from services.policy.rulebook.entries import ApprovalEntry, FileEntry, RuleEntry
+from services.policy.rulebook.limits_entry import check_limits_bite, checked_limits
+from services.policy.rulebook.rule_checks import check_name, check_reachable, check_requesters
+from services.policy.rulebook.scope import Scope
 from services.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
-from services.policy.scope import Scope
+from services.policy.rules.conditions import CelCondition, compile_condition
 from shared.catalog import Catalog, catalog_from
 from shared.cel import ConditionInvalid
 from shared.directory import Directory

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 
-from services.policy.limits import Limit, Per
 from services.policy.rules import Effect, Rule, Ruling
+from services.policy.rules.limits import Limit, Per
 from shared.catalog import Catalog, ToolSpec, placed_error
 from shared.messages.tool_calls import Category
 from shared.yaml_source import Steps, YamlSource

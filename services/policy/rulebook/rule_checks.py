@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
+from services.policy.rulebook.scope import is_pattern
 from services.policy.rules import RESERVED_NAMES, Rule
-from services.policy.scope import is_pattern
 from shared.approvers import GROUP, PERSON, read_approver
 from shared.cel import constant
 from shared.directory import Directory

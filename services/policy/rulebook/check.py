@@ -4,30 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
-from services.policy.rulebook import declared, rulebook_from
+from services.policy.rulebook.reading import declared, rulebook_from
 from shared.directory import Directory
+from shared.trials import CheckReport
 from shared.yaml_source import Problem, RulebookInvalid, YamlSource, read_yaml
-
-
-class CheckReport(BaseModel):
-    """Outcome of one check."""
-
-    model_config = ConfigDict(frozen=True)
-
-    file: str
-    valid: bool
-    digest: str | None = Field(default=None, description="SHA-256 of its bytes; None if it is unreadable.")
-    tools: int = Field(default=0, description="Tools the file declares.")
-    rules: int = Field(default=0, description="Rules the file declares.")
-    problems: list[Problem] = Field(default_factory=list, description="Sorted by place; empty when valid.")
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report as JSON values; each problem is {file, line, column, problem}."""
-        return self.model_dump(mode="json")
 
 
 def check(path: Path | str) -> CheckReport:

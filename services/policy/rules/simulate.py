@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from pydantic import BaseModel, Field
-
-from services.policy.explain import argument_problems
-from services.policy.rules import CallFacts, Effect, Rulebook, Verdict, judge
-from services.policy.watched import VETO_WINDOW
+from services.policy.rules.call import CallFacts
+from services.policy.rules.explain import argument_problems
+from services.policy.rules.model import Effect, Rulebook
+from services.policy.rules.verdicts import Verdict, judge
+from services.policy.rules.watched import VETO_WINDOW
 from shared.catalog import render_summary
 from shared.messages.approvals import ApprovalRule
+from shared.trials import Change, Example, Outcome, Simulation
 
 #: Examples kept of each kind of change.
 EXAMPLES_MAX = 3
@@ -37,45 +38,6 @@ class Past:
     #: Who decided it; None where nobody was asked.
     approval: ApprovalRule | None
     judged_at: datetime
-
-
-class Example(BaseModel):
-    """One call that would get another verdict."""
-
-    call_id: str
-    judged_at: datetime
-    tool: str
-    summary: str = Field(description="What it would have done, redacted; empty for a tool that is not there any more.")
-
-
-class Outcome(BaseModel):
-    """A verdict as far as it is compared."""
-
-    effect: str = Field(description="An effect, or `invalid` where the arguments do not fit the tool any more.")
-    rule: str
-
-
-class Change(BaseModel):
-    """Calls that would get another verdict, and the same one."""
-
-    before: Outcome
-    after: Outcome
-    other_approval: bool = Field(description="True: they are held as before, but decided otherwise.")
-    count: int
-    examples: list[Example] = Field(description="The newest of them.")
-
-
-class Simulation(BaseModel):
-    """What would change."""
-
-    rulebook_digest: str
-    calls: int = Field(description="Past proposals that were replayed.")
-    changed: int
-    renamed: int = Field(description="Calls with the same outcome by a rule of another name; they do not count.")
-    granted: int = Field(description="Calls that a grant let through; they are not compared.")
-    vetoed: int = Field(description="Calls that a veto window held; they are not compared.")
-    complete: bool = Field(description="False: there were more calls than are replayed at once; the newest were.")
-    changes: list[Change] = Field(description="The most frequent first.")
 
 
 @dataclass(slots=True)

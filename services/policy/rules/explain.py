@@ -6,17 +6,20 @@ Pure, like the judging itself: the same rulebook and call always have the same e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.policy.deciding import panels_of, would_be_held
-from services.policy.rules import CallFacts, Effect, Rulebook, error_text, judge, walk
+from services.policy.rules.call import CallFacts
+from services.policy.rules.deciding import panels_of, would_be_held
+from services.policy.rules.model import Rulebook
+from services.policy.rules.verdicts import error_text, judge, walk
 from shared import deciders
 from shared.approvers import OPERATORS, identity_of, read_approver
 from shared.catalog import ToolSpec, validate_arguments
 from shared.directory import Directory
 from shared.messages.approvals import ApprovalRule
+from shared.trials import Deciders, Explanation, Tried
 from shared.yaml_source import Problem, RulebookInvalid, Steps, did_you_mean, validation_problems
 
 
@@ -44,37 +47,6 @@ class CallEntry(BaseModel):
             schema_digest=spec.schema_digest if spec else "",
             **self.model_dump(),
         )
-
-
-class Tried(BaseModel):
-    """What became of one rule."""
-
-    rule: str
-    outcome: Literal["passed_over", "decided", "failed"]
-    why: str = Field(default="", description="Why it was passed over, or how it failed.")
-
-
-class Deciders(BaseModel):
-    """One way to say yes: so many of these."""
-
-    approvals: int
-    approvers: list[str] = Field(description="As the rulebook names them.")
-    people: list[str] = Field(
-        description="Who of them may decide this call by now; operators are whoever has such a key."
-    )
-
-
-class Explanation(BaseModel):
-    """Why a call gets its verdict."""
-
-    effect: Effect
-    rule: str
-    reason: str
-    model_reason: str
-    notes: list[str] = Field(description="What else to know, a sentence each.")
-    tried: list[Tried] = Field(description="The rules in their order, up to the one that decided.")
-    deciders: list[Deciders] = Field(description="Each is enough; empty where nobody is asked.")
-    approval: dict[str, Any] | None = Field(description="The whole rule of the approval, with its defaults.")
 
 
 def call_from(value: object, rulebook: Rulebook, file: str) -> CallEntry:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
-from services.policy.limits_entry import LimitEntry
+from services.policy.rulebook.limits_entry import LimitEntry
 from services.policy.rules import Effect, Ruling
 from shared.catalog import placed_error
 from shared.messages.approvals import ApprovalRule, Escalation, GrantTerms, Panel

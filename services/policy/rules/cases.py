@@ -7,8 +7,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.policy.explain import CallEntry, argument_problems
-from services.policy.rules import Effect, Rulebook, Verdict, judge
+from services.policy.rules.explain import CallEntry, argument_problems
+from services.policy.rules.model import Effect, Rulebook
+from services.policy.rules.verdicts import Verdict, judge
+from shared.trials import CaseResult, CasesReport
 from shared.yaml_source import YamlSource
 
 
@@ -51,15 +53,6 @@ class Case:
     line: int
 
 
-class CaseResult(BaseModel):
-    """What became of one case."""
-
-    name: str
-    line: int
-    passed: bool
-    differences: list[str] = Field(description="What is not as expected, a line each; empty where it passed.")
-
-
 def cases_from(source: YamlSource) -> tuple[str | None, list[Case]]:
     """Return the rulebook that a file names and its cases; raise RulebookInvalid with everything wrong in it."""
     try:
@@ -79,9 +72,11 @@ def cases_from(source: YamlSource) -> tuple[str | None, list[Case]]:
     return head.rulebook, cases
 
 
-def run_cases(cases: list[Case], rulebook: Rulebook) -> list[CaseResult]:
+def run_cases(cases: list[Case], rulebook: Rulebook) -> CasesReport:
     """Return what became of each case, in their order."""
-    return [_run(case, rulebook) for case in cases]
+    results = [_run(case, rulebook) for case in cases]
+    passed = sum(result.passed for result in results)
+    return CasesReport(passed=passed, failed=len(results) - passed, cases=results)
 
 
 def _run(case: Case, rulebook: Rulebook) -> CaseResult:

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from services.policy.rules import RESERVED_NAMES, CallFacts, Effect, Rulebook, Verdict, judge_within
+from services.policy.rules.call import CallFacts
+from services.policy.rules.model import RESERVED_NAMES, Effect, Rulebook
+from services.policy.rules.verdicts import Verdict, judge_within
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.card_text import visible
 from shared.catalog import ToolSpec, redact_arguments, render_summary, shown_text, validate_arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.policy.rules import CallFacts
+from services.policy.rules.call import CallFacts
 from shared import deciders
 from shared.approvers import is_person
 from shared.canonical import NotStrictJson, canonical_text

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.policy.rules import CallFacts
+from services.policy.rules.call import CallFacts
 from shared.messages import ToolCall
 
 

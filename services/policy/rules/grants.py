@@ -13,9 +13,11 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from services.policy.deciding import decides_alone
-from services.policy.limits import number_at
-from services.policy.rules import CallFacts, Effect, Rulebook, Ruling, Verdict, judge_within
+from services.policy.rules.call import CallFacts
+from services.policy.rules.deciding import decides_alone
+from services.policy.rules.limits import number_at
+from services.policy.rules.model import Effect, Rulebook, Ruling
+from services.policy.rules.verdicts import Verdict, judge_within
 from shared.approvers import is_person, person_id
 from shared.canonical import NotStrictJson, canonical_text, parse_arguments, sha256_hex
 from shared.catalog import ToolSpec, redact_arguments

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from services.policy.rules import Effect, Verdict
+from services.policy.rules.model import Effect
+from services.policy.rules.verdicts import Verdict
 from shared.canonical import sha256_hex
 from shared.card_text import visible
 from shared.messages.approvals import ApprovalRule

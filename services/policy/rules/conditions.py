@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from services.policy.cel_checks import checked_type, type_of
-from services.policy.history import COUNTERS
-from services.policy.rules import CallFacts
+from services.policy.rules.call import CallFacts
+from services.policy.rules.cel_checks import checked_type, type_of
+from services.policy.rules.history import COUNTERS
 from shared.catalog import ToolSpec
 from shared.cel import INT, STRING, TEXTS, VALUES, ConditionInvalid, Environment, Expression, check_condition
 from shared.cel_failures import failures
