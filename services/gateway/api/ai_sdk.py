@@ -23,7 +23,7 @@ from services.gateway.conversations import Plan, Writing, no_conversation
 from services.gateway.decisions import Ask
 from services.gateway.deps import Deps
 from services.gateway.dialects.ai_sdk import AiSdk, Chunk, Version
-from services.gateway.dialects.ai_sdk_history import messages_of
+from services.gateway.dialects.ai_sdk_history import History
 from services.gateway.dialects.ai_sdk_posted import Answer, ChatIn, Seen, answers_of, seen_of
 from services.gateway.dialects.follow import Heard, HolderTold, follow_turn
 from services.gateway.dialects.unseen import Unseen
@@ -31,9 +31,8 @@ from services.gateway.holder import told
 from services.gateway.live import Topic
 from services.gateway.store import reading
 from services.gateway.store.conversations import Conversation, load_conversation
-from services.gateway.store.feed import load_feed
 from services.gateway.store.turns import load_newest_turn, load_turn_start, turn_had_approval, turn_waits
-from services.gateway.stream import Stream, data_frame
+from services.gateway.stream import Stream, data_frame, replay
 from shared.errors import Refused
 from shared.messages.approvals import REASON_MAX
 
@@ -41,7 +40,7 @@ router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
 
 #: Pause between two looks whether a turn waits for people, in seconds: the feed may be ahead of what the agent stored.
 LOOK_SECONDS = 1.0
-#: Feed items that a history is made of, the oldest first.
+#: Feed items that a history is made of, the newest ones.
 HISTORY_MAX = 5_000
 _HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -113,12 +112,14 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
 async def history(deps: DepsOf, caller: CallerOf, chat_id: PathId, version: VersionOf = "6") -> dict[str, Any]:
     """Return the chat's messages as the SDK keeps them, for `useChat({messages})`: `{id, messages}`."""
     may_read(caller, chat_id)
-    topic = Topic(caller.tenant, chat_id)
+    topic, kept = Topic(caller.tenant, chat_id), History(AiSdk(version))
     async with reading(deps.runtime.database) as connection:
-        if await load_conversation(connection, *_place(topic)) is None:
-            raise no_conversation()
-        items = await load_feed(connection, *_place(topic), 0, HISTORY_MAX)
-    return {"id": chat_id, "messages": messages_of([item.as_wire() for item in items], AiSdk(version))}
+        conversation = await load_conversation(connection, *_place(topic))
+    if conversation is None:
+        raise no_conversation()
+    async for item in replay(deps.runtime.database, topic, max(0, conversation.feed_seq - HISTORY_MAX)):
+        kept.add(item.as_wire())
+    return {"id": chat_id, "messages": kept.messages()}
 
 
 @router.get(

@@ -22,18 +22,15 @@ from services.gateway.deps import Deps
 from services.gateway.dialects.openai_ids import ResponseId, parse_response_id
 from services.gateway.dialects.openai_posted import Answer, ResponseIn, invalid
 from services.gateway.dialects.openai_responses import Event, ResponseWriter, Status
-from services.gateway.dialects.talk import LOOK_BACK, Talk, news_of
+from services.gateway.dialects.talk import LOOK_BACK, Talk
 from services.gateway.store import reading
 from services.gateway.store.conversations import Conversation, load_conversation
-from services.gateway.store.feed import load_feed
+from services.gateway.store.feed import load_item_time
 from services.gateway.store.turns import load_usage
-from services.gateway.stream import data_frame
+from services.gateway.stream import data_frame, replay
 from shared.errors import Refused
 
 router = APIRouter(prefix="/v1/responses", tags=["openai"], route_class=StrictRoute)
-
-#: Feed items that a retrieved response is made of.
-ITEMS_MAX = 2_000
 
 ResponsePathId = Annotated[str, Path(pattern=r"^resp_[0-9]{1,18}_[0-9]{1,18}_[A-Za-z0-9_-]{1,64}$")]
 
@@ -95,14 +92,16 @@ async def retrieve(deps: DepsOf, caller: CallerOf, response_id: ResponsePathId) 
         conversation = await load_conversation(connection, *place)
         if conversation is None or max(named.told, named.posted) > conversation.feed_seq:
             raise no_conversation()
-        items = await load_feed(connection, *place, max(0, named.told - LOOK_BACK), ITEMS_MAX)
-    began = next((item.at for item in items if item.seq > named.told), conversation.created_at)
+        began = await load_item_time(connection, *place, named.told + 1) or conversation.created_at
     writer = _writer(named, conversation.agent or "default", talk, int(began.timestamp()), None)
-    for move in news_of(talk, [item.as_wire() for item in items]):
-        unread(writer.events(move))
-    spoken_since = talk.number < items[-1].seq if items else False
-    topic = Asked(conversation, talk, 0).topic
-    done = spoken_since or await rests(deps, topic, talk, silences=1)
+    asked = Asked(conversation, talk, max(0, named.told - LOOK_BACK))
+    done = False
+    async for item in replay(deps.runtime.database, asked.topic, asked.after):
+        if done := talk.is_next(item.type, item.data, item.seq):
+            break
+        for move in talk.read(item.type, item.data, item.seq):
+            unread(writer.events(move))
+    done = done or await rests(deps, asked.topic, talk) is not None
     async with reading(deps.runtime.database) as connection:
         writer.usage = await load_usage(connection, *place, named.told, talk.number)
     status: Status = "in_progress" if not done else "failed" if writer.failure else "completed"
@@ -161,7 +160,7 @@ async def _frames(deps: Deps, caller: Caller, asked: Asked, writer: ResponseWrit
 def _asked_again(asked: Asked, writer: ResponseWriter) -> Iterable[Event]:
     """Yield the requests that the client answered, or wrote past, and that wait for people all the same."""
     for card in asked.talk.waiting:
-        if card["approval_id"] in asked.asked_again or not asked.talk.answering:
+        if card["approval_id"] in asked.asked_again or asked.queued:
             yield from writer.ask(card)
 
 

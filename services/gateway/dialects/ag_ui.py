@@ -18,6 +18,7 @@ from services.gateway.dialects.moves import (
     CallMade,
     CallProgressed,
     CardMoved,
+    Move,
     StepBegan,
     StepEnded,
     TextBegan,
@@ -25,7 +26,7 @@ from services.gateway.dialects.moves import (
     TextWritten,
     TurnEnded,
 )
-from services.gateway.dialects.thread import Said, Told
+from services.gateway.dialects.reader import Said
 from services.gateway.feed import SUCCESSES
 
 Event = dict[str, Any]
@@ -73,7 +74,7 @@ class AgUi:
         version = {"protocolVersion": PROTOCOL} if modern else {}
         return {"type": "RUN_STARTED", "threadId": thread_id, "runId": run_id, **version}
 
-    def events(self, told: Told) -> Iterator[Event]:
+    def events(self, told: Move | Said) -> Iterator[Event]:
         """Yield the events of one move."""
         for event in self._events(told):
             self._transcript.add(event)
@@ -95,7 +96,7 @@ class AgUi:
         self._open_texts = {}
         yield from self._end_step()
 
-    def _events(self, told: Told) -> Iterator[Event]:
+    def _events(self, told: Move | Said) -> Iterator[Event]:
         match told:
             case Said() | TextBegan() | TextWritten() | TextEnded():
                 yield from self._words(told)

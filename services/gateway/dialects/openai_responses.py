@@ -23,7 +23,7 @@ from services.gateway.dialects.moves import (
 )
 from services.gateway.dialects.openai_calls import failure_of, final_text, shown_cards, shown_result
 from services.gateway.dialects.openai_ids import item_id, request_id
-from services.gateway.dialects.talk import Known
+from services.gateway.dialects.reader import Call
 from services.gateway.feed import SUCCESSES
 from shared.canonical import canonical_text
 
@@ -44,7 +44,7 @@ class ResponseWriter:
     #: Seconds since the epoch.
     created: int
     #: Call id -> what is known of it.
-    calls: Mapping[str, Known]
+    calls: Mapping[str, Call]
     previous_response_id: str | None = None
     #: Why the turn failed; empty where it did not.
     failure: str = ""

@@ -65,6 +65,12 @@ async def load_turn_start(connection: Connection, tenant: str, conversation_id: 
     return (await connection.execute(began.limit(1))).scalar_one_or_none()
 
 
+async def load_newest_start(connection: Connection, tenant: str, conversation_id: str) -> int | None:
+    """Return the number of the feed item with which the newest turn began; None where none did, or it is not told."""
+    turn = await load_newest_turn(connection, tenant, conversation_id)
+    return await load_turn_start(connection, tenant, conversation_id, turn["turn_id"]) if turn else None
+
+
 async def turn_end_is_kept(connection: Connection, tenant: str, conversation_id: str, turn_id: str) -> bool:
     """Tell whether the feed says that a turn is over: the agent knows it a moment earlier than clients do."""
     c = _FEED.c

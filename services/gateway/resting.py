@@ -1,0 +1,65 @@
+"""Whether a conversation rests: nothing goes on in it until people decide or write.
+
+The agent knows before the feed does what goes on, and the feed alone is what clients are told, so both must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from services.gateway.dialects.reader import Reader
+from services.gateway.live import Topic
+from services.gateway.store import reading
+from services.gateway.store.inbox import Filters, list_approvals
+from services.gateway.store.read import Row
+from services.gateway.store.turns import Rest, load_rest
+from shared.database import Database, DatabaseError, is_outage
+
+#: Calls of one conversation that may wait for people.
+WAITING_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """A conversation that rests."""
+
+    #: The approvals that wait, the newest first: rows of `read.approvals`.
+    waiting: Sequence[Row]
+    #: Whether a message waits until these are decided.
+    queued: bool
+
+
+async def look(
+    database: Database, topic: Topic, reader: Reader, message_id: str = "", *, partial: bool
+) -> Resting | None:
+    """Return how a conversation rests; None while something goes on, or was not told yet, or nobody can know.
+
+    The agent must have heard of `message_id`, where one is named. `partial`: not everything was read, but the newest
+    turn and what came after it. A call that runs on behind a turn that is over keeps nothing.
+    """
+    here = Filters(state="pending", conversation_id=topic.conversation_id)
+    try:
+        async with reading(database) as connection:
+            waiting = await list_approvals(connection, topic.tenant, here, limit=WAITING_MAX)
+            call_ids = [*(row["call_id"] for row in waiting), *reader.overdue]
+            rest = await load_rest(connection, topic.tenant, topic.conversation_id, call_ids, message_id)
+    except DatabaseError as error:
+        if not is_outage(error):
+            raise
+        return None
+    if rest is None or not _told(reader, waiting, rest, partial=partial):
+        return None
+    return Resting(waiting, rest.queued)
+
+
+def _told(reader: Reader, waiting: Sequence[Row], rest: Rest, *, partial: bool) -> bool:
+    """Tell whether the feed has told all that the services know."""
+    asked: Mapping[str, str] = {row["call_id"]: row["approval_id"] for row in waiting}
+    told = {call_id: card["approval_id"] for call_id, card in reader.waiting.items()}
+    # What began before the oldest item that was read is long told.
+    if not (told.items() <= asked.items() if partial else told == asked):
+        return False
+    if rest.queued and any(row["approval_rule"].get("on_message_while_pending") == "supersede" for row in waiting):
+        return False
+    return not rest.turn_id or (reader.knows(rest.turn_id) and reader.over(rest.turn_id) == rest.over)
