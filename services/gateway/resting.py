@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from services.gateway.dialects.reader import Reader
+from services.gateway.holder import Held
 from services.gateway.live import Topic
 from services.gateway.store import reading
+from services.gateway.store.conversations import load_conversation
 from services.gateway.store.inbox import Filters, list_approvals
 from services.gateway.store.read import Row
 from services.gateway.store.turns import Rest, load_rest
@@ -28,6 +30,8 @@ class Resting:
     waiting: Sequence[Row]
     #: Whether a message waits until these are decided.
     queued: bool
+    #: Who answers: what people hold rests until they speak or give it back, and nobody knows when.
+    held: Held
 
 
 async def look(
@@ -38,19 +42,22 @@ async def look(
     The agent must have heard of `message_id`, where one is named. `partial`: not everything was read, but the newest
     turn and what came after it. A call that runs on behind a turn that is over keeps nothing.
     """
+    place = (topic.tenant, topic.conversation_id)
     here = Filters(state="pending", conversation_id=topic.conversation_id)
     try:
         async with reading(database) as connection:
             waiting = await list_approvals(connection, topic.tenant, here, limit=WAITING_MAX)
+            conversation = await load_conversation(connection, *place)
+            held = conversation.held if conversation else Held()
             call_ids = [*(row["call_id"] for row in waiting), *reader.overdue]
-            rest = await load_rest(connection, topic.tenant, topic.conversation_id, call_ids, message_id)
+            rest = await load_rest(connection, *place, call_ids, message_id, held=held.by_people)
     except DatabaseError as error:
         if not is_outage(error):
             raise
         return None
     if rest is None or not _told(reader, waiting, rest, partial=partial):
         return None
-    return Resting(waiting, rest.queued)
+    return Resting(waiting, rest.queued, held)
 
 
 def _told(reader: Reader, waiting: Sequence[Row], rest: Rest, *, partial: bool) -> bool:
@@ -61,5 +68,9 @@ def _told(reader: Reader, waiting: Sequence[Row], rest: Rest, *, partial: bool) 
     if not (told.items() <= asked.items() if partial else told == asked):
         return False
     if rest.queued and any(row["approval_rule"].get("on_message_while_pending") == "supersede" for row in waiting):
+        return False
+    # The agent may not have heard yet that people are asked: then it goes on.
+    rules = [row["approval_rule"] for row in waiting if row["turn_id"] == rest.turn_id and not rest.over]
+    if rules and all(rule.get("while_pending") == "continue" for rule in rules):
         return False
     return not rest.turn_id or (reader.knows(rest.turn_id) and reader.over(rest.turn_id) == rest.over)

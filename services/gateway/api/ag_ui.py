@@ -7,6 +7,7 @@ goes on: asking where calls wait for people. Answers to that decide like every o
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -28,9 +29,10 @@ from services.gateway.dialects.ag_ui import AgUi, Event, finished, interrupt_of
 from services.gateway.dialects.ag_ui_posted import Answer, RunIn
 from services.gateway.dialects.follow import unpacked
 from services.gateway.dialects.reader import Reader
+from services.gateway.holder import shown
 from services.gateway.keys import Scope
 from services.gateway.live import Topic
-from services.gateway.resting import look
+from services.gateway.resting import Resting, look
 from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation
 from services.gateway.store.feed import find_item
@@ -74,6 +76,8 @@ class _Goal:
     newest: int
     #: The message that the agent must have heard; empty where there is none.
     message_id: str
+    #: Who answered when it began, where that was not the agent: {state, operator, text}.
+    holder: Mapping[str, Any] | None = None
     answered: Sequence[_Answered] = field(default_factory=tuple)
 
     @property
@@ -118,7 +122,9 @@ async def run(deps: DepsOf, caller: CallerOf, body: RunIn) -> StreamingResponse:
         raise no_conversation()
     newest = conversation.feed_seq
     after = min(max(0, newest - HISTORY_MAX), newest if began is None else began - 1)
-    goal = _Goal(body, topic, after, newest, message_id, answered)
+    held = conversation.held
+    holder = shown(held, conversation.language) if held.by_people else None
+    goal = _Goal(body, topic, after, newest, message_id, holder, answered)
     stream = stream_of(deps, caller, (topic,), topic, goal.after, LOOK_SECONDS)
     return StreamingResponse(_frames(deps, stream, goal), media_type="text/event-stream", headers=HEADERS)
 
@@ -163,7 +169,7 @@ async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[byte
             yield b": keep-alive\n\n"
         else:
             kind, data, number = unpacked(signal, number)
-            events = [event for told in reader.read(kind, data, number) for event in writer.events(told.move)]
+            events = list(_read(reader, writer, kind, data, number))
             if live:
                 yield _encode(events)
             elif number >= goal.newest:
@@ -174,16 +180,29 @@ async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[byte
         if goal.error is not None:
             yield data_frame(_error(str(goal.error["title"]), str(goal.error["kind"])))
             return
-        interrupts = await _asked(deps, reader, goal)
-        if interrupts is not None:
+        resting = await _rests(deps, reader, goal)
+        if resting is not None:
+            asked = [interrupt_of(row, goal.problems.get(row["approval_id"])) for row in reversed(resting.waiting)]
+            result = writer.result(held=resting.held.by_people)
             yield _encode(writer.end())
-            yield _encode(finished(body.threadId, body.runId, writer.turn, interrupts, modern=body.modern))
+            yield _encode(finished(body.threadId, body.runId, result, asked, modern=body.modern))
             return
     yield data_frame(_error("The stream was let go; post again to go on.", "let-go"))
 
 
+def _read(reader: Reader, writer: AgUi, kind: str, data: Mapping[str, Any], number: int) -> Iterator[Event]:
+    """Yield the events of a feed item, or of a delta."""
+    if kind == "holder":
+        yield from writer.hold(data)
+    for told in reader.read(kind, data, number):
+        yield from writer.events(told.move)
+
+
 def _opening(writer: AgUi, goal: _Goal) -> Iterator[Event]:
     """Yield how things stand, and which answers did not count."""
+    # Also where they took it long before the oldest item that was read.
+    if goal.holder:
+        deque(writer.hold(goal.holder), maxlen=0)
     yield from writer.snapshots(goal.body.messages)
     for each in goal.answered:
         if each.problem:
@@ -191,14 +210,14 @@ def _opening(writer: AgUi, goal: _Goal) -> Iterator[Event]:
             yield {"type": "CUSTOM", "name": "placet.refused", "value": {**known, **each.problem}}
 
 
-async def _asked(deps: Deps, reader: Reader, goal: _Goal) -> list[Event] | None:
-    """Return what waits for people where nothing else goes on, else None; services know of things before the feed."""
+async def _rests(deps: Deps, reader: Reader, goal: _Goal) -> Resting | None:
+    """Return how the thread rests, with every decision answered; None while something goes on."""
     if not (reader.quiet and reader.settled):
         return None
     resting = await look(deps.runtime.database, goal.topic, reader, goal.message_id, partial=goal.after > 0)
     if resting is None or goal.unsettled.intersection(row["approval_id"] for row in resting.waiting):
         return None
-    return [interrupt_of(row, goal.problems.get(row["approval_id"])) for row in reversed(resting.waiting)]
+    return resting
 
 
 def _error(message: str, code: str) -> Event:

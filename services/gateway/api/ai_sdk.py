@@ -27,10 +27,10 @@ from services.gateway.dialects.ai_sdk_history import History
 from services.gateway.dialects.ai_sdk_posted import Answer, ChatIn, Seen, answers_of, seen_of
 from services.gateway.dialects.follow import Heard, HolderTold, follow_turn
 from services.gateway.dialects.unseen import Unseen
-from services.gateway.holder import told
+from services.gateway.holder import shown
 from services.gateway.live import Topic
 from services.gateway.store import reading
-from services.gateway.store.conversations import Conversation, load_conversation
+from services.gateway.store.conversations import load_conversation
 from services.gateway.store.turns import load_newest_turn, load_turn_start, turn_had_approval, turn_waits
 from services.gateway.stream import Stream, data_frame, replay
 from shared.errors import Refused
@@ -91,7 +91,7 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
         async with reading(deps.runtime.database) as connection:
             conversation = await load_conversation(connection, *_place(topic))
         if conversation is not None and conversation.held.by_people:
-            goal.holder = _holder_of(conversation)
+            goal.holder = shown(conversation.held, conversation.language)
         return _streaming(deps, caller, goal)
     may_read(caller, body.id)
     turn_id, _, joined_at = body.newest.id.partition(".")
@@ -151,7 +151,9 @@ async def resume(
     if over and conversation.held.by_people and conversation.ended_at is None:
         # What was said so far is in the history; what comes next may be an operator's word.
         now = conversation.feed_seq
-        goal = _Goal(topic, AiSdk(version), now, now, stays=True, holder=_holder_of(conversation))
+        goal = _Goal(
+            topic, AiSdk(version), now, now, stays=True, holder=shown(conversation.held, conversation.language)
+        )
         return _streaming(deps, caller, goal)
     if turn is None or began is None or over:
         return Response(status_code=204)
@@ -192,12 +194,6 @@ def _streaming(deps: Deps, caller: Caller, goal: _Goal) -> StreamingResponse:
     heartbeat = deps.settings.gateway_heartbeat_seconds if goal.stays else LOOK_SECONDS
     stream = stream_of(deps, caller, (goal.topic,), goal.topic, goal.after, heartbeat)
     return StreamingResponse(_frames(deps, stream, goal), media_type="text/event-stream", headers=_HEADERS)
-
-
-def _holder_of(conversation: Conversation) -> dict[str, Any]:
-    """Return what a chat is told of who answers in it."""
-    held = conversation.held
-    return {"state": held.state.value, "operator": held.operator, "text": told(held, conversation.language)}
 
 
 async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[bytes]:

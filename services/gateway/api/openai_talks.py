@@ -43,10 +43,8 @@ class Asked:
     after: int
     #: Approvals that the client answered, and that wait for more people.
     asked_again: set[str] = field(default_factory=set)
-    #: Whether the turn is over, or waits: nothing was left out.
-    rests: bool = False
-    #: Whether the message waits behind calls that people think about.
-    queued: bool = False
+    #: How the conversation rests when all was told; None where something was left out.
+    resting: Resting | None = None
 
     @property
     def topic(self) -> Topic:
@@ -164,7 +162,8 @@ async def listen(
 ) -> AsyncIterator[list[Move]]:
     """Yield what is new, an empty list for silence, until the conversation rests.
 
-    `asked.rests` says whether it does: the stream may end earlier, or the client be `gone`, which is asked in silence.
+    `asked.resting` says how: it may also end because the stream does, or the client is `gone`, which is asked in
+    silence.
     """
     talk = asked.talk
     stream = stream_of(deps, caller, (asked.topic,), asked.topic, asked.after, LOOK_SECONDS)
@@ -177,9 +176,8 @@ async def listen(
             yield talk.read(signal.event, signal.data)
         else:
             yield talk.read(signal["type"], signal["data"], signal["id"])
-        resting = await rests(deps, asked.topic, talk)
-        if resting is not None:
-            asked.rests, asked.queued = True, resting.queued
+        asked.resting = await rests(deps, asked.topic, talk)
+        if asked.resting is not None:
             return
 
 

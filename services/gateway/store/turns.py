@@ -119,11 +119,18 @@ class Rest:
 
 
 async def load_rest(
-    connection: Connection, tenant: str, conversation_id: str, call_ids: Collection[str], message_id: str = ""
+    connection: Connection,
+    tenant: str,
+    conversation_id: str,
+    call_ids: Collection[str],
+    message_id: str = "",
+    *,
+    held: bool = False,
 ) -> Rest | None:
     """Return how a conversation rests where only calls among `call_ids` are open; None where something goes on.
 
-    It goes on too while the agent has not heard of `message_id`, or a message waits for a turn that will hear it.
+    It goes on too while the agent has not heard of `message_id`, or a message waits for a turn that will hear it. None
+    will where the conversation is `held` by people: what is written there waits for them.
     """
     calls, turns, messages = CALLS.c, TURNS.c, MESSAGES.c
     unanswered = sa.select(calls.held).where(
@@ -139,16 +146,16 @@ async def load_rest(
         sa.exists(unanswered.where(calls.call_id.not_in(list(call_ids)))).label("busy"),
         sa.exists(turn_here.where(turns.state == "thinking")).label("thinking"),
         sa.exists(turn_here.where(turns.state == "waiting")).label("waiting"),
-        sa.exists(message_here.where(messages.turn_id.is_(None))).label("queued"),
+        sa.exists(message_here.where(messages.queued)).label("queued"),
         sa.exists(message_here.where(messages.message_id == message_id)).label("known"),
         sa.exists(barred.where(calls.held.is_(None))).label("bound"),
         sa.exists(barred.where(calls.held == "on_message")).label("listening"),
     )
     found = (await connection.execute(facts)).one()
-    heard = found.known or not message_id
-    goes_on = found.waiting and not found.bound and (found.queued or not found.listening)
-    stuck = found.queued and not found.waiting
+    heard, queued = found.known or not message_id, found.queued and not held
+    goes_on = found.waiting and not found.bound and (queued or not found.listening)
+    stuck = queued and not found.waiting
     if found.busy or found.thinking or goes_on or stuck or not heard:
         return None
     turn = await load_newest_turn(connection, tenant, conversation_id)
-    return Rest(turn["turn_id"], turn["ended_at"] is not None, found.queued) if turn else Rest()
+    return Rest(turn["turn_id"], turn["ended_at"] is not None, queued) if turn else Rest()

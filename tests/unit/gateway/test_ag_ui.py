@@ -126,6 +126,20 @@ def stands(items: list[Item]) -> dict[str, Any]:
     return found
 
 
+def test_an_operators_words_are_a_message_with_their_name() -> None:
+    """Also while the model speaks; who answers stands in the state."""
+    author = {"kind": "operator", "id": "person:ada"}
+    spoke: Item = ("message", {"role": "operator", "message_id": "o", "text": "Hi.", "author": author})
+    writer = AgUi()
+    events = events_of([START, delta("One"), spoke, said("One two"), END], writer)
+    (changed,) = writer.hold({"state": "operator", "operator": "person:ada", "text": "You talk to ada.", "by": "ada"})
+    messages, state = writer.snapshots([])
+    assert follows_the_rules(events)
+    assert [("One two", None), ("Hi.", "ada")] == [(m["content"], m.get("name")) for m in messages["messages"]]
+    holder = {"state": "operator", "operator": "person:ada", "text": "You talk to ada."}
+    assert [holder, holder] == [changed["delta"][0]["value"], state["snapshot"]["placet"]["holder"]]
+
+
 def test_messages_are_told_only_where_the_client_lacks_some() -> None:
     """Who has them gets none; a card is never posted, so who may have an old one gets them."""
     writer = AgUi()

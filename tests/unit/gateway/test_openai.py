@@ -208,6 +208,24 @@ def test_a_note_speaks_the_conversations_language_and_makes_no_links_of_a_models
     assert (expected, "") == (note, waits_note("en", []))
 
 
+def test_what_a_person_says_meanwhile_is_a_paragraph_and_a_message_of_its_own() -> None:
+    """While the model speaks: neither is written into the other, and each says who spoke."""
+    spoke: Item = (
+        "message",
+        {"role": "operator", "message_id": "o", "text": "Hi.", "author": {"kind": "operator", "id": "person:ada"}},
+    )
+    talk, chat = Talk(told=0), ChatWriter("chatcmpl-1", "default", "c", 0)
+    writer = a_writer(talk)
+    for move in heard(talk, [STARTED, delta("One"), spoke, delta(" two", 3), said("One two"), END]):
+        list(chat.chunks(move))
+        list(writer.events(move))
+    output = writer.response("completed")["output"]
+    assert "One\n\nada: Hi.\n\n two" == chat.text
+    assert [("One two", None), ("Hi.", {"operator": "person:ada"})] == [
+        (item["content"][0]["text"], item.get("placet")) for item in output
+    ]
+
+
 # --- what is posted -----------------------------------------------------------------------------------------------
 
 
