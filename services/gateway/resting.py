@@ -55,12 +55,12 @@ async def look(
         if not is_outage(error):
             raise
         return None
-    if rest is None or not _told(reader, waiting, rest, partial=partial):
+    if rest is None or not is_told(reader, waiting, rest, partial=partial):
         return None
     return Resting(waiting, rest.queued, held)
 
 
-def _told(reader: Reader, waiting: Sequence[Row], rest: Rest, *, partial: bool) -> bool:
+def is_told(reader: Reader, waiting: Sequence[Row], rest: Rest, *, partial: bool) -> bool:
     """Tell whether the feed has told all that the services know."""
     asked: Mapping[str, str] = {row["call_id"]: row["approval_id"] for row in waiting}
     told = {call_id: card["approval_id"] for call_id, card in reader.waiting.items()}
@@ -73,4 +73,8 @@ def _told(reader: Reader, waiting: Sequence[Row], rest: Rest, *, partial: bool) 
     rules = [row["approval_rule"] for row in waiting if row["turn_id"] == rest.turn_id and not rest.over]
     if rules and all(rule.get("while_pending") == "continue" for rule in rules):
         return False
-    return not rest.turn_id or (reader.knows(rest.turn_id) and reader.over(rest.turn_id) == rest.over)
+    if not rest.turn_id:
+        return True
+    ended = reader.over(rest.turn_id)
+    # What the model said beside its calls takes another way than these, and may come behind them.
+    return ended if rest.over else not ended and reader.step(rest.turn_id) >= rest.step

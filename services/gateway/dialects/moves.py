@@ -165,6 +165,8 @@ class TurnReader:
     #: How often its writing began anew: each time is a text of its own.
     _resets: int = 0
     ended: bool = False
+    #: The newest step whose message is stored; 0 for none.
+    step: int = 0
 
     @property
     def waits(self) -> bool:
@@ -228,6 +230,7 @@ class TurnReader:
 
     def _said(self, data: Data) -> Iterator[Move]:
         """Tell the rest of a message that is stored: its deltas may have been lost, and nothing is told twice."""
+        self.step = max(self.step, data.get("step", 0))
         yield from self._begin_message(data["message_id"])
         rest = "" if data.get("while_waiting") else str(data["text"])[self._told :]
         if rest:

@@ -101,6 +101,10 @@ class Reader:
         """Whether a turn's end was told."""
         return turn_id in self._turns and self._turns[turn_id].ended
 
+    def step(self, turn_id: str) -> int:
+        """Return the newest step of a turn whose message was told; 0 for none."""
+        return self._turns[turn_id].step if turn_id in self._turns else 0
+
     def _read(self, kind: str, data: Data) -> Iterator[Told]:
         if kind in _OF_CALLS:
             yield from self._read_call(kind, data)

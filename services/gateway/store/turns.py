@@ -114,6 +114,8 @@ class Rest:
     #: The newest turn, and whether it is over; empty where there is none.
     turn_id: str = ""
     over: bool = True
+    #: Its newest step; where the turn waits, what the model said in it came before the calls.
+    step: int = 0
     #: Whether a message waits until the turn's calls are decided, or withdrawn.
     queued: bool = False
 
@@ -158,4 +160,4 @@ async def load_rest(
     if found.busy or found.thinking or goes_on or stuck or not heard:
         return None
     turn = await load_newest_turn(connection, tenant, conversation_id)
-    return Rest(turn["turn_id"], turn["ended_at"] is not None, queued) if turn else Rest()
+    return Rest(turn["turn_id"], turn["ended_at"] is not None, turn["step"], queued) if turn else Rest()
