@@ -77,7 +77,7 @@ class _Goal:
 @router.post(
     "",
     response_class=StreamingResponse,
-    responses={**_STREAM, **described(400, 401, 403, 404, 413, 415, 422, 429, 503)},
+    responses={**_STREAM, **described(400, 401, 403, 404, 409, 413, 415, 422, 429, 503)},
 )
 async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf = "6") -> StreamingResponse:
     """Take what a chat's user wrote, or how they answered approval requests, and stream what the agent does then.
