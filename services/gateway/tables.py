@@ -87,6 +87,8 @@ class ConversationRow(SQLModel, table=True):
             sa.text("conversation_id DESC"),
             postgresql_where=sa.text("held_since IS NOT NULL AND ended_at IS NULL"),
         ),
+        # Is an id in use by another tenant? Asked where a client chooses one.
+        sa.Index("ix_conversations_id", "conversation_id"),
         sa.Index("ix_conversations_creator", "tenant", "created_by", sa.text("created_at DESC")),
         {"schema": "gateway"},
     )

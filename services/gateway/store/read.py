@@ -50,7 +50,7 @@ CALLS = _view(
     "call_id tenant conversation_id turn_id message_id step position tool arguments digest state result_kind result"
     " proposed_at answered_at held",
 )
-MESSAGES = _view("messages", "message_id tenant conversation_id turn_id")
+MESSAGES = _view("messages", "message_id tenant conversation_id turn_id queued")
 TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
 STEPS = _view("steps", "turn_id tenant conversation_id step model input_tokens output_tokens said_at")
 _CONVERSATIONS = table_of(ConversationRow)
