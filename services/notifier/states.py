@@ -27,6 +27,7 @@ class Event(StrEnum):
     ENDED = "ended"
     ESCALATED = "escalated"
     FELL_BACK = "fell_back"
+    HURRIED = "hurried"
     KEPT_BACK = "kept_back"
     LET_THROUGH = "let_through"
     RETRIED = "retried"
@@ -46,6 +47,9 @@ MACHINE = Machine(
         (State.DUE, Event.REVISED): State.DUE,
         (State.DUE, Event.ENDED): State.DUE,
         (State.DUE, Event.KEPT_BACK): State.KEPT,
+        # Nobody was told, and there is little time left.
+        (State.DUE, Event.HURRIED): State.DUE,
+        (State.KEPT, Event.HURRIED): State.DUE,
         # The channel had taken the card, and says later that it did not arrive.
         (State.DUE, Event.BOUNCED): State.GIVEN_UP,
         (State.SENT, Event.BOUNCED): State.GIVEN_UP,

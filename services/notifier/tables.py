@@ -14,6 +14,7 @@ from shared.database import check_states
 
 #: Deliveries that a duty looks for again and again. Each has an index that holds these rows alone.
 CROWDED_ROWS = "pending AND (state = 'kept' OR card->>'similar' <> '0' OR card->>'held_back' <> '0')"
+LATE_ROWS = "pending AND sent_version = 0 AND tell_by IS NOT NULL AND state IN ('due', 'kept')"
 UNTOLD_ROWS = "pending AND NOT alerted AND state = 'given_up'"
 
 
@@ -44,6 +45,7 @@ class DeliveryRow(SQLModel, table=True):
         ),
         sa.Index("ix_deliveries_crowded", "tenant", "channel", "recipient", postgresql_where=sa.text(CROWDED_ROWS)),
         sa.Index("ix_deliveries_untold", "approval_id", postgresql_where=sa.text(UNTOLD_ROWS)),
+        sa.Index("ix_deliveries_late", "tell_by", postgresql_where=sa.text(LATE_ROWS)),
         {"schema": "notifier"},
     )
 
@@ -65,6 +67,8 @@ class DeliveryRow(SQLModel, table=True):
     topic: str = ""
     #: True: quiet hours and the number of waiting cards do not hold it up.
     urgent: bool = False
+    #: From then on nothing holds it up, where nobody was told.
+    tell_by: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
     #: The approval's revision that the card shows, and that the surface shows.
     revision: int
     sent_revision: int = 0

@@ -113,6 +113,18 @@ async def test_a_refused_digest_gives_its_cards_up(mailer: Replica, server: Mail
     assert (["given_up"] * 2 + ["sent"] * 2, 0) == (states, (await mailer.rows(LEFT))[0]["digests"])
 
 
+async def test_a_digest_that_comes_too_late_gives_its_cards_up(mailer: Replica, server: MailServer) -> None:
+    """The next try is behind the deadline of one call: another place is told of it, and the other call waits."""
+    await ask(mailer, 3)
+    soon = datetime.now(UTC) + timedelta(seconds=4)
+    await mailer.send(opened("email", rule=ONLY_ADA, expires_at=soon))
+    await post(mailer)
+    server.endings = ["lost"]
+    await hurry(mailer)
+    states = [row["state"] for row in await mailer.rows("SELECT state FROM notifier.deliveries ORDER BY state")]
+    assert (["given_up"] + ["sent"] * 3, 1) == (states, (await mailer.rows(LEFT))[0]["digests"])
+
+
 async def test_the_window_forgets(mailer: Replica, server: MailServer) -> None:
     """After a quiet window people are asked by mails of their own again."""
     await ask(mailer, 3)

@@ -98,7 +98,12 @@ class Digests:
                     await self._give_up(work, card.approval_id, address, str(failed))
             return
         log.warning("digest.waiting", tenant=digest.tenant, person=digest.person, reason=str(failed))
-        await settle_failed(work, digest, work.now + timedelta(seconds=failed.retry_after or wait))
+        again_at = work.now + timedelta(seconds=failed.retry_after or wait)
+        await settle_failed(work, digest, again_at)
+        for card, address in _open_cards(items):
+            if card.deadline is not None and card.deadline <= again_at:
+                # The next try comes too late for it; another place may not.
+                await self._give_up(work, card.approval_id, address, str(failed))
 
 
 def _open_cards(items: Sequence[Item]) -> list[tuple[Card, Address]]:
