@@ -172,6 +172,11 @@ class LinkRow(SQLModel, table=True):
     approval_id: str
     person: str = Field(description="Who it stands for, `person:<id>`.")
     digest: str = Field(description="Of the call that the mail was about: the link decides no other.")
+    code_hash: str = Field(
+        default="",
+        sa_column_kwargs={"server_default": ""},
+        description="Of the code that the mail says beside the link, keyed with the token; empty: the link has lapsed.",
+    )
     revision: int
     expires_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
 

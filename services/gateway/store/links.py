@@ -14,14 +14,15 @@ from shared.messages import DecisionClaims
 from shared.sql import Connection
 
 _USES = table_of(LinkUseRow)
-_COLUMNS = "token_hash tenant approval_id person digest expires_at"
+_COLUMNS = "token_hash tenant approval_id person digest code_hash expires_at"
 _LINKS = sa.table("links", *(sa.column(name) for name in _COLUMNS.split()), schema="read")
 _MAILS = sa.table("mails", sa.column("mail_id"), sa.column("tenant"), schema="read")
 _HASH: sa.BindParameter[str] = sa.bindparam("token_hash", type_=sa.Text)
 
 _FIND = sa.select(
     *(_LINKS.c[name] for name in _COLUMNS.split() if name != "expires_at"),
-    (_LINKS.c.expires_at > sa.func.now()).label("alive"),
+    # What was mailed before links had codes has none, and is no longer good.
+    sa.and_(_LINKS.c.expires_at > sa.func.now(), _LINKS.c.code_hash != "").label("alive"),
 ).where(_LINKS.c.token_hash == _HASH)
 _FIND_USE = sa.select(_USES.c.verb, _USES.c.used_at).where(_USES.c.token_hash == _HASH, _USES.c.outcome != "refused")
 _FIND_MAIL = sa.select(sa.literal(1)).where(

@@ -35,7 +35,7 @@ TABLES = {"_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES", "_HEADINGS", "_EN
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
 NAMES, CALLS = {"words", "title", "AWAY", "_SLOW"}, {"text", "Refused", "NotHere"}
 #: Of calls, states and verbs that are looked up by their name.
-VALUES = {"pending", "approved", "denied", "answered", "expired", "withdrawn", "approve", "deny"} | {
+VALUES = {"pending", "approved", "denied", "answered", "expired", "withdrawn", "approve", "deny", "abstain"} | {
     "You are not among this approval's approvers."
 }
 

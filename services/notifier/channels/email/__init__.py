@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 
 from services.notifier.cards import Address, Card
 from services.notifier.channels import Delivered
-from services.notifier.channels.email.letters import Letterhead, letter
-from services.notifier.channels.email.links import Links
+from services.notifier.channels.email.letters import Letterhead, Place, letter
+from services.notifier.channels.email.links import Links, MailedLink
 from services.notifier.channels.email.smtp import Relay
 from services.notifier.channels.email.threads import (
     ASKING,
@@ -94,8 +94,8 @@ class EmailChannel:
             mailed = Mailed(mail, card.tenant, card.approval_id, address, asked=alone)
             await add_mail(work, [mailed], [link.kept] if link and link.kept else [])
         sent = post.message_id(mail)
-        place = {"message_id": sent, "recipient": address.recipient, "link": link.url if link else card.url}
-        message = letter(post.head, card, kind, told, **place)
+        place = Place(sent, address.recipient, link or MailedLink(card.url))
+        message = letter(post.head, card, kind, told, place)
         await post.relay.send(message, sender=post.envelope_sender(mail), recipient=address.recipient)
         return Delivered(told.after(card, sent).as_reference())
 

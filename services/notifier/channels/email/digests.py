@@ -75,7 +75,7 @@ class Digests:
         async with self._units.begin() as work:
             mailed = [Mailed(mail, digest.tenant, each.card.approval_id, each.address, asked=False) for each in waiting]
             await add_mail(work, mailed, [each.kept for each in links if each.kept])
-        entries = [Entry(each.card, link.url) for each, link in zip(waiting, links, strict=True)]
+        entries = [Entry(each.card, link) for each, link in zip(waiting, links, strict=True)]
         message = digest_letter(
             post.head,
             entries,

@@ -1,4 +1,7 @@
-"""Links in mails: 256 random bits each, of which only the hash is kept, for one person about one call."""
+"""Links in mails: 256 random bits each, of which only the hash is kept, for one person about one call.
+
+Beside it a mail says a code, which is typed to decide: who follows links and sends forms does not have it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 
 from services.notifier.cards import Address, Card
 from services.notifier.store.mails import NewLink
+from shared.link_codes import code_hash, new_code
 
 #: The strength that a mailed link has: rules that want more lead to signing in.
 _STRENGTH = "link"
@@ -21,7 +25,9 @@ class MailedLink:
     #: Empty where nobody said which address browsers use.
     url: str
     #: What is kept of it; None where it leads to signing in.
-    kept: NewLink | None
+    kept: NewLink | None = None
+    #: What the person types to decide; empty where the link leads to signing in.
+    code: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +41,8 @@ class Links:
     def new(self, card: Card, address: Address, mail: str) -> MailedLink:
         """Return a new link for the person of an address; the page of the approval where a link is not enough."""
         if not self.public_url or not address.person or card.strength != _STRENGTH:
-            return MailedLink(card.url, None)
-        token = secrets.token_urlsafe(_TOKEN_BYTES)
+            return MailedLink(card.url)
+        token, code = secrets.token_urlsafe(_TOKEN_BYTES), new_code()
         kept = NewLink(
             token_hash=hashlib.sha256(token.encode()).hexdigest(),
             mail_id=mail,
@@ -44,8 +50,9 @@ class Links:
             approval_id=card.approval_id,
             person=f"person:{address.person}",
             digest=card.digest,
+            code_hash=code_hash(token, code),
             revision=card.revision,
             seconds=self.seconds,
             deadline=card.deadline,
         )
-        return MailedLink(f"{self.public_url.rstrip('/')}/l/{token}", kept)
+        return MailedLink(f"{self.public_url.rstrip('/')}/l/{token}", kept, code)
