@@ -30,6 +30,8 @@ CODE_DIGITS = 4
 _DANGEROUS = frozenset({Category.UNSAFE_EXEC})
 #: The windows in which guesses of links and of one link's code are counted, in seconds.
 GUESS_SECONDS, CODE_SECONDS = 60.0, 900.0
+#: How long a decision without an answer may still count, in seconds; then it is taken for lost, and the link is good.
+SENT_SECONDS = 60
 #: Wrong codes in that window after which a link rests until it is over.
 CODES_MAX = 5
 #: Addresses, or links, that are remembered at most.
@@ -47,6 +49,7 @@ class Standing(StrEnum):
     UNKNOWN = "unknown"  # no link of ours, or its person is none any more
     LAPSED = "lapsed"  # it is too old
     OVER = "over"  # the approval is over
+    SENT = "sent"  # its person's decision is on its way
     USED = "used"  # its person decided with it, and others may still have to
     CHANGED = "changed"  # the call is not the one that the mail was about
     RESTING = "resting"  # too many wrong codes were typed: it is good again in a while
@@ -76,6 +79,8 @@ class Use:
 
     verb: str
     at: datetime
+    #: False: nobody knows yet whether it counts.
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +117,7 @@ def standing(
     past = (
         (not link.alive, Standing.LAPSED),
         (approval["state"] != "pending", Standing.OVER),
+        (use is not None and not use.counted, Standing.SENT),
         (use is not None, Standing.USED),
         (link.digest != approval["digest"], Standing.CHANGED),
     )

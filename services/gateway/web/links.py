@@ -69,6 +69,7 @@ _STATUSES = {
     Standing.UNKNOWN: (404, 404),
     Standing.LAPSED: (410, 410),
     Standing.OVER: (200, 409),
+    Standing.SENT: (202, 409),
     Standing.USED: (200, 409),
     Standing.VOTED: (200, 409),
     Standing.RESTING: (429, 429),

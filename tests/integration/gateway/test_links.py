@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -169,7 +170,7 @@ async def test_a_vote_made_elsewhere_shows_and_may_be_changed(house: House) -> N
         changed.status_code,
     )
     (voters,) = re.findall(r"Voted so far: ([^<\n]*)", form.text)
-    assert ([("person:ada", "deny", "link")], ["ada", "grace"]) == (decided(house), sorted(voters.split(", ")))
+    assert ([("person:ada", "deny", "link")], ["ada", "grace"]) == (decided(house), sorted(map(str.strip, voters.split(","))))
 
 
 async def test_looking_changes_no_row(house: House) -> None:
@@ -247,6 +248,38 @@ async def test_a_decision_without_an_answer_is_on_its_way(gateway_database_url: 
         page = Page((await browser.get(path)).text).fields | {"mail_code": CODE}
         answers = [await browser.post(path, data=page | {"decision": wish}) for wish in ("approve", "deny")]
     assert ([202, 409], 1) == ([answer.status_code for answer in answers], len(house.approvers.claims))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ago", "standing", "answer"),
+    [
+        (None, "1 s", 202, 409),
+        (None, "2 min", 200, 303),
+        ("stale", "1 s", 200, 303),
+        ("accepted", "1 s", 200, 409),
+        ("accepted", "2 min", 200, 409),
+    ],
+)
+async def test_a_link_whose_decision_had_no_answer_is_what_became_of_it(
+    house: House, outcome: str | None, ago: str, standing: int, answer: int
+) -> None:
+    """Good again where the vote was refused or is lost, used up where it counted, and on its way in between."""
+    row = waiting(house)
+    token = a_link(house.url, row)
+    use = {"token_hash": hashlib.sha256(token.encode()).hexdigest(), "decision_id": "d", "outcome": "sent"}
+    ids = {"tenant": "acme", "approval_id": row["approval_id"], "person": "person:ada", "verb": "approve"}
+    house.query(
+        "INSERT INTO gateway.link_uses (token_hash, decision_id, outcome, tenant, approval_id, person, verb, used_at)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, now() - %s::interval)",
+        *(*use.values(), *ids.values(), ago),
+    )
+    if outcome:
+        lost = {"counted_revision": 1 if outcome == "accepted" else None, "outcome": outcome, "proof": "link"}
+        insert(house.url, "decisions", **vote_row(row, 1) | ids | {"decision_id": "d"} | lost)
+    async with house.client() as browser:
+        shown = await browser.get(f"/l/{token}")
+        sent = await choose(browser, f"/l/{token}", decision="deny")
+    assert (standing, answer) == (shown.status_code, sent.status_code)
 
 
 async def test_a_changed_call_is_not_decided_with_an_old_link(house: House) -> None:
