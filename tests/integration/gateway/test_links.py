@@ -170,7 +170,10 @@ async def test_a_vote_made_elsewhere_shows_and_may_be_changed(house: House) -> N
         changed.status_code,
     )
     (voters,) = re.findall(r"Voted so far: ([^<\n]*)", form.text)
-    assert ([("person:ada", "deny", "link")], ["ada", "grace"]) == (decided(house), sorted(map(str.strip, voters.split(","))))
+    assert ([("person:ada", "deny", "link")], ["ada", "grace"]) == (
+        decided(house),
+        sorted(map(str.strip, voters.split(","))),
+    )
 
 
 async def test_looking_changes_no_row(house: House) -> None:

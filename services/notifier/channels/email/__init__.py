@@ -19,6 +19,7 @@ from services.notifier.channels.email.smtp import Relay
 from services.notifier.channels.email.threads import (
     ASKING,
     Kind,
+    counts_more,
     envelope_sender,
     kind_for,
     mail_id,
@@ -83,6 +84,9 @@ class EmailChannel:
         told = told_from(reference)
         kind = kind_for(card, told, address.person)
         if kind is None:
+            if counts_more(card, told):
+                async with self._units.begin() as work:
+                    await self._gather(work, card, address)
             return Delivered(told.after(card).as_reference())
         mail, post = mail_id(key), self._post
         alone = kind is Kind.ASKED and not told.ids

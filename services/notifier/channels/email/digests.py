@@ -82,7 +82,7 @@ class Digests:
             over,
             message_id=post.message_id(mail),
             recipient=digest.recipient,
-            inbox=post.links.public_url,
+            inbox=post.links.inbox,
         )
         await post.relay.send(message, sender=post.envelope_sender(mail), recipient=digest.recipient)
 

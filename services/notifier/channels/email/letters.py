@@ -110,8 +110,11 @@ def digest_letter(
     """Return one mail about several approvals: what waits, and what is over of what an earlier one told."""
     cards = [*(each.card for each in waiting), *over]
     locale = cards[0].locale
-    count = len(waiting)
-    subject = plural(locale, "{count} call waits for your decision", "{count} calls wait for your decision", count)
+    if waiting:
+        one, many = "{count} call waits for your decision", "{count} calls wait for your decision"
+    else:
+        one, many = "{count} call is over that you were told of", "{count} calls are over that you were told of"
+    subject = plural(locale, one, many, len(waiting) or len(over))
     message = _envelope(head, f"{_NAME}: {subject}", message_id=message_id, recipient=recipient)
     return _written(message, "digest", locale, {"waiting": waiting, "over": over, "inbox": inbox, "subject": subject})
 

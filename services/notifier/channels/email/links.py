@@ -38,6 +38,11 @@ class Links:
     #: How long one lasts, in seconds; never beyond the deadline.
     seconds: float
 
+    @property
+    def inbox(self) -> str:
+        """The page of all that waits; empty where nobody said which address browsers use."""
+        return f"{self.public_url.rstrip('/')}/inbox" if self.public_url else ""
+
     def new(self, card: Card, address: Address, mail: str) -> MailedLink:
         """Return a new link for the person of an address; the page of the approval where a link is not enough."""
         if not self.public_url or not address.person or card.strength != _STRENGTH:
