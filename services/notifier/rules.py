@@ -242,9 +242,7 @@ def unchanged(delivery: Delivery) -> Moved:
 
 def woken(delivery: Delivery, event: Event, at: datetime) -> Moved:
     """Return the delivery as it is when its place is told too: by an escalation, or because nobody else could be."""
-    if delivery.state not in {State.ASLEEP, State.KEPT, State.SPARED}:
-        return Moved(delivery, delivery, event)
-    return _fired(delivery, event, at, urgent=True)
+    return _restarted(delivery, event, at, urgent=True)
 
 
 def hurried(delivery: Delivery, at: datetime) -> Moved:
@@ -255,9 +253,16 @@ def hurried(delivery: Delivery, at: datetime) -> Moved:
 
 def retried(delivery: Delivery, at: datetime) -> Moved:
     """Return a given-up delivery as an operator wants it: due again. One that was not given up stays as it is."""
-    if delivery.state is not State.GIVEN_UP:
-        return Moved(delivery, delivery, Event.RETRIED)
-    return _fired(delivery, Event.RETRIED, at, alerted=False)
+    return _restarted(delivery, Event.RETRIED, at, alerted=False)
+
+
+def _restarted(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Moved:
+    """Fire an event that makes a delivery due with a clean record; an expected race changes nothing."""
+    try:
+        state = MACHINE.next_state(delivery.state, event)
+    except ExpectedRace:
+        return Moved(delivery, delivery, event)
+    return Moved(delivery, replace(delivery, state=state, due_at=at, attempt=0, error="", **changes), event)
 
 
 def _fired(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Moved:
@@ -290,7 +295,14 @@ class Tried:
 def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
     """Return the delivery after a try, where `now` is how it stands: news may have come while it was sent."""
     claimed = tried.claimed
-    newest = now.version == claimed.version and now.state is State.DUE
+    wait = None if tried.permanent else retry_after(claimed.attempt, tried.retry_after_seconds)
+    event = Event.OUTDATED
+    if now.version == claimed.version:
+        event = Event.SUCCEEDED if not tried.error else Event.FAILED if wait is not None else Event.FAILED_FOR_GOOD
+    try:
+        state = MACHINE.next_state(now.state, event)
+    except ExpectedRace:
+        state = now.state
     if not tried.error:
         shown: dict[str, Any] = {
             "sent_revision": claimed.revision,
@@ -298,14 +310,11 @@ def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
             "reference": dict(tried.reference or {}),
             "error": "",
         }
-        state = MACHINE.next_state(State.DUE, Event.SUCCEEDED) if newest else now.state
-        return Moved(now, replace(now, **shown, state=state), Event.SUCCEEDED)
-    wait = None if tried.permanent else retry_after(claimed.attempt, tried.retry_after_seconds)
-    if wait is None and newest:
-        state = MACHINE.next_state(State.DUE, Event.FAILED_FOR_GOOD)
-        return Moved(now, replace(now, state=state, error=tried.error), Event.FAILED_FOR_GOOD)
+        return Moved(now, replace(now, **shown, state=state), event)
+    if state is State.GIVEN_UP:
+        return Moved(now, replace(now, state=state, error=tried.error), event)
     pause = timedelta(seconds=wait or tried.retry_after_seconds or 0)
-    return Moved(now, replace(now, attempt=claimed.attempt, due_at=at + pause, error=tried.error), Event.REVISED)
+    return Moved(now, replace(now, state=state, attempt=claimed.attempt, due_at=at + pause, error=tried.error), event)
 
 
 def bounced(now: Delivery, reason: str) -> Moved:

@@ -22,7 +22,9 @@ class Event(StrEnum):
     """What can happen to a delivery."""
 
     SUCCEEDED = "succeeded"
+    FAILED = "failed"
     FAILED_FOR_GOOD = "failed_for_good"
+    OUTDATED = "outdated"
     REVISED = "revised"
     ENDED = "ended"
     ESCALATED = "escalated"
@@ -44,6 +46,9 @@ MACHINE = Machine(
         (State.ASLEEP, Event.FELL_BACK): State.DUE,
         (State.DUE, Event.SUCCEEDED): State.SENT,
         (State.DUE, Event.FAILED_FOR_GOOD): State.GIVEN_UP,
+        (State.DUE, Event.FAILED): State.DUE,
+        # A try of an older card came back, whatever it brought: the newer one is still to be shown.
+        (State.DUE, Event.OUTDATED): State.DUE,
         (State.DUE, Event.REVISED): State.DUE,
         (State.DUE, Event.ENDED): State.DUE,
         (State.DUE, Event.KEPT_BACK): State.KEPT,
@@ -67,9 +72,21 @@ MACHINE = Machine(
     races=frozenset(
         {
             (State.SENT, Event.SUCCEEDED),  # a worker whose lease ran out comes late
+            (State.SENT, Event.FAILED),
             (State.SENT, Event.FAILED_FOR_GOOD),
+            (State.SENT, Event.OUTDATED),
             (State.GIVEN_UP, Event.SUCCEEDED),
+            (State.GIVEN_UP, Event.FAILED),
             (State.GIVEN_UP, Event.FAILED_FOR_GOOD),
+            (State.GIVEN_UP, Event.OUTDATED),
+            (State.DUE, Event.ESCALATED),  # the place that an escalation names is told already
+            (State.SENT, Event.ESCALATED),
+            (State.GIVEN_UP, Event.ESCALATED),
+            (State.ASLEEP, Event.RETRIED),  # an operator wants another try of what was not given up, or no more
+            (State.DUE, Event.RETRIED),
+            (State.KEPT, Event.RETRIED),
+            (State.SENT, Event.RETRIED),
+            (State.SPARED, Event.RETRIED),
             (State.GIVEN_UP, Event.REVISED),  # the approval goes on; this card does not
             (State.GIVEN_UP, Event.BOUNCED),  # of several mails each comes back
             (State.SPARED, Event.BOUNCED),
