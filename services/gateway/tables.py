@@ -200,5 +200,8 @@ class LinkUseRow(SQLModel, table=True):
     person: str
     verb: str
     decision_id: str = Field(unique=True, description="The decision that it was used for.")
-    outcome: str = Field(description="`sent`; then `counted`, or `refused`, after which the link may be used again.")
+    outcome: str = Field(
+        description="`sent`; then `counted`, or `refused`, after which the link may be used again. One that stays "
+        "`sent` is what the stored decision says it is."
+    )
     used_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)

@@ -86,7 +86,7 @@ READ = {
     " expires_at timestamptz, revoked_at timestamptz, revoked_by text, state text",
     "history": "tenant text, machine text, subject_id text, call_id text, event text, from_state text, to_state text,"
     " actor text, message_id text, at timestamptz, detail jsonb",
-    "links": "token_hash text, tenant text, approval_id text, person text, digest text, revision int,"
+    "links": "token_hash text, tenant text, approval_id text, person text, digest text, revision int, code_hash text,"
     " expires_at timestamptz",
     "mails": "mail_id text, tenant text",
     "dead_letters": "dead_letter_id text, tenant text, queue text, service text, reason text, message_id text,"

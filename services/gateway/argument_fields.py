@@ -1,5 +1,7 @@
 """A form for a call's arguments, made from its tool's schema, and what such a form means when it comes back. Pure.
 
+The pages and Slack draw it, each in its own way; which field an argument has and what is typed in it is decided here.
+
 What a plain field cannot hold (objects, lists, values of several types) is edited as JSON, and so is everything where
 the schema is not known. Nothing is guessed: a field that was left as it was gives back the very value it showed.
 """
@@ -8,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field as made
 from typing import Any, Literal
 
 from shared.canonical import NotStrictJson, canonical_text, parse_strictly
+from shared.texts import text as translated
 
 Kind = Literal["text", "long", "number", "choice", "json"]
 #: Longer texts are edited in a larger field.
@@ -27,11 +31,20 @@ class ArgumentField:
     value: str
     required: bool
     description: str = ""
-    choices: tuple[str, ...] = ()
+    #: Of a choice: what is shown of each value, and the value.
+    choices: Mapping[str, Any] = made(default_factory=dict)
 
 
 class NotAnArgument(ValueError):
-    """What was typed is no value of its argument; the text says which and why."""
+    """What was typed is no value of its argument; the text says which and why, in any language that is spoken here."""
+
+    def __init__(self, words: str, **values: Any) -> None:
+        super().__init__(words.format(**values) if values else words)
+        self._words, self._values = words, values
+
+    def said(self, locale: str) -> str:
+        """Return the text in a language."""
+        return translated(locale, self._words, **self._values)
 
 
 def fields_of(schema: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> tuple[ArgumentField, ...]:
@@ -57,7 +70,7 @@ def arguments_from(
             if field.name in arguments:
                 found[field.name] = arguments[field.name]
         elif text or field.required or field.kind in {"text", "long"}:
-            found[field.name] = _value(field, text)
+            found[field.name] = value_of(field, text)
     return found
 
 
@@ -75,33 +88,49 @@ def _field(name: str, schema: Any, arguments: Mapping[str, Any], *, required: bo
     value = arguments.get(name)
     kind, choices = _kind(schema, value, given=given)
     shown = "" if not given else value if isinstance(value, str) and kind != "json" else canonical_text(value)
+    if kind == "choice" and given:
+        shown = next(label for label, each in choices.items() if _same(each, value))
     if kind == "text" and (len(shown) > LONG or "\n" in shown):
         kind = "long"
     return ArgumentField(name, kind, shown, required, str(schema.get("description") or ""), choices)
 
 
-def _kind(schema: Mapping[str, Any], value: Any, *, given: bool) -> tuple[Kind, tuple[str, ...]]:
-    choices, expected = schema.get("enum"), schema.get("type")
-    if isinstance(choices, list) and all(isinstance(each, str) for each in choices) and (not given or value in choices):
-        return "choice", tuple(choices)
-    if expected == "boolean" and (not given or isinstance(value, bool)):
-        return "choice", ("true", "false")
+def _kind(schema: Mapping[str, Any], value: Any, *, given: bool) -> tuple[Kind, Mapping[str, Any]]:
+    expected = schema.get("type")
+    choices = _choices(schema)
+    if choices and (not given or any(_same(each, value) for each in choices.values())):
+        return "choice", choices
     if expected == "string" and (not given or isinstance(value, str)):
-        return "text", ()
+        return "text", {}
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return ("number", ()) if expected in ("number", "integer") and (not given or number) else ("json", ())
+    return ("number", {}) if expected in ("number", "integer") and (not given or number) else ("json", {})
 
 
-def _value(field: ArgumentField, text: str) -> Any:
+def _choices(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that a schema lists, by what is shown of them: texts as they are, where all are texts."""
+    listed = schema.get("enum") or ([True, False] if schema.get("type") == "boolean" else None)
+    if not isinstance(listed, list):
+        return {}
+    texts = all(isinstance(each, str) and each for each in listed)
+    return {each if texts else canonical_text(each): each for each in listed}
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two values are the same in JSON, where 1 is not true."""
+    return canonical_text(one) == canonical_text(other)
+
+
+def value_of(field: ArgumentField, text: str) -> Any:
+    """Return what a text means in a field; raise NotAnArgument where it means nothing there."""
     if field.kind in {"text", "long"}:
         return text
     if field.kind == "choice":
         if text not in field.choices:
-            raise NotAnArgument(f"{field.name}: choose one of {', '.join(field.choices)}.")
-        return {"true": True, "false": False}[text] if field.choices == ("true", "false") else text
+            raise NotAnArgument("{name}: choose one of {choices}.", name=field.name, choices=", ".join(field.choices))
+        return field.choices[text]
     value = _json(field.name, text)
     if field.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise NotAnArgument(f"{field.name}: this must be a number.")
+        raise NotAnArgument("{name}: this must be a number.", name=field.name)
     return value
 
 
@@ -110,7 +139,7 @@ def _json(name: str, text: str) -> Any:
         value = parse_strictly(text)
         canonical_text(value)
     except NotStrictJson as error:
-        raise NotAnArgument(f"{name}: {error}.") from error
+        raise NotAnArgument("{name}: {error}.", name=name, error=error) from error
     return value
 
 
