@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import op
 
 revision = "0028_pre_conversation_ids"
-down_revision = "0021_pre_pseudonyms"
+down_revision = "0026_pre_link_codes"
 
 
 def upgrade() -> None:

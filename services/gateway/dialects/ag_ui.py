@@ -29,7 +29,7 @@ from services.gateway.dialects.moves import (
 )
 from services.gateway.dialects.reader import Said
 from services.gateway.feed import SUCCESSES
-from services.gateway.holder import name_of
+from shared.approvers import name_of
 
 Event = dict[str, Any]
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from services.gateway.dialects.moves import CallAnswered, Move, OperatorSpoke, TextBegan, TextWritten, TurnEnded
 from services.gateway.dialects.openai_calls import failure_of, final_text, shown_cards, shown_holder, shown_result
-from services.gateway.holder import Held, name_of
+from services.gateway.holder import Held
+from shared.approvers import name_of
 
 Chunk = dict[str, Any]
 
