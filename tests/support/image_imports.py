@@ -27,7 +27,7 @@ PREPARING = (
     "deploy.rabbitmq.definitions",
     "services.gateway.bootstrap",
     "services.policy.rules.cases",
-    "services.policy.check",
+    "services.policy.rulebook.check",
     "services.policy.rules.explain",
 )
 
