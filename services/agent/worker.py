@@ -18,7 +18,7 @@ from services.agent import budgets, rules, store, turns
 from services.agent.assembly import ModelAnswer
 from services.agent.budgets import PriceOf, Stop
 from services.agent.bunches import Bunches
-from services.agent.deltas import Announce, Deltas
+from services.agent.deltas import Announce, Deltas, pause_among
 from services.agent.llm import ModelUnavailable
 from services.agent.profiles import Profile, Profiles
 from services.agent.rules import Claim, Settlement
@@ -193,7 +193,7 @@ class Worker:
         return budgets.reached(limits, used, self._price_of)
 
     async def _ask_for(self, claim: Claim, talk: Talk, profile: Profile) -> ModelAnswer:
-        deltas = Deltas(claim, self._announce)
+        deltas = Deltas(claim, self._announce, gather_seconds=pause_among(self._slots.busy))
         behaviour = profile.behaviour
         last = claim.step >= behaviour.steps_max
         veil = await self._through_outages(lambda: self._veils.over(claim, talk, profile))
