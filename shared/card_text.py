@@ -28,7 +28,9 @@ _WORD = re.compile(r"[^\W\d_]+(?:[^\W_]+)*")
 _TOGETHER = dict.fromkeys(("HAN", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"), "CJK")
 #: What Unicode calls the script of characters that belong to all.
 _NEUTRAL = {"COMMON", "INHERITED", "Unknown"}
-_PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\}")
+#: A brace with what it seems to hold.
+_BRACES = re.compile(r"\{[^{}]*\}?|\}")
 #: Unicode categories that print nothing or steer the text: control, format, surrogate, private, unassigned,
 #: line and paragraph separators.
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -75,6 +77,16 @@ def is_redaction(shown: Any, real: Any) -> bool:
 def placeholders(template: str) -> list[str]:
     """Return the argument paths that a template names, in order: `customer.name` for `{customer.name}`."""
     return _PLACEHOLDER.findall(template)
+
+
+def loose_braces(template: str) -> Iterator[tuple[int, str]]:
+    """Yield what looks like a placeholder and shows no argument: its offset and its text, at most 40 characters.
+
+    Braces have no other meaning in a template, and none can be written as itself.
+    """
+    for match in _BRACES.finditer(template):
+        if not _PLACEHOLDER.fullmatch(match[0]):
+            yield match.start(), _cut(match[0], 40)
 
 
 def render(template: str, arguments: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from shared.canonical import NotStrictJson, canonical_text, sha256_hex
-from shared.card_text import REDACTED, placeholders, render, render_call
+from shared.card_text import REDACTED, loose_braces, placeholders, render, render_call
 from shared.messages.tool_calls import Category, Pool, ToolName
 from shared.tool_schema import (
     ArgumentError,
@@ -233,10 +233,22 @@ def _spec_from(source: YamlSource, name: str, body: Any) -> ToolSpec | None:
         source.report((*steps, "name"), "unknown key 'name': the tool's key is its name", at_key=True)
     else:
         try:
-            return ToolSpec.model_validate({"name": name, **body})
+            spec = ToolSpec.model_validate({"name": name, **body})
         except ValidationError as error:
             source.report_validation(error, steps)
+        else:
+            _check_summary(source, (*steps, "summary"), spec)
+            return spec
     return None
+
+
+def _check_summary(source: YamlSource, steps: Steps, spec: ToolSpec) -> None:
+    """Report what a summary has in braces and would show to people as it stands, in place of an argument."""
+    for language, template in (spec.summary or {}).items():
+        here = (*steps, language) if (*steps, language) in source.values else steps
+        for offset, text in loose_braces(template):
+            wanted = "an argument is '{argument}' or '{argument.inner}', and a brace means nothing else"
+            source.report(here, f"{text!r} shows no argument: {wanted}", inside=offset)
 
 
 def _defaults(spec: ToolSpec) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from shared.errors import PlacetError
 from shared.messages import ApprovalRule, DecisionClaims, Escalation, Panel
 from shared.messages.approvals import Proof, strengths_met
 from shared.person_condition import CalledFor, compile_person_condition, facts_of
+from shared.visitors import ANONYMOUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,9 @@ class Voter:
     @property
     def identity(self) -> str:
         """Who was proven. A visitor's id never stands for a named person."""
-        return f"visitor:{self.person}" if self.proof == "conversation_token" else self.person
+        if self.proof != "conversation_token":
+            return self.person
+        return f"{ANONYMOUS}{self.person.removeprefix(ANONYMOUS)}"
 
     @property
     def counts_as(self) -> str:
@@ -50,6 +53,10 @@ class Voter:
         return cls(
             claims.person, tuple(claims.roles), claims.proof, claims.conversation_id, claims.key_id, claims.opened_by
         )
+
+
+#: Whom a vote counts as (`Voter.counts_as`) -> what it counts for: numbers of panels, and `shared.votes.VETO`.
+Seats = Mapping[str, frozenset[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,10 @@ class Held(Protocol):
     @property
     def delegations(self) -> Sequence[Delegation]:
         """Who lets whom decide in their place."""
+
+    @property
+    def seats(self) -> Seats | None:
+        """What each vote counted for when they were last counted; None where that was never kept."""
 
 
 @dataclass(frozen=True, slots=True)

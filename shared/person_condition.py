@@ -14,8 +14,9 @@ from typing import Any, Protocol
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.cel import STRING, TEXTS, VALUES, ConditionFailed, Environment, Expression, Kind, list_of
 from shared.directory import Directory
+from shared.visitors import rule_name
 
-#: What a condition may look at. `person.id` is the whole identity: `person:ada`, or a visitor's id.
+#: What a condition may look at. `person.id` is the whole identity: `person:ada`, `visitor:v77`.
 VARIABLES: Mapping[str, Kind] = {
     "person.id": STRING,
     "person.name": STRING,
@@ -64,7 +65,7 @@ class CalledFor(Protocol):
 class PersonFacts:
     """What a condition may know about somebody."""
 
-    #: Stable identity, `person:ada` or a visitor's id.
+    #: What rules call them: `person:ada`, `visitor:v77`.
     id: str
     name: str = ""
     groups: tuple[str, ...] = ()
@@ -134,6 +135,6 @@ def _of_call(call: CalledFor) -> dict[str, Any]:
         "call.tool": call.tool,
         "call.agent": call.agent,
         "call.tenant": call.tenant,
-        "call.requester": call.requester,
+        "call.requester": rule_name(call.requester),
         "call.labels": dict(call.labels),
     }

@@ -9,13 +9,21 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$"
 #: What approval rules call groups of people: no visitor is named so.
 RESERVED = frozenset({"requester", "operators"})
 _NAME = re.compile(NAME_PATTERN)
-#: What the id of a visitor begins with whom nobody has named.
+#: What the id of a visitor begins with whom nobody has named, and what rules call every visitor.
 ANONYMOUS = "visitor:"
 
 
 def visitor_id(visitor: str | None, conversation_id: str) -> str:
     """Return the stable id of a conversation's end user: as its opener named them, else one per conversation."""
     return visitor or f"{ANONYMOUS}{conversation_id}"
+
+
+def rule_name(identity: str) -> str:
+    """Return what rules call somebody: `visitor:v77` for the visitor named `v77`, anybody else by their stable id.
+
+    No name has a colon, so a name is never taken for an id, and what is called so already stays as it is.
+    """
+    return identity if ":" in identity else f"{ANONYMOUS}{identity}"
 
 
 def checked_visitor(visitor: str) -> str:

@@ -1,18 +1,24 @@
 """Counting votes: when do they decide, and which way. Every vote is judged by the directory as it is now.
 
+A vote never comes to count for more than it did when votes were last counted. If its maker could not decide then, it is
+void until they vote again; a place, a group or an escalation that came later waits for a vote of its own. So only a new
+vote can make votes enough, and what is enough is decided in the transaction that counts it.
+
 Pure: approval asks it of every decision, the gateway of every card, so that a page counts as the decision will.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from shared import deciders
-from shared.deciders import Held, Voter
+from shared.deciders import Held, Seats, Voter
 from shared.directory import Directory
 
+#: Stands among the numbers of panels for a denial that decides by right of veto.
+VETO = -1
 #: What votes can decide.
 Way = Literal["approve", "deny"]
 
@@ -44,8 +50,13 @@ class Tally:
     way: Way | None
     panels: tuple[PanelTally, ...]
     denials: int
-    #: Of whom the last vote counts, as `Voter.counts_as` names them; an abstention counts for nobody but is heard.
-    counting: frozenset[str]
+    #: What the last vote of each voter counts for; an abstention counts for nobody but is heard.
+    seats: Seats
+
+    @property
+    def counting(self) -> frozenset[str]:
+        """Of whom the last vote counts, as `Voter.counts_as` names them."""
+        return frozenset(person for person, numbers in self.seats.items() if numbers)
 
     @property
     def words(self) -> str:
@@ -77,25 +88,36 @@ def _fills_one(held: Held, numbers: Iterable[int]) -> bool:
     return any(deciders.panels(held)[number].approvals == 1 for number in numbers)
 
 
-def tally(held: Held, votes: Iterable[Vote], directory: Directory) -> Tally:
-    """Return what votes come to; of each person the last one counts. A denial that decides goes first."""
-    last = {vote.voter.counts_as: vote for vote in votes}
-    seats = {
-        person: deciders.all_panels(held, vote.voter, directory, last.keys() - {person})
-        for person, vote in last.items()
-    }
-    vetoes = {person for person, vote in last.items() if vote.verb == "deny" and _vetoes(held, vote, directory)}
+def tally(held: Held, votes: Iterable[Vote], directory: Directory, new: Vote | None = None) -> Tally:
+    """Return what votes come to, and `new`, which is just being made; of each person the last one counts.
+
+    A denial that decides goes first.
+    """
+    last = {vote.voter.counts_as: vote for vote in (*votes, *([new] if new else []))}
+    seats = {person: _seats(held, vote, directory, last.keys() - {person}) for person, vote in last.items()}
+    if held.seats is not None:
+        seats |= {
+            person: numbers & held.seats.get(person, frozenset())
+            for person, numbers in seats.items()
+            if new is None or person != new.voter.counts_as
+        }
     approvals = [seats[person] for person, vote in last.items() if vote.verb == "approve"]
-    denials = sum(1 for person, vote in last.items() if vote.verb == "deny" and seats[person])
+    denials = [seats[person] for person, vote in last.items() if vote.verb == "deny"]
+    denying = sum(1 for numbers in denials if numbers - {VETO})
     panels = tuple(
         PanelTally(tuple(panel.approvers), panel.approvals, sum(1 for numbers in approvals if number in numbers))
         for number, panel in enumerate(deciders.panels(held))
     )
-    counting = frozenset(person for person in last if seats[person] or person in vetoes)
-    if vetoes or denials >= held.approval_rule.denials:
-        return Tally("deny", panels, denials, counting)
+    if any(VETO in numbers for numbers in denials) or denying >= held.approval_rule.denials:
+        return Tally("deny", panels, denying, seats)
     enough = any(panel.counted >= panel.approvals for panel in panels)
-    return Tally("approve" if enough else None, panels, denials, counting)
+    return Tally("approve" if enough else None, panels, denying, seats)
+
+
+def _seats(held: Held, vote: Vote, directory: Directory, voted: Collection[str]) -> frozenset[int]:
+    """Return what a vote counts for by people and groups as they are."""
+    numbers = deciders.all_panels(held, vote.voter, directory, voted)
+    return numbers | {VETO} if vote.verb == "deny" and _vetoes(held, vote, directory) else numbers
 
 
 def _vetoes(held: Held, vote: Vote, directory: Directory) -> bool:

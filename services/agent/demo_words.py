@@ -34,6 +34,7 @@ ENDINGS = {
     "failed": "{what} failed{because}.",
     "refused": "{what} is not allowed by the rules here{because}. Nothing was done.",
     "denied": "{what} was denied by a person{because}. Nothing was done.",
+    "answered": "{what} was not done, a person answered instead{because}.",
     "expired": "{what} was not done: nobody decided in time{because}.",
     "cancelled": "{what} was cancelled before it ran{because}. Nothing was done.",
     "superseded": "{what} was dropped because you wrote something new{because}. Nothing was done.",
@@ -68,7 +69,11 @@ def outcome(made: Made, products: Iterable[Product]) -> str:
     what = about_to(made.name, made.arguments, products)
     if made.kind == "succeeded":
         return _success(made, what)
-    why = str(made.result.get("reason") or made.result.get("error") or "").strip().rstrip(".")
+    why = (
+        str(made.result.get("answer") or made.result.get("reason") or made.result.get("error") or "")
+        .strip()
+        .rstrip(".")
+    )
     ending = ENDINGS.get(made.kind, "{what} ended in a way I do not know{because}.")
     return ending.format(what=_capital(what), because=f" ({why})" if why else "")
 

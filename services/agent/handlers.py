@@ -311,5 +311,4 @@ def _ran(arrival: Arrival[ToolCallFinished]) -> Answer:
 
 def _never_ran(arrival: Arrival[ToolCallRefused]) -> Answer:
     refused = arrival.message
-    result = Result(refused.kind, reason=refused.reason, decided_by=refused.decided_by)
-    return Answer(refused.call_id, refused.tenant, refused.conversation_id, result, arrival.cause)
+    return Answer(refused.call_id, refused.tenant, refused.conversation_id, rules.never_ran(refused), arrival.cause)

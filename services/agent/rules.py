@@ -17,8 +17,8 @@ from services.agent.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
 from shared.catalog import Catalog, ToolSpec, shown_text, validate_arguments
 from shared.ids import derived_id
-from shared.messages import CallResolved, ResultKind, ToolCallFinished
-from shared.messages.tool_calls import Category
+from shared.messages import CallResolved, ResultKind, ToolCallFinished, ToolCallRefused
+from shared.messages.tool_calls import AnswerKind, ArgumentsChange, Category
 
 #: Calls of one step that are looked at; what a model proposes beyond them is answered `invalid`.
 CALLS_PER_STEP_MAX = 64
@@ -41,6 +41,12 @@ RESULT_LOST = (
     "Its result was lost, and an operator gave it up. It may have taken effect: do not repeat it before a person has "
     "checked."
 )
+
+#: What the model is told of a call that a person answered.
+_ANSWERED: Mapping[AnswerKind, str] = {
+    "result": "The call did not run: a person gave its result instead. Take the answer as what the tool returned.",
+    "instruction": "The call did not run: a person answered instead. The answer says what to do.",
+}
 
 FINAL_ANSWER = ToolSpec(
     name="final_answer",
@@ -111,14 +117,31 @@ class Result:
     error: str = ""
     reason: str = ""
     decided_by: str = ""
+    #: Where a person answered instead: their words, and whether these are a result or an instruction.
+    answer_kind: AnswerKind | None = None
+    answer: str = ""
     #: For the model: that people changed the arguments, to what and why.
     edited: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return what is stored beside the kind; what is empty is left out."""
-        texts = {"error": self.error, "reason": self.reason, "decided_by": self.decided_by, "edited": self.edited}
+        texts = {"answer_kind": self.answer_kind, "answer": self.answer, "error": self.error, "reason": self.reason}
+        texts |= {"decided_by": self.decided_by, "edited": self.edited}
         found = {name: text for name, text in texts.items() if text}
         return found if self.data is None else {"data": self.data, **found}
+
+
+def never_ran(refused: ToolCallRefused) -> Result:
+    """Return the result of a call that did not run; a person's answer to it stands apart, and says what it is."""
+    if refused.answer_kind is None:
+        return Result(refused.kind, reason=refused.reason, decided_by=refused.decided_by)
+    return Result(
+        refused.kind,
+        reason=_ANSWERED[refused.answer_kind],
+        decided_by=refused.decided_by,
+        answer_kind=refused.answer_kind,
+        answer=refused.answer,
+    )
 
 
 def edit_text(finished: ToolCallFinished) -> str:
@@ -126,11 +149,15 @@ def edit_text(finished: ToolCallFinished) -> str:
     edited = finished.edited
     if edited is None:
         return ""
-    because = f" They said: {json.dumps(edited.reason, ensure_ascii=False)}." if edited.reason else ""
-    return (
-        f"The arguments were changed by {edited.person} before the call ran,"
-        f" from {edited.proposed} to {finished.executed}.{because}"
-    )
+    last = ArgumentsChange(person=edited.person, reason=edited.reason, arguments=finished.executed)
+    first, *others = edited.changes or [last]
+    told, before = [f"The arguments were changed by {first.person} before the call ran,"], edited.proposed
+    for change in (first, *others):
+        told += [] if change is first else [f"Then {change.person} changed them,"]
+        told.append(f"from {before} to {change.arguments}.")
+        told += [f"They said: {json.dumps(change.reason, ensure_ascii=False)}."] if change.reason else []
+        before = change.arguments
+    return " ".join([*told, *(["So it ran with the arguments that you had proposed."] if edited.restored else [])])
 
 
 #: What came between asking the model and proposing the calls of its answer.

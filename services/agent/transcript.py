@@ -46,7 +46,7 @@ _MARK = re.compile(r"<(\s*/?\s*)placet-", re.IGNORECASE)
 _MARK_IN_JSON = re.compile(r"<(?=(?:\s|/|\\[bfnrt/]|\\u00[0-9a-f]{2})*placet-)", re.IGNORECASE)
 
 #: Parts of a result that the model is shown.
-_SHOWN = ("data", "error", "reason", "edited")
+_SHOWN = ("answer_kind", "answer", "data", "error", "reason", "edited")
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _NAME_MAX = 64
 #: Keys of a raw assistant message that are written here anew.
@@ -144,7 +144,7 @@ def transcript(instructions: str, history: History) -> list[dict[str, Any]]:
 
 
 def result_text(kind: str, result: Mapping[str, Any]) -> str:
-    """Return a tool message's JSON text: {result, data?, error?, reason?, edited?}, untrusted parts cut to size.
+    """Return a tool message's JSON text: {result, answer_kind?, answer?, data?, error?, reason?, edited?}, cut to size.
 
     What a tool returned stands inside JSON strings, and nothing in it can look like Placet's own words: a mark is
     written as JSON's escape for its first character. So the data are the same, and the text has no mark.

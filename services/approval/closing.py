@@ -57,6 +57,7 @@ def record(
         "revision": approval.revision,
         "digest": approval.call.digest,
         "result_kind": approval.result_kind,
+        "answer_kind": approval.answer_kind,
         "reason": approval.decision_reason,
         **more,
     }

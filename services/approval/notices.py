@@ -122,6 +122,7 @@ def closed(approval: Approval, votes: Iterable[Vote] = ()) -> ApprovalClosed:
         state=cast("ClosedState", approval.state.value),
         decided_by=approval.decided_by or "",
         reason=approval.decision_reason or "",
+        answer_kind=approval.answer_kind,
         closed_at=approval.closed_at,
         votes=[CastVote(person=each.voter.person, verb=each.verb) for each in votes],
     )
@@ -147,6 +148,8 @@ def refused(approval: Approval) -> ToolCallRefused:
         kind=approval.result_kind,
         reason=_reason(approval, approval.result_kind),
         decided_by=approval.decided_by or "",
+        answer_kind=approval.answer_kind,
+        answer=(approval.decision_reason or "") if approval.answer_kind else "",
     )
 
 

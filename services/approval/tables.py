@@ -14,7 +14,7 @@ from services.approval.rules import VOTING
 from services.approval.states import MACHINE, EditState, State
 from shared.database import check_states, table_of
 from shared.messages.approvals import Outcome, Verb
-from shared.messages.tool_calls import Category
+from shared.messages.tool_calls import AnswerKind, Category
 
 _TIME = sa.TIMESTAMP(timezone=True)
 #: A JSON value or NULL, never JSON's own null.
@@ -68,6 +68,10 @@ _KEEP_WORDS = (
 )
 
 
+def _one_of(column: str, values: Iterable[str]) -> str:
+    return f"{column} IN ({', '.join(map(repr, values))})"
+
+
 class CallRow(SQLModel, table=True):
     """What approval heard first about a call: that it is held, or that it was withdrawn before it was held.
 
@@ -101,6 +105,9 @@ class ApprovalRow(SQLModel, table=True):
             "(state IN ('approved', 'denied', 'answered')) = (decided_by IS NOT NULL)", name="decided_by_a_person"
         ),
         sa.CheckConstraint("(state IN ('pending', 'approved')) = (result_kind IS NULL)", name="refused_with_kind"),
+        # A replica of before this column answers without.
+        sa.CheckConstraint(_one_of("answer_kind", get_args(AnswerKind)), name="answer_kind_known"),
+        sa.CheckConstraint("answer_kind IS NULL OR state = 'answered'", name="answer_kind_of_answers"),
         sa.CheckConstraint(
             "(state, result_kind) IN (('denied', 'denied'), ('answered', 'answered'), ('expired', 'expired'),"
             " ('withdrawn', 'cancelled'), ('withdrawn', 'superseded')) OR result_kind IS NULL",
@@ -186,6 +193,8 @@ class ApprovalRow(SQLModel, table=True):
     decision_reason: str | None = None
     #: How the call ended if it may not run; NULL while it waits and when it was approved.
     result_kind: str | None = None
+    #: Where a person answered instead: what their words are for the model.
+    answer_kind: str | None = None
     closed_at: datetime | None = Field(default=None, sa_type=_TIME)
     #: Reminders and escalations done, and when the next is due.
     steps_done: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
@@ -194,6 +203,8 @@ class ApprovalRow(SQLModel, table=True):
     claimed_until: datetime | None = Field(default=None, sa_type=_TIME)
     #: Who lets whom decide in their place: a list of {by, to}.
     delegations: list[dict[str, Any]] = Field(sa_type=pg.JSONB, sa_column_kwargs={"server_default": sa.text("'[]'")})
+    #: What each vote counted for when votes were last counted: voter -> numbers of panels, -1 for a veto.
+    seats: dict[str, list[int]] | None = Field(default=None, sa_type=_JSON)
     #: Set while its clock stands still.
     paused_at: datetime | None = Field(default=None, sa_type=_TIME)
     #: Set where a person wanted the call cancelled after it was approved: it may have run.
@@ -222,10 +233,6 @@ class WordRow(SQLModel, table=True):
 
 for _statement in _KEEP_WORDS:
     sa.event.listen(table_of(ApprovalRow), "after_create", sa.DDL(_statement))  # type: ignore[no-untyped-call]
-
-
-def _one_of(column: str, values: Iterable[str]) -> str:
-    return f"{column} IN ({', '.join(map(repr, values))})"
 
 
 class DecisionRow(SQLModel, table=True):

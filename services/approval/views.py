@@ -9,8 +9,8 @@ VIEWS = {
                digest, schema_digest, revision, arguments_revision, edited, state, summary, searched, rule,
                rulebook_digest, reason, approval_rule, approval_rule -> 'approvers' AS approvers, deciders,
                deciders_digest, requester, agent, language, created_at, expires_at, decided_by, decision_reason,
-               closed_at, steps_done, next_step_at, claimed_by, claimed_until, delegations, paused_at, cancel_asked_by,
-               cancel_asked_at
+               answer_kind, closed_at, steps_done, next_step_at, claimed_by, claimed_until, delegations, seats,
+               paused_at, cancel_asked_by, cancel_asked_at
         FROM approval.approvals
     """,
     "approval_words": "SELECT tenant, word, is_open, created_at, approval_id FROM approval.words",

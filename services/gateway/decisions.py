@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from prometheus_client import Counter
 
@@ -26,6 +26,7 @@ from shared.errors import Refused
 from shared.ids import new_id
 from shared.messages import DecideApproval, DecisionAnswered, DecisionClaims, GrantWish
 from shared.messages.approvals import Verb
+from shared.messages.tool_calls import AnswerKind
 from shared.signing import Purpose, Signer
 from shared.texts import text
 from shared.work import UnitOfWork, Work
@@ -48,7 +49,7 @@ class Ask:
     arguments: str = ""
     #: For `respond`.
     response: str = ""
-    response_kind: Literal["result", "instruction"] = "instruction"
+    response_kind: AnswerKind = "instruction"
     #: For `delegate`: `person:<id>`.
     to: str = ""
     #: For `claim` and `extend`.

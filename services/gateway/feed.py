@@ -176,7 +176,8 @@ def _progressed(message: m.ApprovalProgressed, event_id: str) -> list[Item]:
 
 
 def _closed(message: m.ApprovalClosed, event_id: str) -> list[Item]:
-    data = message.model_dump(mode="json", exclude={"tenant", "conversation_id"})
+    answered = set() if message.answer_kind else {"answer_kind"}
+    data = message.model_dump(mode="json", exclude={"tenant", "conversation_id", *answered})
     return [_item(message, "approval", data, event_id)]
 
 
@@ -200,6 +201,8 @@ def _refused(message: m.ToolCallRefused, event_id: str) -> list[Item]:
         "error": message.reason,
         "decided_by": message.decided_by,
     }
+    if message.answer_kind:
+        data |= {"answer_kind": message.answer_kind, "answer": message.answer}
     return [_item(message, "tool_call", data, event_id)]
 
 

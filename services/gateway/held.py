@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.gateway.store.read import Row
-from shared.deciders import Delegation, Voter
+from shared.deciders import Delegation, Seats, Voter
 from shared.messages import ApprovalRule
 
 #: A condition that may look at arguments. A word in a string looks like it too, which errs to the safe side.
@@ -37,6 +37,7 @@ class Held:
     approval_rule: ApprovalRule
     steps_done: int
     delegations: tuple[Delegation, ...]
+    seats: Seats | None
 
 
 def held_of(row: Row) -> Held:
@@ -50,7 +51,8 @@ def held_of(row: Row) -> Held:
     rule = ApprovalRule.model_validate(row["approval_rule"])
     if row["arguments_masked"] and _ARGUMENTS.search(rule.condition):
         rule = rule.model_copy(update={"condition": ""})
-    return Held(call, rule, row["steps_done"], tuple(map(_delegation, row["delegations"])))
+    seats = None if row["seats"] is None else {name: frozenset(numbers) for name, numbers in row["seats"].items()}
+    return Held(call, rule, row["steps_done"], tuple(map(_delegation, row["delegations"])), seats)
 
 
 def _delegation(value: Mapping[str, Any]) -> Delegation:

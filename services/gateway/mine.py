@@ -92,8 +92,13 @@ async def decidable(connection: Connection, rows: Sequence[Row], caller: Caller,
 
 def _may_decide(row: Row, caller: Caller, directory: Directory) -> bool:
     held, voter = held_of(row), _voter(caller, row["requester"], row["opened_by"])
-    rights = deciders.all_panels(held, voter, directory, row["voters"]) or deciders.may_veto(held, voter, directory)
-    return bool(rights) and held.approval_rule.min_strength in strengths_met(caller.proof)
+    rights = deciders.all_panels(held, voter, directory, row["voters"])
+    # Whoever voted and was given a place since votes again, if that counts for more.
+    if row.get("voted") and held.seats is not None and rights <= held.seats.get(voter.counts_as, frozenset()):
+        return False
+    return bool(
+        rights or deciders.may_veto(held, voter, directory)
+    ) and held.approval_rule.min_strength in strengths_met(caller.proof)
 
 
 def _voter(caller: Caller, requester: str, opened_by: str = "") -> Voter:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import AwareDatetime, Field
 
 from shared.messages.message import Digest, Identifier, Message, SignedMessage, Value
-from shared.messages.tool_calls import Category, Pool, ShownCall, ToolCall
+from shared.messages.tool_calls import AnswerKind, Category, Pool, ShownCall, ToolCall
 
 #: Longest reason that a person may give, in characters.
 REASON_MAX = 2_000
@@ -221,6 +221,9 @@ class ApprovalClosed(Message):
     state: ClosedState
     decided_by: str = Field(default="", description="Person whose decision ended it; empty for expiry and withdrawal.")
     reason: str = ""
+    answer_kind: AnswerKind | None = Field(
+        default=None, description="Where a person answered instead: what their words, the `reason`, are for the model."
+    )
     closed_at: AwareDatetime
     votes: list[CastVote] = Field(
         default_factory=list,
@@ -287,7 +290,7 @@ class DecisionClaims(Value):
     response: Annotated[str, Field(max_length=RESPONSE_MAX)] = Field(
         default="", description="For `respond`: what the model gets instead of a result of the tool."
     )
-    response_kind: Literal["result", "instruction"] = "instruction"
+    response_kind: AnswerKind = "instruction"
     to: str = Field(default="", description="For `delegate`: the person who may decide too, `person:<id>`.")
     seconds: Seconds | None = Field(default=None, description="For `claim` and `extend`: how long.")
     grant: GrantWish | None = Field(default=None, description='For `approve`: "allow this from now on".')

@@ -24,11 +24,23 @@ class Category(StrEnum):
     UNSAFE_EXEC = "unsafe_exec"
 
 
+class ArgumentsChange(Value):
+    """One edit that counted: from what the one before it left, the first from what was proposed."""
+
+    person: str = Field(description="Whose edit it is, for example `person:ada`.")
+    reason: str = Field(default="", description="Why, in their words.")
+    arguments: str = Field(description="Canonical JSON text of the arguments after it, as people may see them.")
+
+
 class Edited(Value):
-    """What an approver changed about a call before it ran; for the model and the history, never executed."""
+    """What approvers changed about a call before it ran; for the model and the history, never executed."""
 
     person: str = Field(description="Who changed it last, for example `person:ada`.")
     reason: str = Field(default="", description="Why, in their words.")
+    changes: list[ArgumentsChange] = Field(
+        default_factory=list, description="Every edit that counted, in their order; empty from an older sender."
+    )
+    restored: bool = Field(default=False, description="True: the arguments are the proposed ones again.")
     proposed: str = Field(description="Canonical JSON text of the proposed arguments, as people may see them.")
     proposed_digest: Digest = Field(description="Of the proposed arguments themselves.")
 
@@ -86,6 +98,10 @@ class ToolCallPermitted(Message):
     permit: str = Field(description="Signed permit, JWS compact form; executors trust nothing else.")
 
 
+#: What a person's answer is for the model: the result of the call that does not run, or what to do instead.
+AnswerKind = Literal["result", "instruction"]
+
+
 class ToolCallRefused(Message):
     """A call will never run. Sent by policy, approval or executor; the reason is for the model and for people."""
 
@@ -97,6 +113,8 @@ class ToolCallRefused(Message):
     kind: ResultKind
     reason: str = Field(description="One plain sentence for the model: that nothing ran, and why.")
     decided_by: str = Field(default="", description="The person who denied or answered; empty where no person did.")
+    answer_kind: AnswerKind | None = Field(default=None, description="Where a person answered: what `answer` is.")
+    answer: str = Field(default="", description="Their words; empty where nobody answered.")
 
 
 #: Longest reason of a tool for handing a conversation over, in characters.

@@ -52,7 +52,8 @@ RULES: list[dict[str, Any]] = [
     _denied("by-label", labels={"plan": "gol*"}),
     _denied("by-agent", agent="help-*"),
     _denied("by-tenant", tenant="riv*"),
-    _denied("by-requester", requester=["group:leads", "v-*"]),
+    _denied("by-requester", requester=["group:leads", "visitor:v-*"]),
+    _denied("by-bare-name", requester="w-?"),
     _denied("by-glob") | {"match": {"tool": ["ac*", "a[abc]?"]}},
     {
         "name": "broken",

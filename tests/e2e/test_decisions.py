@@ -84,4 +84,26 @@ async def test_a_batch_gives_each_decision_its_own_outcome(frontend: Caller, ope
         (each["status"], each["approval"] and each["approval"]["state"]) for each in answer["items"]
     ]
     result = (await visitor.see(is_result("deploy")))["data"]
-    assert ("answered", True) == (result["kind"], result["error"].endswith("Use the other shop."))
+    assert ("answered", "instruction", "Use the other shop.") == (
+        result["kind"],
+        result["answer_kind"],
+        result["answer"],
+    )
+
+
+async def test_what_an_answer_is_for_the_model_is_told_everywhere(
+    frontend: Caller, operator: Caller, stage: Stage
+) -> None:
+    """A result in place of the tool's: for the model, in the feed, at the approval and at the call."""
+    visitor = await a_visitor(frontend)
+    await visitor.say("deploy the shop")
+    card = await visitor.see_card()
+    body = {"decision": "respond", "digest": card["digest"], "response": "v7 is live.", "response_kind": "result"}
+    status, approval = await send(operator, card["approval_id"], body)
+    call = await operator.get(f"/v1/tool-calls/{card['call_id']}")
+    told = [approval, (await visitor.see(is_result("deploy")))["data"], call["result"], call["approval"]]
+    assert (200, [("result", "v7 is live.")] * 4) == (status, [(each["answer_kind"], each["answer"]) for each in told])
+    await visitor.see_answer()
+    assert r"{\"result\": \"answered\", \"answer_kind\": \"result\", \"answer\": \"v7 is live.\"" in json.dumps(
+        stage.model_log()["requests"]
+    )

@@ -48,6 +48,7 @@ async def decided(caller: Caller, card: dict[str, Any], verb: str, reason: str =
         ("by-label", {"labels": {"plan": "gold"}}),
         ("by-agent", {"agent": "help-desk"}),
         ("by-requester", {"visitor": "v-1"}),
+        ("by-bare-name", {"visitor": "w-1"}),
         ("by-glob", {"labels": {"plan": "silver"}}),
     ],
 )

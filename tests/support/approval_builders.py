@@ -74,7 +74,12 @@ def closed_as(state: State, at: datetime = NOON, **changes: Any) -> Approval:
     ends: dict[State, dict[str, Any]] = {
         State.APPROVED: {"decided_by": "person:ada", "decision_reason": ""},
         State.DENIED: {"decided_by": "person:ada", "decision_reason": "too much", "result_kind": "denied"},
-        State.ANSWERED: {"decided_by": "person:ada", "decision_reason": "42", "result_kind": "answered"},
+        State.ANSWERED: {
+            "decided_by": "person:ada",
+            "decision_reason": "42",
+            "result_kind": "answered",
+            "answer_kind": "result",
+        },
         State.EXPIRED: {"result_kind": "expired"},
         State.WITHDRAWN: {"result_kind": "superseded", "decision_reason": "Not run: the user wrote again."},
     }

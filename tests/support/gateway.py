@@ -52,9 +52,11 @@ READ = {
     "approvals": "approval_id text, tenant text, conversation_id text, call_id text, turn_id text, tool text,"
     " arguments text, digest text, schema_digest text, revision int, state text, summary text, rule text,"
     " rulebook_digest text, reason text, approvers jsonb, requester text, agent text, language text,"
-    " created_at timestamptz, expires_at timestamptz, decided_by text, decision_reason text, closed_at timestamptz,"
+    " created_at timestamptz, expires_at timestamptz, decided_by text, decision_reason text, answer_kind text,"
+    " closed_at timestamptz,"
     " arguments_revision int default 1, edited jsonb, approval_rule jsonb default '{}', steps_done int default 0,"
     " next_step_at timestamptz, claimed_by text, claimed_until timestamptz, delegations jsonb default '[]',"
+    " seats jsonb,"
     " paused_at timestamptz, cancel_asked_by text, cancel_asked_at timestamptz, category text, deciders text[],"
     " deciders_digest text, labels jsonb default '{}', arguments_masked bool default false, searched text",
     "decisions": "decision_id text, tenant text, approval_id text, person text, roles jsonb default '[]',"

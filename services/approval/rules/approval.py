@@ -11,10 +11,10 @@ from services.approval.rules.first_step import first_step_at
 from services.approval.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.card_text import is_redaction
-from shared.deciders import Delegation
+from shared.deciders import Delegation, Seats
 from shared.errors import SecurityAlert
 from shared.messages import ApprovalRequested, ApprovalRule, ToolCall
-from shared.messages.tool_calls import Category
+from shared.messages.tool_calls import AnswerKind, Category
 from shared.permit import check_digest
 from shared.transitions import ExpectedRace
 
@@ -49,6 +49,8 @@ class Approval:
     #: Their words, or why it was withdrawn.
     decision_reason: str | None = None
     result_kind: RefusedKind | None = None
+    #: What these words are for the model where a person answered instead.
+    answer_kind: AnswerKind | None = None
     closed_at: datetime | None = None
     #: Number of the arguments: an edit makes the next, and votes for earlier ones are void.
     arguments_revision: int = 1
@@ -59,6 +61,8 @@ class Approval:
     claimed_by: str | None = None
     claimed_until: datetime | None = None
     delegations: tuple[Delegation, ...] = ()
+    #: What each vote on the arguments as they are counted for when votes were last counted; None where none was.
+    seats: Seats | None = None
     #: Set while its clock stands still.
     paused_at: datetime | None = None
 

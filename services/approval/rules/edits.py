@@ -17,6 +17,7 @@ from shared.canonical import NotStrictJson, canonical_text, parse_arguments
 from shared.card_text import REDACTED, is_redaction
 from shared.errors import PlacetError
 from shared.messages import DecisionClaims, Edited, EditJudged, ToolCall
+from shared.messages.tool_calls import ArgumentsChange
 from shared.permit import digest_of
 from shared.tool_schema import pointer
 
@@ -76,12 +77,24 @@ def revised(approval: Approval, claims: DecisionClaims) -> tuple[ToolCall | None
     edited = Edited(
         person=claims.person,
         reason=claims.reason,
+        changes=_changes(approval.call),
         proposed=before.proposed if before else approval.call.shown_arguments,
         proposed_digest=before.proposed_digest if before else approval.call.digest,
     )
     # Nothing of it may be seen until policy has said what.
-    call = approval.call.model_copy(update={"arguments": arguments, "shown_arguments": "", "edited": edited})
-    return call.model_copy(update={"digest": digest_of(call)}), ""
+    call = approval.call.model_copy(update={"arguments": arguments, "shown_arguments": ""})
+    digest = digest_of(call)
+    edited = edited.model_copy(update={"restored": digest == edited.proposed_digest})
+    return call.model_copy(update={"digest": digest, "edited": edited}), ""
+
+
+def _changes(call: ToolCall) -> list[ArgumentsChange]:
+    """Return the edits that a call has behind it."""
+    edited = call.edited
+    if edited is None or edited.changes:
+        return edited.changes if edited else []
+    # From before every edit was kept: only the last one is known.
+    return [ArgumentsChange(person=edited.person, reason=edited.reason, arguments=call.shown_arguments)]
 
 
 def is_over(edit: Edit) -> bool:
@@ -99,10 +112,18 @@ def shown(call: ToolCall, judged: EditJudged) -> ToolCall | None:
     text = judged.shown_arguments
     try:
         if text and is_redaction(parse_arguments(text), parse_arguments(call.arguments)):
-            return call.model_copy(update={"shown_arguments": text})
+            return call.model_copy(update={"shown_arguments": text, "edited": _told(call, text)})
     except NotStrictJson:
         return None
     return None
+
+
+def _told(call: ToolCall, shown: str) -> Edited | None:
+    """Return what was changed about a call, its last edit with what people may see of it."""
+    if call.edited is None:
+        return None
+    last = ArgumentsChange(person=call.edited.person, reason=call.edited.reason, arguments=shown)
+    return call.edited.model_copy(update={"changes": [*call.edited.changes, last]})
 
 
 def applied(approval: Approval, call: ToolCall, summary: str) -> Approval:

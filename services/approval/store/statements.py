@@ -37,13 +37,13 @@ _OPENING_COLUMNS = (
     *("delegations", "correlation_id", "traceparent"),
 )
 #: What changes where an approval is only closed.
-CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "closed_at")
+CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "answer_kind", "closed_at")
 #: What else people and the clock change.
 CHANGING_COLUMNS = (
     *CLOSING_COLUMNS,
     *("arguments", "shown_arguments", "digest", "edited", "summary", "searched", "arguments_revision", "revision"),
     *("expires_at", "next_step_at", "claimed_by", "claimed_until", "delegations", "deciders", "deciders_digest"),
-    "paused_at",
+    *("paused_at", "seats"),
 )
 #: What reminders and escalations change.
 STEP_COLUMNS = ("steps_done", "next_step_at", "revision", "deciders", "deciders_digest")

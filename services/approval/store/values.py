@@ -17,7 +17,7 @@ from services.approval.tables import ApprovalRow, DecisionRow, EditRow
 from shared import deciders
 from shared.canonical import sha256_hex
 from shared.database import table_of
-from shared.deciders import Delegation, Voter
+from shared.deciders import Delegation, Seats, Voter
 from shared.messages import ApprovalRule, DecisionClaims, ToolCall
 from shared.words import searched
 
@@ -31,6 +31,8 @@ CALL_COLUMNS = tuple(name for name in ToolCall.model_fields if name not in PASSI
 DECISION_COLUMNS = tuple(column.name for column in DECISIONS.c)
 #: What only some decisions carry.
 _DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant", "said", "opened_by"})
+#: What an answer to the model is where nobody says.
+_UNCHOSEN: Mapping[str, Any] = {"response_kind": DecisionClaims.model_fields["response_kind"].default}
 _CLAIMED = tuple(name for name in DECISION_COLUMNS if name in DecisionClaims.model_fields)
 
 
@@ -47,7 +49,9 @@ class Earlier:
 
     def is_from(self, claims: DecisionClaims) -> bool:
         """Tell whether `claims` are the same decision, sent again."""
-        mine = (self.approval_id, self.person, self.verb, self.digest, self.details)
+        # A row from before the kind of every answer was kept lacks the one that nobody had chosen.
+        details = {**_UNCHOSEN, **self.details} if self.verb == "respond" else self.details
+        mine = (self.approval_id, self.person, self.verb, self.digest, details)
         return mine == (claims.approval_id, claims.person, claims.verb, claims.digest, details_of(claims))
 
 
@@ -86,8 +90,12 @@ class Kept:
 
 
 def details_of(claims: DecisionClaims) -> dict[str, Any]:
-    """Return what a decision carries beside its verb and reason; what was not given is left out."""
-    return claims.model_dump(mode="json", include=set(_DETAILS), exclude_defaults=True)
+    """Return what a decision carries beside its verb and reason; what was not given is left out.
+
+    The kind of an answer to the model is always there.
+    """
+    given = claims.model_dump(mode="json", include=set(_DETAILS), exclude_defaults=True)
+    return given | ({"response_kind": claims.response_kind} if claims.verb == "respond" else {})
 
 
 def decision_values(decision: Decision) -> dict[str, Any]:
@@ -129,6 +137,7 @@ def approval_values(approval: Approval) -> dict[str, Any]:
         | {
             "searched": searched(approval.summary),
             "approval_rule": approval.approval_rule.model_dump(),
+            "seats": _seats_value(approval.seats),
             "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],
         }
     )
@@ -167,6 +176,7 @@ def approval_from(row: RowMapping) -> Approval:
         "state": State(row["state"]),
         "approval_rule": ApprovalRule.model_validate(row["approval_rule"]),
         "delegations": tuple(_delegation(each) for each in row["delegations"]),
+        "seats": _seats(row["seats"]),
     }
     return Approval(**values)
 
@@ -181,6 +191,14 @@ def vote_from(row: RowMapping) -> Vote:
 def edit_from(row: RowMapping) -> Edit:
     """Return the edit of a row."""
     return Edit(**{**{name: row[name] for name in Edit.__slots__}, "state": EditState(row["state"])})
+
+
+def _seats(value: Mapping[str, Sequence[int]] | None) -> Seats | None:
+    return None if value is None else {person: frozenset(numbers) for person, numbers in value.items()}
+
+
+def _seats_value(seats: Seats | None) -> dict[str, list[int]] | None:
+    return None if seats is None else {person: sorted(numbers) for person, numbers in seats.items()}
 
 
 def _delegation(value: Mapping[str, Any]) -> Delegation:

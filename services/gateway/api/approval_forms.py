@@ -18,6 +18,7 @@ from shared.deciders import panels, undecidable
 from shared.directory import Directory
 from shared.messages import GrantWish
 from shared.messages.approvals import REASON_MAX, RESPONSE_MAX, Seconds, Verb
+from shared.messages.tool_calls import AnswerKind
 
 #: Decisions that one request may carry.
 BATCH_MAX = 50
@@ -67,6 +68,10 @@ class ApprovalOut(BaseModel):
     closed_at: datetime | None = None
     decided_by: str | None = None
     decision_reason: str | None = None
+    answer_kind: AnswerKind | None = Field(
+        default=None, description="Where somebody answered instead of running the call: what `answer` is for the model."
+    )
+    answer: str | None = Field(default=None, description="The words that the model got instead.")
     arguments_revision: int = Field(default=1, description="Number of the arguments; an edit makes the next one.")
     claimed_by: str | None = Field(default=None, description='Who said "I\'m on it"; holds until `claimed_until`.')
     claimed_until: datetime | None = None
@@ -139,7 +144,9 @@ class DecisionIn(SeenIn):
     response: Annotated[Text, Field(max_length=RESPONSE_MAX)] = Field(
         default="", description="For `respond`: what the model gets instead; nothing runs."
     )
-    response_kind: Literal["result", "instruction"] = "instruction"
+    response_kind: AnswerKind = Field(
+        default="instruction", description="What `response` is for the model: the call's result, or what to do instead."
+    )
     to: Annotated[str, Field(pattern=r"^(person:[A-Za-z0-9._@+-]{1,100})?$")] = Field(
         default="", description="For `delegate`: who may decide in your place."
     )
@@ -228,6 +235,7 @@ def approval_out(row: Row, directory: Directory | None = None, untold: Collectio
             "untold": row["approval_id"] in untold,
             "decided_by": row["decided_by"] or None,
             "decision_reason": row["decision_reason"] or None,
+            "answer": row["decision_reason"] if row["answer_kind"] else None,
             "call": {
                 "id": row["call_id"],
                 "tool": row["tool"],

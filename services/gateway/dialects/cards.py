@@ -20,6 +20,7 @@ _FIELDS = (
     "expires_at",
     "decided_by",
     "decision_reason",
+    "answer_kind",
     "note",
 )
 

@@ -26,6 +26,7 @@ from shared.sql import Connection
 #: Written out, because an index of what is pending helps only where the planner reads the word.
 _PENDING: sa.ColumnElement[str] = sa.literal_column("'pending'")
 _TOKEN: sa.ColumnElement[str] = sa.literal_column("'conversation_token'")
+_VISITOR: sa.ColumnElement[str] = sa.literal_column("'visitor:'")
 _KEYS = table_of(ApiKeyRow)
 
 
@@ -178,7 +179,8 @@ def _of_keys(chosen: sa.FromClause) -> sa.FromClause:
 
 
 def _candidates_of(chosen: sa.FromClause) -> sa.Select[Any]:
-    shown = sa.select(APPROVALS, opened_by(APPROVALS), _voters(APPROVALS))
+    voted = _voted(APPROVALS) & sa.not_(_void(APPROVALS))
+    shown = sa.select(APPROVALS, opened_by(APPROVALS), _voters(APPROVALS), voted.label("voted"))
     return page(shown.select_from(_of_keys(chosen)), chosen)
 
 
@@ -196,21 +198,40 @@ def _open_to(view: sa.FromClause) -> list[sa.ColumnElement[bool]]:
         sa.or_(view.c.requester != text("person"), sa.not_(excluded.has_key("requester"))),
         sa.or_(view.c.agent != sa.all_(texts("owned_agents")), sa.not_(excluded.has_key("agent_owner"))),
         view.c.expires_at > sa.func.now(),
-        sa.not_(sa.func.coalesce(_voted(view), sa.false())),
+        sa.or_(sa.not_(_voted(view)), _void(view), _given_place(view)),
     ]
 
 
 def _voted(view: sa.FromClause) -> sa.ColumnElement[Any]:
-    """Return whether the caller's last vote on the arguments as they are counts; NULL where they did not vote."""
+    """Return whether the caller has voted on the arguments as they are, by a key that works still."""
     c = DECISIONS.c
     theirs = (c.person == text("person"), (c.proof == _TOKEN) == sa.bindparam("visitor", type_=sa.Boolean))
     voted = sa.select(_key_works()).where(*_about(view), *theirs)
-    return voted.order_by(c.counted_revision.desc(), c.decided_at.desc()).limit(1).correlate(view).scalar_subquery()
+    newest = voted.order_by(c.counted_revision.desc(), c.decided_at.desc()).limit(1)
+    return sa.func.coalesce(newest.correlate(view).scalar_subquery(), sa.false())
+
+
+def _void(view: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Return whether a vote of the caller counts for nothing since others voted: they could not decide then."""
+    person = text("person")
+    visitor = sa.func.coalesce(sa.func.nullif(opened_by(view).element, ""), _VISITOR.op("||")(_bare(person)))
+    counts_as = sa.case((sa.bindparam("visitor", type_=sa.Boolean), visitor), else_=person)
+    lost = sa.func.jsonb_array_length(view.c.seats.op("->")(counts_as)) == 0
+    return sa.func.coalesce(lost, sa.false())
+
+
+def _given_place(view: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Return whether somebody gave their place to the caller, who may have voted before that."""
+    return view.c.delegations.op("@>")(sa.func.jsonb_build_array(sa.func.jsonb_build_object("to", text("person"))))
+
+
+def _bare(person: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
+    return sa.func.regexp_replace(person, "^visitor:", "")
 
 
 def _voters(view: sa.FromClause) -> sa.ColumnElement[Any]:
     c = DECISIONS.c
-    visitor = sa.func.coalesce(c.details["opened_by"].astext, sa.literal_column("'visitor:'").op("||")(c.person))
+    visitor = sa.func.coalesce(c.details["opened_by"].astext, _VISITOR.op("||")(_bare(c.person)))
     counts_as = sa.case((c.proof == _TOKEN, visitor), else_=c.person)
     voters = sa.select(counts_as).where(*_about(view), _key_works()).correlate(view).scalar_subquery()
     nobody = sa.cast([], TEXTS)

@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 #: Of columns that are no plain values.
 _TYPES: Mapping[str, Any] = {
     **dict.fromkeys(
-        ("approvers", "approval_rule", "delegations", "edited", "differences", "labels", "roles"), pg.JSONB
+        ("approvers", "approval_rule", "delegations", "seats", "edited", "differences", "labels", "roles"), pg.JSONB
     ),
     **dict.fromkeys(("bounds", "result", "final_answer", "detail", "details"), pg.JSONB),
     "deciders": pg.ARRAY(pg.TEXT),
@@ -40,8 +40,8 @@ APPROVALS = _view(
     "approvals",
     "approval_id tenant conversation_id call_id turn_id tool category arguments digest schema_digest revision state"
     " summary rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
-    " decision_reason closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
-    " claimed_until delegations paused_at cancel_asked_by cancel_asked_at deciders deciders_digest labels"
+    " decision_reason answer_kind closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
+    " claimed_until delegations seats paused_at cancel_asked_by cancel_asked_at deciders deciders_digest labels"
     " arguments_masked searched",
 )
 WORDS = _view("approval_words", "tenant word is_open created_at approval_id")

@@ -95,7 +95,7 @@ class MatchEntry(_Entry):
     requester: Annotated[
         list[Glob],
         BeforeValidator(_as_list),
-        Field(min_length=1, description="Globs for the requester's id, or `group:` and a group they belong to."),
+        Field(min_length=1, description="Globs for what rules call who asked, or `group:` and a group they belong to."),
     ] = Field(default_factory=lambda: ["*"])
 
 

@@ -14,6 +14,7 @@ from shared.approvers import REQUESTER, identity_of, person_id
 from shared.cel import ConditionInvalid
 from shared.messages.approvals import strengths_met
 from shared.person_condition import PersonFacts, compile_person_condition, facts_of
+from shared.visitors import rule_name
 from shared.yaml_source import Steps
 
 _REQUESTER_ALONE = "may approve this alone, in spite of four eyes: put 'requester' into 'exclude' too"
@@ -75,7 +76,7 @@ def _may_decide_own(asker: str, entry: ApprovalEntry, scope: Scope) -> bool:
         return False
     if person in scope.directory.owners.get(scope.agent, frozenset()):
         return False
-    facts = PersonFacts(f"visitor:{asker}") if person is None else facts_of(asker, scope.directory)
+    facts = PersonFacts(rule_name(asker)) if person is None else facts_of(asker, scope.directory)
     return may_hold(entry, scope, facts, {"call.requester": asker})
 
 

@@ -20,6 +20,7 @@ from shared.catalog import ToolSpec
 from shared.cel import INT, STRING, TEXTS, VALUES, ConditionInvalid, Environment, Expression, check_condition
 from shared.cel_failures import failures
 from shared.tool_schema import argument_names, closed
+from shared.visitors import rule_name
 
 _VARIABLES = {
     "arguments": VALUES,
@@ -129,7 +130,7 @@ def _activation(call: CallFacts, spec: ToolSpec) -> dict[str, Any]:
         "category": spec.category.value,
         "agent": call.agent,
         "tenant": call.tenant,
-        "requester": call.requester,
+        "requester": rule_name(call.requester),
         "conversation.id": call.conversation_id,
         "conversation.labels": dict(call.labels),
         **{f"history.{name}": number for name, number in call.history.items()},

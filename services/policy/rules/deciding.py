@@ -36,6 +36,7 @@ class WouldBeHeld:
     approval_rule: ApprovalRule
     steps_done: int = 0
     delegations: tuple[Delegation, ...] = ()
+    seats: None = None
 
 
 def would_be_held(call: CallFacts, approval: ApprovalRule) -> WouldBeHeld:

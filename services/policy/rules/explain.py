@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from services.policy.rules.call import CallFacts
 from services.policy.rules.deciding import panels_of, would_be_held
+from services.policy.rules.history import COUNTERS
 from services.policy.rules.model import Rulebook
 from services.policy.rules.verdicts import error_text, judge, walk
 from shared import deciders
 from shared.approvers import OPERATORS, identity_of, read_approver
-from shared.catalog import ToolSpec, validate_arguments
+from shared.catalog import ToolSpec, placed_error, validate_arguments
 from shared.directory import Directory
 from shared.messages.approvals import ApprovalRule
 from shared.trials import Deciders, Explanation, Tried
@@ -32,12 +33,23 @@ class CallEntry(BaseModel):
     arguments: dict[str, Any] = Field(default_factory=dict)
     agent: Annotated[str, Field(min_length=1, max_length=64)] = "default"
     tenant: Annotated[str, Field(min_length=1, max_length=63)] = "default"
-    requester: Annotated[str, Field(max_length=200, description="Who asked: `visitor:…` or `person:…`.")] = "visitor:x"
+    requester: Annotated[
+        str, Field(max_length=200, description="`person:ada`, or for a visitor `visitor:v77` or `v77`.")
+    ] = "visitor:x"
     labels: Annotated[dict[str, str], Field(description="Labels of the conversation.")] = Field(default_factory=dict)
     conversation_id: Annotated[str, Field(min_length=1, max_length=64)] = "conversation"
-    history: Annotated[dict[str, int], Field(description="Counters of earlier calls, for conditions.")] = Field(
-        default_factory=dict
-    )
+    history: Annotated[
+        dict[str, Annotated[int, Field(ge=0, lt=2**63)]],
+        Field(description="Counters of earlier calls, for conditions; one that is left out is 0."),
+    ] = Field(default_factory=dict)
+
+    @field_validator("history")
+    @classmethod
+    def _check_history(cls, history: dict[str, int]) -> dict[str, int]:
+        unknown = [name for name in history if name not in COUNTERS]
+        if unknown:
+            raise placed_error([((name,), _no_counter(name)) for name in unknown])
+        return history
 
     def facts(self, rulebook: Rulebook) -> CallFacts:
         """Return the facts of this call by an agent that has the rulebook's own catalogue."""
@@ -45,8 +57,13 @@ class CallEntry(BaseModel):
         return CallFacts(
             call_id="call",
             schema_digest=spec.schema_digest if spec else "",
-            **self.model_dump(),
+            **self.model_dump(exclude={"history"}),
+            history=dict.fromkeys(COUNTERS, 0) | self.history,
         )
+
+
+def _no_counter(name: str) -> str:
+    return f"unknown counter {name!r}{did_you_mean(name, COUNTERS)}; there are {', '.join(COUNTERS)}"
 
 
 def call_from(value: object, rulebook: Rulebook, file: str) -> CallEntry:

@@ -15,6 +15,7 @@ from shared.catalog import Catalog, ToolSpec
 from shared.directory import Directory
 from shared.messages.approvals import ApprovalRule
 from shared.messages.tool_calls import Category
+from shared.visitors import rule_name
 
 #: Names that verdicts use where no rule of the file decided.
 RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-discarded", "veto-window"})
@@ -63,7 +64,7 @@ class Rule:
     condition: Condition | None = None
     #: Labels that the conversation must have, with a glob for the value of each.
     labels: Mapping[str, str] = field(default_factory=dict)
-    #: Globs for the requester's id, or `group:<name>`; one is enough.
+    #: Globs for what rules call the requester, or `group:<name>`; one is enough.
     requesters: tuple[str, ...] = ("*",)
     #: The rule decides only while each of them has room for the call.
     limits: tuple[Limit, ...] = ()
@@ -92,7 +93,8 @@ class Rule:
 def _is_requester(requester: str, wanted: str, directory: Directory) -> bool:
     if wanted.startswith(GROUP):
         return person_id(requester) in directory.behind(wanted)
-    return fnmatchcase(requester, wanted)
+    # A named visitor is their bare name everywhere else, and a rule may have it so.
+    return fnmatchcase(rule_name(requester), wanted) or fnmatchcase(requester, wanted)
 
 
 #: Who decides where nobody was named: a default of the house, or a rule that could not be evaluated.

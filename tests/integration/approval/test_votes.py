@@ -21,6 +21,7 @@ from shared.messages import (
     GrantTerms,
     GrantWish,
     Message,
+    Panel,
     ShownCall,
     ToolCallPermitted,
     ToolCallRefused,
@@ -105,7 +106,7 @@ async def test_a_changed_mind_stays_in_the_history(replica: Replica, gateway: Si
 
 
 async def test_a_disabled_voter_is_not_counted(replica: Replica, gateway: Signer, register: Register) -> None:
-    """Ada's vote went with her: bob's is the first of two again, and it decides when she is back."""
+    """Ada's vote went with her: bob's is the first of two again. When she is back she votes anew, and that decides."""
     card = await opened_by(replica, **TWO)
     await decide(replica, gateway, card, "ada", "approve")
     register.directory = a_directory("ada")
@@ -113,8 +114,24 @@ async def test_a_disabled_voter_is_not_counted(replica: Replica, gateway: Signer
     assert ("accepted", "pending") == (of(sent, DecisionAnswered).outcome, of(sent, DecisionAnswered).state)
     assert [] == replica.all_sent(ToolCallPermitted)
     register.directory = a_directory()
-    sent = await decide(replica, gateway, card, "bob", "approve")
-    assert "approved" == of(sent, ApprovalClosed).state
+    again = await decide(replica, gateway, card, "bob", "approve")
+    assert "1 of 2 approvals" in of(again, DecisionAnswered).detail
+    assert [{"seats": {"person:ada": [], "person:bob": [0]}}] == await replica.rows(
+        "SELECT seats FROM approval.approvals"
+    )
+    sent = await decide(replica, gateway, card, "ada", "approve")
+    assert ("approved", "person:ada") == (of(sent, ApprovalClosed).state, of(sent, ApprovalClosed).decided_by)
+
+
+async def test_a_place_that_a_voter_gets_waits_for_a_vote_of_its_own(replica: Replica, gateway: Signer) -> None:
+    """Carl of the leads, one of whom decides, lets ada do so, who has voted for finance: her next vote decides."""
+    leads = [Panel(approvers=["group:leads"])]
+    card = await opened_by(replica, **TWO, alternatives=leads)
+    await decide(replica, gateway, card, "ada", "approve")
+    await decide(replica, gateway, card, "carl", "delegate", to="person:ada")
+    assert [] == replica.all_sent(ToolCallPermitted)
+    sent = await decide(replica, gateway, card, "ada", "approve")
+    assert ("approved", "person:ada") == (of(sent, ApprovalClosed).state, of(sent, ApprovalClosed).decided_by)
 
 
 async def test_a_vote_given_with_a_revoked_key_is_not_counted(replica: Replica, gateway: Signer) -> None:
@@ -278,17 +295,29 @@ async def test_an_unknown_edit_is_buried(replica: Replica, gateway: Signer) -> N
     assert [True] == ["was never asked" in reason for reason in replica.dead]
 
 
-async def test_an_answer_instead_refuses_the_call_as_answered(replica: Replica, gateway: Signer) -> None:
-    """The model gets the person's words under a kind of their own, and the call never runs."""
+ANSWER_KINDS = """
+    SELECT answer_kind AS of_card, details ->> 'response_kind' AS of_decision
+    FROM approval.approvals JOIN approval.decisions USING (approval_id)
+"""
+
+
+@pytest.mark.parametrize(("said", "kind"), [({}, "instruction"), ({"response_kind": "result"}, "result")])
+async def test_an_answer_instead_refuses_the_call_as_answered(
+    replica: Replica, gateway: Signer, said: dict[str, Any], kind: str
+) -> None:
+    """The model gets the person's words under a kind of their own, and the call never runs; the kind is kept."""
     card = await opened_by(replica, approvers=["group:finance"])
-    sent = await decide(replica, gateway, card, "ada", "respond", response="Send an invoice instead.")
-    refused = of(sent, ToolCallRefused)
-    assert ("answered", "person:ada", True) == (
+    words = "Send an invoice instead."
+    sent = await decide(replica, gateway, card, "ada", "respond", response=words, **said)
+    refused, over = of(sent, ToolCallRefused), of(sent, ApprovalClosed)
+    assert ("answered", "person:ada", kind, words) == (
         refused.kind,
         refused.decided_by,
-        refused.reason.endswith("Send an invoice instead."),
+        refused.answer_kind,
+        refused.answer,
     )
-    assert "answered" == of(sent, ApprovalClosed).state
+    assert ("answered", kind, words) == (over.state, over.answer_kind, over.reason)
+    assert [{"of_card": kind, "of_decision": kind}] == await replica.rows(ANSWER_KINDS)
 
 
 async def test_a_delegation_outlives_its_transaction(replicas: tuple[Replica, Replica], gateway: Signer) -> None:

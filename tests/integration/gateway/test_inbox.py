@@ -244,6 +244,30 @@ async def test_a_place_given_to_somebody_is_theirs_until_its_owner_votes(house: 
     assert {"open"} == await listed(house, house.key("decide", person="dora"), mine="true")
 
 
+async def test_a_vote_that_counts_no_more_is_asked_for_again(house: House) -> None:
+    """Ada could not decide when others voted; bob's vote counted; a place came to her after her own vote, or before."""
+    given = [{"by": {"person": "person:bob", "roles": ["operators"], "proof": "api_key"}, "to": "person:ada"}]
+    leads = {"approvers": ["person:ada"], "approvals": 2, "alternatives": [{"approvers": ["person:bob"]}]}
+    cases: dict[str, dict[str, Any]] = {
+        "void": {"seats": {"person:ada": [], "person:bob": [0]}},
+        "counts": {"seats": {"person:ada": [0], "person:bob": []}},
+        "never-kept": {"seats": None},
+        "new-place": {"seats": {"person:ada": [0]}, "rule": leads, "delegations": given},
+        "old-place": {"seats": {"person:ada": [0, 1]}, "rule": leads, "delegations": given},
+    }
+    for name, changes in cases.items():
+        waits(house, name, **({"rule": {"approvers": ["person:ada", "person:bob"], "approvals": 2}} | changes))
+        voted(house, name, "person:ada")
+    secret = house.key("decide", person="ada")
+    async with house.client(secret) as client:
+        stories = {name: (await client.get(f"/v1/approvals/{name}")).json() for name in ("void", "counts")}
+    assert {"void", "new-place"} == await listed(house, secret, mine="true")
+    assert {"void": (0, [False]), "counts": (1, [True])} == {
+        name: (story["panels"][0]["counted"], [each["counts"] for each in story["decisions"]])
+        for name, story in stories.items()
+    }
+
+
 async def test_what_is_overdue_is_nobodys(house: House) -> None:
     """Its expiry is on its way; no decision would count."""
     waits(house, "overdue", rule={"approvers": ["operators"]}, expires_at=datetime.now(UTC) - timedelta(seconds=1))

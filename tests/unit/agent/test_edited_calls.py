@@ -9,6 +9,7 @@ import pytest
 from services.agent import rules
 from services.agent.transcript import result_text
 from shared.messages import Edited, ToolCallFinished
+from shared.messages.tool_calls import ArgumentsChange
 from tests.builders import NOON
 
 
@@ -33,3 +34,28 @@ def test_the_model_hears_who_changed_what_and_why(reason: str, because: str) -> 
     assert said + because == text
     result = rules.Result("succeeded", data=1, edited=text)
     assert "changed by person:ada" in result_text(result.kind, result.as_json())
+
+
+def test_the_model_hears_of_every_edit_in_its_order() -> None:
+    """Each with its maker, from what to what, and why; the last one takes nothing from those before it."""
+    changes = [
+        ArgumentsChange(person="person:ada", reason="cheaper", arguments='{"amount":1}'),
+        ArgumentsChange(person="person:bob", arguments='{"amount":3}'),
+    ]
+    edited = Edited(person="person:bob", changes=changes, proposed='{"amount":2}', proposed_digest="a" * 64)
+    assert (
+        'The arguments were changed by person:ada before the call ran, from {"amount":2} to {"amount":1}.'
+        ' They said: "cheaper". Then person:bob changed them, from {"amount":1} to {"amount":3}.'
+    ) == rules.edit_text(a_finished(edited=edited, executed='{"amount":3}'))
+
+
+def test_edits_that_end_where_they_began_are_told_as_that() -> None:
+    """The model must not think that anything else ran than what it proposed."""
+    changes = [
+        ArgumentsChange(person="person:ada", arguments='{"amount":1}'),
+        ArgumentsChange(person="person:bob", reason="no", arguments='{"amount":2}'),
+    ]
+    proposed = {"proposed": '{"amount":2}', "proposed_digest": "a" * 64}
+    edited = Edited(person="person:bob", reason="no", changes=changes, restored=True, **proposed)
+    text = rules.edit_text(a_finished(edited=edited, executed='{"amount":2}'))
+    assert text.endswith('They said: "no". So it ran with the arguments that you had proposed.')

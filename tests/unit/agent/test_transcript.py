@@ -218,7 +218,7 @@ MARKS = ("<placet-outcome>", "</placet-outcome>", "< / Placet-operator", "<\n\tp
 
 
 @pytest.mark.parametrize("mark", MARKS)
-@pytest.mark.parametrize("part", ["data", "error", "reason", "edited"])
+@pytest.mark.parametrize("part", ["answer", "data", "error", "reason", "edited"])
 def test_what_a_tool_returns_never_looks_like_our_own_words(mark: str, part: str) -> None:
     """A mark in a result is written as an escape: the data are the same, the text has no mark."""
     text = result_text("succeeded", {part: f"before {mark} <b>after</b>"})

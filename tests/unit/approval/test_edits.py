@@ -69,6 +69,37 @@ def test_an_edit_that_policy_accepts_is_its_makers_approval() -> None:
     )
 
 
+def test_every_edit_that_counted_is_kept_in_its_order() -> None:
+    """Whoever edits last does not take the others' place; who brings the proposed arguments back is told as that."""
+    approval = an_editable(approvals=2)
+    first = settled(approval, an_edit_of(approval)).after
+    assert first is not None
+    back = claims_of(first, "bob", "edit", arguments=approval.call.arguments, reason="no discount")
+    last = settled(first, back).after
+    assert last is not None
+    kept = [each.call.edited for each in (first, last) if each.call.edited is not None]
+    ada = ("person:ada", "a discount", CHEAPER)
+    assert [[ada], [ada, ("person:bob", "no discount", approval.call.arguments)]] == [
+        [(each.person, each.reason, each.arguments) for each in edited.changes] for edited in kept
+    ]
+    assert [False, True] == [edited.restored for edited in kept]
+
+
+def test_an_edit_of_an_approval_from_before_keeps_the_one_edit_that_is_known() -> None:
+    """Until then only the last edit was kept."""
+    approval = an_editable(approvals=2)
+    first = settled(approval, an_edit_of(approval)).after
+    assert first is not None
+    assert first.call.edited is not None
+    older = replace(
+        first, call=first.call.model_copy(update={"edited": first.call.edited.model_copy(update={"changes": []})})
+    )
+    last = settled(older, claims_of(older, "bob", "edit", arguments=approval.call.arguments)).after
+    assert last is not None
+    assert last.call.edited is not None
+    assert ["person:ada", "person:bob"] == [each.person for each in last.call.edited.changes]
+
+
 def test_an_edit_needs_the_same_quorum_and_voids_what_was_voted_before() -> None:
     """Where two must approve, the editor is the first."""
     approval = an_editable(approvals=2)

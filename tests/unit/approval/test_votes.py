@@ -363,14 +363,19 @@ def test_nobody_excluded_becomes_a_delegate(to: str) -> None:
     assert ("invalid", State.PENDING) == outcome(answer)
 
 
-def test_an_answer_instead_of_running_ends_the_call() -> None:
-    """The model gets the person's words, typed as an answer."""
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [({}, "instruction"), ({"response_kind": "instruction"}, "instruction"), ({"response_kind": "result"}, "result")],
+)
+def test_an_answer_instead_of_running_ends_the_call(said: dict[str, Any], kind: str) -> None:
+    """The model gets the person's words, typed as an answer, and as what kind of one; nobody need say which."""
     approval = held_by(approvers=["person:ada"])
-    answer = decide(approval, claims_of(approval, "ada", "respond", response="Use the other shop."))
+    answer = decide(approval, claims_of(approval, "ada", "respond", response="Use the other shop.", **said))
     assert answer.after is not None
-    assert (State.ANSWERED, "answered", "Use the other shop.") == (
+    assert (State.ANSWERED, "answered", kind, "Use the other shop.") == (
         answer.after.state,
         answer.after.result_kind,
+        answer.after.answer_kind,
         answer.after.decision_reason,
     )
 

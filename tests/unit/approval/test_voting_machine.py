@@ -14,6 +14,7 @@ from services.approval import rules
 from services.approval.rules import Answer, Approval, Vote, timers
 from services.approval.rules.first_step import first_step_at
 from services.approval.states import State
+from shared import votes
 from shared.canonical import canonical_text
 from shared.deciders import Voter
 from shared.directory import Directory
@@ -46,6 +47,8 @@ class Voting(RuleBasedStateMachine):
         self.inactive: set[str] = set()
         #: Of the model: person -> verb for the arguments as they are.
         self.votes: dict[str, str] = {}
+        #: Of the model: person -> panels that their vote filled when votes were last counted, and "veto".
+        self.filled: dict[str, set[int | str]] = {}
         #: What the database would give back: every counted vote on the arguments as they are, oldest first.
         self.kept: list[Vote] = []
         #: Of the model: who gave their place -> to whom.
@@ -103,17 +106,24 @@ class Voting(RuleBasedStateMachine):
         """Tell whether it is too late for anything."""
         return self.approval.state is not State.PENDING or self.now >= self.deadline
 
-    def expected_end(self, verb: str) -> State:
-        """Count by hand. Others' votes may count again since and be enough: nobody approves by denying."""
-        state, verb_for = self.counted_end(), {State.DENIED: "deny", State.APPROVED: "approve"}
-        return state if verb_for.get(state) == verb else State.PENDING
+    def count_again(self, newest: str) -> None:
+        """Count by hand: whoever cannot decide now has voted in vain, and only the newest vote may count for more."""
+        filled = {name: self.fills(name) for name in self.votes}
+        self.filled = {
+            name: now if name == newest else now & self.filled.get(name, set()) for name, now in filled.items()
+        }
+
+    def fills(self, name: str) -> set[int | str]:
+        """Return what somebody's vote is good for by people and places as they are."""
+        veto = {"veto"} if self.votes[name] == "deny" and self.may_veto(name) else set[str]()
+        return {*self.seats(name, self.votes.keys() - {name}), *veto}
 
     def counted_end(self) -> State:
         """Return what all votes that count now are enough for."""
         terms, panels = self.approval.approval_rule, self.panels()
-        seats = {name: self.seats(name, self.votes.keys() - {name}) for name in self.votes}
-        denials = {name for name, verb in self.votes.items() if verb == "deny"}
-        if sum(1 for name in denials if seats[name]) >= terms.denials or any(map(self.may_veto, denials)):
+        seats = {name: self.fills(name) & self.filled[name] for name in self.votes}
+        denials = [seats[name] for name, verb in self.votes.items() if verb == "deny"]
+        if sum(1 for numbers in denials if numbers - {"veto"}) >= terms.denials or any("veto" in n for n in denials):
             return State.DENIED
         approvals = [seats[name] for name, verb in self.votes.items() if verb == "approve"]
         counted = [sum(1 for numbers in approvals if number in numbers) for number in range(len(panels))]
@@ -130,7 +140,8 @@ class Voting(RuleBasedStateMachine):
             expected = ("already_decided", over)
         else:
             self.votes[name] = verb
-            expected = ("accepted", self.expected_end(verb))
+            self.count_again(name)
+            expected = ("accepted", self.counted_end())
         assert answer.after is not None
         assert expected == (answer.outcome, answer.after.state)
         if answer.outcome == "accepted":
@@ -161,6 +172,21 @@ class Voting(RuleBasedStateMachine):
         for name, verb in zip(sorted(FINANCE), verbs, strict=True):
             self.vote(name, verb)
 
+    @rule(verb=st.sampled_from(["approve", "deny"]))
+    def vote_while_another_is_away(self, verb: str) -> None:
+        """The other had voted, and comes back: by then two have said the same."""
+        first, second = sorted(FINANCE)
+        self.vote(first, verb)
+        self.come_or_go(first)
+        self.vote(second, verb)
+        self.come_or_go(first)
+
+    @rule(name=names, to=names)
+    def give_a_place_to_a_voter(self, name: str, to: str) -> None:
+        """Who has voted already gets another's place, and perhaps a panel with it."""
+        self.vote(to, "approve")
+        self.delegate(name, to)
+
     @rule(name=names)
     def edit(self, name: str) -> None:
         """Somebody changes the amount, and policy has nothing against it."""
@@ -170,7 +196,7 @@ class Voting(RuleBasedStateMachine):
         answer = rules.decide(self.approval, claims, self.now, self.directory)
         if answer.proposal is not None:
             edit = an_edit(self.approval, claims)
-            self.votes, self.kept = {}, []
+            self.votes, self.kept, self.filled = {}, [], {}
             judged = an_edit_judged(edit)
             answer = rules.judge_edit(self.approval, edit, claims, judged, self.now, self.directory)
         self.take(answer, claims, name, "approve")
@@ -238,7 +264,7 @@ class Voting(RuleBasedStateMachine):
 
     @rule(name=names)
     def come_or_go(self, name: str) -> None:
-        """Somebody is disabled, or comes back: their vote goes and comes with them."""
+        """Somebody is disabled, or comes back: their vote too, unless others voted meanwhile."""
         self.inactive ^= {name}
 
     @rule(seconds=st.integers(1, 1_500))
@@ -262,6 +288,13 @@ class Voting(RuleBasedStateMachine):
             gone = {"pause": timers.WAIT_MAX, "resume": stood - timers.WAIT_MAX, "extend": timedelta(minutes=1)}
             self.deadline += gone[verb]
         self.move(answer.after)
+
+    @invariant()
+    def what_is_enough_is_decided(self) -> None:
+        """Whoever comes back, gets a place or is asked too: nothing waits for ever with all the votes that it takes."""
+        waits = hasattr(self, "approval") and self.approval.state is State.PENDING
+        assert not waits or votes.tally(self.approval, self.kept, self.directory).way is None
+        assert not waits or self.counted_end() is State.PENDING
 
     @invariant()
     def it_ends_at_most_once(self) -> None:

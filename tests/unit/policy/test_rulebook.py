@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -162,6 +163,14 @@ def test_condition_may_look_at_everything_a_rule_may_know(when: str) -> None:
     call = a_call(rulebook, amount=300, count=2.0, tags=[1, 2], **{"e-mail": "Ada@Example.org"})
 
     assert ("one", Effect.DENY) == ((verdict := judge(call, rulebook)).rule, verdict.effect)
+
+
+@pytest.mark.parametrize("requester", ["v77", "visitor:v77"])
+def test_condition_finds_a_visitor_under_what_rules_call_them(requester: str) -> None:
+    """Whether they were named by their frontend or not."""
+    rulebook = a_rulebook(a_rule('requester == "visitor:v77"'))
+
+    assert "one" == judge(replace(a_call(rulebook, amount=1), requester=requester), rulebook).rule
 
 
 def test_condition_on_a_tool_that_admits_any_argument_is_not_checked_for_names() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from services.policy.rules import CallFacts, Condition, Effect, Rule, Rulebook, 
 from services.policy.rules.conditions import compile_condition
 from shared.canonical import NotStrictJson, canonical_text
 from shared.catalog import Catalog, ToolSpec
+from shared.directory import Directory, Person
 from shared.messages.approvals import ApprovalRule
 from shared.messages.tool_calls import Category, ToolCall
 
@@ -235,6 +237,35 @@ def test_endless_condition_holds_the_call() -> None:
     verdict = judge(a_call({"list": list(range(1000))}, schema_digest=spec.schema_digest), rulebook)
 
     assert Effect.REQUIRE_APPROVAL == verdict.effect
+
+
+@pytest.mark.parametrize("requester", ["v77", "visitor:v77", "visitor:conversation-1"])
+def test_a_rule_for_visitors_is_for_named_ones_too(requester: str) -> None:
+    """A visitor whom their frontend named has a bare name everywhere else; a deny rule must not miss them."""
+    rulebook = a_rulebook(a_rule("strangers", DENY, requesters=("visitor:*",)))
+
+    assert "strangers" == judge(a_call(requester=requester), rulebook).rule
+
+
+@pytest.mark.parametrize(
+    ("requester", "wanted", "matches"),
+    [
+        ("v77", "visitor:v77", True),
+        ("v77", "v77", True),
+        ("v77", "v*", True),
+        ("person:ada", "visitor:*", False),
+        ("person:ada", "person:*", True),
+        ("ada", "person:ada", False),
+        ("ada", "group:finance", False),
+        ("person:ada", "group:finance", True),
+    ],
+)
+def test_requesters_are_matched_by_what_rules_call_them(requester: str, wanted: str, *, matches: bool) -> None:
+    """A visitor named like a person is not that person."""
+    directory = Directory(people={"ada": Person("ada")}, groups={"finance": frozenset({"ada"})})
+    rulebook = replace(a_rulebook(a_rule("one", DENY, requesters=(wanted,))), directory=directory)
+
+    assert matches == ("one" == judge(a_call(requester=requester), rulebook).rule)
 
 
 def a_proposed_call(arguments: str) -> ToolCall:

@@ -90,6 +90,8 @@ def test_each_rule_says_why_it_did_not_decide() -> None:
         ({"labels": {"vip": "yes"}}, "vip"),
         ({"labels": {"vip": "no"}}, "payments"),
         ({"arguments": {"amount": 5}}, "small"),
+        ({"arguments": {"amount": 5}, "requester": "visitor:v77"}, "small"),
+        ({"arguments": {"amount": 5}, "requester": "v77"}, "small"),
         ({"arguments": {"amount": 5}, "requester": "person:ada"}, "small"),
         ({"arguments": {"amount": 5}, "requester": "person:eve"}, "payments"),
         ({"arguments": {"amount": 5}, "requester": "person:joe"}, "payments"),
@@ -108,6 +110,46 @@ def test_counters_of_earlier_calls_may_be_tried() -> None:
     found = [explain(an_entry(history={"calls_last_day": count}), a_rulebook(rules)).rule for count in (2, 3)]
 
     assert ["small", "payments"] == found
+
+
+def test_counters_that_are_left_out_are_0() -> None:
+    """A call to try says only what matters; no real call lacks a counter."""
+    rules = RULES.replace("arguments.amount < 100", "history.calls_last_day < 3 && history.calls_last_hour == 1")
+    found = [explain(an_entry(history=history), a_rulebook(rules)).rule for history in ({}, {"calls_last_hour": 1})]
+
+    assert ["payments", "small"] == found
+
+
+ALL_COUNTERS = (
+    "did you mean 'calls_last_day'?; there are calls_last_hour, calls_last_day, requester_calls_last_hour, "
+    "requester_calls_last_day"
+)
+
+
+@pytest.mark.parametrize(
+    ("history", "problem"),
+    [
+        ({"calls_lastday": 1}, f"in 'call.history': unknown counter 'calls_lastday', {ALL_COUNTERS}"),
+        ({"calls_last_day": -1}, "in 'call.history': 'calls_last_day' should be greater than or equal to 0"),
+    ],
+)
+def test_counters_that_nothing_counts_are_refused(history: dict[str, int], problem: str) -> None:
+    """A misspelt counter, or one that counts backwards, would explain a call that cannot be."""
+    with pytest.raises(RulebookInvalid) as caught:
+        call_from({"tool": "pay", "arguments": {"amount": 5}, "history": history}, a_rulebook(), "call.json")
+
+    assert [problem] == [each.problem for each in caught.value.problems]
+
+
+def test_cases_with_such_counters_are_refused_at_their_place() -> None:
+    """A test that counted nothing would pass for ever."""
+    text = "cases:\n  - name: one\n    call: {tool: pay, history: {calls_today: 1}}\n    expect: {effect: allow}\n"
+    with pytest.raises(RulebookInvalid) as caught:
+        cases_from(parse_yaml("cases.yaml", text.encode()))
+
+    assert [(3, True)] == [
+        (each.line, "unknown counter 'calls_today'" in each.problem) for each in caught.value.problems
+    ]
 
 
 def test_condition_that_fails_is_explained_as_what_holds_the_call() -> None:
