@@ -15,7 +15,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 #: Service -> what its machine describes.
 MACHINES = {
     "agent": "A turn: what the agent does with a user's message.",
-    "approval": "An approval: one held call that people decide.",
+    "approval": "An approval: one held call that people decide, and an edit of its arguments.",
+    "policy": "A grant: what a person allowed from now on.",
     "executor": "An execution: one permitted call.",
     "notifier": "A delivery: one card of one approval at one address.",
     "audit": "A dead letter: something that could not be handled.",

@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
-from pydantic_settings import BaseSettings
+from pydantic_settings import BaseSettings, NoDecode
 
 from shared.database import SERVICES
 from shared.settings import NAMES, Settings
@@ -85,14 +85,16 @@ def _meaning(name: str, field: FieldInfo) -> str:
 def _default(field: FieldInfo) -> str:
     """Return the default as the environment spells it; nothing where the process works it out or there is none."""
     value: Any = field.default
-    if field.default_factory in {list, dict, tuple}:
-        value = field.get_default(call_default_factory=True)
+    if field.default_factory is not None:
+        made = field.get_default(call_default_factory=True, validated_data={})
+        # What is no list and no table is worked out by the process: its host's name.
+        value = made if isinstance(made, list | dict | tuple) else value
     if value is PydanticUndefined or value is None:
         return ""
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
     if isinstance(value, tuple | list | dict):
-        return ",".join(value) if value and all(isinstance(item, str) for item in value) else json.dumps(value)
+        return json.dumps(value) if NoDecode not in field.metadata else ",".join(value)
     shown = str(value).lower() if isinstance(value, bool) else str(value)
     return json.dumps(shown, ensure_ascii=False) if "\n" in shown else shown
 

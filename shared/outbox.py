@@ -122,6 +122,8 @@ class Outbox:
         self._in_flight: set[str] = set()
         self._confirmed: list[str] = []
         self._forgetting = asyncio.Event()
+        # Who waits until all is forgotten waits for what somebody else is deleting too.
+        self._one_forgets = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, rows: Iterable[OutboxRow]) -> None:
@@ -200,14 +202,15 @@ class Outbox:
 
     async def _forget_once(self) -> None:
         """Delete confirmed rows; where that fails the relay sends them again and their receivers know the ids."""
-        ids, self._confirmed = self._confirmed, []
-        if not ids:
-            return
-        try:
-            async with self._database.transaction() as connection:
-                await connection.execute(_forget(self._table), {"ids": ids})
-        finally:
-            self._in_flight.difference_update(ids)
+        async with self._one_forgets:
+            ids, self._confirmed = self._confirmed, []
+            if not ids:
+                return
+            try:
+                async with self._database.transaction() as connection:
+                    await connection.execute(_forget(self._table), {"ids": ids})
+            finally:
+                self._in_flight.difference_update(ids)
 
     async def sweep(self) -> int:
         """Send rows whose time with their writer is over; return how many. Any number of replicas may sweep."""

@@ -18,7 +18,6 @@ from typing import Any, NoReturn, TypeVar
 
 import structlog
 import uvloop
-from pydantic import ValidationError
 
 from shared.bus import Bus, OnDelivery
 from shared.consumer import Consumer, Handler, Together
@@ -30,7 +29,7 @@ from shared.logging import set_up_logging
 from shared.messages import Message
 from shared.outbox import Outbox
 from shared.rabbit import RabbitBus
-from shared.settings import Settings, default_credentials, refuse_unknown
+from shared.settings import Settings, default_credentials, refuse_unknown, what_is_wrong
 from shared.slots import Slots
 from shared.topology import Destination, QueueSpec
 from shared.work import UnitOfWork
@@ -205,10 +204,9 @@ def main(name: str, settings_type: type[S], build: Callable[[S, Runtime], Servic
         for default in default_credentials(settings):
             log.warning("settings.default_credentials", setting=default)
         service = build(settings, runtime_of(settings, name))
-    except ValidationError as error:
-        lines = [f"PLACET_{'.'.join(map(str, each['loc'])).upper()}: {each['msg']}" for each in error.errors()]
-        _stop(name, "; ".join(lines))
-    except (PlacetError, OSError, ValueError) as error:
+    except ValueError as error:
+        _stop(name, what_is_wrong(error) or str(error))
+    except (PlacetError, OSError) as error:
         _stop(name, str(error))
     uvloop.run(run_until_told(service, settings))
 

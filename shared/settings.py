@@ -7,14 +7,15 @@ it counts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from shared.errors import PlacetError
 
@@ -26,6 +27,8 @@ OTHER_NAMES = frozenset({"PLACET_URL", "PLACET_KEY", "PLACET_DATA", "PLACET_DATA
 OTHER_PREFIXES = ("PLACET_DATABASE_PASSWORD_", "PLACET_RABBITMQ_PASSWORD_", "PLACET_TEST_", "PLACET_BENCH_")
 #: By this variable Kubernetes begins to tell a container of a service whose name begins like our settings.
 _LINK = "_SERVICE_HOST"
+#: How a value that is no JSON is told.
+_FIELD = re.compile(r'field "(\w+)"')
 _LOCAL_HOSTS = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 
@@ -90,6 +93,17 @@ def refuse_unknown(environment: Mapping[str, str]) -> None:
     known = [*NAMES.read_text().split(), *OTHER_NAMES]
     if unknown := _unknown(environment, known):
         raise UnknownSetting("; ".join(_no_setting(name, known) for name in unknown))
+
+
+def what_is_wrong(error: ValueError) -> str | None:
+    """Return in one line which settings have values that they cannot have, and why; None where it is another error."""
+    if isinstance(error, ValidationError) and error.title.endswith("Settings"):
+        return "; ".join(f"{PREFIX}{'.'.join(map(str, each['loc'])).upper()}: {each['msg']}" for each in error.errors())
+    if isinstance(error, SettingsError):
+        found = _FIELD.search(str(error))
+        name = f"{PREFIX}{found[1].upper()}" if found else "a setting"
+        return f'{name} is no JSON: a list is written like ["a", "b"], a table like {{"a": "b"}}'
+    return None
 
 
 def default_credentials(settings: Settings) -> list[str]:

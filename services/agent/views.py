@@ -4,7 +4,7 @@ from __future__ import annotations
 
 VIEWS = {
     "messages": """
-        SELECT message_id, tenant, conversation_id, turn_id
+        SELECT message_id, tenant, conversation_id, turn_id, turn_id IS NULL AND NOT by_operator AS queued
         FROM agent.messages
     """,
     "tool_calls": """

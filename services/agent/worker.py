@@ -18,7 +18,7 @@ from services.agent import budgets, rules, store, turns
 from services.agent.assembly import ModelAnswer
 from services.agent.budgets import PriceOf, Stop
 from services.agent.bunches import Bunches
-from services.agent.deltas import Announce, Deltas
+from services.agent.deltas import Announce, Deltas, pause_among
 from services.agent.llm import ModelUnavailable
 from services.agent.profiles import Profile, Profiles
 from services.agent.rules import Claim, Settlement
@@ -60,6 +60,8 @@ class Worker:
     ) -> None:
         self._units = units
         self._slots = slots
+        #: Intake waits for a slot too, but one envelope may begin many turns; here is the bound of what is under way.
+        self._room = asyncio.Semaphore(slots.size)
         self._profiles = profiles
         self._price_of = price_of
         self._announce: Announce = units.outbox.announce
@@ -148,7 +150,12 @@ class Worker:
         return following[0]
 
     async def _step(self, claim: Claim) -> Claim | None:
-        """Ask for one step and settle it; a turn that nothing can come of ends, and the conversation goes on."""
+        """Ask for one step and settle it, in a slot: what it used is stored before another one looks at the budget."""
+        async with self._room:
+            return await self._step_now(claim)
+
+    async def _step_now(self, claim: Claim) -> Claim | None:
+        """Ask and settle; a turn that nothing can come of ends, and the conversation goes on."""
         try:
             talk = await self._through_outages(lambda: self._bunches.load(claim.conversation_id))
             profile = self._profiles.find(claim.tenant, talk.agent)
@@ -186,7 +193,7 @@ class Worker:
         return budgets.reached(limits, used, self._price_of)
 
     async def _ask_for(self, claim: Claim, talk: Talk, profile: Profile) -> ModelAnswer:
-        deltas = Deltas(claim, self._announce)
+        deltas = Deltas(claim, self._announce, gather_seconds=pause_among(self._slots.busy))
         behaviour = profile.behaviour
         last = claim.step >= behaviour.steps_max
         veil = await self._through_outages(lambda: self._veils.over(claim, talk, profile))

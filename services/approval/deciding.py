@@ -12,7 +12,7 @@ from typing import Any
 
 from services.approval import closing, notices, store
 from services.approval.rules import VOTING, Answer, Approval, Decision, Edit, Vote, edits, grants
-from services.approval.states import Event, State
+from services.approval.states import EDIT_MACHINE, Event, State
 from services.approval.store import Kept
 from shared.ids import derived_id
 from shared.messages import DecideApproval, DecisionClaims, ToolCall
@@ -88,7 +88,7 @@ async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> Non
         edit_id=claims.decision_id,
         approval_id=approval.approval_id,
         person=claims.person,
-        state="asked",
+        state=EDIT_MACHINE.initial,
         base_revision=approval.arguments_revision,
         arguments=call.arguments,
         digest=call.digest,
@@ -97,7 +97,7 @@ async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> Non
     )
     if not await store.add_edit(work.connection, edit, approval, claims, made.at):
         return
-    closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome="asked")
+    closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome=edit.state)
     closing.tell(work, approval, signed(notices.edit_proposed(approval, edit.edit_id, call), signer))
 
 

@@ -140,7 +140,7 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
     edit = await store.load_edit(work.connection, judged.tenant, judged.edit_id)
     if approval is None or edit is None or edit.approval_id != approval.approval_id:
         raise Poison(f"edit {judged.edit_id} was never asked")
-    if edit.state != "asked":
+    if rules.edits.is_over(edit):
         return
     message = deciding.asked_by(edit, judged.tenant)
     claims = read_claims(message, deps.verifier)

@@ -32,6 +32,21 @@ class Event(StrEnum):
     WITHDRAW = "withdraw"  # the conversation, its requester or an operator does not want the call any more
 
 
+class EditState(StrEnum):
+    """Where an edit can be: a person's wish to change the arguments."""
+
+    ASKED = "asked"  # policy judges the changed call
+    ACCEPTED = "accepted"  # final: the arguments were changed, and it counts as its maker's approval
+    REFUSED = "refused"  # final: policy or the approval as it was by then did not let anybody change them so
+
+
+class EditEvent(StrEnum):
+    """What can happen to an edit."""
+
+    ACCEPT = "accept"  # policy let it pass, and everything about its maker still held
+    REFUSE = "refuse"  # one of the two did not
+
+
 FINAL = frozenset({State.APPROVED, State.DENIED, State.ANSWERED, State.EXPIRED, State.WITHDRAWN})
 
 MACHINE = Machine(
@@ -47,4 +62,17 @@ MACHINE = Machine(
     final=FINAL,
     # Two people click at once, the timer and a person meet, a withdrawal crosses a decision: the first one counts.
     races=frozenset((state, event) for state in FINAL for event in Event),
+)
+
+_EDITED = frozenset({EditState.ACCEPTED, EditState.REFUSED})
+EDIT_MACHINE = Machine(
+    name="edit",
+    initial=EditState.ASKED,
+    transitions={
+        (EditState.ASKED, EditEvent.ACCEPT): EditState.ACCEPTED,
+        (EditState.ASKED, EditEvent.REFUSE): EditState.REFUSED,
+    },
+    final=_EDITED,
+    # Policy's answer comes twice: the first one counts.
+    races=frozenset((state, event) for state in _EDITED for event in EditEvent),
 )

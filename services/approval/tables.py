@@ -11,8 +11,7 @@ from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
 from services.approval.rules import VOTING
-from services.approval.rules.edits import EditState
-from services.approval.states import MACHINE, State
+from services.approval.states import MACHINE, EditState, State
 from shared.database import check_states, table_of
 from shared.messages.approvals import Outcome, Verb
 from shared.messages.tool_calls import AnswerKind, Category
@@ -289,7 +288,7 @@ class EditRow(SQLModel, table=True):
 
     __tablename__ = "edits"
     __table_args__ = (
-        sa.CheckConstraint(_one_of("state", get_args(EditState)), name="state_known"),
+        check_states("state", EditState),
         sa.CheckConstraint("(state = 'asked') = (judged_at IS NULL)", name="judged_iff_over"),
         sa.Index("ix_edits_approval", "approval_id", "asked_at"),
         {"schema": "approval"},

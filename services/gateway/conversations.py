@@ -23,6 +23,7 @@ from services.gateway.store.conversations import (
     end_conversation,
     lock_conversations,
     open_conversations,
+    taken_elsewhere,
 )
 from services.gateway.store.feed import add_items, find_item
 from services.gateway.together import Together
@@ -89,10 +90,11 @@ async def open_conversation(
     """Open a conversation, under an id of its own where none is given; return its id and its token, shown this once.
 
     One that is open already stays as it is, and the token that is returned then is worth nothing. Raises Refused: 403,
-    422 (there is no such agent).
+    409 (the id is another tenant's), 422 (there is no such agent).
     """
     may_open(caller)
     agent = known_agent(agents, caller.tenant, plan.agent)
+    chosen = bool(conversation_id)
     conversation_id, token = conversation_id or new_id(), new_token()
     opening = Opening(
         caller.tenant,
@@ -106,6 +108,8 @@ async def open_conversation(
         opener_decides=caller.may(Scope.DECIDE),
     )
     async with units.database.transaction() as connection:
+        if chosen and await taken_elsewhere(connection, [opening.place], written=False):
+            raise _id_taken()
         await open_conversations(connection, [opening])
     return conversation_id, token
 
@@ -131,8 +135,8 @@ class Posts:
     async def post(self, caller: Caller, conversation_id: str, writing: Writing) -> Posted:
         """Post a message; the same message id again is the same message and has the same answer.
 
-        Raises Refused: 403 (scope, or the visitor's name), 404, 409 (it has ended, or the message id was used for
-        another text), 422 (its agent is no more), 429.
+        Raises Refused: 403 (scope, or the visitor's name), 404, 409 (it has ended, its id is another tenant's, or the
+        message id was used for another text), 422 (its agent is no more), 429.
         """
         self._admit(caller, conversation_id)
         return await self._ask(caller, conversation_id, writing)
@@ -185,7 +189,11 @@ class Posts:
     async def _post_all(self, posts: Sequence[_Post]) -> list[Posted | Exception]:
         async with self._units.begin() as work:
             known = await lock_conversations(work.connection, {post.place for post in posts})
-            messages = [self._message_or_why_not(post, known.get(post.place)) for post in posts]
+            foreign = await _foreign(work, [post.place for post in posts if post.place in known], known)
+            messages = [
+                _id_taken() if post.place in foreign else self._message_or_why_not(post, known.get(post.place))
+                for post in posts
+            ]
             writable = [
                 message
                 for post, message in zip(posts, messages, strict=True)
@@ -217,6 +225,16 @@ class Posts:
         return message
 
 
+async def _foreign(work: Work, places: Sequence[Place], known: Mapping[Place, Conversation]) -> set[Place]:
+    """Return the conversations that begin now under an id in which another tenant has written, or writes beside."""
+    begin = list(dict.fromkeys(place for place in places if not known[place].feed_seq))
+    if not begin:
+        return set()
+    first = {conversation_id: (tenant, conversation_id) for tenant, conversation_id in reversed(begin)}
+    beside = {place for place in begin if first[place[1]] != place}
+    return beside | await taken_elsewhere(work.connection, begin, written=True)
+
+
 async def _send(work: Work, message: MessagePosted, conversation: Conversation, seq: int) -> Posted:
     if conversation.agent is None:
         await open_conversations(work.connection, openings_of([message]))
@@ -238,6 +256,12 @@ async def _again(work: Work, message: MessagePosted, conversation: Conversation)
 def no_conversation() -> Refused:
     """Return the answer for a conversation that does not exist for the caller."""
     return Refused("There is no such conversation.", status=404, kind="not-found")
+
+
+def _id_taken() -> Refused:
+    """Return the answer for a conversation's id that is in use where the caller cannot see it."""
+    title = "This conversation id cannot be used here. Choose another one."
+    return Refused(title, status=409, kind="conversation-id-used")
 
 
 def message_of(caller: Caller, writing: Writing, conversation: Conversation) -> MessagePosted:

@@ -45,5 +45,7 @@ class Deps:
     #: Whether consumers run and database and broker answer.
     ready: Callable[[], Awaitable[bool]]
     guesses: Guesses
+    #: Wrong codes of mailed links.
+    codes: Guesses
     #: Where people sign in who have no key; None: nowhere.
     provider: Provider | None = None

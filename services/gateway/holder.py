@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from services.gateway.states import MACHINE, Event, State
 from shared.approvers import name_of
@@ -52,3 +53,8 @@ class Held:
 def told(held: Held, language: str) -> str:
     """Return what the visitor is told of who answers now."""
     return _TOLD.get(language, _TOLD["en"])[held.state].format(operator=name_of(held.operator))
+
+
+def shown(held: Held, language: str) -> dict[str, Any]:
+    """Return what a frontend is told of who answers now: {state, operator, text}."""
+    return {"state": held.state.value, "operator": held.operator, "text": told(held, language)}

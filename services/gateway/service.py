@@ -19,7 +19,7 @@ from services.gateway.conversations import Posts
 from services.gateway.decisions import Decisions
 from services.gateway.deps import Deps
 from services.gateway.drafts import Drafts
-from services.gateway.links import Guesses
+from services.gateway.links import CODE_SECONDS, CODES_MAX, Guesses
 from services.gateway.live import Hub
 from services.gateway.oidc import Provider
 from services.gateway.operators import Operators
@@ -163,6 +163,7 @@ def _deps(
         directory=directory,
         ready=ready,
         guesses=Guesses(settings.gateway_link_misses_max),
+        codes=Guesses(CODES_MAX, CODE_SECONDS),
         provider=provider_of(settings, signer, verifier),
     )
 

@@ -17,7 +17,7 @@ import structlog
 from services.gateway.drafts import Drafts
 from services.gateway.live import Advanced, Closed, Following, Hub, Topic, Transient
 from services.gateway.store import reading
-from services.gateway.store.feed import load_feed
+from services.gateway.store.feed import StoredItem, load_feed
 from shared.database import Database, DatabaseError, is_outage
 
 log = structlog.get_logger(__name__)
@@ -114,15 +114,8 @@ class Stream:
     async def _stored(self, last: int) -> AsyncIterator[dict[str, Any]]:
         if self.conversation is None:
             return
-        tenant, conversation_id = self.conversation.tenant, self.conversation.conversation_id
-        while True:
-            async with reading(self.database) as connection:
-                page = await load_feed(connection, tenant, conversation_id, last, PAGE)
-            for item in page:
-                last = item.seq
-                yield item.as_wire()
-            if len(page) < PAGE:
-                return
+        async for item in replay(self.database, self.conversation, last):
+            yield item.as_wire()
 
     async def _allowed(self) -> bool:
         try:
@@ -131,6 +124,18 @@ class Stream:
             if not is_outage(error):
                 raise
             return True
+
+
+async def replay(database: Database, conversation: Topic, after: int) -> AsyncIterator[StoredItem]:
+    """Yield what a conversation's feed has after item `after`, oldest first; read a page at a time."""
+    while True:
+        async with reading(database) as connection:
+            page = await load_feed(connection, conversation.tenant, conversation.conversation_id, after, PAGE)
+        for item in page:
+            after = item.seq
+            yield item
+        if len(page) < PAGE:
+            return
 
 
 def frame(item: dict[str, Any]) -> bytes:

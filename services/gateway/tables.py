@@ -87,6 +87,8 @@ class ConversationRow(SQLModel, table=True):
             sa.text("conversation_id DESC"),
             postgresql_where=sa.text("held_since IS NOT NULL AND ended_at IS NULL"),
         ),
+        # Is an id in use by another tenant? Asked where a client chooses one.
+        sa.Index("ix_conversations_id", "conversation_id"),
         sa.Index("ix_conversations_creator", "tenant", "created_by", sa.text("created_at DESC")),
         {"schema": "gateway"},
     )
@@ -198,5 +200,8 @@ class LinkUseRow(SQLModel, table=True):
     person: str
     verb: str
     decision_id: str = Field(unique=True, description="The decision that it was used for.")
-    outcome: str = Field(description="`sent`; then `counted`, or `refused`, after which the link may be used again.")
+    outcome: str = Field(
+        description="`sent`; then `counted`, or `refused`, after which the link may be used again. One that stays "
+        "`sent` is what the stored decision says it is."
+    )
     used_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)

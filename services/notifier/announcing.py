@@ -15,6 +15,7 @@ from services.notifier.crowds import topic_of
 from services.notifier.drawing import Pen
 from services.notifier.rules import Delivery, Moved
 from services.notifier.states import Event, State
+from shared.approvers import name_of
 from shared.card_text import placeholders, visible
 from shared.catalog import Catalog
 from shared.directory import Directory
@@ -114,11 +115,11 @@ class Announcer:
         person = directory.people.get(address.person)
         language = language_of(person.language if person else "", self.language)
 
-        def name_of(identity: str) -> str:
+        def called(identity: str) -> str:
             known = directory.person(identity)
             return visible((known and known.name) or name_of(identity))
 
-        return Pen(language, self.public_url.rstrip("/"), name_of)
+        return Pen(language, self.public_url.rstrip("/"), called)
 
 
 def critical_arguments(tools: Catalog, call: ShownCall) -> list[str]:

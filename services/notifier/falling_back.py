@@ -1,4 +1,4 @@
-"""Sees to approvals that nobody could be told of: the next place of their rule is told, or operators are alarmed.
+"""Sees to approvals that nobody was told of: somebody is told after all, and operators are alarmed.
 
 Nobody is ever taken to have said yes or no because telling failed: the approval waits, and runs out of time, as any
 other does.
@@ -6,15 +6,14 @@ other does.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
 import structlog
 from prometheus_client import Counter
 
-from services.notifier import rules, store
+from services.notifier import store, untold
 from services.notifier.changes import change_of
-from services.notifier.rules import Delivery, Moved
-from services.notifier.states import Event
+from services.notifier.rules import Moved
 from shared.work import UnitOfWork, Work
 
 log = structlog.get_logger(__name__)
@@ -22,38 +21,27 @@ log = structlog.get_logger(__name__)
 #: Approvals that one round sees to.
 BATCH = 100
 
-UNTOLD = Counter("placet_approvals_untold_total", "Approvals that wait and that nobody could be told of.")
+UNTOLD = Counter(
+    "placet_approvals_untold_total", "Approvals that waited while nobody could be told of them, or nobody was in time."
+)
 
 
 async def see_to_untold(units: UnitOfWork) -> int:
-    """Tell the next place, or alarm; return how many approvals were looked at if more may wait, else 0."""
-    alarmed: list[Delivery] = []
+    """Tell the next place, or every place, or alarm; return how many approvals were looked at if more may wait."""
+    alarms: list[dict[str, str]] = []
     async with units.begin() as work:
         asked = await store.untold(work, BATCH)
-        for deliveries in (await store.lock_approvals(work, asked)).values():
-            if rules.nobody_told(deliveries):
-                alarmed += await _see_to(work, deliveries)
-    for each in alarmed:
+        for approval_id, deliveries in (await store.lock_approvals(work, asked)).items():
+            step = untold.next_step(deliveries, work.now)
+            await _move(work, step.moved)
+            if step.alarm:
+                alarms += [{"approval_id": approval_id, "tenant": deliveries[0].tenant, "reason": step.alarm}]
+    for each in alarms:
         UNTOLD.inc()
-        log.error("approval.untold", approval_id=each.approval_id, tenant=each.tenant, reason=each.error)
+        log.error("approval.untold", **each)
     return len(asked) if len(asked) == BATCH else 0
 
 
-async def _see_to(work: Work, deliveries: list[Delivery]) -> list[Delivery]:
-    """Tell the next place of one approval; return the delivery to alarm about where there is none."""
-    asleep = rules.fallback(deliveries)
-    if asleep is not None:
-        await _move(work, [rules.woken(asleep, Event.FELL_BACK, work.now)])
-        return []
-    hushed = rules.hushed(deliveries)
-    if hushed:
-        # Better to wake somebody than to let the approval run out unseen.
-        await _move(work, [Moved(each, replace(each, due_at=work.now, urgent=True), Event.REVISED) for each in hushed])
-        return []
-    await store.change(work, [replace(each, alerted=True) for each in deliveries])
-    return deliveries[:1]
-
-
-async def _move(work: Work, moved: list[Moved]) -> None:
+async def _move(work: Work, moved: Sequence[Moved]) -> None:
     await store.change(work, [each.after for each in moved])
     work.record(*(change_of(each) for each in moved if each.after.state is not each.before.state))

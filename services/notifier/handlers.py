@@ -11,7 +11,7 @@ from services.notifier import rules, store
 from services.notifier.announcing import Announcer
 from services.notifier.changes import change_of
 from services.notifier.rules import Delivery, Moved
-from services.notifier.states import MACHINE, Event, State
+from services.notifier.states import MACHINE, Event
 from services.notifier.store.events import add_events, lock_event, restart_event
 from services.notifier.webhooks.endpoints import Endpoint
 from services.notifier.webhooks.events import heard
@@ -27,6 +27,7 @@ from shared.messages import (
     ToolCallFinished,
     ToolCallProgressed,
 )
+from shared.transitions import ExpectedRace
 from shared.work import Change, Work
 
 log = structlog.get_logger(__name__)
@@ -132,12 +133,14 @@ async def retry_event(message: RetryWebhookEvent, work: Work) -> None:
     found = await lock_event(work, message.event_id, message.tenant)
     if found is None:
         raise Refused(f"there is no webhook event {message.event_id}")
-    given_up = found.state is State.GIVEN_UP
-    state = MACHINE.next_state(found.state, Event.RETRIED) if given_up else found.state
+    try:
+        state = MACHINE.next_state(found.state, Event.RETRIED)
+    except ExpectedRace:
+        state = found.state
     detail = {"channel": f"webhook:{found.webhook}", "type": found.type}
     change = (MACHINE.name, message.event_id, Event.RETRIED, found.state, state)
     work.record(Change(message.tenant, *change, actor=message.by, detail=detail))
-    if given_up:
+    if state is not found.state:
         await restart_event(work, message.event_id, state)
 
 

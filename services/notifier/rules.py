@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,6 +19,9 @@ from shared.transitions import ExpectedRace
 RETRY_SECONDS = (1, 5, 30, 120, 600)
 #: Tries of a card of which its channel says itself when the next one may be: it is busy, and not broken.
 ASKED_TRIES_MAX = 20
+#: Part of an approval's time that is left for telling somebody after all: the last quarter, and so much at most.
+RESERVE_SHARE = 4
+RESERVE_MAX = timedelta(minutes=30)
 #: The channel of a rule that names none.
 LOG = "log"
 #: Kinds of channels that tell people one by one: each who may decide has a delivery of their own.
@@ -50,6 +53,8 @@ class Delivery:
     alerted: bool = False
     #: True: quiet hours and the number of waiting cards do not hold it up.
     urgent: bool = False
+    #: From then on nothing holds it up, where nobody was told; None: nothing has to be told in time any more.
+    tell_by: datetime | None = None
     sent_revision: int = 0
     #: Number of the card itself: every change of it makes the next.
     version: int = 1
@@ -154,7 +159,14 @@ def _once(addresses: Iterable[Address]) -> list[Address]:
 
 
 def opened(
-    news: ApprovalOpened, address: Address, state: State, card: Card, at: datetime, *, topic: str = "", rank: int = 0
+    news: ApprovalOpened,
+    address: Address,
+    state: State,
+    card: Card,
+    at: datetime,
+    *,
+    topic: str = "",
+    rank: int = 0,
 ) -> Delivery:
     """Return the delivery of a call that begins to wait for people."""
     return Delivery(
@@ -167,9 +179,17 @@ def opened(
         revision=news.revision,
         card=card,
         due_at=at,
+        tell_by=tell_by(at, card.deadline),
         topic=topic,
         rank=rank,
     )
+
+
+def tell_by(at: datetime, deadline: datetime | None) -> datetime | None:
+    """Return from when nothing holds up a card that came at `at`; None where its approval has no deadline."""
+    if deadline is None:
+        return None
+    return deadline - min(max(timedelta(0), deadline - at) / RESERVE_SHARE, RESERVE_MAX)
 
 
 def joined(other: Delivery, address: Address, card: Card, at: datetime) -> Delivery:
@@ -184,6 +204,7 @@ def joined(other: Delivery, address: Address, card: Card, at: datetime) -> Deliv
         revision=other.revision,
         card=card,
         due_at=at,
+        tell_by=other.tell_by,
         topic=other.topic,
         urgent=True,
     )
@@ -201,7 +222,15 @@ def revised(delivery: Delivery, card: Card, at: datetime) -> Moved:
     if delivery.state is State.GIVEN_UP and not delivery.was_shown:
         # Nothing is to be put right there.
         event = Event.REVISED
-    return _fired(delivery, event, at, card=card, revision=max(delivery.revision, card.revision))
+    more_time = _more_time(delivery.card, card)
+    last = delivery.tell_by and delivery.tell_by + more_time
+    return _fired(delivery, event, at, card=card, revision=max(delivery.revision, card.revision), tell_by=last)
+
+
+def _more_time(before: Card, after: Card) -> timedelta:
+    if before.deadline is None or after.deadline is None:
+        return timedelta(0)
+    return after.deadline - before.deadline
 
 
 def unchanged(delivery: Delivery) -> Moved:
@@ -211,16 +240,27 @@ def unchanged(delivery: Delivery) -> Moved:
 
 def woken(delivery: Delivery, event: Event, at: datetime) -> Moved:
     """Return the delivery as it is when its place is told too: by an escalation, or because nobody else could be."""
-    if delivery.state not in {State.ASLEEP, State.KEPT, State.SPARED}:
-        return Moved(delivery, delivery, event)
-    return _fired(delivery, event, at, urgent=True)
+    return _restarted(delivery, event, at, urgent=True)
+
+
+def hurried(delivery: Delivery, at: datetime) -> Moved:
+    """Return a delivery that waits to be shown as one that nothing holds up any more."""
+    state = MACHINE.next_state(delivery.state, Event.HURRIED)
+    return Moved(delivery, replace(delivery, state=state, urgent=True, due_at=min(delivery.due_at, at)), Event.HURRIED)
 
 
 def retried(delivery: Delivery, at: datetime) -> Moved:
     """Return a given-up delivery as an operator wants it: due again. One that was not given up stays as it is."""
-    if delivery.state is not State.GIVEN_UP:
-        return Moved(delivery, delivery, Event.RETRIED)
-    return _fired(delivery, Event.RETRIED, at, alerted=False)
+    return _restarted(delivery, Event.RETRIED, at, alerted=False)
+
+
+def _restarted(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Moved:
+    """Fire an event that makes a delivery due with a clean record; an expected race changes nothing."""
+    try:
+        state = MACHINE.next_state(delivery.state, event)
+    except ExpectedRace:
+        return Moved(delivery, delivery, event)
+    return Moved(delivery, replace(delivery, state=state, due_at=at, attempt=0, error="", **changes), event)
 
 
 def _fired(delivery: Delivery, event: Event, at: datetime, **changes: Any) -> Moved:
@@ -253,7 +293,14 @@ class Tried:
 def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
     """Return the delivery after a try, where `now` is how it stands: news may have come while it was sent."""
     claimed = tried.claimed
-    newest = now.version == claimed.version and now.state is State.DUE
+    wait = None if tried.permanent else retry_after(claimed.attempt, tried.retry_after_seconds)
+    event = Event.OUTDATED
+    if now.version == claimed.version:
+        event = Event.SUCCEEDED if not tried.error else Event.FAILED if wait is not None else Event.FAILED_FOR_GOOD
+    try:
+        state = MACHINE.next_state(now.state, event)
+    except ExpectedRace:
+        state = now.state
     if not tried.error:
         shown: dict[str, Any] = {
             "sent_revision": claimed.revision,
@@ -261,14 +308,11 @@ def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
             "reference": dict(tried.reference or {}),
             "error": "",
         }
-        state = MACHINE.next_state(State.DUE, Event.SUCCEEDED) if newest else now.state
-        return Moved(now, replace(now, **shown, state=state), Event.SUCCEEDED)
-    wait = None if tried.permanent else retry_after(claimed.attempt, tried.retry_after_seconds)
-    if wait is None and newest:
-        state = MACHINE.next_state(State.DUE, Event.FAILED_FOR_GOOD)
-        return Moved(now, replace(now, state=state, error=tried.error), Event.FAILED_FOR_GOOD)
+        return Moved(now, replace(now, **shown, state=state), event)
+    if state is State.GIVEN_UP:
+        return Moved(now, replace(now, state=state, error=tried.error), event)
     pause = timedelta(seconds=wait or tried.retry_after_seconds or 0)
-    return Moved(now, replace(now, attempt=claimed.attempt, due_at=at + pause, error=tried.error), Event.REVISED)
+    return Moved(now, replace(now, state=state, attempt=claimed.attempt, due_at=at + pause, error=tried.error), event)
 
 
 def bounced(now: Delivery, reason: str) -> Moved:
@@ -278,33 +322,6 @@ def bounced(now: Delivery, reason: str) -> Moved:
     except ExpectedRace:
         return Moved(now, now, Event.BOUNCED)
     return Moved(now, replace(now, state=state, error=reason), Event.BOUNCED)
-
-
-def fallback(deliveries: Sequence[Delivery]) -> Delivery | None:
-    """Return which sleeping delivery of a pending approval is told because nobody else could be; None: no one is left.
-
-    The rule names first whom it wants first.
-    """
-    asleep = [each for each in deliveries if each.state is State.ASLEEP]
-    return min(asleep, key=lambda each: each.rank, default=None)
-
-
-def nobody_told(deliveries: Sequence[Delivery]) -> bool:
-    """Tell whether an approval waits and no place shows its card, or will before its deadline."""
-    is_open = any(each.card.is_open for each in deliveries)
-    return is_open and not any(_is_alive(each) for each in deliveries)
-
-
-def hushed(deliveries: Sequence[Delivery]) -> list[Delivery]:
-    """Return the deliveries that would come to their people only behind the deadline."""
-    return [each for each in deliveries if each.state is State.DUE and not _is_alive(each)]
-
-
-def _is_alive(delivery: Delivery) -> bool:
-    if delivery.state is State.DUE:
-        deadline = delivery.card.deadline
-        return delivery.was_shown or deadline is None or delivery.due_at < deadline
-    return delivery.state in {State.KEPT, State.SENT}
 
 
 def may_be_unannounced(closed: ApprovalClosed) -> bool:

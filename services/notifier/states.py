@@ -22,11 +22,14 @@ class Event(StrEnum):
     """What can happen to a delivery."""
 
     SUCCEEDED = "succeeded"
+    FAILED = "failed"
     FAILED_FOR_GOOD = "failed_for_good"
+    OUTDATED = "outdated"
     REVISED = "revised"
     ENDED = "ended"
     ESCALATED = "escalated"
     FELL_BACK = "fell_back"
+    HURRIED = "hurried"
     KEPT_BACK = "kept_back"
     LET_THROUGH = "let_through"
     RETRIED = "retried"
@@ -43,9 +46,15 @@ MACHINE = Machine(
         (State.ASLEEP, Event.FELL_BACK): State.DUE,
         (State.DUE, Event.SUCCEEDED): State.SENT,
         (State.DUE, Event.FAILED_FOR_GOOD): State.GIVEN_UP,
+        (State.DUE, Event.FAILED): State.DUE,
+        # A try of an older card came back, whatever it brought: the newer one is still to be shown.
+        (State.DUE, Event.OUTDATED): State.DUE,
         (State.DUE, Event.REVISED): State.DUE,
         (State.DUE, Event.ENDED): State.DUE,
         (State.DUE, Event.KEPT_BACK): State.KEPT,
+        # Nobody was told, and there is little time left.
+        (State.DUE, Event.HURRIED): State.DUE,
+        (State.KEPT, Event.HURRIED): State.DUE,
         # The channel had taken the card, and says later that it did not arrive.
         (State.DUE, Event.BOUNCED): State.GIVEN_UP,
         (State.SENT, Event.BOUNCED): State.GIVEN_UP,
@@ -63,9 +72,21 @@ MACHINE = Machine(
     races=frozenset(
         {
             (State.SENT, Event.SUCCEEDED),  # a worker whose lease ran out comes late
+            (State.SENT, Event.FAILED),
             (State.SENT, Event.FAILED_FOR_GOOD),
+            (State.SENT, Event.OUTDATED),
             (State.GIVEN_UP, Event.SUCCEEDED),
+            (State.GIVEN_UP, Event.FAILED),
             (State.GIVEN_UP, Event.FAILED_FOR_GOOD),
+            (State.GIVEN_UP, Event.OUTDATED),
+            (State.DUE, Event.ESCALATED),  # the place that an escalation names is told already
+            (State.SENT, Event.ESCALATED),
+            (State.GIVEN_UP, Event.ESCALATED),
+            (State.ASLEEP, Event.RETRIED),  # an operator wants another try of what was not given up, or no more
+            (State.DUE, Event.RETRIED),
+            (State.KEPT, Event.RETRIED),
+            (State.SENT, Event.RETRIED),
+            (State.SPARED, Event.RETRIED),
             (State.GIVEN_UP, Event.REVISED),  # the approval goes on; this card does not
             (State.GIVEN_UP, Event.BOUNCED),  # of several mails each comes back
             (State.SPARED, Event.BOUNCED),

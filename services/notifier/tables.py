@@ -15,6 +15,7 @@ from shared.database import check_states
 
 #: Deliveries that a duty looks for again and again. Each has an index that holds these rows alone.
 CROWDED_ROWS = "pending AND (state = 'kept' OR card->>'similar' <> '0' OR card->>'held_back' <> '0')"
+LATE_ROWS = "pending AND sent_version = 0 AND tell_by IS NOT NULL AND state IN ('due', 'kept')"
 UNTOLD_ROWS = "pending AND NOT alerted AND state = 'given_up'"
 
 
@@ -45,6 +46,7 @@ class DeliveryRow(SQLModel, table=True):
         ),
         sa.Index("ix_deliveries_crowded", "tenant", "channel", "recipient", postgresql_where=sa.text(CROWDED_ROWS)),
         sa.Index("ix_deliveries_untold", "approval_id", postgresql_where=sa.text(UNTOLD_ROWS)),
+        sa.Index("ix_deliveries_late", "tell_by", postgresql_where=sa.text(LATE_ROWS)),
         {"schema": "notifier"},
     )
 
@@ -66,6 +68,8 @@ class DeliveryRow(SQLModel, table=True):
     topic: str = ""
     #: True: quiet hours and the number of waiting cards do not hold it up.
     urgent: bool = False
+    #: From then on nothing holds it up, where nobody was told.
+    tell_by: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
     #: The approval's revision that the card shows, and that the surface shows.
     revision: int
     sent_revision: int = 0
@@ -169,6 +173,11 @@ class LinkRow(SQLModel, table=True):
     approval_id: str
     person: str = Field(description="Who it stands for, `person:<id>`.")
     digest: str = Field(description="Of the call that the mail was about: the link decides no other.")
+    code_hash: str = Field(
+        default="",
+        sa_column_kwargs={"server_default": ""},
+        description="Of the code that the mail says beside the link, keyed with the token; empty: the link has lapsed.",
+    )
     revision: int
     expires_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
 

@@ -15,7 +15,8 @@ VIEWS = {
     """,
     # Of a link's token there is only the hash, and it is found by nothing else.
     "links": """
-        SELECT token_hash, tenant, approval_id, person, digest, revision, expires_at FROM notifier.links
+        SELECT token_hash, tenant, approval_id, person, digest, revision, expires_at, code_hash
+        FROM notifier.links
     """,
     "mails": """
         SELECT mail_id, tenant, approval_id, channel, recipient, made_at FROM notifier.mails

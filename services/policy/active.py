@@ -15,10 +15,11 @@ from pathlib import Path
 import structlog
 from prometheus_client import Counter, Gauge, Info
 
-from services.policy import grants, records
-from services.policy.people import outline
+from services.policy import records
 from services.policy.rulebook import rulebook_from
-from services.policy.rules import Rulebook
+from services.policy.rules import Rulebook, grants
+from services.policy.rules.people import outline
+from services.policy.states import GrantEvent
 from services.policy.store import grants as grant_store
 from services.policy.store import rulebooks
 from shared.directory import Directory
@@ -135,4 +136,5 @@ class ActiveRulebook:
             await rulebooks.add_activation(work, digest=source.digest, source=source.text, by=BY_FILE)
             for each in await grant_store.void_changed(work, tools):
                 detail = {"reason": each.reason, "rulebook_digest": source.digest}
-                work.record(records.of_grant(each.tenant, each.grant_id, "voided", BY_FILE, None, detail))
+                where = (each.tenant, each.grant_id)
+                work.record(records.of_grant(where, GrantEvent.VOID, each.before, BY_FILE, None, detail))

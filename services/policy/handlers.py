@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from services.policy import edits, grants, judging, records, rules, store
+from services.policy import judging, records, rules, store
 from services.policy.active import ActiveRulebook
-from services.policy.kept import kept_text
-from services.policy.limits import DID_NOT_RUN
-from services.policy.outcomes import Judged, abandoned, outcome
-from services.policy.rules import CallFacts, Rulebook, judge
+from services.policy.rules import CallFacts, Rulebook, edits, grants, judge
+from services.policy.rules.kept import kept_text
+from services.policy.rules.limits import DID_NOT_RUN
+from services.policy.rules.outcomes import Judged, abandoned, outcome
+from services.policy.states import GrantEvent
 from services.policy.store import grants as grant_store
 from services.policy.store import limits as limit_store
 from services.policy.store import watched as watched_store
@@ -104,24 +105,23 @@ async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
     """Keep what a person wants allowed from now on, if the rulebook of today still lets them; else say why not."""
     verify_signed(deps.verifier, asked)
     check_digest(asked.call, asked.tenant)
-    now, call_id, rulebook = await work.clock(), asked.call.call_id, deps.rulebook
+    now, rulebook = await work.clock(), deps.rulebook
     history = await store.load_history(work, asked.call) if rulebook.uses_history else {}
     if reason := grants.refusal(asked, rulebook, rulebook.directory, now, history):
-        detail: dict[str, object] = {"approval_id": asked.approval_id, "reason": reason}
-        work.record(records.of_grant(asked.tenant, asked.grant_id, "refused", asked.owner, call_id, detail))
+        work.record(records.grant_refused(asked, reason))
         return
     entry = grants.entry_of(asked.call, rulebook.tools[asked.call.tool])
     if await grant_store.add_grant(work, asked, entry, now):
-        detail = {"approval_id": asked.approval_id, "rule": asked.rule, "uses_left": asked.uses}
-        work.record(records.of_grant(asked.tenant, asked.grant_id, "given", asked.owner, call_id, detail))
+        work.record(records.grant_given(asked))
 
 
 async def revoke_grant(message: RevokeGrant, work: Work) -> None:
     """Let a grant cover nothing any more. What it let through before runs."""
     tenant, grant_id, by = message.tenant, message.grant_id, message.by
-    uses_left = await grant_store.revoke_grant(work, tenant, grant_id, by)
-    if uses_left is not None:
-        work.record(records.of_grant(tenant, grant_id, "revoked", by, None, {"uses_left": uses_left}))
+    revoked = await grant_store.revoke_grant(work, tenant, grant_id, by)
+    if revoked is not None:
+        moved, detail = (GrantEvent.REVOKE, revoked.before), {"uses_left": revoked.uses_left}
+        work.record(records.of_grant((tenant, grant_id), *moved, by, None, detail))
 
 
 async def give_back(refused: ToolCallRefused, work: Work) -> None:
@@ -145,8 +145,8 @@ async def _free(work: Work, tenant: str, call_id: str, kind: str) -> None:
     await limit_store.give_back(work, tenant, call_id, kind)
     returned = await grant_store.return_use(work, tenant, call_id)
     if returned is not None:
-        detail = {"kind": kind, "uses_left": returned.uses_left}
-        work.record(records.of_grant(tenant, returned.grant_id, "returned", "policy", call_id, detail))
+        moved, detail = (GrantEvent.RETURN, returned.before), {"kind": kind, "uses_left": returned.uses_left}
+        work.record(records.of_grant((tenant, returned.grant_id), *moved, "policy", call_id, detail))
 
 
 async def remember_denial(closed: WatchedCallClosed, work: Work, deps: Deps) -> None:

@@ -6,8 +6,8 @@ stores the verdict. A rule without room is left out and the call is judged again
 
 from __future__ import annotations
 
-from services.policy import grants, records, watched
-from services.policy.rules import CallFacts, Rulebook, Verdict, judge
+from services.policy import records
+from services.policy.rules import CallFacts, Rulebook, Verdict, grants, judge, watched
 from services.policy.store import grants as grant_store
 from services.policy.store import limits as limit_store
 from services.policy.store import watched as watched_store
@@ -46,7 +46,6 @@ async def _by_grant(work: Work, call: CallFacts, verdict: Verdict, directory: Di
     for grant in grants.covering(found, call, approval, terms, directory):
         uses_left = await grant_store.use_grant(work, grant.grant_id, call.call_id)
         if uses_left is not None:
-            detail = {"rule": verdict.rule, "uses_left": uses_left}
-            work.record(records.of_grant(call.tenant, grant.grant_id, "used", grant.owner, call.call_id, detail))
+            work.record(records.grant_used(call, grant, rule=verdict.rule, uses_left=uses_left))
             return grants.allowed_by(grant, verdict)
     return verdict

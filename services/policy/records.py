@@ -6,25 +6,55 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.policy.rules import CallFacts, Verdict
-from services.policy.watched import Watched
+from services.policy.rules.grants import Grant
+from services.policy.rules.watched import Watched
+from services.policy.states import GRANT_MACHINE, GrantEvent, GrantState, grant_after
+from shared.messages import GrantAsked
 from shared.work import Change
 
-#: What can happen to a grant: event -> from, to. How many uses are left and whether it is over is no state: the row
-#: and the clock say it.
-_GRANT_MOVES: Mapping[str, tuple[str | None, str]] = {
-    "given": (None, "given"),
-    "refused": (None, "refused"),
-    "used": ("given", "given"),
-    "returned": ("given", "given"),
-    "revoked": ("given", "revoked"),
-    "voided": ("given", "void"),
+#: How the history calls what happened to a grant.
+_HAPPENED: Mapping[GrantEvent, str] = {
+    GrantEvent.USE: "used",
+    GrantEvent.USE_LAST: "used",
+    GrantEvent.RETURN: "returned",
+    GrantEvent.REVOKE: "revoked",
+    GrantEvent.VOID: "voided",
 }
 
 
-def of_grant(tenant: str, grant_id: str, event: str, actor: str, call_id: str | None, detail: dict[str, Any]) -> Change:
-    """Return the row of something that happened to a grant; raise KeyError for an event nobody knows."""
-    before, after = _GRANT_MOVES[event]
-    return Change(tenant, "grant", grant_id, event, before, after, actor, call_id, detail)
+def grant_given(asked: GrantAsked) -> Change:
+    """Return the row of a grant that begins."""
+    detail = {"approval_id": asked.approval_id, "rule": asked.rule, "uses_left": asked.uses}
+    where = (asked.tenant, "grant", asked.grant_id)
+    return Change(*where, "given", None, GRANT_MACHINE.initial, asked.owner, asked.call.call_id, detail)
+
+
+def grant_refused(asked: GrantAsked, reason: str) -> Change:
+    """Return the row of a grant that somebody asked for and did not get."""
+    detail = {"approval_id": asked.approval_id, "reason": reason}
+    where = (asked.tenant, "grant", asked.grant_id)
+    return Change(*where, "refused", None, "refused", asked.owner, asked.call.call_id, detail)
+
+
+def grant_used(call: CallFacts, grant: Grant, *, rule: str, uses_left: int) -> Change:
+    """Return the row of a use that a call took of an active grant."""
+    event = GrantEvent.USE if uses_left else GrantEvent.USE_LAST
+    where, detail = (call.tenant, grant.grant_id), {"rule": rule, "uses_left": uses_left}
+    return of_grant(where, event, GrantState.ACTIVE, grant.owner, call.call_id, detail)
+
+
+def of_grant(
+    grant: tuple[str, str],
+    event: GrantEvent,
+    before: GrantState,
+    actor: str,
+    call_id: str | None,
+    detail: dict[str, Any],
+) -> Change:
+    """Return the row of something that happened to a grant, which its tenant and its id name."""
+    tenant, grant_id = grant
+    after = grant_after(before, event)
+    return Change(tenant, "grant", grant_id, _HAPPENED[event], before, after, actor, call_id, detail)
 
 
 def exhausted(call: CallFacts, verdict: Verdict) -> Change:

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from services.policy.limits import Per
 from services.policy.rules import Effect
+from services.policy.rules.limits import Per
 from shared.database import check_states
 
 _TIME = sa.TIMESTAMP(timezone=True)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any
 
 from services.policy.active import ActiveRulebook
-from services.policy.cases import cases_from, run_cases
-from services.policy.check import check_source
-from services.policy.explain import call_from, explain
 from services.policy.rulebook import rulebook_from
+from services.policy.rulebook.check import check_source
 from services.policy.rules import Rulebook
-from services.policy.simulate import Replay
+from services.policy.rules.cases import cases_from, run_cases
+from services.policy.rules.explain import call_from, explain
+from services.policy.rules.simulate import Replay
 from services.policy.store import rulebooks
 from shared.messages import RulebookTried, TryRulebook
+from shared.trials import Report
 from shared.work import Work
 from shared.yaml_source import Problem, RulebookInvalid, YamlSource, parse_yaml
 
@@ -29,7 +29,7 @@ RULEBOOK, CASES, CALL = "rulebook", "cases", "call"
 
 async def try_rulebook(asked: TryRulebook, work: Work, active: ActiveRulebook) -> None:
     """Answer with the report of a trial, or with what is wrong in what was sent."""
-    report: dict[str, Any] = {}
+    report: Report | None = None
     problems: list[Problem] = []
     try:
         report = await _report(asked, work, active.rulebook)
@@ -40,13 +40,13 @@ async def try_rulebook(asked: TryRulebook, work: Work, active: ActiveRulebook) -
             tenant=asked.tenant,
             trial_id=asked.trial_id,
             answer_to=asked.answer_to,
-            report=report,
+            report=report.as_json() if report else {},
             problems=[problem.as_json() for problem in problems],
         )
     )
 
 
-async def _report(asked: TryRulebook, work: Work, active: Rulebook) -> dict[str, Any]:
+async def _report(asked: TryRulebook, work: Work, active: Rulebook) -> Report:
     match asked.kind:
         case "check":
             return await asyncio.to_thread(_check, asked.rulebook, active)
@@ -59,33 +59,28 @@ async def _report(asked: TryRulebook, work: Work, active: Rulebook) -> dict[str,
             return await _simulate(asked, work, rulebook)
 
 
-def _check(text: str, active: Rulebook) -> dict[str, Any]:
-    return check_source(lambda: _source(RULEBOOK, text), RULEBOOK, active.directory).as_json()
+def _check(text: str, active: Rulebook) -> Report:
+    return check_source(lambda: _source(RULEBOOK, text), RULEBOOK, active.directory)
 
 
-def _explain(asked: TryRulebook, active: Rulebook) -> dict[str, Any]:
+def _explain(asked: TryRulebook, active: Rulebook) -> Report:
     rulebook = _rulebook(asked.rulebook, active)
-    return explain(call_from(asked.call, rulebook, CALL), rulebook).model_dump(mode="json")
+    return explain(call_from(asked.call, rulebook, CALL), rulebook)
 
 
-def _test(asked: TryRulebook, active: Rulebook) -> dict[str, Any]:
+def _test(asked: TryRulebook, active: Rulebook) -> Report:
     _, cases = cases_from(_source(CASES, asked.cases))
-    results = run_cases(cases, _rulebook(asked.rulebook, active))
-    return {
-        "passed": sum(result.passed for result in results),
-        "failed": sum(not result.passed for result in results),
-        "cases": [result.model_dump() for result in results],
-    }
+    return run_cases(cases, _rulebook(asked.rulebook, active))
 
 
-async def _simulate(asked: TryRulebook, work: Work, rulebook: Rulebook) -> dict[str, Any]:
+async def _simulate(asked: TryRulebook, work: Work, rulebook: Rulebook) -> Report:
     replay, complete = Replay(rulebook), True
     async for page in rulebooks.past_proposals(work, asked.tenant, timedelta(seconds=asked.since_seconds)):
         if replay.calls + len(page) > REPLAYED_MAX:
             complete = False
             break
         await asyncio.to_thread(replay.add, page)
-    return replay.report(complete=complete).model_dump(mode="json")
+    return replay.report(complete=complete)
 
 
 def _rulebook(text: str, active: Rulebook) -> Rulebook:

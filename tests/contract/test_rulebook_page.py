@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from services.policy.cases import CaseEntry, CasesEntry, ExpectEntry, cases_from, run_cases
-from services.policy.explain import CallEntry
 from services.policy.rulebook import load_rulebook, rulebook_from
-from services.policy.rulebook_entries import (
+from services.policy.rulebook.entries import (
     ApprovalEntry,
     EscalationEntry,
     FileEntry,
@@ -22,6 +20,8 @@ from services.policy.rulebook_entries import (
     RuleEntry,
     RulingEntry,
 )
+from services.policy.rules.cases import CaseEntry, CasesEntry, ExpectEntry, cases_from, run_cases
+from services.policy.rules.explain import CallEntry
 from shared.catalog import ToolSpec
 from shared.directory_file import PersonEntry, SlackEntry
 from shared.yaml_source import parse_yaml, read_yaml
@@ -125,14 +125,14 @@ def test_the_page_s_own_example_is_right() -> None:
     (first, cases) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     rulebook = rulebook_from(parse_yaml("example", first.encode()))
     _, found = cases_from(parse_yaml("cases", cases.encode()))
-    assert [[]] == [result.differences for result in run_cases(found, rulebook)]
+    assert [[]] == [result.differences for result in run_cases(found, rulebook).cases]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_decide_as_their_cases_say(path: Path) -> None:
     """Each example rulebook is right, and every one of its cases passes."""
     named, cases = cases_from(read_yaml(path))
-    results = run_cases(cases, load_rulebook(path.parent / (named or "")))
+    results = run_cases(cases, load_rulebook(path.parent / (named or ""))).cases
     assert [] == [(result.name, result.differences) for result in results if not result.passed]
 
 

@@ -126,6 +126,12 @@ def frontend(system: System) -> Caller:
 
 
 @pytest.fixture(scope="session")
+def desk(system: System) -> Caller:
+    """A person who may take conversations over, and decide nothing."""
+    return Caller(system.url, system.key("operate", person="ada"))
+
+
+@pytest.fixture(scope="session")
 def operator(system: System) -> Caller:
     """A person who may decide."""
     return Caller(system.url, system.key("decide", person="grace"))

@@ -382,3 +382,46 @@ async def test_what_is_no_run_is_refused_before_it_streams(shopper: Caller, fron
         name: answer.status_code for name, answer in answers.items()
     }
     assert {"application/problem+json"} == {answer.headers["content-type"] for answer in answers.values()}
+
+
+async def test_what_an_operator_says_reaches_the_next_run(shopper: Caller, desk: Caller) -> None:
+    """A8: while a person answers a run ends at once and says who does; their words come with the next one, by name."""
+    async with a_thread(shopper) as (page, thread_id):
+        await page.do("say", text="hello")
+        await desk.post(f"/v1/conversations/{thread_id}/takeover")
+        asked = await page.do("say", text="are there red shoes?")
+        words = {"author": "operator", "text": "Two pairs."}
+        await desk.post(f"/v1/conversations/{thread_id}/messages", words)
+        told = await page.do("run")
+        await page.do("load")
+        again = await page.do("run")
+        await desk.post(f"/v1/conversations/{thread_id}/release")
+        released = await page.do("run")
+        back = await page.do("say", text="hello again")
+    hello = "Hello, how can I help you today?"
+    holder = {"state": "operator", "operator": "person:ada", "text": "You are talking to ada, a person."}
+    assert (None, ("RUN_FINISHED", "success"), [hello]) == (asked["error"], end(asked), texts(asked))
+    assert [holder] * 2 == [asked["state"]["placet"]["holder"], asked["events"][-1]["result"]["holder"]]
+    assert (None, ("RUN_FINISHED", "success"), [hello, "Two pairs."]) == (told["error"], end(told), texts(told))
+    assert ("ada", told["messages"]) == (told["messages"][-1]["name"], again["messages"])
+    assert (None, ("RUN_FINISHED", "success")) == (released["error"], end(released))
+    assert ("agent", hello) == (back["state"]["placet"]["holder"]["state"], texts(back)[-1])
+
+
+async def test_a_thread_that_people_hold_still_asks_and_goes_on(shopper: Caller, desk: Caller) -> None:
+    """A8: a held call is decided and its turn ends; what no operator had seen is answered when they give it back."""
+    async with a_thread(shopper) as (page, thread_id):
+        asked = await page.do("say", text="deploy and hold")
+        await desk.post(f"/v1/conversations/{thread_id}/takeover")
+        look = [{"interruptId": each["id"], "status": "resolved"} for each in asked["interrupts"]]
+        held = await page.do("say", text="hello, are you still there?", resume=look)
+        await desk.post(
+            f"/v1/conversations/{thread_id}/messages", {"author": "operator", "text": "I am.", "seen_event_id": 1}
+        )
+        done = await page.do("answer", payload={"approved": True})
+        await desk.post(f"/v1/conversations/{thread_id}/release")
+        back = await page.do("run")
+    assert (None, ("RUN_FINISHED", "interrupt"), ["Deploying."]) == (held["error"], end(held), texts(held))
+    assert (None, ("RUN_FINISHED", "success")) == (done["error"], end(done))
+    assert ["Deploying.", "I am.", "The shop is green."] == texts(done)
+    assert (None, "Hello, how can I help you today?") == (back["error"], texts(back)[-1])

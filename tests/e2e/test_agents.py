@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -53,6 +56,21 @@ async def test_an_unknown_agent_is_refused_over_http(frontend: Caller, system: S
         assert ["default", "help-desk", "clerk", "frugal", "daily"] == answer.json()["agents"]
     globex = Caller(system.url, system.key("chat", tenant="globex"))
     assert 201 == (await globex.request("POST", "/v1/conversations", json={"agent": "theirs"})).status_code
+
+
+async def test_the_command_line_talks_to_the_agent_that_it_names(system: System) -> None:
+    """`placet chat --agent`: who is asked answers; a name that nobody has is one line with those that there are."""
+    key = system.key("chat", person="terminal")
+
+    def chat(agent: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "services.placet", "chat", "--agent", agent, "-m", "who are you?"]
+        environment = os.environ | {"PLACET_URL": system.url, "PLACET_KEY": key}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+    clerk, nobody = [await asyncio.to_thread(chat, name) for name in ("clerk", "nobody")]
+    assert (0, True) == (clerk.returncode, "I am the clerk." in clerk.stdout)
+    told = "422 There is no such agent; there are: default, help-desk, clerk, frugal, daily"
+    assert (1, 1, True) == (nobody.returncode, len(nobody.stderr.splitlines()), told in nobody.stderr)
 
 
 async def test_an_unknown_agent_is_a_dead_letter_over_amqp(system: System) -> None:

@@ -347,3 +347,73 @@ async def test_what_is_too_large_is_refused_in_openais_words(chatter: AsyncOpenA
         await chatter.responses.create(model="default", input="x" * 300_000)
     assert [413, 413] == [long.value.status_code, large.value.status_code]
     assert ["invalid_request_error"] * 2 == [long.value.type, large.value.type]
+
+
+# --- people who answer in the agent's place -----------------------------------------------------------------------
+
+HELD = "You are talking to ada, a person."
+
+
+async def test_a_completion_says_that_a_person_answers_and_has_their_words_next(
+    chatter: AsyncOpenAI, desk: Caller
+) -> None:
+    """A8: no request hangs while people hold the conversation; the operator's words come with the next one."""
+    named = {"Placet-Conversation": new_id()}
+    path = f"/v1/conversations/{named['Placet-Conversation']}"
+
+    async def say(text: str) -> Any:
+        return await chatter.chat.completions.create(model="default", messages=said(text), extra_headers=named)
+
+    await say("hello")
+    await desk.post(f"{path}/takeover")
+    held = await say("are there red shoes?")
+    await desk.post(f"{path}/messages", {"author": "operator", "text": "Two pairs."})
+    told = await say("thank you")
+    await desk.post(f"{path}/messages", {"author": "operator", "text": "Bye."})
+    await desk.post(f"{path}/release")
+    back = await say("hello again")
+    assert [HELD, f"ada: Two pairs.\n\n{HELD}"] == [each.choices[0].message.content for each in (held, told)]
+    assert "ada: Bye.\n\nHello, how can I help you today?" == back.choices[0].message.content
+    assert [{"state": "operator", "operator": "person:ada"}] * 2 + [None] == [
+        extension(each)["holder"] for each in (held, told, back)
+    ]
+
+
+async def test_a_response_has_an_operators_words_as_messages(chatter: AsyncOpenAI, desk: Caller) -> None:
+    """A8: streamed and retrieved alike; what nobody answered is answered by the model when it comes back."""
+    first = await chatter.responses.create(model="default", input="hello")
+    assert first.conversation
+    path = f"/v1/conversations/{first.conversation.id}"
+    await desk.post(f"{path}/takeover")
+    async with chatter.responses.stream(
+        model="default", previous_response_id=first.id, input="are there red shoes?"
+    ) as stream:
+        held = [event async for event in stream][-1]
+    assert held.type == "response.completed"
+    await desk.post(f"{path}/messages", {"author": "operator", "text": "Two pairs."})
+    retrieved = await chatter.responses.retrieve(held.response.id)
+    await desk.post(f"{path}/release")
+    back = await chatter.responses.create(model="default", previous_response_id=held.response.id, input="hello again")
+    spoken = [item.model_extra for item in retrieved.output]
+    assert (HELD, ["message"] * 2) == (held.response.output_text, kinds(retrieved))
+    assert [{"placet": {"operator": "person:ada"}}, {}] == spoken
+    assert ("completed", "Two pairs.Hello, how can I help you today?") == (back.status, back.output_text)
+
+
+async def test_what_was_written_behind_an_operators_back_is_answered_with_the_next_request(
+    chatter: AsyncOpenAI, desk: Caller
+) -> None:
+    """A8: a message that no operator had seen is the model's when the conversation is given back."""
+    named = {"Placet-Conversation": new_id()}
+    path = f"/v1/conversations/{named['Placet-Conversation']}"
+    await chatter.chat.completions.create(model="default", messages=said("hello"), extra_headers=named)
+    await desk.post(f"{path}/takeover")
+    held = await chatter.chat.completions.create(
+        model="default", messages=said("was it deployed?"), extra_headers=named
+    )
+    await desk.post(f"{path}/release")
+    seen = Visitor(desk.url, chatter.api_key, named["Placet-Conversation"])
+    await seen.see(lambda item: item["type"] == "message" and item["data"]["text"] == "Let me see.")
+    back = await chatter.chat.completions.create(model="default", messages=said("hello"), extra_headers=named)
+    assert HELD == held.choices[0].message.content
+    assert "Let me see.\n\nHello, how can I help you today?" == back.choices[0].message.content

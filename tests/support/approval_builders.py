@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from services.approval.rules import Approval, Edit, edits
-from services.approval.states import State
+from services.approval.states import EDIT_MACHINE, State
 from shared.directory import Directory, Person
 from shared.ids import new_id
 from shared.messages import (
@@ -151,7 +151,7 @@ def an_edit(approval: Approval, claims: DecisionClaims) -> Edit:
         edit_id=claims.decision_id,
         approval_id=approval.approval_id,
         person=claims.person,
-        state="asked",
+        state=EDIT_MACHINE.initial,
         base_revision=approval.arguments_revision,
         arguments=call.arguments,
         digest=call.digest,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -44,6 +44,7 @@ from shared.messages import (
 from shared.service import runtime_on
 from shared.signing import Purpose, create_keys, load_verifier
 from shared.topology import destination_of, executor_queue, queue
+from shared.trials import CasesReport, CheckReport, Explanation, Report, Simulation
 from shared.words import searched
 from tests.builders import NOON, a_call, an_approval_rule, an_envelope, an_event
 
@@ -88,7 +89,7 @@ READ = {
     " void_reason text, state text",
     "history": "tenant text, machine text, subject_id text, call_id text, event text, from_state text, to_state text,"
     " actor text, message_id text, at timestamptz, detail jsonb",
-    "links": "token_hash text, tenant text, approval_id text, person text, digest text, revision int,"
+    "links": "token_hash text, tenant text, approval_id text, person text, digest text, revision int, code_hash text,"
     " expires_at timestamptz",
     "mails": "mail_id text, tenant text",
     "dead_letters": "dead_letter_id text, tenant text, queue text, service text, reason text, message_id text,"
@@ -227,6 +228,19 @@ class Approvers:
         )
 
 
+#: What policy says of each kind of trial here.
+REPORTS: Mapping[str, Report] = {
+    "check": CheckReport(file="rulebook", valid=True),
+    "explain": Explanation(
+        effect="deny", rule="r", reason="No.", model_reason="", notes=[], tried=[], deciders=[], approval=None
+    ),
+    "test": CasesReport(passed=0, failed=0, cases=[]),
+    "simulate": Simulation(
+        rulebook_digest="0" * 64, calls=0, changed=0, renamed=0, granted=0, vetoed=0, complete=True, changes=[]
+    ),
+}
+
+
 @dataclass
 class Policy:
     """Plays policy where rulebooks are tried: answers with what it was asked; a `silent` one never answers."""
@@ -245,7 +259,7 @@ class Policy:
             self.asked.append(asked)
             if not self.silent:
                 place = asked.model_dump(include={"tenant", "trial_id", "answer_to"})
-                answer = RulebookTried(**place, report={"kind": asked.kind}, problems=self.problems)
+                answer = RulebookTried(**place, report=REPORTS[asked.kind].as_json(), problems=self.problems)
                 body = an_envelope(an_event(answer))
                 await self.bus.publish(destination_of(answer), body, message_id="answer", mandatory=False)
 

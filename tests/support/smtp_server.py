@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.policy
+import re
 import ssl
 from collections import defaultdict
 from collections.abc import Iterator
@@ -46,6 +47,12 @@ class Received:
         """The link that stands on a line of its own; empty where there is none."""
         lines = self.part("plain").splitlines()
         return next((line.strip() for line in lines if line.strip().startswith("http") and "/l/" in line), "")
+
+    @property
+    def code(self) -> str:
+        """What the person types to decide with the link; empty where the mail has none."""
+        found = re.search(r"Code to type there: (\S+)", self.part("plain"))
+        return found[1] if found else ""
 
 
 @dataclass

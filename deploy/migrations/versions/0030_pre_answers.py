@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0030_pre_answers"
-down_revision = "0021_pre_pseudonyms"
+down_revision = "0028_pre_conversation_ids"
 
 #: What was answered so far had a kind too, which only the decision kept, and only where it was not the default.
 _KNOWN = """

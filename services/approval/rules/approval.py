@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from services.approval.rules import timers
+from services.approval.rules.first_step import first_step_at
 from services.approval.states import MACHINE, Event, State
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.card_text import is_redaction
@@ -128,7 +128,7 @@ def opening(
         expires_at=at + timedelta(seconds=requested.approval.expires_after_seconds),
         correlation_id=correlation_id,
         traceparent=traceparent,
-        next_step_at=timers.first_step_at(requested.approval, at),
+        next_step_at=first_step_at(requested.approval, at),
     )
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from services.approval.rules.approval import Approval
+from services.approval.states import EDIT_MACHINE, EditEvent, EditState
 from shared.canonical import NotStrictJson, canonical_text, parse_arguments
 from shared.card_text import REDACTED, is_redaction
 from shared.errors import PlacetError
@@ -19,8 +20,6 @@ from shared.messages import DecisionClaims, Edited, EditJudged, ToolCall
 from shared.messages.tool_calls import ArgumentsChange
 from shared.permit import digest_of
 from shared.tool_schema import pointer
-
-EditState = Literal["asked", "accepted", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +95,16 @@ def _changes(call: ToolCall) -> list[ArgumentsChange]:
         return edited.changes if edited else []
     # From before every edit was kept: only the last one is known.
     return [ArgumentsChange(person=edited.person, reason=edited.reason, arguments=call.shown_arguments)]
+
+
+def is_over(edit: Edit) -> bool:
+    """Tell whether policy's answer comes too late, because one came before."""
+    return edit.state in EDIT_MACHINE.final
+
+
+def ended(edit: Edit, *, accepted: bool) -> Edit:
+    """Return an edit as its answer leaves it; raise ExpectedRace where it had one before."""
+    return replace(edit, state=EDIT_MACHINE.next_state(edit.state, EditEvent.ACCEPT if accepted else EditEvent.REFUSE))
 
 
 def shown(call: ToolCall, judged: EditJudged) -> ToolCall | None:

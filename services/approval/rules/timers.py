@@ -7,27 +7,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
+from services.approval.rules.approval import Approval
 from shared.deciders import Step, steps
-from shared.messages import ApprovalRule
-
-if TYPE_CHECKING:
-    from services.approval.rules.approval import Approval
 
 #: Longest that an approval may wait in all, and longest that a pause may hold it: a forgotten pause expires too.
 WAIT_MAX = timedelta(days=30)
-
-
-def first_step_at(rule: ApprovalRule, opened_at: datetime) -> datetime | None:
-    """Return when the first step is due; None where the rule has none."""
-    first = first_step_after(rule)
-    return None if first is None else opened_at + first
-
-
-def first_step_after(rule: ApprovalRule) -> timedelta | None:
-    """Return how long after the opening the first step is due; None where the rule has none."""
-    return next((timedelta(seconds=step.after_seconds) for step in steps(rule)), None)
 
 
 def take_step(approval: Approval) -> tuple[Approval, Step]:

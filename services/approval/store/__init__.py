@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from services.approval.rules import Answer, Approval, Edit, Vote, Withdrawal
-from services.approval.rules.edits import differences
+from services.approval.rules.edits import differences, ended
 from services.approval.store import statements
 from services.approval.store.values import (
     Earlier,
@@ -188,7 +188,7 @@ async def end_edit(
     values = {
         "of_tenant": judged.tenant,
         "of_edit": edit.edit_id,
-        "new_state": "accepted" if after else "refused",
+        "new_state": ended(edit, accepted=after is not None).state,
         "new_detail": "" if after else answer.detail,
         "new_shown": after.call.shown_arguments if after else None,
         "new_differences": [each.as_json() for each in differences(before.call, after.call)] if after else [],

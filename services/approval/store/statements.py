@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.approval.states import MACHINE, Event, State
+from services.approval.states import EDIT_MACHINE, MACHINE, Event, State
 from services.approval.store.values import APPROVALS, CALL_COLUMNS, DECISION_COLUMNS, DECISIONS, EDITS
 from services.approval.tables import CallRow
 from shared.database import table_of
@@ -308,7 +308,7 @@ END_EDIT = (
     .where(
         EDITS.c.tenant == sa.bindparam("of_tenant"),
         EDITS.c.edit_id == sa.bindparam("of_edit"),
-        EDITS.c.state == sa.literal_column("'asked'"),
+        EDITS.c.state == sa.literal_column(f"'{EDIT_MACHINE.initial}'"),
     )
     .values(
         state=sa.bindparam("new_state"),

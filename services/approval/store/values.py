@@ -10,8 +10,9 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 from sqlalchemy import RowMapping
 
-from services.approval.rules import Approval, Decision, Edit, Vote, timers
-from services.approval.states import State
+from services.approval.rules import Approval, Decision, Edit, Vote
+from services.approval.rules.first_step import first_step_after
+from services.approval.states import EditState, State
 from services.approval.tables import ApprovalRow, DecisionRow, EditRow
 from shared import deciders
 from shared.canonical import sha256_hex
@@ -158,7 +159,7 @@ def opening_values(opening: Approval) -> dict[str, Any]:
     """Return an approval that opens as one row of JSON, with how long it waits, and until its first step."""
     rule = opening.approval_rule
     waits = timedelta(seconds=rule.expires_after_seconds)
-    return json_values(approval_values(opening) | {"waits": waits, "first_step": timers.first_step_after(rule)})
+    return json_values(approval_values(opening) | {"waits": waits, "first_step": first_step_after(rule)})
 
 
 def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +190,7 @@ def vote_from(row: RowMapping) -> Vote:
 
 def edit_from(row: RowMapping) -> Edit:
     """Return the edit of a row."""
-    return Edit(**{name: row[name] for name in Edit.__slots__})
+    return Edit(**{**{name: row[name] for name in Edit.__slots__}, "state": EditState(row["state"])})
 
 
 def _seats(value: Mapping[str, Sequence[int]] | None) -> Seats | None:

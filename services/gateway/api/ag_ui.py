@@ -7,6 +7,7 @@ goes on: asking where calls wait for people. Answers to that decide like every o
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -27,23 +28,20 @@ from services.gateway.deps import Deps
 from services.gateway.dialects.ag_ui import AgUi, Event, finished, interrupt_of
 from services.gateway.dialects.ag_ui_posted import Answer, RunIn
 from services.gateway.dialects.follow import unpacked
-from services.gateway.dialects.thread import Thread
+from services.gateway.dialects.reader import Reader
+from services.gateway.holder import shown
 from services.gateway.keys import Scope
 from services.gateway.live import Topic
+from services.gateway.resting import Resting, look
 from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation
 from services.gateway.store.feed import find_item
-from services.gateway.store.inbox import Filters, list_approvals
-from services.gateway.store.read import Row
-from services.gateway.store.turns import Rest, load_rest
+from services.gateway.store.turns import load_newest_start
 from services.gateway.stream import Stream, data_frame
-from shared.database import DatabaseError, is_outage
 from shared.errors import Refused
 
 router = APIRouter(prefix="/agui", tags=["ag-ui"], route_class=StrictRoute)
 
-#: Calls of one conversation that may wait for people.
-WAITING_MAX = 1_000
 #: Refusals that end no run: the store has the truth, and the run tells it.
 _TOLD = frozenset({"already-decided", "stale-card", "not-found"})
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -78,6 +76,8 @@ class _Goal:
     newest: int
     #: The message that the agent must have heard; empty where there is none.
     message_id: str
+    #: Who answered when it began, where that was not the agent: {state, operator, text}.
+    holder: Mapping[str, Any] | None = None
     answered: Sequence[_Answered] = field(default_factory=tuple)
 
     @property
@@ -117,10 +117,14 @@ async def run(deps: DepsOf, caller: CallerOf, body: RunIn) -> StreamingResponse:
     message_id = await _post(deps, caller, body, written) if written else ""
     async with reading(deps.runtime.database) as connection:
         conversation = await load_conversation(connection, topic.tenant, topic.conversation_id)
+        began = await load_newest_start(connection, topic.tenant, topic.conversation_id)
     if conversation is None:
         raise no_conversation()
     newest = conversation.feed_seq
-    goal = _Goal(body, topic, max(0, newest - HISTORY_MAX), newest, message_id, answered)
+    after = min(max(0, newest - HISTORY_MAX), newest if began is None else began - 1)
+    held = conversation.held
+    holder = shown(held, conversation.language) if held.by_people else None
+    goal = _Goal(body, topic, after, newest, message_id, holder, answered)
     stream = stream_of(deps, caller, (topic,), topic, goal.after, LOOK_SECONDS)
     return StreamingResponse(_frames(deps, stream, goal), media_type="text/event-stream", headers=HEADERS)
 
@@ -155,7 +159,7 @@ async def _answer(deps: Deps, caller: Caller, topic: Topic, answer: Answer) -> _
 
 
 async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[bytes]:
-    writer, thread, body = AgUi(goal.body.state), Thread(), goal.body
+    writer, reader, body = AgUi(goal.body.state), Reader(), goal.body
     yield data_frame(writer.begin(body.threadId, body.runId, modern=body.modern))
     live, number = goal.newest == goal.after, goal.after
     if live:
@@ -165,7 +169,7 @@ async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[byte
             yield b": keep-alive\n\n"
         else:
             kind, data, number = unpacked(signal, number)
-            events = [event for told in thread.read(kind, data) for event in writer.events(told)]
+            events = list(_read(reader, writer, kind, data, number))
             if live:
                 yield _encode(events)
             elif number >= goal.newest:
@@ -176,16 +180,29 @@ async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[byte
         if goal.error is not None:
             yield data_frame(_error(str(goal.error["title"]), str(goal.error["kind"])))
             return
-        interrupts = await _asked(deps, thread, goal)
-        if interrupts is not None:
+        resting = await _rests(deps, reader, goal)
+        if resting is not None:
+            asked = [interrupt_of(row, goal.problems.get(row["approval_id"])) for row in reversed(resting.waiting)]
+            result = writer.result(held=resting.held.by_people)
             yield _encode(writer.end())
-            yield _encode(finished(body.threadId, body.runId, writer.turn, interrupts, modern=body.modern))
+            yield _encode(finished(body.threadId, body.runId, result, asked, modern=body.modern))
             return
     yield data_frame(_error("The stream was let go; post again to go on.", "let-go"))
 
 
+def _read(reader: Reader, writer: AgUi, kind: str, data: Mapping[str, Any], number: int) -> Iterator[Event]:
+    """Yield the events of a feed item, or of a delta."""
+    if kind == "holder":
+        yield from writer.hold(data)
+    for told in reader.read(kind, data, number):
+        yield from writer.events(told.move)
+
+
 def _opening(writer: AgUi, goal: _Goal) -> Iterator[Event]:
     """Yield how things stand, and which answers did not count."""
+    # Also where they took it long before the oldest item that was read.
+    if goal.holder:
+        deque(writer.hold(goal.holder), maxlen=0)
     yield from writer.snapshots(goal.body.messages)
     for each in goal.answered:
         if each.problem:
@@ -193,38 +210,14 @@ def _opening(writer: AgUi, goal: _Goal) -> Iterator[Event]:
             yield {"type": "CUSTOM", "name": "placet.refused", "value": {**known, **each.problem}}
 
 
-async def _asked(deps: Deps, thread: Thread, goal: _Goal) -> list[Event] | None:
-    """Return what waits for people where nothing else goes on, else None; services know of things before the feed."""
-    if not thread.rests:
+async def _rests(deps: Deps, reader: Reader, goal: _Goal) -> Resting | None:
+    """Return how the thread rests, with every decision answered; None while something goes on."""
+    if not (reader.quiet and reader.settled):
         return None
-    tenant, conversation_id = goal.topic.tenant, goal.topic.conversation_id
-    try:
-        async with reading(deps.runtime.database) as connection:
-            here = Filters(state="pending", conversation_id=conversation_id)
-            waiting = await list_approvals(connection, tenant, here, limit=WAITING_MAX)
-            call_ids = [row["call_id"] for row in waiting]
-            rest = await load_rest(connection, tenant, conversation_id, call_ids, goal.message_id)
-    except DatabaseError as error:
-        if not is_outage(error):
-            raise
+    resting = await look(deps.runtime.database, goal.topic, reader, goal.message_id, partial=goal.after > 0)
+    if resting is None or goal.unsettled.intersection(row["approval_id"] for row in resting.waiting):
         return None
-    if rest is None or not _told(thread, goal, waiting, rest):
-        return None
-    return [interrupt_of(row, goal.problems.get(row["approval_id"])) for row in reversed(waiting)]
-
-
-def _told(thread: Thread, goal: _Goal, waiting: Sequence[Row], rest: Rest) -> bool:
-    """Tell whether the feed has told all that the services know, and every decision was answered."""
-    approvals, here = {row["call_id"]: row["approval_id"] for row in waiting}, thread.waiting
-    # What began before the oldest item that was read is long told.
-    partial = goal.after > 0
-    same = here.items() <= approvals.items() if partial else here == approvals
-    if not same or goal.unsettled.intersection(approvals.values()):
-        return False
-    if rest.queued and any(row["approval_rule"].get("on_message_while_pending") == "supersede" for row in waiting):
-        return False
-    unread = not rest.turn_id or (partial and not thread.knows(rest.turn_id))
-    return unread or thread.over(rest.turn_id) == rest.over
+    return resting
 
 
 def _error(message: str, code: str) -> Event:

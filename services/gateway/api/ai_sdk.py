@@ -23,17 +23,16 @@ from services.gateway.conversations import Plan, Writing, no_conversation
 from services.gateway.decisions import Ask
 from services.gateway.deps import Deps
 from services.gateway.dialects.ai_sdk import AiSdk, Chunk, Version
-from services.gateway.dialects.ai_sdk_history import messages_of
+from services.gateway.dialects.ai_sdk_history import History
 from services.gateway.dialects.ai_sdk_posted import Answer, ChatIn, Seen, answers_of, seen_of
 from services.gateway.dialects.follow import Heard, HolderTold, follow_turn
 from services.gateway.dialects.unseen import Unseen
-from services.gateway.holder import told
+from services.gateway.holder import shown
 from services.gateway.live import Topic
 from services.gateway.store import reading
-from services.gateway.store.conversations import Conversation, load_conversation
-from services.gateway.store.feed import load_feed
+from services.gateway.store.conversations import load_conversation
 from services.gateway.store.turns import load_newest_turn, load_turn_start, turn_had_approval, turn_waits
-from services.gateway.stream import Stream, data_frame
+from services.gateway.stream import Stream, data_frame, replay
 from shared.errors import Refused
 from shared.messages.approvals import REASON_MAX
 
@@ -41,7 +40,7 @@ router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
 
 #: Pause between two looks whether a turn waits for people, in seconds: the feed may be ahead of what the agent stored.
 LOOK_SECONDS = 1.0
-#: Feed items that a history is made of, the oldest first.
+#: Feed items that a history is made of, the newest ones.
 HISTORY_MAX = 5_000
 _HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
 _STREAM: dict[int | str, dict[str, Any]] = {
@@ -78,7 +77,7 @@ class _Goal:
 @router.post(
     "",
     response_class=StreamingResponse,
-    responses={**_STREAM, **described(400, 401, 403, 404, 413, 415, 422, 429, 503)},
+    responses={**_STREAM, **described(400, 401, 403, 404, 409, 413, 415, 422, 429, 503)},
 )
 async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf = "6") -> StreamingResponse:
     """Take what a chat's user wrote, or how they answered approval requests, and stream what the agent does then.
@@ -92,7 +91,7 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
         async with reading(deps.runtime.database) as connection:
             conversation = await load_conversation(connection, *_place(topic))
         if conversation is not None and conversation.held.by_people:
-            goal.holder = _holder_of(conversation)
+            goal.holder = shown(conversation.held, conversation.language)
         return _streaming(deps, caller, goal)
     may_read(caller, body.id)
     turn_id, _, joined_at = body.newest.id.partition(".")
@@ -113,12 +112,14 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
 async def history(deps: DepsOf, caller: CallerOf, chat_id: PathId, version: VersionOf = "6") -> dict[str, Any]:
     """Return the chat's messages as the SDK keeps them, for `useChat({messages})`: `{id, messages}`."""
     may_read(caller, chat_id)
-    topic = Topic(caller.tenant, chat_id)
+    topic, kept = Topic(caller.tenant, chat_id), History(AiSdk(version))
     async with reading(deps.runtime.database) as connection:
-        if await load_conversation(connection, *_place(topic)) is None:
-            raise no_conversation()
-        items = await load_feed(connection, *_place(topic), 0, HISTORY_MAX)
-    return {"id": chat_id, "messages": messages_of([item.as_wire() for item in items], AiSdk(version))}
+        conversation = await load_conversation(connection, *_place(topic))
+    if conversation is None:
+        raise no_conversation()
+    async for item in replay(deps.runtime.database, topic, max(0, conversation.feed_seq - HISTORY_MAX)):
+        kept.add(item.as_wire())
+    return {"id": chat_id, "messages": kept.messages()}
 
 
 @router.get(
@@ -150,7 +151,9 @@ async def resume(
     if over and conversation.held.by_people and conversation.ended_at is None:
         # What was said so far is in the history; what comes next may be an operator's word.
         now = conversation.feed_seq
-        goal = _Goal(topic, AiSdk(version), now, now, stays=True, holder=_holder_of(conversation))
+        goal = _Goal(
+            topic, AiSdk(version), now, now, stays=True, holder=shown(conversation.held, conversation.language)
+        )
         return _streaming(deps, caller, goal)
     if turn is None or began is None or over:
         return Response(status_code=204)
@@ -191,12 +194,6 @@ def _streaming(deps: Deps, caller: Caller, goal: _Goal) -> StreamingResponse:
     heartbeat = deps.settings.gateway_heartbeat_seconds if goal.stays else LOOK_SECONDS
     stream = stream_of(deps, caller, (goal.topic,), goal.topic, goal.after, heartbeat)
     return StreamingResponse(_frames(deps, stream, goal), media_type="text/event-stream", headers=_HEADERS)
-
-
-def _holder_of(conversation: Conversation) -> dict[str, Any]:
-    """Return what a chat is told of who answers in it."""
-    held = conversation.held
-    return {"state": held.state.value, "operator": held.operator, "text": told(held, conversation.language)}
 
 
 async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[bytes]:

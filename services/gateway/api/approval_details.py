@@ -133,10 +133,11 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
         decisions = await read.list_decisions(connection, tenant, approval_id, ROWS_MAX)
         edits = await read.list_edits(connection, tenant, approval_id, ROWS_MAX)
         cards = await read.list_deliveries(connection, tenant, approval_id, ROWS_MAX)
+        untold = await read.list_untold(connection, tenant, [row])
         history = await read.load_history_of(connection, tenant, approval_id, ROWS_MAX)
     return ApprovalDetailOut.model_validate(
         {
-            **approval_out(row, directory).model_dump(),
+            **approval_out(row, directory, untold).model_dump(),
             "approval_rule": row["approval_rule"],
             "records": _records(row, execution),
             "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
@@ -146,7 +147,6 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
             "delegations": [{"by": each["by"]["person"], "to": each["to"]} for each in row["delegations"]],
             "timers": dict(row),
             "cards": [{**each, "at": each["updated_at"]} for each in cards],
-            "untold": _waits(row) and bool(cards) and all(map(_is_given_up, cards)),
             "execution": dict(execution) if execution else None,
             "history": [dict(each) for each in history],
         }
@@ -155,10 +155,6 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
 
 def _waits(row: Row) -> bool:
     return bool(row["state"] == "pending")
-
-
-def _is_given_up(card: Row) -> bool:
-    return bool(card["state"] == "given_up")
 
 
 def _records(row: Row, execution: Row | None) -> dict[str, Any]:

@@ -62,8 +62,8 @@ class ApprovalOut(BaseModel):
     )
     untold: bool = Field(
         default=False,
-        description="True: it waits, and every card of it was given up, so that nobody was told. Said where approvals "
-        "are listed and where one is shown with its story.",
+        description="True: it waits, and nobody was told: every card of it was given up, is kept back, or waits for "
+        "another try. Said where approvals are listed and where one is shown with its story.",
     )
     closed_at: datetime | None = None
     decided_by: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request
@@ -21,7 +21,8 @@ from services.gateway.conversations import no_conversation
 from services.gateway.deps import Deps
 from services.gateway.dialects.openai_chat import ChatWriter, Chunk
 from services.gateway.dialects.openai_posted import ChatCompletionIn, conversation_named, invalid
-from services.gateway.dialects.openai_words import waits_note
+from services.gateway.dialects.openai_words import held_note, waits_note
+from services.gateway.resting import Resting
 from services.gateway.store.conversations import Conversation
 from services.gateway.stream import data_frame
 from shared.errors import Refused
@@ -84,12 +85,12 @@ async def complete(
     async for moves in listen(deps, caller, asked, request.is_disconnected):
         for move in moves:
             unread(writer.chunks(move))
-    if not asked.rests:
+    if asked.resting is None:
         raise Refused("The answer takes longer than this instance lives; ask again.", status=503, kind="unavailable")
     writer.usage = await tell(deps, asked)
     if writer.failure:
         raise Refused("The agent failed.", status=502, kind="turn-failed", detail=writer.failure)
-    unread(_note(deps, asked, writer))
+    unread(_notes(deps, asked, asked.resting, writer))
     return JSONResponse(writer.completion(asked.talk.waiting), headers=headers)
 
 
@@ -121,7 +122,7 @@ async def _frames(
     yield _encode(writer.begin())
     async for moves in listen(deps, caller, asked):
         yield _encode(chunk for move in moves for chunk in writer.chunks(move)) if moves else b": still here\n\n"
-    if not asked.rests:
+    if asked.resting is None:
         yield _encode([_problem(503, "unavailable", "The stream ended early.")])
         return
     writer.usage = await tell(deps, asked)
@@ -129,15 +130,21 @@ async def _frames(
         yield _encode([_problem(502, "turn-failed", writer.failure)])
         return
     yield (
-        _encode(_note(deps, asked, writer))
+        _encode(_notes(deps, asked, asked.resting, writer))
         + _encode(writer.end(asked.talk.waiting, with_usage=with_usage))
         + b"data: [DONE]\n\n"
     )
 
 
-def _note(deps: Deps, asked: Asked, writer: ChatWriter) -> Iterable[Chunk]:
-    note = waits_note(asked.conversation.language, asked.talk.waiting, deps.settings.public_url)
-    return writer.say(note) if note else ()
+def _notes(deps: Deps, asked: Asked, resting: Resting, writer: ChatWriter) -> Iterator[Chunk]:
+    """Yield the words about what waits, and about who answers."""
+    writer.held, language = resting.held, asked.conversation.language
+    for note in (
+        waits_note(language, asked.talk.waiting, deps.settings.public_url),
+        held_note(language, resting.held),
+    ):
+        if note:
+            yield from writer.say(note)
 
 
 def _problem(status: int, kind: str, title: str) -> dict[str, Any]:

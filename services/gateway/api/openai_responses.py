@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
@@ -22,18 +22,17 @@ from services.gateway.deps import Deps
 from services.gateway.dialects.openai_ids import ResponseId, parse_response_id
 from services.gateway.dialects.openai_posted import Answer, ResponseIn, invalid
 from services.gateway.dialects.openai_responses import Event, ResponseWriter, Status
-from services.gateway.dialects.talk import LOOK_BACK, Talk, news_of
+from services.gateway.dialects.openai_words import held_note
+from services.gateway.dialects.talk import LOOK_BACK, Talk
+from services.gateway.resting import Resting
 from services.gateway.store import reading
 from services.gateway.store.conversations import Conversation, load_conversation
-from services.gateway.store.feed import load_feed
+from services.gateway.store.feed import load_item_time
 from services.gateway.store.turns import load_usage
-from services.gateway.stream import data_frame
+from services.gateway.stream import data_frame, replay
 from shared.errors import Refused
 
 router = APIRouter(prefix="/v1/responses", tags=["openai"], route_class=StrictRoute)
-
-#: Feed items that a retrieved response is made of.
-ITEMS_MAX = 2_000
 
 ResponsePathId = Annotated[str, Path(pattern=r"^resp_[0-9]{1,18}_[0-9]{1,18}_[A-Za-z0-9_-]{1,64}$")]
 
@@ -75,9 +74,9 @@ async def create(
         for move in moves:
             unread(writer.events(move))
     waiting = asked.talk.waiting
-    if not asked.rests:
+    if asked.resting is None:
         return JSONResponse(writer.response("in_progress", waiting))
-    unread(_asked_again(asked, writer))
+    unread(_notes(asked, asked.resting, writer))
     writer.usage = await tell(deps, asked)
     return JSONResponse(writer.response("failed" if writer.failure else "completed", waiting))
 
@@ -95,14 +94,19 @@ async def retrieve(deps: DepsOf, caller: CallerOf, response_id: ResponsePathId) 
         conversation = await load_conversation(connection, *place)
         if conversation is None or max(named.told, named.posted) > conversation.feed_seq:
             raise no_conversation()
-        items = await load_feed(connection, *place, max(0, named.told - LOOK_BACK), ITEMS_MAX)
-    began = next((item.at for item in items if item.seq > named.told), conversation.created_at)
+        began = await load_item_time(connection, *place, named.told + 1) or conversation.created_at
     writer = _writer(named, conversation.agent or "default", talk, int(began.timestamp()), None)
-    for move in news_of(talk, [item.as_wire() for item in items]):
-        unread(writer.events(move))
-    spoken_since = talk.number < items[-1].seq if items else False
-    topic = Asked(conversation, talk, 0).topic
-    done = spoken_since or await rests(deps, topic, talk, silences=1)
+    asked = Asked(conversation, talk, max(0, named.told - LOOK_BACK))
+    done = False
+    async for item in replay(deps.runtime.database, asked.topic, asked.after):
+        if done := talk.is_next(item.type, item.data, item.seq):
+            break
+        for move in talk.read(item.type, item.data, item.seq):
+            unread(writer.events(move))
+    resting = None if done else await rests(deps, asked.topic, talk)
+    if resting is not None:
+        done = True
+        unread(_held(conversation, resting, writer))
     async with reading(deps.runtime.database) as connection:
         writer.usage = await load_usage(connection, *place, named.told, talk.number)
     status: Status = "in_progress" if not done else "failed" if writer.failure else "completed"
@@ -151,18 +155,26 @@ async def _frames(deps: Deps, caller: Caller, asked: Asked, writer: ResponseWrit
     yield _encode(writer.begin())
     async for moves in listen(deps, caller, asked):
         yield _encode(event for move in moves for event in writer.events(move)) if moves else b": still here\n\n"
-    if not asked.rests:
+    if asked.resting is None:
         yield _encode(writer.cut())
         return
     writer.usage = await tell(deps, asked)
-    yield _encode(_asked_again(asked, writer)) + _encode(writer.end(asked.talk.waiting))
+    yield _encode(_notes(asked, asked.resting, writer)) + _encode(writer.end(asked.talk.waiting))
 
 
-def _asked_again(asked: Asked, writer: ResponseWriter) -> Iterable[Event]:
-    """Yield the requests that the client answered, or wrote past, and that wait for people all the same."""
+def _notes(asked: Asked, resting: Resting, writer: ResponseWriter) -> Iterator[Event]:
+    """Yield the requests that the client answered, or wrote past, and that wait all the same; and who answers."""
     for card in asked.talk.waiting:
-        if card["approval_id"] in asked.asked_again or not asked.talk.answering:
+        if card["approval_id"] in asked.asked_again or resting.queued:
             yield from writer.ask(card)
+    yield from _held(asked.conversation, resting, writer)
+
+
+def _held(conversation: Conversation, resting: Resting, writer: ResponseWriter) -> Iterator[Event]:
+    """Yield the words about who answers, where that is not the agent."""
+    writer.held = resting.held
+    if note := held_note(conversation.language, resting.held):
+        yield from writer.say(f"holder.{resting.held.revision}", note)
 
 
 def _encode(events: Iterable[Event]) -> bytes:

@@ -22,16 +22,15 @@ from services.gateway.dialects.openai_posted import Answer
 from services.gateway.dialects.talk import LOOK_BACK, Talk
 from services.gateway.keys import Scope
 from services.gateway.live import Topic, Transient
+from services.gateway.resting import Resting, look
 from services.gateway.store import reading
 from services.gateway.store.conversations import Conversation, load_conversation, mark_told
-from services.gateway.store.turns import load_newest_turn, load_turn_start, load_usage, turn_waits
+from services.gateway.store.turns import load_newest_start, load_usage
 from shared.errors import Refused
 from shared.ids import derived_id
 
 #: Pause between two looks whether a turn waits for people, in seconds: the feed may be ahead of what the agent stored.
 LOOK_SECONDS = 1.0
-#: So many looks later a message is taken for one that waits for people, behind a call that they think about.
-LOOKS_WHILE_HELD_UP = 4
 
 
 @dataclass
@@ -44,8 +43,8 @@ class Asked:
     after: int
     #: Approvals that the client answered, and that wait for more people.
     asked_again: set[str] = field(default_factory=set)
-    #: Whether the turn is over, or waits: nothing was left out.
-    rests: bool = False
+    #: How the conversation rests when all was told; None where something was left out.
+    resting: Resting | None = None
 
     @property
     def topic(self) -> Topic:
@@ -144,7 +143,7 @@ async def _write(deps: Deps, caller: Caller, text: str, asked: Asked, key: str) 
     posted = await deps.posts.post(caller, conversation.conversation_id, writing)
     if posted.taken_as is not None:
         return
-    asked.talk.posted = posted.event_id
+    asked.talk.posted, asked.talk.message_id = posted.event_id, posted.message_id
     if posted.event_id <= conversation.feed_seq:
         # Told again from there, whatever came after.
         asked.talk.told = posted.event_id
@@ -154,8 +153,7 @@ async def _start(deps: Deps, asked: Asked) -> int:
     """Return the number after which the feed must be read to know every call that may still wait."""
     place, after = (asked.topic.tenant, asked.topic.conversation_id), max(0, asked.talk.told - LOOK_BACK)
     async with reading(deps.runtime.database) as connection:
-        turn = await load_newest_turn(connection, *place)
-        began = await load_turn_start(connection, *place, turn["turn_id"]) if turn else None
+        began = await load_newest_start(connection, *place)
     return after if began is None else min(after, began - 1)
 
 
@@ -164,12 +162,12 @@ async def listen(
 ) -> AsyncIterator[list[Move]]:
     """Yield what is new, an empty list for silence, until the conversation rests.
 
-    `asked.rests` says whether it does: the stream may end earlier, or the client be `gone`, which is asked in silence.
+    `asked.resting` says how: it may also end because the stream does, or the client is `gone`, which is asked in
+    silence.
     """
-    talk, silences = asked.talk, 0
+    talk = asked.talk
     stream = stream_of(deps, caller, (asked.topic,), asked.topic, asked.after, LOOK_SECONDS)
     async for signal in stream.signals():
-        silences = silences + 1 if signal is None else 0
         if signal is None:
             yield []
             if gone is not None and await gone():
@@ -178,22 +176,16 @@ async def listen(
             yield talk.read(signal.event, signal.data)
         else:
             yield talk.read(signal["type"], signal["data"], signal["id"])
-        asked.rests = await rests(deps, asked.topic, talk, silences)
-        if asked.rests:
+        asked.resting = await rests(deps, asked.topic, talk)
+        if asked.resting is not None:
             return
 
 
-async def rests(deps: Deps, topic: Topic, talk: Talk, silences: int) -> bool:
-    """Tell whether nothing goes on until somebody writes or decides; the agent knows of calls before the feed does."""
-    if not talk.rests and not (talk.is_held_up and silences >= LOOKS_WHILE_HELD_UP):
-        return False
-    if talk.may_go_on and not silences:
-        return False
-    if not talk.waiting_turns:
-        return True
-    async with reading(deps.runtime.database) as connection:
-        waits = [await turn_waits(connection, topic.tenant, *turn) for turn in talk.waiting_turns.items()]
-    return all(waits)
+async def rests(deps: Deps, topic: Topic, talk: Talk) -> Resting | None:
+    """Return how the conversation rests; None while the agent goes on, which knows of things before the feed does."""
+    if not talk.rests:
+        return None
+    return await look(deps.runtime.database, topic, talk.reader, talk.message_id, partial=True)
 
 
 async def tell(deps: Deps, asked: Asked) -> tuple[int, int] | None:

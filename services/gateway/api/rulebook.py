@@ -19,6 +19,7 @@ from services.gateway.store import reading
 from services.gateway.store.read import list_activations
 from services.gateway.texts import Text
 from shared.messages.rulebook import SINCE_SECONDS_MAX, TRIAL_TEXT_MAX, TrialKind
+from shared.trials import CasesReport, CheckReport, Explanation, Simulation
 
 router = APIRouter(prefix="/v1/rulebook", tags=["rulebook"], route_class=StrictRoute)
 
@@ -62,12 +63,6 @@ class SimulateIn(_In):
     )
 
 
-class Report(BaseModel):
-    """What came of a trial; docs/rulebook.md has the fields of each."""
-
-    model_config = ConfigDict(extra="allow")
-
-
 class ActivationOut(BaseModel):
     """One change of the rulebook that policy judges by, or of the directory of people."""
 
@@ -99,25 +94,25 @@ async def activations(deps: DepsOf, caller: CallerOf, limit: Limit = 50, after: 
     return ActivationPage(items=items, next=next_of(rows, limit, "activated_at", "activation_id"))
 
 
-@router.post("/check", response_model=Report, responses=_PROBLEMS)
+@router.post("/check", response_model=CheckReport, responses=_PROBLEMS)
 async def check(deps: DepsOf, caller: CallerOf, body: CheckIn) -> Any:
     """Check a rulebook; what is wrong with it is in the report, by line and column."""
     return await _tried(deps, caller, "check", body)
 
 
-@router.post("/explain", response_model=Report, responses=_PROBLEMS)
+@router.post("/explain", response_model=Explanation, responses=_PROBLEMS)
 async def explain(deps: DepsOf, caller: CallerOf, body: ExplainIn) -> Any:
     """Tell which rule decides a call, why none above it did, and who may approve."""
     return await _tried(deps, caller, "explain", body)
 
 
-@router.post("/test", response_model=Report, responses=_PROBLEMS)
+@router.post("/test", response_model=CasesReport, responses=_PROBLEMS)
 async def test(deps: DepsOf, caller: CallerOf, body: TestIn) -> Any:
     """Try calls with the verdicts that they should get."""
     return await _tried(deps, caller, "test", body)
 
 
-@router.post("/simulate", response_model=Report, responses=_PROBLEMS)
+@router.post("/simulate", response_model=Simulation, responses=_PROBLEMS)
 async def simulate(deps: DepsOf, caller: CallerOf, body: SimulateIn) -> Any:
     """Replay past proposals of your tenant against another rulebook; tell what would have been different."""
     return await _tried(deps, caller, "simulate", body)

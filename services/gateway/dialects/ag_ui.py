@@ -18,6 +18,8 @@ from services.gateway.dialects.moves import (
     CallMade,
     CallProgressed,
     CardMoved,
+    Move,
+    OperatorSpoke,
     StepBegan,
     StepEnded,
     TextBegan,
@@ -25,8 +27,9 @@ from services.gateway.dialects.moves import (
     TextWritten,
     TurnEnded,
 )
-from services.gateway.dialects.thread import Said, Told
+from services.gateway.dialects.reader import Said
 from services.gateway.feed import SUCCESSES
+from shared.approvers import name_of
 
 Event = dict[str, Any]
 
@@ -54,6 +57,7 @@ class AgUi:
         self._theirs: dict[str, Any] = state if isinstance(state, dict) else {}
         self._calls: dict[str, Any] = {}
         self._approvals: dict[str, Any] = {}
+        self._holder: dict[str, Any] = {}
         self._turn: dict[str, Any] = {}
         #: Whether it ended in this run.
         self._turn_is_news = False
@@ -68,16 +72,25 @@ class AgUi:
         """How the turn ended that ended last in this run, {state, reason, final_answer}; empty while none did."""
         return self._turn if self._turn_is_news else {}
 
+    def result(self, *, held: bool) -> Mapping[str, Any]:
+        """Return what the run's end says: how its turn ended, and who answers where people hold the thread."""
+        return {**self.turn, **({"holder": self._holder} if held else {})}
+
     def begin(self, thread_id: str, run_id: str, *, modern: bool) -> Event:
         """Return what begins a run; a client that does not name the protocol's version is not told it either."""
         version = {"protocolVersion": PROTOCOL} if modern else {}
         return {"type": "RUN_STARTED", "threadId": thread_id, "runId": run_id, **version}
 
-    def events(self, told: Told) -> Iterator[Event]:
+    def events(self, told: Move | Said) -> Iterator[Event]:
         """Yield the events of one move."""
         for event in self._events(told):
             self._transcript.add(event)
             yield event
+
+    def hold(self, data: Mapping[str, Any]) -> Iterator[Event]:
+        """Yield what tells who answers from now on: {state, operator, text}."""
+        self._holder = {name: data[name] for name in ("state", "operator", "text")}
+        yield self._changed("holder", "", self._holder)
 
     def snapshots(self, posted: list[Any]) -> Iterator[Event]:
         """Yield what the client needs of everything so far; its messages only where they differ from `posted`.
@@ -95,7 +108,7 @@ class AgUi:
         self._open_texts = {}
         yield from self._end_step()
 
-    def _events(self, told: Told) -> Iterator[Event]:
+    def _events(self, told: Move | Said) -> Iterator[Event]:
         match told:
             case Said() | TextBegan() | TextWritten() | TextEnded():
                 yield from self._words(told)
@@ -112,6 +125,8 @@ class AgUi:
             case CallProgressed(call_id, fraction, text):
                 self._calls[call_id] = {**self._calls[call_id], "progress": {"text": text, "fraction": fraction}}
                 yield self._changed("calls", call_id, self._calls[call_id])
+            case OperatorSpoke(message_id, operator, text):
+                yield from _message(message_id, "assistant", text, name=name_of(operator))
             case TurnEnded(end):
                 self._turn = {name: end[name] for name in ("state", "reason", "final_answer") if end.get(name)}
                 self._turn_is_news = True
@@ -120,9 +135,7 @@ class AgUi:
     def _words(self, told: Said | TextBegan | TextWritten | TextEnded) -> Iterator[Event]:
         match told:
             case Said(message_id, text):
-                yield {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": "user"}
-                yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": message_id, "delta": text}
-                yield {"type": "TEXT_MESSAGE_END", "messageId": message_id}
+                yield from _message(message_id, "user", text)
             case TextBegan(text_id):
                 self._parent = text_id
                 self._open_texts[text_id] = None
@@ -198,6 +211,7 @@ class AgUi:
 
     def _state(self) -> Event:
         ours = {"turn": self._turn, "calls": self._calls, "approvals": self._approvals}
+        ours |= {"holder": self._holder} if self._holder else {}
         return {"type": "STATE_SNAPSHOT", "snapshot": {**self._theirs, OURS: {k: dict(v) for k, v in ours.items()}}}
 
     @staticmethod
@@ -227,21 +241,32 @@ def interrupt_of(approval: Mapping[str, Any], problem: Mapping[str, Any] | None 
 
 
 def finished(
-    thread_id: str, run_id: str, turn: Mapping[str, Any], interrupts: list[Event], *, modern: bool
+    thread_id: str, run_id: str, result: Mapping[str, Any], interrupts: list[Event], *, modern: bool
 ) -> Iterator[Event]:
-    """Yield what ends a run: asking where calls wait for people, else with how its turn ended, {} where none did.
+    """Yield what ends a run: asking where calls wait for people, else with its result.
+
+    That is how its turn ended, and who answers in the agent's place; {} where no turn ended and nobody does.
 
     Clients from before version 1.0 know no interrupts: they are told of what waits in an event of ours.
     """
     if interrupts and not modern:
         yield {"type": "CUSTOM", "name": "placet.waiting", "value": interrupts}
-    if not interrupts and turn.get("state") == "failed":
-        yield {"type": "RUN_ERROR", "message": turn.get("reason") or "The turn failed.", "code": "turn-failed"}
+    if not interrupts and result.get("state") == "failed":
+        yield {"type": "RUN_ERROR", "message": result.get("reason") or "The turn failed.", "code": "turn-failed"}
         return
-    end = {"type": "RUN_FINISHED", "threadId": thread_id, "runId": run_id} | ({"result": dict(turn)} if turn else {})
+    end = {"type": "RUN_FINISHED", "threadId": thread_id, "runId": run_id} | (
+        {"result": dict(result)} if result else {}
+    )
     if modern:
         end["outcome"] = {"type": "interrupt", "interrupts": interrupts} if interrupts else {"type": "success"}
     yield end
+
+
+def _message(message_id: str, role: str, text: str, **more: str) -> Iterator[Event]:
+    """Yield a message that is there whole."""
+    yield {"type": "TEXT_MESSAGE_START", "messageId": message_id, "role": role, **more}
+    yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": message_id, "delta": text}
+    yield {"type": "TEXT_MESSAGE_END", "messageId": message_id}
 
 
 def _json(value: Any) -> str:

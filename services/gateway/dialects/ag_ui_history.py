@@ -21,7 +21,9 @@ class Transcript:
         """Take one event."""
         match event["type"]:
             case "TEXT_MESSAGE_START":
-                self._message(event["messageId"], event["role"]).setdefault("content", "")
+                message = self._message(event["messageId"], event["role"])
+                message.setdefault("content", "")
+                message |= {"name": event["name"]} if "name" in event else {}
             case "TEXT_MESSAGE_CONTENT":
                 self._by_id[event["messageId"]]["content"] += event["delta"]
             case "TOOL_CALL_START":

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from services.gateway.conversations import Plan
+from services.gateway.dialects.posted import MESSAGE_ID, checked_text, invalid_request
 from services.gateway.texts import Text
-from shared.errors import Refused
 from shared.ids import derived_id
 from shared.messages.approvals import REASON_MAX
-from shared.messages.conversations import TEXT_MAX
 from shared.messages.message import Identifier
 
 #: Messages of a posted history.
 MESSAGES_MAX = 2_000
 #: Answers to interrupts that one run takes.
 RESUME_MAX = 200
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _INTERRUPT = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{64})")
 #: Reason of a decision that a client makes by abandoning a question.
 ABANDONED = "Abandoned in the chat."
@@ -114,10 +113,8 @@ class RunIn(BaseModel):
         if newest is None:
             return None
         text = _text_of(newest.get("content"))
-        if len(text) > TEXT_MAX:
-            raise Refused(f"A message has at most {TEXT_MAX} characters.", status=413, kind="too-large")
         message_id = newest.get("id")
-        if isinstance(message_id, str) and _ID.fullmatch(message_id):
+        if isinstance(message_id, str) and MESSAGE_ID.fullmatch(message_id):
             return message_id, text
         return derived_id("ag-ui", self.threadId, str(message_id), text), text
 
@@ -128,7 +125,7 @@ class RunIn(BaseModel):
     def answers(self) -> list[Answer]:
         """Return what the caller says to interrupts; raise Refused (400) where they say two things to one."""
         if len({entry.interruptId for entry in self.resume}) < len(self.resume):
-            raise _invalid("must name each interrupt once", "#/resume")
+            raise invalid_request("must name each interrupt once", "#/resume")
         return [_answer_of(entry) for entry in self.resume]
 
 
@@ -147,11 +144,6 @@ def _text_of(content: Any) -> str:
         texts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") == "text"]
         whole = len(texts) == len(content) and all(isinstance(text, str) for text in texts)
         content = "\n".join(map(str, texts)) if whole else None
-    if not isinstance(content, str) or not content.strip() or "\x00" in content:
-        raise _invalid("the user's newest message must be text, or parts that are texts", "#/messages")
-    return content
-
-
-def _invalid(detail: str, pointer: str) -> Refused:
-    fault = {"detail": detail, "pointer": pointer}
-    return Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
+    if not isinstance(content, str):
+        raise invalid_request("the user's newest message must be text, or parts that are texts", "#/messages")
+    return checked_text(content, partial(invalid_request, pointer="#/messages"))

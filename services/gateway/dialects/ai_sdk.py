@@ -47,8 +47,8 @@ class AiSdk:
     def chunks(self, move: Move) -> Iterator[Chunk]:
         """Yield the chunks of one move."""
         match move:
-            case OperatorSpoke(message_id, operator):
-                yield {"type": "data-operator", "id": message_id, "data": {"operator": operator}}
+            case OperatorSpoke():
+                yield from self._operator(move)
             case StepBegan() | StepEnded():
                 yield {"type": "start-step" if isinstance(move, StepBegan) else "finish-step"}
             case TextBegan(text_id):
@@ -61,6 +61,16 @@ class AiSdk:
                 yield from self._of_call(move)
             case TurnEnded(end):
                 yield from self._end(end)
+
+    def _operator(self, spoke: OperatorSpoke) -> Iterator[Chunk]:
+        """Yield what a person said, whole at once: a message of its own."""
+        text_id, operator = spoke.message_id, spoke.operator
+        yield {"type": "start-step"}
+        yield {"type": "data-operator", "id": text_id, "data": {"operator": operator}}
+        for move in (TextBegan(text_id), TextWritten(text_id, spoke.text), TextEnded(text_id)):
+            yield from self.chunks(move)
+        yield {"type": "finish-step"}
+        yield from self._end({"state": "finished", "operator": operator})
 
     def _of_call(self, move: CallMade | CardMoved | CallProgressed | CallAnswered) -> Iterator[Chunk]:
         match move:

@@ -2,43 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from services.gateway.dialects.ai_sdk import AiSdk, Assembly
-from services.gateway.dialects.moves import TurnReader, spoken
+from services.gateway.dialects.ai_sdk import AiSdk, Assembly, Chunk
+from services.gateway.dialects.reader import Reader, Said
 
 
-def messages_of(items: Sequence[Mapping[str, Any]], writer: AiSdk) -> list[dict[str, Any]]:
-    """Return the UI messages of a conversation's feed items, each {id, type, at, data}, in order."""
-    messages: list[dict[str, Any]] = []
-    turns: dict[str, tuple[TurnReader, Assembly]] = {}
-    for item in items:
+class History:
+    """The UI messages of a conversation, in the order in which they began."""
+
+    def __init__(self, writer: AiSdk) -> None:
+        self._writer = writer
+        self._reader = Reader()
+        #: Turn or message id -> the message, or what it is made of.
+        self._messages: dict[str, dict[str, Any] | Assembly] = {}
+
+    def add(self, item: Mapping[str, Any]) -> None:
+        """Take a feed item, {id, type, at, data}, the oldest first."""
         kind, data = item["type"], item["data"]
-        if kind == "message" and data["role"] == "user":
-            text = {"type": "text", "text": data["text"]}
-            messages.append({"id": data["message_id"], "role": "user", "parts": [text]})
-        elif kind == "message" and data["role"] == "operator":
-            messages.append(_spoken(data, writer))
-        elif kind == "turn" and data["state"] == "started":
-            turns[data["turn_id"]] = TurnReader(data["turn_id"]), Assembly()
-            messages.append({"id": data["turn_id"], "role": "assistant"})
-            _add(turns[data["turn_id"]][1], writer.begin(data["turn_id"]))
-        for reader, assembly in turns.values():
-            for move in reader.read(kind, data):
-                _add(assembly, writer.chunks(move))
-    made = {turn_id: assembly.message() for turn_id, (_, assembly) in turns.items()}
-    return [made.get(message["id"], message) for message in messages]
+        if kind == "turn":
+            self._begun(data["turn_id"])
+        for told in self._reader.read(kind, data, item["id"]):
+            if isinstance(told.move, Said):
+                text = {"type": "text", "text": told.move.text}
+                self._messages[told.turn_id] = {"id": told.turn_id, "role": "user", "parts": [text]}
+            else:
+                _add(self._begun(told.turn_id), self._writer.chunks(told.move))
+
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the messages, each {id, role, parts}."""
+        return [each.message() if isinstance(each, Assembly) else each for each in self._messages.values()]
+
+    def _begun(self, message_id: str) -> Assembly:
+        found = self._messages.get(message_id)
+        if not isinstance(found, Assembly):
+            found = self._messages[message_id] = Assembly()
+            _add(found, self._writer.begin(message_id))
+        return found
 
 
-def _spoken(data: Mapping[str, Any], writer: AiSdk) -> dict[str, Any]:
-    assembly = Assembly()
-    _add(assembly, writer.begin(data["message_id"]))
-    for move in spoken(data):
-        _add(assembly, writer.chunks(move))
-    return assembly.message()
-
-
-def _add(assembly: Assembly, chunks: Any) -> None:
+def _add(assembly: Assembly, chunks: Iterable[Chunk]) -> None:
     for chunk in chunks:
         assembly.add(chunk)

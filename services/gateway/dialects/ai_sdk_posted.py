@@ -9,19 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from services.gateway.dialects.posted import MESSAGE_ID, checked_text, invalid_request
 from services.gateway.texts import Text
-from shared.errors import Refused
 from shared.ids import derived_id
-from shared.messages.conversations import TEXT_MAX
 from shared.messages.message import Identifier
 
 #: Messages of a posted history; older ones are never read.
 MESSAGES_MAX = 2_000
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -75,8 +74,7 @@ class ChatIn(BaseModel):
         """The message that this request is about; raise Refused (400) where there is none."""
         found = self.message or (self.messages[-1] if self.messages else None)
         if found is None or found.role == "system":
-            fault = {"detail": "must end with a message of the user or the assistant", "pointer": "#/messages"}
-            raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
+            raise invalid_request("must end with a message of the user or the assistant", "#/messages")
         return found
 
     def written(self) -> tuple[str, str]:
@@ -85,13 +83,8 @@ class ChatIn(BaseModel):
         A client that asks for another answer posts the same message again, which for us is a message of its own.
         """
         newest = self.newest
-        text = newest.text
-        if not text.strip():
-            fault = {"detail": "must have a text part", "pointer": "#/messages"}
-            raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
-        if len(text) > TEXT_MAX:
-            raise Refused(f"A message has at most {TEXT_MAX} characters.", status=413, kind="too-large")
-        known = newest.id if _ID.fullmatch(newest.id) else derived_id("ai-sdk", self.id, newest.id, text)
+        text = checked_text(newest.text, partial(invalid_request, pointer="#/messages"))
+        known = newest.id if MESSAGE_ID.fullmatch(newest.id) else derived_id("ai-sdk", self.id, newest.id, text)
         if self.trigger == "regenerate-message":
             return derived_id("ai-sdk-again", self.id, known, self.messageId or ""), text
         return known, text
@@ -148,7 +141,7 @@ def answers_of(message: UiMessage) -> Iterator[Answer]:
         digest = _digest_of(approval.get("descriptor")) or digests.get(approval_id, "")
         reason = approval.get("reason")
         yield Answer(
-            approval_id=approval_id if _ID.fullmatch(approval_id) else "",
+            approval_id=approval_id if MESSAGE_ID.fullmatch(approval_id) else "",
             call_id=part.toolCallId,
             approved=approved,
             reason=reason if isinstance(reason, str) else "",

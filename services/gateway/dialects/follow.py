@@ -52,7 +52,7 @@ async def follow_turn(stream: Stream, turn_id: str = "") -> AsyncIterator[Heard 
         if kind == "holder":
             yield HolderTold(data)
         if reader is None and kind == "message" and data["role"] == "operator":
-            yield Heard(TurnReader(data["message_id"]), spoken(data), number, 0)
+            yield Heard(TurnReader(data["message_id"]), [spoken(data)], number, 0)
             return
         if reader is None:
             continue

@@ -114,11 +114,12 @@ class TurnEnded:
 
 @dataclass(frozen=True, slots=True)
 class OperatorSpoke:
-    """What follows is said by a person, in the agent's place."""
+    """A person said something, in the agent's place."""
 
     message_id: str
     #: Stable id of the operator, for example `person:ada`.
     operator: str
+    text: str
 
 
 Move = (
@@ -136,12 +137,9 @@ Move = (
 )
 
 
-def spoken(data: Data) -> list[Move]:
-    """Return the moves of what an operator said, from its feed item: whole at once, as a turn of its own."""
-    message_id, operator = str(data["message_id"]), str(data["author"]["id"])
-    said = (TextBegan(message_id), TextWritten(message_id, str(data["text"])), TextEnded(message_id))
-    end = TurnEnded({"state": "finished", "operator": operator})
-    return [StepBegan(), OperatorSpoke(message_id, operator), *said, StepEnded(), end]
+def spoken(data: Data) -> OperatorSpoke:
+    """Return what an operator said, from its feed item."""
+    return OperatorSpoke(str(data["message_id"]), str(data["author"]["id"]), str(data["text"]))
 
 
 @dataclass
@@ -167,6 +165,8 @@ class TurnReader:
     #: How often its writing began anew: each time is a text of its own.
     _resets: int = 0
     ended: bool = False
+    #: The newest step whose message is stored; 0 for none.
+    step: int = 0
 
     @property
     def waits(self) -> bool:
@@ -230,6 +230,7 @@ class TurnReader:
 
     def _said(self, data: Data) -> Iterator[Move]:
         """Tell the rest of a message that is stored: its deltas may have been lost, and nothing is told twice."""
+        self.step = max(self.step, data.get("step", 0))
         yield from self._begin_message(data["message_id"])
         rest = "" if data.get("while_waiting") else str(data["text"])[self._told :]
         if rest:

@@ -7,6 +7,7 @@ from typing import Any
 
 from services.gateway.dialects.moves import CallAnswered
 from services.gateway.dialects.openai_ids import request_id
+from services.gateway.holder import Held
 
 _CARD_FIELDS = ("approval_id", "call_id", "tool", "summary", "reason", "digest", "revision", "approvers", "expires_at")
 
@@ -26,6 +27,11 @@ def shown_result(move: CallAnswered) -> dict[str, Any]:
     if blocks := move.result.get("ui_blocks"):
         told["ui_blocks"] = blocks
     return told
+
+
+def shown_holder(held: Held) -> dict[str, str] | None:
+    """Return who answers in the agent's place, {state, operator}; None where the agent does."""
+    return {"state": held.state.value, "operator": held.operator} if held.by_people else None
 
 
 def final_text(end: Mapping[str, Any]) -> str:

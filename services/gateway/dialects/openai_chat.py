@@ -10,8 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.gateway.dialects.moves import CallAnswered, Move, TextBegan, TextWritten, TurnEnded
-from services.gateway.dialects.openai_calls import failure_of, final_text, shown_cards, shown_result
+from services.gateway.dialects.moves import CallAnswered, Move, OperatorSpoke, TextBegan, TextWritten, TurnEnded
+from services.gateway.dialects.openai_calls import failure_of, final_text, shown_cards, shown_holder, shown_result
+from services.gateway.holder import Held
+from shared.approvers import name_of
 
 Chunk = dict[str, Any]
 
@@ -30,6 +32,8 @@ class ChatWriter:
     failure: str = ""
     #: Tokens that the model read and wrote; None where nobody knows.
     usage: tuple[int, int] | None = None
+    #: Who answers when it ends.
+    held: Held = field(default_factory=Held)
     _parted: bool = False
     _calls: list[dict[str, Any]] = field(default_factory=list)
 
@@ -46,6 +50,10 @@ class ChatWriter:
                 yield from self._write(text)
             case CallAnswered():
                 self._calls.append(shown_result(move))
+            case OperatorSpoke(_, operator, text):
+                yield from self.say(f"{name_of(operator)}: {text}")
+                # What the model was saying goes on in a paragraph of its own.
+                self._parted = True
             case TurnEnded(end):
                 self.failure = failure_of(end)
                 if text := final_text(end):
@@ -90,4 +98,9 @@ class ChatWriter:
         return {"usage": counts}
 
     def _placet(self, waiting: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        return {"conversation_id": self.conversation_id, "approvals": shown_cards(waiting), "calls": self._calls}
+        return {
+            "conversation_id": self.conversation_id,
+            "approvals": shown_cards(waiting),
+            "calls": self._calls,
+            "holder": shown_holder(self.held),
+        }

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from services.gateway.dialects.openai_ids import parse_request_id
+from services.gateway.dialects.posted import checked_text
 from services.gateway.texts import Text
 from shared.errors import Refused
 from shared.messages.approvals import REASON_MAX
@@ -235,13 +237,7 @@ def _answer_of(item: Mapping[str, Any]) -> Answer:
 
 def _text_of(messages: Sequence[Mapping[str, Any]], param: Literal["messages", "input"]) -> str:
     text = "\n\n".join(_content_text(message.get("content"), param) for message in messages)
-    if not text.strip():
-        raise invalid(param, "must end with a text")
-    if "\x00" in text:
-        raise invalid(param, "must not have the NUL character")
-    if len(text) > TEXT_MAX:
-        raise Refused(f"A message has at most {TEXT_MAX} characters.", status=413, kind="too-large")
-    return text
+    return checked_text(text, partial(invalid, param))
 
 
 def _content_text(content: Any, param: str) -> str:

@@ -16,15 +16,17 @@ from services.gateway.dialects.moves import (
     CallAnswered,
     CardMoved,
     Move,
+    OperatorSpoke,
     TextBegan,
     TextEnded,
     TextWritten,
     TurnEnded,
 )
-from services.gateway.dialects.openai_calls import failure_of, final_text, shown_cards, shown_result
+from services.gateway.dialects.openai_calls import failure_of, final_text, shown_cards, shown_holder, shown_result
 from services.gateway.dialects.openai_ids import item_id, request_id
-from services.gateway.dialects.talk import Known
+from services.gateway.dialects.reader import Call
 from services.gateway.feed import SUCCESSES
+from services.gateway.holder import Held
 from shared.canonical import canonical_text
 
 Event = dict[str, Any]
@@ -44,12 +46,14 @@ class ResponseWriter:
     #: Seconds since the epoch.
     created: int
     #: Call id -> what is known of it.
-    calls: Mapping[str, Known]
+    calls: Mapping[str, Call]
     previous_response_id: str | None = None
     #: Why the turn failed; empty where it did not.
     failure: str = ""
     #: Tokens that the model read and wrote; None where nobody knows.
     usage: tuple[int, int] | None = None
+    #: Who answers when it ends.
+    held: Held = field(default_factory=Held)
     _output: list[dict[str, Any]] = field(default_factory=list)
     _asked: set[str] = field(default_factory=set)
     #: Place of the message that is being written: calls may be answered meanwhile.
@@ -76,6 +80,8 @@ class ResponseWriter:
                 yield from self.ask(move.card)
             case CallAnswered():
                 yield from self._answer(move)
+            case OperatorSpoke(message_id, operator, text):
+                yield from self.say(message_id, text, placet={"operator": operator})
             case TurnEnded(end):
                 yield from self._end_turn(end)
 
@@ -88,6 +94,15 @@ class ResponseWriter:
         arguments = canonical_text(card.get("arguments"))
         item = {"id": request, "type": "mcp_approval_request", "name": card["tool"], "arguments": arguments}
         yield from self._whole(item | {"server_label": SERVER_LABEL})
+
+    def say(self, text_id: str, text: str, **more: Any) -> Iterator[Event]:
+        """Yield a message that is there whole; `more` are members of ours."""
+        # A person may speak while the model does.
+        written_at = self._text_at
+        yield from self._begin_text(text_id, **more)
+        yield from self.events(TextWritten(text_id, text))
+        yield from self._end_text()
+        self._text_at = written_at
 
     def end(self, waiting: Sequence[Mapping[str, Any]]) -> Iterator[Event]:
         """Yield what ends the response."""
@@ -121,14 +136,14 @@ class ResponseWriter:
             "usage": _usage(*self.usage) if self.usage else None,
             "conversation": {"id": self.conversation_id},
             "previous_response_id": self.previous_response_id,
-            "placet": {"approvals": shown_cards(waiting)},
+            "placet": {"approvals": shown_cards(waiting), "holder": shown_holder(self.held)},
         }
 
     # --- texts --------------------------------------------------------------------------------------------------
 
-    def _begin_text(self, text_id: str) -> Iterator[Event]:
+    def _begin_text(self, text_id: str, **more: Any) -> Iterator[Event]:
         item = {"id": item_id("msg", text_id), "type": "message", "role": "assistant", "status": "in_progress"}
-        yield self._added(item | {"content": []})
+        yield self._added(item | {"content": [], **more})
         self._text_at = len(self._output) - 1
         self._output[-1]["content"] = [_part("")]
         yield self._event("response.content_part.added", **self._part_place(), part=_part(""))
@@ -170,9 +185,7 @@ class ResponseWriter:
     def _end_turn(self, end: Mapping[str, Any]) -> Iterator[Event]:
         self.failure = failure_of(end)
         if text := final_text(end):
-            text_id = f"{end.get('turn_id', self.response_id)}.final"
-            for move in (TextBegan(text_id), TextWritten(text_id, text), TextEnded(text_id)):
-                yield from self.events(move)
+            yield from self.say(f"{end.get('turn_id', self.response_id)}.final", text)
 
     # --- events -------------------------------------------------------------------------------------------------
 

@@ -1,9 +1,11 @@
-"""What a chat that knows nothing of approvals is told in words: that a call waits for people, and where."""
+"""What a chat is told in words for which its wire has no member: that a call waits for people, that one answers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from services.gateway.holder import Held, told
 
 _WAITS: Mapping[str, str] = {
     "en": "This waits for approval:",
@@ -19,6 +21,11 @@ def waits_note(language: str, cards: Iterable[Mapping[str, Any]], public_url: st
     """
     lines = [_line(card, public_url.rstrip("/")) for card in cards]
     return "\n".join([_WAITS.get(language, _WAITS["en"]), *lines]) if lines else ""
+
+
+def held_note(language: str, held: Held) -> str:
+    """Return the words about who answers; empty where the agent does."""
+    return told(held, language) if held.by_people else ""
 
 
 def _line(card: Mapping[str, Any], public_url: str) -> str:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from services.gateway.dialects.ai_sdk_posted import Seen
-from services.gateway.dialects.moves import CallAnswered, CallMade, CallProgressed, CardMoved, Move, StepBegan
+from services.gateway.dialects.moves import (
+    CallAnswered,
+    CallMade,
+    CallProgressed,
+    CardMoved,
+    Move,
+    OperatorSpoke,
+    StepBegan,
+)
 
 
 class Unseen:
@@ -32,5 +40,7 @@ class Unseen:
             case CardMoved(call_id):
                 moved_on = move.state != "pending" or move.approval_id in self._asked_again
                 return moved_on and not self._seen.answered(call_id)
+            case OperatorSpoke():
+                return True
             case _:
                 return False

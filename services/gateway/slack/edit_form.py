@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from services.gateway.argument_fields import ArgumentField, NotAnArgument, fields_of, value_of
 from services.gateway.slack.interactions import Input
 from shared import block_kit as kit
 from shared.block_kit import Block
@@ -40,18 +41,17 @@ class NotHere:
 
 def edit_fields(arguments: Mapping[str, Any], spec: ToolSpec | None) -> list[Block] | NotHere:
     """Return one input per argument of the call and of its tool's schema; `spec` None where the tool is unknown."""
-    properties: Mapping[str, Any] = spec.parameters.get("properties", {}) if spec else {}
-    names = [*arguments, *(name for name in properties if name not in arguments)]
-    if len(names) > FIELDS_MAX:
+    fields = fields_of(spec.parameters if spec else None, arguments)
+    if len(fields) > FIELDS_MAX:
         return NotHere("it has too many arguments for a form in Slack")
     made: list[Block] = []
-    for name in names:
-        if visible(name) != name or len(PREFIX + name) > 255:  # noqa: PLR2004 - Slack's limit of a block id
+    for field in fields:
+        if visible(field.name) != field.name or len(PREFIX + field.name) > 255:  # noqa: PLR2004 - Slack's limit
             return NotHere("the name of an argument cannot be shown in a form")
-        field = _field(name, arguments, properties.get(name))
-        if isinstance(field, NotHere):
-            return field
-        made.append(field)
+        block = _input_of(field, arguments)
+        if isinstance(block, NotHere):
+            return block
+        made.append(block)
     return made or NotHere("it has no arguments")
 
 
@@ -63,6 +63,7 @@ def edited(
     An input that was left empty leaves its argument out, unless it is the empty text that was there before.
     """
     made, problems = dict(arguments), dict[str, str]()
+    fields = {field.name: field for field in fields_of(spec.parameters if spec else None, arguments)}
     for given in inputs:
         name = given.block_id.removeprefix(PREFIX)
         if name == given.block_id:
@@ -71,7 +72,9 @@ def edited(
             made.pop(name, None)
             continue
         try:
-            made[name] = given.text if given.kind == TEXT else _value(given.text)
+            made[name] = _meant(given, fields.get(name))
+        except NotAnArgument as error:
+            problems[given.block_id] = kit.cut(error.said(locale), kit.ERROR_MAX)
         except NotStrictJson as error:
             problems[given.block_id] = kit.cut(
                 text(locale, "This is no JSON value: {error}", error=error), kit.ERROR_MAX
@@ -85,50 +88,57 @@ def edited(
     return made, problems
 
 
-def _field(name: str, arguments: Mapping[str, Any], schema: Any) -> Block | NotHere:
-    schema = schema if isinstance(schema, dict) else {}
-    value = arguments.get(name)
-    choices = [True, False] if schema.get("type") == "boolean" else schema.get("enum")
-    if isinstance(choices, list) and (select := _select(choices, value, given=name in arguments)):
-        return _input(name, select, schema)
-    is_text = isinstance(value, str) if name in arguments else schema.get("type") == "string"
-    shown = "" if name not in arguments else str(value) if is_text else _json(value)
+def _input_of(field: ArgumentField, arguments: Mapping[str, Any]) -> Block | NotHere:
+    select = _select(field)
+    if select is not None:
+        return _input(field, select)
+    value = arguments.get(field.name)
+    is_text = _is_text(field, value)
+    shown = "" if field.name not in arguments else str(value) if is_text else _json(value)
     if len(shown) > kit.INPUT_MAX:
         return NotHere("an argument is too long for a form in Slack")
     if any(visible(line) != line for line in shown.split("\n")):
         return NotHere("an argument has hidden characters")
     long = len(shown) > LINE_MAX or "\n" in shown or (not is_text and isinstance(value, dict | list))
     element = {"type": "plain_text_input", "action_id": TEXT if is_text else JSON, "multiline": long}
-    return _input(name, element | ({"initial_value": shown} if shown else {}), schema)
+    return _input(field, element | ({"initial_value": shown} if shown else {}))
 
 
-def _select(choices: list[Any], value: Any, *, given: bool) -> Block | None:
-    """Return a list to choose from; None where Slack cannot show these values."""
-    texts = [canonical_text(each) for each in choices]
-    fits = len(texts) <= kit.OPTIONS_MAX and all(
-        len(each) <= kit.BUTTON_MAX and visible(each) == each for each in texts
+def _is_text(field: ArgumentField, value: Any) -> bool:
+    """Tell whether an input takes a text as it is: a text is edited as one, also where no schema says so."""
+    texts = field.kind in {"text", "long"} or (
+        field.choices and all(isinstance(each, str) for each in field.choices.values())
     )
-    if not texts or not fits:
+    return isinstance(value, str) or (value is None and bool(texts))
+
+
+def _select(field: ArgumentField) -> Block | None:
+    """Return a list to choose from; None where there is none, or Slack cannot show these values."""
+    labels = list(field.choices)
+    fits = len(labels) <= kit.OPTIONS_MAX and all(
+        len(each) <= kit.BUTTON_MAX and visible(each) == each for each in labels
+    )
+    if not labels or not fits:
         return None
-    options = [{"text": kit.plain(each, kit.BUTTON_MAX), "value": each} for each in texts]
-    chosen = canonical_text(value) if given else ""
-    if given and chosen not in texts:
-        return None
+    options = [{"text": kit.plain(each, kit.BUTTON_MAX), "value": each} for each in labels]
     element: Block = {"type": "static_select", "action_id": CHOICE, "options": options}
-    return element | {"initial_option": options[texts.index(chosen)]} if given else element
+    return element | {"initial_option": options[labels.index(field.value)]} if field.value in labels else element
 
 
-def _input(name: str, element: Block, schema: Mapping[str, Any]) -> Block:
-    hint = schema.get("description")
-    shown = visible(hint) if isinstance(hint, str) else ""
-    return kit.input_block(PREFIX + name, name, element, optional=True, hint=shown)
+def _input(field: ArgumentField, element: Block) -> Block:
+    return kit.input_block(PREFIX + field.name, field.name, element, optional=True, hint=visible(field.description))
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2 if isinstance(value, dict | list) else None)
 
 
-def _value(given: str) -> Any:
-    value = parse_strictly(given.encode())
+def _meant(given: Input, field: ArgumentField | None) -> Any:
+    """Return the value of an input; raise NotAnArgument or NotStrictJson where it has none."""
+    if given.kind == TEXT:
+        return given.text
+    if given.kind == CHOICE and field is not None and field.kind == "choice":
+        return value_of(field, given.text)
+    value = parse_strictly(given.text.encode())
     canonical_text(value)
     return value

@@ -143,6 +143,8 @@ _LOAD = sa.select(*_COLUMNS).where(
     _CONVERSATIONS.c.conversation_id == sa.bindparam("conversation_id"),
 )
 _LOCK = _lock_statement()
+#: Locks that are let go with the transaction, in the order of the ids.
+_KEEP_IDS = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(places_table().c.conversation_id, 28)))
 
 
 async def open_conversations(connection: Connection, openings: Iterable[Opening]) -> None:
@@ -162,6 +164,19 @@ async def open_conversations(connection: Connection, openings: Iterable[Opening]
         for each in sorted(openings, key=lambda each: each.place)
     ]
     await connection.execute(_OPEN, rows)
+
+
+async def taken_elsewhere(connection: Connection, places: Iterable[Place], *, written: bool) -> set[Place]:
+    """Return those of these conversations whose id another tenant's conversation has, and keep the ids to the commit.
+
+    `written`: only where somebody wrote there. Of two who ask at once the second one waits for the first one's commit.
+    """
+    values = values_of(sorted(places, key=lambda place: place[1]))
+    await connection.execute(_KEEP_IDS, values)
+    c, wanted = _CONVERSATIONS.c, places_table()
+    elsewhere = sa.exists().where(c.conversation_id == wanted.c.conversation_id, c.tenant != wanted.c.tenant)
+    elsewhere = elsewhere.where(c.feed_seq > 0) if written else elsewhere
+    return {(row[0], row[1]) for row in await connection.execute(sa.select(wanted).where(elsewhere), values)}
 
 
 async def end_conversation(connection: Connection, place: Place, by: str) -> None:

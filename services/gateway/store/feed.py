@@ -209,6 +209,13 @@ async def load_feed(
     return [StoredItem(*row) for row in await connection.execute(statement)]
 
 
+async def load_item_time(connection: Connection, tenant: str, conversation_id: str, number: int) -> datetime | None:
+    """Return when an item was kept; None where there is none of the number."""
+    c = _FEED.c
+    here = sa.select(c.at).where(c.tenant == tenant, c.conversation_id == conversation_id, c.seq == number)
+    return (await connection.execute(here)).scalar_one_or_none()
+
+
 async def load_messages(
     connection: Connection, tenant: str, conversation_id: str, up_to: int, limit: int
 ) -> list[StoredItem]:

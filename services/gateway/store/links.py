@@ -7,25 +7,44 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.gateway.links import Link, Use
+from services.gateway.links import SENT_SECONDS, Link, Use
 from services.gateway.tables import LinkUseRow
 from shared.database import table_of
 from shared.messages import DecisionClaims
 from shared.sql import Connection
 
 _USES = table_of(LinkUseRow)
-_COLUMNS = "token_hash tenant approval_id person digest expires_at"
+_COLUMNS = "token_hash tenant approval_id person digest code_hash expires_at"
 _LINKS = sa.table("links", *(sa.column(name) for name in _COLUMNS.split()), schema="read")
 _MAILS = sa.table("mails", sa.column("mail_id"), sa.column("tenant"), schema="read")
 _HASH: sa.BindParameter[str] = sa.bindparam("token_hash", type_=sa.Text)
 
 _FIND = sa.select(
     *(_LINKS.c[name] for name in _COLUMNS.split() if name != "expires_at"),
-    (_LINKS.c.expires_at > sa.func.now()).label("alive"),
+    # What was mailed before links had codes has none, and is no longer good.
+    sa.and_(_LINKS.c.expires_at > sa.func.now(), _LINKS.c.code_hash != "").label("alive"),
 ).where(_LINKS.c.token_hash == _HASH)
-_FIND_USE = sa.select(_USES.c.verb, _USES.c.used_at).where(_USES.c.token_hash == _HASH, _USES.c.outcome != "refused")
 _FIND_MAIL = sa.select(sa.literal(1)).where(
     _MAILS.c.tenant == sa.bindparam("tenant", type_=sa.Text), _MAILS.c.mail_id == sa.bindparam("mail_id", type_=sa.Text)
+)
+
+
+#: The answer that the approval service has stored to the decision of a use. As text, because a statement's own names do
+#: not reach into what ON CONFLICT asks.
+_ANSWER = (
+    "EXISTS (SELECT 1 FROM read.decisions AS answer WHERE answer.decision_id = link_uses.decision_id"
+    " AND answer.tenant = link_uses.tenant AND {how})"
+)
+_ACCEPTED, _REFUSED = (_ANSWER.format(how=f"answer.outcome {is_} 'accepted'") for is_ in ("=", "<>"))
+#: Whether a use is one no more: its decision was refused, or nobody has heard of it for so long that it is lost.
+_IS_FREE: sa.ColumnElement[bool] = sa.literal_column(
+    f"(link_uses.outcome = 'refused' OR (link_uses.outcome = 'sent' AND NOT {_ACCEPTED}"
+    f" AND ({_REFUSED} OR link_uses.used_at < now() - interval '{SENT_SECONDS} seconds')))",
+    sa.Boolean,
+)
+_COUNTED: sa.ColumnElement[bool] = sa.literal_column(f"(link_uses.outcome = 'counted' OR {_ACCEPTED})", sa.Boolean)
+_FIND_USE = sa.select(_USES.c.verb, _USES.c.used_at, _COUNTED.label("counted")).where(
+    _USES.c.token_hash == _HASH, sa.not_(_IS_FREE)
 )
 
 
@@ -34,9 +53,7 @@ def _take_statement() -> Any:
     names = ("token_hash", "tenant", "approval_id", "person", "verb", "decision_id")
     insert = pg.insert(_USES).values({name: sa.bindparam(name, type_=sa.Text) for name in names} | {"outcome": "sent"})
     again = {name: insert.excluded[name] for name in ("verb", "decision_id", "outcome", "used_at")}
-    used = insert.on_conflict_do_update(
-        index_elements=["token_hash"], set_=again, where=_USES.c.outcome == sa.literal_column("'refused'")
-    )
+    used = insert.on_conflict_do_update(index_elements=["token_hash"], set_=again, where=_IS_FREE)
     return used.returning(_USES.c.token_hash)
 
 
@@ -55,9 +72,9 @@ async def find_link(connection: Connection, token_hash: str) -> Link | None:
 
 
 async def find_use(connection: Connection, token_hash: str) -> Use | None:
-    """Return what a link was used for; None where nothing that counts was decided with it."""
+    """Return what a link was used for; None where nothing was decided with it that counts, or may still count."""
     row = (await connection.execute(_FIND_USE, {"token_hash": token_hash})).first()
-    return None if row is None else Use(row.verb, row.used_at)
+    return None if row is None else Use(row.verb, row.used_at, counted=row.counted)
 
 
 async def take_link(connection: Connection, token_hash: str, claims: DecisionClaims) -> bool:

@@ -50,7 +50,7 @@ CALLS = _view(
     "call_id tenant conversation_id turn_id message_id step position tool arguments digest state result_kind result"
     " proposed_at answered_at held",
 )
-MESSAGES = _view("messages", "message_id tenant conversation_id turn_id")
+MESSAGES = _view("messages", "message_id tenant conversation_id turn_id queued")
 TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
 STEPS = _view("steps", "turn_id tenant conversation_id step model input_tokens output_tokens said_at")
 _CONVERSATIONS = table_of(ConversationRow)
@@ -114,8 +114,9 @@ def _votes_statement() -> sa.Select[Any]:
 def _untold_statement() -> sa.Select[Any]:
     c, wanted = _DELIVERIES.c, sa.bindparam("approval_ids", type_=pg.ARRAY(pg.TEXT))
     here = [c.tenant == sa.bindparam("tenant"), c.approval_id == sa.any_(wanted)]
-    given_up = sa.func.bool_and(c.state == sa.literal_column("'given_up'"))
-    return sa.select(c.approval_id).where(*here).group_by(c.approval_id).having(given_up)
+    held = sa.or_(c.state == sa.literal_column("'kept'"), c.due_at > sa.func.now())
+    hidden = sa.or_(c.state == sa.literal_column("'given_up'"), sa.and_(c.sent_revision == 0, held))
+    return sa.select(c.approval_id).where(*here).group_by(c.approval_id).having(sa.func.bool_and(hidden))
 
 
 # Every decision or page runs one of them, and building a statement costs more than running it.
@@ -172,7 +173,7 @@ async def list_votes(connection: Connection, tenant: str, approval_ids: Collecti
 
 
 async def list_untold(connection: Connection, tenant: str, rows: Iterable[Row]) -> frozenset[str]:
-    """Return the ids of those approvals that wait, and every card of which was given up: nobody was told."""
+    """Return the ids of those approvals that wait and that nobody was told of: every card was given up or kept back."""
     waiting = [row["approval_id"] for row in rows if row["state"] == "pending"]
     if not waiting:
         return frozenset()

@@ -65,6 +65,12 @@ async def load_turn_start(connection: Connection, tenant: str, conversation_id: 
     return (await connection.execute(began.limit(1))).scalar_one_or_none()
 
 
+async def load_newest_start(connection: Connection, tenant: str, conversation_id: str) -> int | None:
+    """Return the number of the feed item with which the newest turn began; None where none did, or it is not told."""
+    turn = await load_newest_turn(connection, tenant, conversation_id)
+    return await load_turn_start(connection, tenant, conversation_id, turn["turn_id"]) if turn else None
+
+
 async def turn_end_is_kept(connection: Connection, tenant: str, conversation_id: str, turn_id: str) -> bool:
     """Tell whether the feed says that a turn is over: the agent knows it a moment earlier than clients do."""
     c = _FEED.c
@@ -108,16 +114,25 @@ class Rest:
     #: The newest turn, and whether it is over; empty where there is none.
     turn_id: str = ""
     over: bool = True
+    #: Its newest step; where the turn waits, what the model said in it came before the calls.
+    step: int = 0
     #: Whether a message waits until the turn's calls are decided, or withdrawn.
     queued: bool = False
 
 
 async def load_rest(
-    connection: Connection, tenant: str, conversation_id: str, call_ids: Collection[str], message_id: str = ""
+    connection: Connection,
+    tenant: str,
+    conversation_id: str,
+    call_ids: Collection[str],
+    message_id: str = "",
+    *,
+    held: bool = False,
 ) -> Rest | None:
     """Return how a conversation rests where only calls among `call_ids` are open; None where something goes on.
 
-    It goes on too while the agent has not heard of `message_id`, or a message waits for a turn that will hear it.
+    It goes on too while the agent has not heard of `message_id`, or a message waits for a turn that will hear it. None
+    will where the conversation is `held` by people: what is written there waits for them.
     """
     calls, turns, messages = CALLS.c, TURNS.c, MESSAGES.c
     unanswered = sa.select(calls.held).where(
@@ -133,16 +148,16 @@ async def load_rest(
         sa.exists(unanswered.where(calls.call_id.not_in(list(call_ids)))).label("busy"),
         sa.exists(turn_here.where(turns.state == "thinking")).label("thinking"),
         sa.exists(turn_here.where(turns.state == "waiting")).label("waiting"),
-        sa.exists(message_here.where(messages.turn_id.is_(None))).label("queued"),
+        sa.exists(message_here.where(messages.queued)).label("queued"),
         sa.exists(message_here.where(messages.message_id == message_id)).label("known"),
         sa.exists(barred.where(calls.held.is_(None))).label("bound"),
         sa.exists(barred.where(calls.held == "on_message")).label("listening"),
     )
     found = (await connection.execute(facts)).one()
-    heard = found.known or not message_id
-    goes_on = found.waiting and not found.bound and (found.queued or not found.listening)
-    stuck = found.queued and not found.waiting
+    heard, queued = found.known or not message_id, found.queued and not held
+    goes_on = found.waiting and not found.bound and (queued or not found.listening)
+    stuck = queued and not found.waiting
     if found.busy or found.thinking or goes_on or stuck or not heard:
         return None
     turn = await load_newest_turn(connection, tenant, conversation_id)
-    return Rest(turn["turn_id"], turn["ended_at"] is not None, found.queued) if turn else Rest()
+    return Rest(turn["turn_id"], turn["ended_at"] is not None, turn["step"], queued) if turn else Rest()

@@ -11,7 +11,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
-from services.gateway.web import approval, cards, inbox, links, operator, page, sign_in
+from services.gateway.web import approval, cards, inbox, links, operator, page, sign_in, writing
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -20,6 +20,7 @@ def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
     app.include_router(sign_in.router)
     app.include_router(page.router)
+    app.include_router(writing.router)
     app.include_router(cards.router)
     app.include_router(links.router)
     app.include_router(inbox.router)

@@ -13,13 +13,13 @@ from starlette.datastructures import FormData
 
 from services.gateway.api.approval_details import ApprovalDetailOut, detail_of
 from services.gateway.api.callers import DepsOf, PathId
+from services.gateway.argument_fields import NotAnArgument
 from services.gateway.auth import Caller
 from services.gateway.decisions import in_words
 from services.gateway.deps import Deps
 from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.read import Row
-from services.gateway.web.argument_fields import NotAnArgument
 from services.gateway.web.decision_form import wish_of
 from services.gateway.web.editing import edit_form
 from services.gateway.web.inbox import Told, back_of, led_back

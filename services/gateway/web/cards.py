@@ -12,6 +12,7 @@ from starlette.datastructures import FormData
 
 from services.gateway.api.approval_forms import VoteIn, approval_out
 from services.gateway.api.callers import DepsOf, PathId
+from services.gateway.argument_fields import NotAnArgument
 from services.gateway.auth import Caller
 from services.gateway.decisions import Ask, in_words
 from services.gateway.deps import Deps
@@ -19,7 +20,6 @@ from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.inbox import Filters, list_approvals
 from services.gateway.store.read import Row
-from services.gateway.web.argument_fields import NotAnArgument
 from services.gateway.web.decision_form import wish_of
 from services.gateway.web.editing import edit_form
 from services.gateway.web.render import Posted, SignedIn, check_form, render

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from starlette.datastructures import FormData
 
 from services.gateway.api.approval_forms import VERBS_OF, DecisionIn
+from services.gateway.argument_fields import ArgumentField, arguments_from, arguments_from_json, fields_of
 from services.gateway.feed import arguments_value
 from services.gateway.store.read import Row
-from services.gateway.web.argument_fields import ArgumentField, arguments_from, arguments_from_json, fields_of
 from services.gateway.web.render import field
 from shared.approvers import identity_of
 from shared.catalog import load_catalog

@@ -10,8 +10,8 @@ from pathlib import Path
 from starlette.datastructures import FormData
 
 from services.gateway.api.approval_forms import ApprovalOut
+from services.gateway.argument_fields import ArgumentField
 from services.gateway.store.read import Row
-from services.gateway.web.argument_fields import ArgumentField
 from services.gateway.web.decision_form import ARGUMENT, edit_fields
 from services.gateway.web.render import field
 from services.gateway.web.waiting import Waiting

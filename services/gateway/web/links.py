@@ -1,19 +1,21 @@
 """The door of mailed links: GET shows and never decides, POST decides. Works without a script, and runs none.
 
-Mail gateways open links before people do, and some send the forms they find. So a decision takes the seal of a shown
-page and a choice that no page makes by itself; what is dangerous takes typed digits too. What a link does not prove
-surely enough is decided after signing in.
+Mail gateways open links before people do, and some fill in and send the forms they find. So a decision takes the seal
+of a shown page, a choice, and the code that stands in the mail's text beside the link; what is dangerous takes digits
+of the digest too. What a link does not prove surely enough is decided after signing in.
 """
 
 from __future__ import annotations
 
+import hmac
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from typing import Annotated, Any
 
 import structlog
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from prometheus_client import Counter
 from pydantic import BaseModel, Field
@@ -25,7 +27,6 @@ from services.gateway.decisions import Ask, in_words
 from services.gateway.deps import Deps
 from services.gateway.keys import Scope
 from services.gateway.links import (
-    GUESS_SECONDS,
     Link,
     Seal,
     Standing,
@@ -37,10 +38,12 @@ from services.gateway.links import (
 )
 from services.gateway.store import reading
 from services.gateway.store.links import find_link, find_use
-from services.gateway.store.read import Row, list_decisions, load_approval
+from services.gateway.store.read import Row, load_approval
 from services.gateway.texts import Text
+from services.gateway.voting import Counted, count_votes
 from services.gateway.web.render import render
 from shared.errors import Refused
+from shared.link_codes import CODE_LENGTH, code_hash, is_code
 from shared.messages.approvals import REASON_MAX
 from shared.texts import language_of, text
 
@@ -50,6 +53,8 @@ router = APIRouter(prefix="/l", include_in_schema=False)
 
 OPENED = Counter("placet_gateway_links_total", "Mailed links opened or sent, by what they were good for.", ["standing"])
 
+#: What a vote is called: who edited said yes to what they made of it.
+_VERBS: dict[str, str] = {"edit": "approve"}
 #: Votes that a page lists at most.
 VOTES_MAX = 50
 _HEADERS = {
@@ -64,7 +69,10 @@ _STATUSES = {
     Standing.UNKNOWN: (404, 404),
     Standing.LAPSED: (410, 410),
     Standing.OVER: (200, 409),
+    Standing.SENT: (202, 409),
     Standing.USED: (200, 409),
+    Standing.VOTED: (200, 409),
+    Standing.RESTING: (429, 429),
     Standing.CHANGED: (200, 409),
     Standing.TOO_WEAK: (200, 403),
 }
@@ -75,7 +83,12 @@ class Vote(BaseModel):
 
     decision: Annotated[str, Field(max_length=16)] = ""
     reason: Annotated[Text, Field(max_length=REASON_MAX)] = ""
+    #: That stands in the mail.
+    mail_code: Annotated[str, Field(max_length=32)] = ""
+    #: End of the digest, where a call is dangerous.
     code: Annotated[str, Field(max_length=16)] = ""
+    #: That the person knows that they voted already, and means to change it.
+    again: Annotated[str, Field(max_length=1)] = ""
     digest: Annotated[str, Field(max_length=64)] = ""
     revision: Annotated[str, Field(pattern=r"^[0-9]{0,9}$")] = ""
     shown_at: Annotated[str, Field(pattern=r"^[0-9]{0,12}$")] = ""
@@ -91,6 +104,13 @@ class _Opened:
     link: Link | None = None
     approval: Row | None = None
     use: Use | None = None
+    #: How far the approval is; None where it does not wait.
+    counted: Counted | None = None
+
+    @property
+    def vote(self) -> Use | None:
+        """What the link's person has voted so far, by whatever way."""
+        return _vote_of(self.link, self.counted)
 
     def found(self) -> tuple[Link, Row]:
         """Return link and approval of a link that is good for something."""
@@ -100,13 +120,13 @@ class _Opened:
 
 
 @router.api_route("/{token}", methods=["GET", "HEAD"])
-async def show(request: Request, deps: DepsOf, token: str) -> Response:
+async def show(request: Request, deps: DepsOf, token: str, again: Annotated[str, Query(max_length=1)] = "") -> Response:
     """Show what waits, or what became of it. Changes nothing, however often and by whomever it is asked."""
     if refusal := _guessing(request, deps):
         return refusal
     opened = await _open(request, deps, token)
-    if opened.standing is Standing.OPEN:
-        return await _card(deps, opened)
+    if opened.standing is Standing.OPEN or (opened.standing is Standing.VOTED and again):
+        return _card(deps, opened)
     return _end(deps, opened, _STATUSES[opened.standing][0])
 
 
@@ -118,14 +138,14 @@ async def decide(request: Request, deps: DepsOf, token: str, vote: Annotated[Vot
     opened = await _open(request, deps, token)
     if opened.use is not None and opened.use.verb == vote.decision:
         return _see(token)
-    if opened.standing is not Standing.OPEN:
+    if opened.standing is not Standing.OPEN and not (opened.standing is Standing.VOTED and vote.again):
         return _end(deps, opened, _STATUSES[opened.standing][1])
+    language, status = _language(deps, opened.link), 400
     if _from_elsewhere(request, deps):
-        elsewhere = text(_language(deps, opened.link), "This did not come from this page. Decide here.")
-        return await _card(deps, opened, elsewhere, 403)
-    if lack := _lack(vote, opened, _language(deps, opened.link)):
-        return await _card(deps, opened, lack, 400)
-    return await _send(request, deps, opened, vote)
+        lack, status = text(language, "This did not come from this page. Decide here."), 403
+    else:
+        lack = _lack(vote, opened, language) or _lacks_code(vote, opened, deps)
+    return _card(deps, opened, lack, status) if lack else await _send(request, deps, opened, vote)
 
 
 async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Response:
@@ -140,8 +160,8 @@ async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Re
         now = await _open(request, deps, opened.token)
         if now.use is not None and now.use.verb == verb:
             return _see(opened.token)
-        if now.standing is Standing.OPEN:
-            return await _card(deps, now, in_words(refusal, _language(deps, link)), refusal.status)
+        if now.standing in {Standing.OPEN, Standing.VOTED}:
+            return _card(deps, now, in_words(refusal, _language(deps, link)), refusal.status)
         return _end(deps, now, 409)
     if decided is None:
         return render("link_sent.html", 202, _HEADERS, **_speaking(deps, link))
@@ -150,27 +170,49 @@ async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Re
 
 async def _open(request: Request, deps: Deps, token: str) -> _Opened:
     """Look a link up; a token that is none of ours counts as a guess."""
-    hashed, link, approval, use = token_hash(token), None, None, None
+    hashed, link, approval, use, counted = token_hash(token), None, None, None, None
     if hashed is not None:
         async with reading(deps.runtime.database) as connection:
             link = await find_link(connection, hashed)
             if link is not None:
                 approval = await load_approval(connection, link.tenant, link.approval_id)
                 use = await find_use(connection, hashed)
-    found = standing(link, approval, use, deps.directory())
+            if approval is not None and approval["state"] == "pending":
+                votes = await count_votes(connection, approval["tenant"], [approval], deps.directory())
+                counted = votes[approval["approval_id"]]
+    found = standing(link, approval, use, _vote_of(link, counted), deps.directory())
+    if found in {Standing.OPEN, Standing.VOTED} and hashed is not None and deps.codes.too_many(hashed):
+        found = Standing.RESTING
     OPENED.labels(found).inc()
     if link is None:
         deps.guesses.miss(_address(request))
     else:
         log.info("link.opened", method=request.method, approval_id=link.approval_id, standing=found)
-    return _Opened(token, found, link, approval, use)
+    return _Opened(token, found, link, approval, use, counted)
 
 
-async def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200) -> HTMLResponse:
-    """Show the card with its form, sealed anew."""
+def _vote_of(link: Link | None, counted: Counted | None) -> Use | None:
+    rows = counted.votes if link is not None and counted is not None else ()
+    theirs = [row for row in rows if link is not None and row["person"] == link.person]
+    return next((Use(_VERBS.get(str(row["verb"]), str(row["verb"])), row["decided_at"]) for row in theirs), None)
+
+
+def _lacks_code(vote: Vote, opened: _Opened, deps: Deps) -> str:
+    """Return what is told to who does not know the code of the mail; what could be one and is wrong is a guess."""
+    link, _ = opened.found()
+    if hmac.compare_digest(code_hash(opened.token, vote.mail_code), link.code_hash):
+        return ""
+    if is_code(vote.mail_code):
+        deps.codes.miss(link.token_hash)
+    return text(_language(deps, link), "Type the code that stands beside the link in your mail.")
+
+
+def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200) -> HTMLResponse:
+    """Show the card with its form, sealed anew; where too many wrong codes were typed, that instead."""
     link, approval = opened.found()
-    async with reading(deps.runtime.database) as connection:
-        rows = await list_decisions(connection, link.tenant, link.approval_id, VOTES_MAX)
+    if deps.codes.too_many(link.token_hash):
+        return _end(deps, replace(opened, standing=Standing.RESTING), _STATUSES[Standing.RESTING][1])
+    voters = opened.counted.votes[:VOTES_MAX] if opened.counted is not None else ()
     seal = Seal(approval["digest"], approval["revision"], int(time.time()))
     return render(
         "link.html",
@@ -178,9 +220,11 @@ async def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200
         _HEADERS,
         approval=approval_out(approval),
         person=deps.directory().person(link.person),
-        voted=[row["person"] for row in rows if row["counted_revision"] is not None],
+        voted=[row["person"] for row in voters],
+        vote=opened.vote,
         rule=approval["approval_rule"],
         code=code_of(approval),
+        code_length=CODE_LENGTH,
         seal=seal,
         sealed=seal.of(opened.token),
         notice=notice,
@@ -191,11 +235,17 @@ async def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200
 def _end(deps: Deps, opened: _Opened, status: int) -> HTMLResponse:
     """Show why nothing can be decided with the link; what the link is too weak for, or too old, is not told with it."""
     approval, summary = None, ""
-    if opened.standing in {Standing.OVER, Standing.USED} and opened.approval is not None:
+    if opened.standing in {Standing.OVER, Standing.USED, Standing.VOTED} and opened.approval is not None:
         approval = approval_out(opened.approval)
         summary = approval.summary if link_is_enough(opened.approval) else ""
-    values = {"standing": opened.standing, "approval": approval, "summary": summary, "use": opened.use}
-    return render("link_end.html", status, _HEADERS, **values, **_speaking(deps, opened.link))
+    values: dict[str, Any] = {"standing": opened.standing, "approval": approval, "summary": summary, "use": opened.use}
+    values |= {"vote": opened.vote, "token": opened.token}
+    headers = _HEADERS
+    if opened.standing is Standing.RESTING and opened.link is not None:
+        seconds = deps.codes.seconds_left(opened.link.token_hash)
+        values["minutes"] = ceil(seconds / 60)
+        headers = {**_HEADERS, "retry-after": str(seconds)}
+    return render("link_end.html", status, headers, **values, **_speaking(deps, opened.link))
 
 
 def _language(deps: Deps, link: Link | None) -> str:
@@ -242,7 +292,7 @@ def _guessing(request: Request, deps: Deps) -> Response | None:
         return None
     OPENED.labels("guessing").inc()
     log.warning("link.guessing", address=_address(request))
-    headers = {**_HEADERS, "retry-after": str(int(GUESS_SECONDS))}
+    headers = {**_HEADERS, "retry-after": str(deps.guesses.seconds_left(_address(request)))}
     return render("link_end.html", 429, headers, standing="guessing", **_speaking(deps))
 
 

@@ -14,11 +14,14 @@ from services.gateway.keys import Scope
 from services.gateway.live import Topic
 from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation, recent_conversations
+from services.gateway.store.holders import load_talk
 from services.gateway.web.render import SignedIn, render, set_up_was_run
 
 router = APIRouter(include_in_schema=False)
 
 RECENT_MAX = 20
+#: Items of a conversation of which a browser without scripts shows what was said.
+SAID_MAX = 200
 
 ConversationId = Annotated[str, Query(alias="conversation", pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 
@@ -30,12 +33,15 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId =
         recent = await recent_conversations(connection, caller.tenant, caller.person, RECENT_MAX)
         if conversation_id and not await load_conversation(connection, caller.tenant, conversation_id):
             raise no_conversation()
+        said = await load_talk(connection, caller.tenant, conversation_id, SAID_MAX) if conversation_id else []
     return render(
         "page.html",
         caller=caller,
         here="chat",
         conversation_id=conversation_id,
         recent=recent,
+        agents=deps.agents.of(caller.tenant),
+        said=[item for item in said if item.type == "message" and item.data.get("text")],
         may_chat=caller.may(Scope.CHAT),
         may_decide=caller.may(Scope.DECIDE),
         set_up=set_up_was_run(),

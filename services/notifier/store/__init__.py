@@ -175,6 +175,7 @@ def _delivery(row: Any) -> Delivery:
         rank=row.rank,
         alerted=row.alerted,
         urgent=row.urgent,
+        tell_by=row.tell_by,
         sent_revision=row.sent_revision,
         version=row.version,
         sent_version=row.sent_version,

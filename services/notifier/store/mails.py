@@ -45,6 +45,8 @@ class NewLink:
     #: `person:<id>`.
     person: str
     digest: str
+    #: Of the code that the mail says beside it.
+    code_hash: str
     revision: int
     #: It lasts so long, or until the deadline where that is sooner.
     seconds: float
@@ -53,7 +55,7 @@ class NewLink:
 
 _MAILED = dict.fromkeys(("mail_id", "approval_id", "tenant", "channel", "recipient", "person"), sa.Text)
 _LINKED: dict[str, Any] = {
-    **dict.fromkeys(("token_hash", "mail_id", "tenant", "approval_id", "person", "digest"), sa.Text),
+    **dict.fromkeys(("token_hash", "mail_id", "tenant", "approval_id", "person", "digest", "code_hash"), sa.Text),
     "revision": sa.Integer,
 }
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.notifier.states import State
-from services.notifier.tables import CROWDED_ROWS, UNTOLD_ROWS, DeliveryRow, PaceRow
+from services.notifier.tables import CROWDED_ROWS, LATE_ROWS, UNTOLD_ROWS, DeliveryRow, PaceRow
 from shared.database import table_of
 from shared.sql import records
 
@@ -39,9 +39,12 @@ COLUMNS: Mapping[str, Any] = {
     "card": pg.JSONB,
     "reference": pg.JSONB,
     "due_at": _TIME,
+    "tell_by": _TIME,
 }
 #: What news and operators change. Claims and settlements have the rest.
-_CHANGED = ("state", "pending", "urgent", "alerted", "revision", "version", "card", "attempt", "due_at", "error")
+_CHANGED = (
+    *("state", "pending", "urgent", "alerted", "revision", "version", "card", "attempt", "due_at", "tell_by", "error"),
+)
 _SETTLED = ("state", "sent_revision", "sent_version", "reference", "attempt", "due_at", "error")
 
 
@@ -181,17 +184,21 @@ def _waiting() -> sa.Select[Any]:
 
 
 def _untold() -> sa.Select[Any]:
-    """Find pending approvals of which a card was given up, or would come behind the deadline, and nobody knows yet."""
-    deadline = sa.cast(DELIVERIES.c.card.op("->>")(sa.literal_column("'deadline'")), _TIME)
-    late = (
-        _is(State.DUE),
-        DELIVERIES.c.due_at >= deadline,
-        DELIVERIES.c.pending,
-        DELIVERIES.c.sent_version == sa.literal_column("0"),
+    """Find pending approvals that may be known to nobody: a card was given up, waits too long, or would come too late.
+
+    A card that is shown, or is kept back and not too late yet, is looked at for its own sake.
+    """
+    other = DELIVERIES.alias("other")
+    hopeful = sa.or_(
+        other.c.state == sa.literal_column(f"'{State.SENT}'"),
+        sa.and_(other.c.state == sa.literal_column(f"'{State.KEPT}'"), other.c.tell_by.is_not(None)),
     )
+    hope = sa.exists().where(other.c.approval_id == DELIVERIES.c.approval_id, hopeful)
+    late, comes_late = DELIVERIES.c.tell_by <= sa.func.now(), DELIVERIES.c.due_at >= DELIVERIES.c.tell_by
     found = sa.union(
-        sa.select(DELIVERIES.c.approval_id).where(sa.text(UNTOLD_ROWS)),
-        sa.select(DELIVERIES.c.approval_id).where(*late),
+        sa.select(DELIVERIES.c.approval_id).where(sa.text(UNTOLD_ROWS), sa.not_(hope)),
+        sa.select(DELIVERIES.c.approval_id).where(sa.text(LATE_ROWS), late),
+        sa.select(DELIVERIES.c.approval_id).where(sa.text(LATE_ROWS), _is(State.DUE), comes_late),
     ).subquery()
     return sa.select(found.c.approval_id).limit(sa.bindparam("most", type_=sa.Integer))
 

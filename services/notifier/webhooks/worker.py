@@ -80,7 +80,8 @@ def _ended(claimed: Claimed, error: ChannelFailed | None, at: datetime) -> Ended
     wait = None if error.permanent else events.wait_before(claimed.event.event_id, claimed.attempt)
     if wait is None:
         return Ended(claimed, MACHINE.next_state(State.DUE, Move.FAILED_FOR_GOOD), at, str(error))
-    return Ended(claimed, State.DUE, at + timedelta(seconds=max(wait, error.retry_after or 0)), str(error))
+    state = MACHINE.next_state(State.DUE, Move.FAILED)
+    return Ended(claimed, state, at + timedelta(seconds=max(wait, error.retry_after or 0)), str(error))
 
 
 def _change(ended: Ended) -> Change:

@@ -32,14 +32,18 @@ def chat(
     conversation: Annotated[str, typer.Option(help="Go on in this conversation; needs --token.")] = "",
     token: Annotated[str, typer.Option(help="The conversation's token.")] = "",
     language: Annotated[str, typer.Option(help="Language of cards, ISO 639-1.")] = "en",
+    agent: Annotated[str, typer.Option(help="Who to talk to; without it the agent `default`.")] = "",
     *,
     json: Json = False,
 ) -> None:
     """Chat with the agent; cards of waiting calls can be approved or denied right here."""
     if conversation and not token:
         fail("--conversation needs --token", code=2)
+    if conversation and agent:
+        fail("a conversation keeps its agent: --agent is for a new one", code=2)
     if not conversation:
-        made = call("POST", "/v1/conversations", json={"language": language})
+        named = {"agent": agent} if agent else {}
+        made = call("POST", "/v1/conversations", json={"language": language, **named})
         conversation, token = made["id"], made["token"]
     session = _Session(conversation, token, json=json)
     if message:

@@ -148,6 +148,14 @@ def main() -> None:
         raise SystemExit(2) from error
     except typer.Abort:
         raise SystemExit(130) from None
+    except ValueError as error:
+        from shared.settings import what_is_wrong
+
+        told = what_is_wrong(error)
+        if told is None:
+            raise
+        tell_error(told)
+        raise SystemExit(2) from error
     raise SystemExit(code if isinstance(code, int) else 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,8 @@ from services.placet.cli.client import call as ask
 from services.placet.cli.output import Json, fail, out, progress, show_json, show_table, spoken
 
 if TYPE_CHECKING:
-    from services.policy.explain import Explanation
     from services.policy.rules import Rulebook
+    from shared.trials import Report
 
 app = typer.Typer(no_args_is_help=True, help="Check and try rulebooks.")
 
@@ -36,15 +36,10 @@ def rulebook() -> None:
 @app.command()
 def check(file: Annotated[Path, typer.Argument(metavar="FILE", help="The rulebook.")], *, json: Json = False) -> None:
     """Check a rulebook; problems are printed as FILE:LINE:COLUMN: what is wrong."""
-    from services.policy.check import check as check_file
+    from services.policy.rulebook.check import check as check_file
 
     report = check_file(file)
-    if json:
-        show_json(report.as_json())
-    elif report.problems:
-        sys.stderr.write("".join(f"{problem}\n" for problem in report.problems))
-    else:
-        out.print(f"{file}: {report.tools} tools, {report.rules} rules, no problems")
+    _show(report, str(file), json=json)
     if report.problems:
         raise typer.Exit(1)
 
@@ -57,8 +52,8 @@ def explain(
     json: Json = False,
 ) -> None:
     """Tell which rule decides a call, why none above it did, and who may approve; 2 where nobody could propose it."""
-    from services.policy.explain import call_from
-    from services.policy.explain import explain as explain_call
+    from services.policy.rules.explain import call_from
+    from services.policy.rules.explain import explain as explain_call
     from shared.canonical import NotStrictJson, parse_strictly
     from shared.yaml_source import RulebookInvalid
 
@@ -73,7 +68,7 @@ def explain(
         explanation = explain_call(call_from(value, rulebook, str(file)), rulebook)
     except RulebookInvalid as error:
         fail(f"{file}: {'; '.join(each.problem for each in error.problems)}", code=2)
-    show_json(explanation.model_dump(mode="json")) if json else _show_explanation(explanation)
+    _show(explanation, str(file), json=json)
 
 
 @app.command("test")
@@ -84,7 +79,7 @@ def try_cases(
     json: Json = False,
 ) -> None:
     """Try the cases of a file; it ends with 1 where one of them fails."""
-    from services.policy.cases import cases_from, run_cases
+    from services.policy.rules.cases import cases_from, run_cases
     from shared.yaml_source import RulebookInvalid, read_yaml
 
     try:
@@ -92,16 +87,9 @@ def try_cases(
     except RulebookInvalid as error:
         sys.stderr.write(f"{error}\n")
         raise typer.Exit(2) from None
-    results = run_cases(cases, _load(rules or (file.parent / named if named else None)))
-    failed = [result for result in results if not result.passed]
-    if json:
-        show_json({"passed": len(results) - len(failed), "cases": [result.model_dump() for result in results]})
-    else:
-        for result in failed:
-            lines = "".join(f"  {difference}\n" for difference in result.differences)
-            sys.stderr.write(f"{file}:{result.line}: {result.name}\n{lines}")
-        out.print(f"{file}: {len(results) - len(failed)} of {len(results)} cases pass")
-    if failed:
+    report = run_cases(cases, _load(rules or (file.parent / named if named else None)))
+    _show(report, str(file), json=json)
+    if report.failed:
         raise typer.Exit(1)
 
 
@@ -113,6 +101,8 @@ def simulate(
     json: Json = False,
 ) -> None:
     """Replay past proposals of your tenant against another rulebook, and tell what would have been different."""
+    from shared.trials import Simulation
+
     match = _SPAN.fullmatch(since)
     if match is None:
         fail("--since is a number with s, m, h or d behind it, such as 30d", code=2)
@@ -123,7 +113,7 @@ def simulate(
     body = {"rulebook": text, "since_seconds": int(match[1]) * _UNITS[match[2]]}
     with progress("replaying", quiet=json):
         report = ask("POST", "/v1/rulebook/simulate", json=body, timeout=SIMULATION_SECONDS)
-    show_json(report) if json else _show_simulation(report)
+    _show(Simulation.model_validate(report), str(file), json=json)
 
 
 @app.command()
@@ -149,6 +139,18 @@ def activations(
         out.print(f"more: --cursor {page['next']}")
 
 
+def _show(report: Report, file: str, *, json: bool) -> None:
+    """Print a report as the API would answer it, or in words; what is wrong goes to standard error."""
+    from services.placet.cli.trials import complaints, lines
+
+    if json:
+        show_json(report.as_json())
+        return
+    sys.stderr.write("".join(f"{line}\n" for line in complaints(report, file)))
+    for line in lines(report, file):
+        out.print(line)
+
+
 def _load(path: Path | None) -> Rulebook:
     from services.policy.rulebook import load_rulebook
     from shared.settings import Settings
@@ -159,29 +161,3 @@ def _load(path: Path | None) -> Rulebook:
     except RulebookInvalid as error:
         sys.stderr.write(f"{error}\n")
         raise typer.Exit(2) from None
-
-
-def _show_explanation(explanation: Explanation) -> None:
-    lines = [f"{explanation.effect} by {explanation.rule}: {explanation.reason}"]
-    lines += [f"the model hears: {explanation.model_reason}"] if explanation.model_reason else []
-    lines += [f"note: {note}" for note in explanation.notes]
-    width = max((len(tried.rule) for tried in explanation.tried), default=0)
-    for tried in explanation.tried:
-        lines.append(f"  {tried.rule:<{width}}  {tried.outcome.replace('_', ' ')}  {tried.why}".rstrip())
-    for deciders in explanation.deciders:
-        who = ", ".join(deciders.people) or "nobody"
-        lines.append(f"may approve: {deciders.approvals} of {', '.join(deciders.approvers)} (now {who})")
-    out.print("\n".join(lines))
-
-
-def _show_simulation(report: dict[str, Any]) -> None:
-    out.print(f"{report['calls']} calls replayed, {report['changed']} would be decided otherwise")
-    if not report["complete"]:
-        out.print("there were more; these are the newest")
-    for change in report["changes"]:
-        before, after = (f"{change[when]['effect']} ({change[when]['rule']})" for when in ("before", "after"))
-        more = ", decided by others" if change["other_approval"] else ""
-        line = f"{change['count']} of them: {before} → {after}{more}"
-        out.print(line)
-        for example in change["examples"]:
-            out.print(f"    {example['call_id']}  {example['summary'] or example['tool']}")

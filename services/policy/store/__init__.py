@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.policy.history import COUNTERS
 from services.policy.rules import Verdict
+from services.policy.rules.history import COUNTERS
 from services.policy.tables import VerdictRow
 from shared.database import table_of
 from shared.messages import AbandonCall, ApprovalRule, ToolCall

@@ -10,8 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.policy.grants import SCOPES, Entry, Grant, subject_of
 from services.policy.rules import CallFacts
+from services.policy.rules.grants import SCOPES, Entry, Grant, subject_of
+from services.policy.states import GrantState, grant_state
 from services.policy.tables import GrantRow, GrantUseRow
 from shared.canonical import parse_arguments
 from shared.catalog import ToolSpec
@@ -26,6 +27,10 @@ CONSIDERED_MAX = 100
 
 
 _ADD = pg.insert(GRANTS).on_conflict_do_nothing().returning(GRANTS.c.grant_id)
+
+
+_EXPIRED = (GRANTS.c.expires_at <= sa.func.clock_timestamp()).label("expired")
+_IS_VOID = GRANTS.c.void_at.is_not(None).label("void")
 
 
 def _find_statement() -> sa.Select[Any]:
@@ -81,7 +86,9 @@ def _return_statement() -> sa.Executable:
         sa.update(GRANTS)
         .where(GRANTS.c.grant_id == back.c.grant_id)
         .values(uses_left=GRANTS.c.uses_left + 1)
-        .returning(GRANTS.c.grant_id, GRANTS.c.uses_left)
+        .returning(
+            GRANTS.c.grant_id, GRANTS.c.uses_left, _EXPIRED, _IS_VOID, GRANTS.c.revoked_at.is_not(None).label("revoked")
+        )
     )
 
 
@@ -96,7 +103,7 @@ def _void_statement() -> sa.Executable:
         sa.update(GRANTS)
         .where(c.void_at.is_(None), c.revoked_at.is_(None), c.expires_at > sa.func.clock_timestamp(), sa.not_(same))
         .values(void_at=sa.func.clock_timestamp(), void_reason=reason)
-        .returning(c.tenant, c.grant_id, c.void_reason)
+        .returning(c.tenant, c.grant_id, c.void_reason, c.uses_left)
     )
 
 
@@ -117,7 +124,7 @@ _REVOKE = (
         GRANTS.c.revoked_at.is_(None),
     )
     .values(revoked_at=sa.func.clock_timestamp(), revoked_by=sa.bindparam("by"))
-    .returning(GRANTS.c.uses_left)
+    .returning(GRANTS.c.uses_left, _EXPIRED, _IS_VOID)
 )
 
 
@@ -174,12 +181,23 @@ class Voided:
     tenant: str
     grant_id: str
     reason: str
+    #: Where the grant was before.
+    before: GrantState
 
 
 async def void_changed(work: Work, tools: Mapping[str, str]) -> list[Voided]:
     """Make every grant void whose tool has another entry now, or none; `tools`: name -> digest of its entry."""
     values = {"tools": list(tools), "digests": list(tools.values())}
-    return [Voided(*row) for row in await work.connection.execute(_VOID, values)]
+    rows = await work.connection.execute(_VOID, values)
+    return [
+        Voided(
+            row.tenant,
+            row.grant_id,
+            row.void_reason,
+            grant_state(row.uses_left, expired=False, revoked=False, void=False),
+        )
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +206,33 @@ class Returned:
 
     grant_id: str
     uses_left: int
+    #: Where the grant was before.
+    before: GrantState
+
+
+@dataclass(frozen=True, slots=True)
+class Revoked:
+    """A grant that was taken back."""
+
+    uses_left: int
+    #: Where the grant was before.
+    before: GrantState
 
 
 async def return_use(work: Work, tenant: str, call_id: str) -> Returned | None:
     """Give back the use that a call took and did not need; None where it took none, or gave it back before."""
     values = {"ended": call_id, "of_tenant": tenant}
     row = (await work.connection.execute(_RETURN, values)).one_or_none()
-    return Returned(*row) if row else None
+    if row is None:
+        return None
+    before = grant_state(row.uses_left - 1, expired=row.expired, revoked=row.revoked, void=row.void)
+    return Returned(row.grant_id, row.uses_left, before)
 
 
-async def revoke_grant(work: Work, tenant: str, grant_id: str, by: str) -> int | None:
-    """Revoke a grant; return the uses it had left, or None where there is none to revoke."""
+async def revoke_grant(work: Work, tenant: str, grant_id: str, by: str) -> Revoked | None:
+    """Revoke a grant; return what it was before, or None where there is none to revoke."""
     values = {"revoking": grant_id, "of_tenant": tenant, "by": by}
-    left = (await work.connection.execute(_REVOKE, values)).scalar_one_or_none()
-    return None if left is None else int(left)
+    row = (await work.connection.execute(_REVOKE, values)).one_or_none()
+    if row is None:
+        return None
+    return Revoked(row.uses_left, grant_state(row.uses_left, expired=row.expired, revoked=False, void=row.void))

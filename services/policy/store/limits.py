@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.policy.limits import Demand
+from services.policy.rules.limits import Demand
 from services.policy.tables import CounterRow, ReservationRow
 from shared.database import table_of
 from shared.work import Work

@@ -10,9 +10,9 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from services.policy.kept import facts_from
 from services.policy.rules import Effect
-from services.policy.simulate import Past
+from services.policy.rules.kept import facts_from
+from services.policy.rules.simulate import Past
 from services.policy.tables import ActivationRow, VerdictRow
 from shared.database import table_of
 from shared.ids import new_id

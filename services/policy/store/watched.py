@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.policy.rules import CallFacts, Verdict
+from services.policy.rules.watched import Watched, arguments_digest
 from services.policy.tables import WatchedCallRow
-from services.policy.watched import Watched, arguments_digest
 from shared.database import table_of
 from shared.messages import ApprovalRule, WatchedCallClosed
 from shared.work import Work

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -115,13 +115,14 @@ def test_the_example_names_every_setting() -> None:
 
 
 def test_the_example_shows_defaults_as_the_environment_spells_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Taking the comment signs away from the shared settings changes nothing."""
+    """Taking the comment signs away from what has a default changes nothing, in any service."""
     lines = [line[1:] for line in example_env.text().splitlines() if line.startswith("#PLACET_")]
-    given = dict(line.split("=", 1) for line in lines)
-    plain = Settings()
-    for name in Settings.model_fields:
-        monkeypatch.setenv(f"PLACET_{name.upper()}", given[f"PLACET_{name.upper()}"])
-    assert plain == Settings()
+    given = {name: value for name, _, value in (line.partition("=") for line in lines) if value and value[0] != '"'}
+    kinds: list[Callable[[], object]] = [Settings, *(kind for _, kind in example_env.settings_classes())]
+    plain = [kind() for kind in kinds]
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert plain == [kind() for kind in kinds]
 
 
 def test_the_committed_files_hold_no_password() -> None:

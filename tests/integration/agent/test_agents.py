@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
@@ -12,7 +14,7 @@ from services.agent.budgets import REASONS
 from services.agent.rules import NO_AGENT
 from shared.messages import CallsWithdrawn, ToolCallProposed
 from tests.builders import a_posted_message
-from tests.support.agents import ScriptedModel, an_agent, finished, opened, rows, says
+from tests.support.agents import Pause, ScriptedModel, an_agent, finished, opened, rows, says
 
 FILE = """\
 version: 1
@@ -201,3 +203,36 @@ async def test_a_budget_of_money_counts_what_the_prices_say(agent_url: str, agen
             await agent.post(a_posted_message(conversation_id="c1", agent="dear"))
             await agent.ended(number)
     assert ["finished", "finished", "failed"] == [end.payload["state"] for end in agent.events("turn_ended")]
+
+
+async def test_replicas_that_spend_one_budget_pass_it_by_the_steps_under_way_and_no_more(agent_url: str) -> None:
+    """Two replicas with two slots each: four models are asked at once, then none; who was late reads why."""
+    steps = [Pause(says(f"Step {number}")) for number in range(4)]
+    # A fifth question would find no line, and fail in another way.
+    models = [ScriptedModel(list(steps[:2])), ScriptedModel(list(steps[2:]))]
+    budget: dict[str, Any] = {"agent_budget_tokens_per_day": 8, "agent_slots": 2}
+    async with (
+        an_agent(agent_url, models[0], **budget) as one,
+        an_agent(agent_url, models[1], beside=one, **budget) as other,
+    ):
+        # Who finds no slot waits with the message in hand.
+        posting = asyncio.gather(
+            *(
+                replica.post(a_posted_message(conversation_id=f"c{number}-{place}"))
+                for number in range(4)
+                for place, replica in enumerate((one, other))
+            )
+        )
+        await asyncio.gather(*(step.reached() for step in steps))
+        for step in steps:
+            step.release()
+        await posting
+        ends = [end.payload for end in await one.ended(8)]
+        await other.post(a_posted_message(conversation_id="later"))
+        late = (await one.ended(9))[-1].payload
+    told = sorted((end["state"], end["reason"]) for end in ends)
+    assert [("failed", REASONS["tenant"])] * 4 + [("finished", "")] * 4 == told
+    assert ("failed", REASONS["tenant"]) == (late["state"], late["reason"])
+    # Eight tokens a step: the first one reaches the limit, which is passed by the three that were under way then.
+    assert [(32,)] == rows(agent_url, "SELECT sum(input_tokens + output_tokens) FROM agent.steps")
+    assert [2, 2] == [len(model.asked) for model in models]

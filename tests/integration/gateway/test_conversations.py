@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -122,6 +123,37 @@ async def test_two_tenants_may_use_the_same_conversation_id(house: House) -> Non
     async with house.client(house.key("chat", tenant="rival")) as client:
         shown = (await client.get("/v1/conversations/same")).json()
     assert ["theirs"] == [message["text"] for message in shown["messages"]]
+
+
+async def test_an_id_that_another_tenant_uses_is_refused_at_every_door(house: House) -> None:
+    """The agent knows a conversation by its id alone: the second tenant's would be dead letters, so it hears a 409."""
+    hello = {"role": "user", "content": "hello"}
+    doors: dict[str, dict[str, Any]] = {
+        "/api/chat": {"id": "same", "messages": [{"role": "user", "parts": [{"type": "text", "text": "hello"}]}]},
+        "/agui": {"threadId": "same", "runId": "r", "messages": [{**hello, "id": "m"}]},
+        "/v1/chat/completions": {"model": "default", "messages": [hello], "metadata": {"conversation_id": "same"}},
+    }
+    await house.deliver(a_posted_message(tenant="acme", conversation_id="same"))
+    async with house.client(house.key("chat", tenant="rival")) as rival:
+        answers = [await rival.post(door, json=body) for door, body in doors.items()]
+    assert [409] * 3 == [answer.status_code for answer in answers]
+    assert ["urn:placet:problem:conversation-id-used"] * 3 == [answer.json()["type"] for answer in answers]
+    assert [("acme",)] == house.query("SELECT tenant FROM gateway.conversations")
+
+
+async def test_of_two_tenants_that_opened_the_same_id_the_first_to_write_has_it(house: House) -> None:
+    """Also where both write at the same moment; the other one is told, and may write again under another id."""
+    for tenant in ("acme", "rival"):
+        house.query(
+            "INSERT INTO gateway.conversations (tenant, conversation_id, created_by) VALUES (%s, 'same', '')", tenant
+        )
+    secrets = [house.key("chat", tenant=tenant) for tenant in ("acme", "rival")]
+    async with house.client(secrets[0]) as ours, house.client(secrets[1]) as theirs:
+        path = "/v1/conversations/same/messages"
+        answers = await asyncio.gather(*(client.post(path, json={"text": "hello"}) for client in (ours, theirs)))
+        first = [ours, theirs][[answer.status_code for answer in answers].index(202)]
+        again = await first.post(path, json={"text": "again"})
+    assert ([202, 409], 202) == (sorted(answer.status_code for answer in answers), again.status_code)
 
 
 async def test_an_envelope_of_many_conversations_is_numbered_without_gaps(house: House) -> None:

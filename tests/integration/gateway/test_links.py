@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from services.gateway.links import Guesses, Seal
+from services.gateway.links import CODE_SECONDS, CODES_MAX, Guesses, Seal
 from shared.directory import Directory, Person
 from shared.ids import new_id
 from tests.builders import a_call
 from tests.support.gateway import House, an_approval_row, insert, open_house
-from tests.support.mailed_links import Page, a_link, choose, scan
+from tests.support.mailed_links import CODE, Page, a_link, choose, scan
 
 PEOPLE = Directory(people={name: Person(name, name.title()) for name in ("ada", "grace")})
 
@@ -50,6 +52,14 @@ def waiting(house: House, **changes: Any) -> dict[str, Any]:
     row = an_approval_row(a_call(call_id=new_id(), arguments=changes.pop("arguments", {"amount": 299})), **changes)
     insert(house.url, "approvals", **row)
     return row
+
+
+def vote_row(approval: dict[str, Any], number: int) -> dict[str, Any]:
+    """Return a vote that counted, the `number`-th one on an approval."""
+    at = datetime.now(UTC) + timedelta(seconds=number)
+    ids = {name: approval[name] for name in ("tenant", "approval_id", "digest", "revision", "conversation_id")}
+    counted = {"outcome": "accepted", "arguments_revision": 1, "counted_revision": number, "decided_at": at}
+    return {**ids, "roles": [], "details": {}, **counted}
 
 
 def decided(house: House) -> list[tuple[str, str, str]]:
@@ -96,6 +106,76 @@ async def test_a_mail_scanner_decides_nothing_and_uses_nothing_up(house: House) 
     assert [] == [status for status in statuses if status >= 500]
 
 
+async def test_a_form_without_the_code_of_the_mail_decides_nothing(house: House) -> None:
+    """Whoever has the address and fills the form in lacks what only the mail's text has; the page does not say it."""
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        shown = await browser.get(path)
+        answers = [await choose(browser, path, decision="approve", mail_code=code) for code in ("", "test", "B2B2B")]
+        before = decided(house)
+        right = await choose(browser, path, decision="approve", mail_code=" k7 r4w ")
+    assert ([400] * 3, [], 303, False) == (
+        [each.status_code for each in answers],
+        before,
+        right.status_code,
+        CODE in shown.text,
+    )
+    assert "Type the code that stands beside the link in your mail." in answers[0].text
+
+
+async def test_a_link_rests_after_wrong_codes(house: House) -> None:
+    """Who guesses does not get far, and what is no code is no guess; the page says for how long."""
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        for _ in range(CODES_MAX + 1):
+            await choose(browser, path, decision="approve", mail_code="1234")
+        page = Page((await browser.get(path)).text).fields | {"decision": "approve"}
+        wrong = [(await browser.post(path, data=page | {"mail_code": "B2B2B"})).status_code for _ in range(CODES_MAX)]
+        resting = [await browser.get(path), await browser.post(path, data=page | {"mail_code": CODE})]
+    assert ([400] * (CODES_MAX - 1) + [429], [429, 429], []) == (
+        wrong,
+        [each.status_code for each in resting],
+        decided(house),
+    )
+    seconds = int(resting[0].headers["retry-after"])
+    assert (True, True) == ("takes a code again: 15." in resting[0].text, 0 <= CODE_SECONDS - seconds < 60)
+
+
+async def test_a_link_from_before_codes_has_lapsed(house: House) -> None:
+    """What was mailed without a code decides nothing."""
+    path = f"/l/{a_link(house.url, waiting(house), code_hash='')}"
+    async with house.client() as browser:
+        assert 410 == (await browser.get(path)).status_code
+
+
+async def test_a_vote_made_elsewhere_shows_and_may_be_changed(house: House) -> None:
+    """The link says how its person decided, each voter once, and takes another decision only from who asks for it."""
+    house.approvers.outcome = "accepted"
+    rule = {"min_strength": "link", "approvers": ["person:ada", "person:grace"], "approvals": 3}
+    row = waiting(house, approval_rule=rule)
+    for number, (person, verb) in enumerate([("ada", "deny"), ("grace", "approve"), ("ada", "approve")], 1):
+        vote = {"decision_id": f"d{number}", "person": f"person:{person}", "verb": verb, "proof": "web"}
+        insert(house.url, "decisions", **vote_row(row, number) | vote)
+    path = f"/l/{a_link(house.url, row)}"
+    async with house.client() as browser:
+        told = await browser.get(path)
+        fresh = await browser.post(path, data={"decision": "deny", "mail_code": CODE})
+        form = await browser.get(f"{path}?again=1")
+        fields = Page(form.text).fields | {"mail_code": CODE, "decision": "deny"}
+        changed = await browser.post(path, data=fields)
+    assert (200, True, 409, 303) == (
+        told.status_code,
+        "You decided: approve." in told.text and "<form" not in told.text,
+        fresh.status_code,
+        changed.status_code,
+    )
+    (voters,) = re.findall(r"Voted so far: ([^<\n]*)", form.text)
+    assert ([("person:ada", "deny", "link")], ["ada", "grace"]) == (
+        decided(house),
+        sorted(map(str.strip, voters.split(","))),
+    )
+
+
 async def test_looking_changes_no_row(house: House) -> None:
     """GET and HEAD leave the database as it was."""
     path = f"/l/{a_link(house.url, waiting(house))}"
@@ -129,7 +209,7 @@ async def test_a_link_is_good_for_one_verdict(house: House) -> None:
     house.approvers.outcome = "accepted"
     path = f"/l/{a_link(house.url, waiting(house))}"
     async with house.client() as browser:
-        page = Page((await browser.get(path)).text).fields
+        page = Page((await browser.get(path)).text).fields | {"mail_code": CODE}
         answers = [
             await browser.post(path, data=page | {"decision": decision}) for decision in ("approve", "approve", "deny")
         ]
@@ -143,7 +223,7 @@ async def test_two_clicks_at_once_make_one_decision(house: House) -> None:
     house.approvers.outcome = "accepted"
     path = f"/l/{a_link(house.url, waiting(house))}"
     async with house.client() as browser:
-        page = Page((await browser.get(path)).text).fields
+        page = Page((await browser.get(path)).text).fields | {"mail_code": CODE}
         wishes = ["approve", "deny"] * 4
         answers = await asyncio.gather(*(browser.post(path, data=page | {"decision": wish}) for wish in wishes))
     assert 1 == len(house.approvers.claims)
@@ -168,9 +248,41 @@ async def test_a_decision_without_an_answer_is_on_its_way(gateway_database_url: 
     async with quick as house, house.client() as browser:
         house.approvers.silent = True
         path = f"/l/{a_link(house.url, waiting(house))}"
-        page = Page((await browser.get(path)).text).fields
+        page = Page((await browser.get(path)).text).fields | {"mail_code": CODE}
         answers = [await browser.post(path, data=page | {"decision": wish}) for wish in ("approve", "deny")]
     assert ([202, 409], 1) == ([answer.status_code for answer in answers], len(house.approvers.claims))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "ago", "standing", "answer"),
+    [
+        (None, "1 s", 202, 409),
+        (None, "2 min", 200, 303),
+        ("stale", "1 s", 200, 303),
+        ("accepted", "1 s", 200, 409),
+        ("accepted", "2 min", 200, 409),
+    ],
+)
+async def test_a_link_whose_decision_had_no_answer_is_what_became_of_it(
+    house: House, outcome: str | None, ago: str, standing: int, answer: int
+) -> None:
+    """Good again where the vote was refused or is lost, used up where it counted, and on its way in between."""
+    row = waiting(house)
+    token = a_link(house.url, row)
+    use = {"token_hash": hashlib.sha256(token.encode()).hexdigest(), "decision_id": "d", "outcome": "sent"}
+    ids = {"tenant": "acme", "approval_id": row["approval_id"], "person": "person:ada", "verb": "approve"}
+    house.query(
+        "INSERT INTO gateway.link_uses (token_hash, decision_id, outcome, tenant, approval_id, person, verb, used_at)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, now() - %s::interval)",
+        *(*use.values(), *ids.values(), ago),
+    )
+    if outcome:
+        lost = {"counted_revision": 1 if outcome == "accepted" else None, "outcome": outcome, "proof": "link"}
+        insert(house.url, "decisions", **vote_row(row, 1) | ids | {"decision_id": "d"} | lost)
+    async with house.client() as browser:
+        shown = await browser.get(f"/l/{token}")
+        sent = await choose(browser, f"/l/{token}", decision="deny")
+    assert (standing, answer) == (shown.status_code, sent.status_code)
 
 
 async def test_a_changed_call_is_not_decided_with_an_old_link(house: House) -> None:
@@ -187,7 +299,7 @@ async def test_a_page_shown_before_an_edit_decides_nothing(house: House) -> None
     """The seal is of what was shown: another digest or revision in its place breaks it."""
     path = f"/l/{a_link(house.url, waiting(house))}"
     async with house.client() as browser:
-        page = Page((await browser.get(path)).text).fields | {"decision": "approve"}
+        page = Page((await browser.get(path)).text).fields | {"mail_code": CODE, "decision": "approve"}
         for name, value in (
             ("digest", "e" * 64),
             ("revision", "7"),
@@ -205,7 +317,7 @@ async def test_the_seal_of_one_link_is_none_for_another(house: House) -> None:
     row = waiting(house)
     mine, theirs = (f"/l/{a_link(house.url, row, person)}" for person in ("person:ada", "person:grace"))
     async with house.client() as browser:
-        page = Page((await browser.get(mine)).text).fields
+        page = Page((await browser.get(mine)).text).fields | {"mail_code": CODE}
         answer = await browser.post(theirs, data=page | {"decision": "approve"})
     assert (400, []) == (answer.status_code, decided(house))
 
@@ -244,7 +356,7 @@ async def test_the_link_of_somebody_who_left_is_none(house: House, everybody: Ev
     """Whoever the directory does not list as active is nobody, however good the link was."""
     path = f"/l/{a_link(house.url, waiting(house))}"
     async with house.client() as browser:
-        page = Page((await browser.get(path)).text).fields
+        page = Page((await browser.get(path)).text).fields | {"mail_code": CODE}
         gone = {} if change == "gone" else {"ada": Person("ada", active=False)}
         everybody.now = replace(PEOPLE, people=gone)
         answers = [await browser.get(path), await browser.post(path, data=page | {"decision": "approve"})]
@@ -280,7 +392,7 @@ async def test_another_site_sends_nothing(house: House, headers: dict[str, str])
     """A form elsewhere cannot decide, even one that knows the link and the seal."""
     path = f"/l/{a_link(house.url, waiting(house))}"
     async with house.client() as browser:
-        page = Page((await browser.get(path)).text).fields
+        page = Page((await browser.get(path)).text).fields | {"mail_code": CODE}
         answer = await browser.post(path, data=page | {"decision": "approve"}, headers=headers)
     assert (403, []) == (answer.status_code, decided(house))
 
@@ -316,10 +428,11 @@ def test_guesses_are_forgotten_after_a_minute() -> None:
     now = [0.0]
     guesses = Guesses(2, clock=lambda: now[0])
     guesses.miss("a")
+    now[0] = 20.5
     guesses.miss("a")
-    before = (guesses.too_many("a"), guesses.too_many("b"))
+    before = (guesses.too_many("a"), guesses.too_many("b"), guesses.seconds_left("a"))
     now[0] = 61.0
-    assert ((True, False), False) == (before, guesses.too_many("a"))
+    assert ((True, False, 40), False) == (before, guesses.too_many("a"))
 
 
 def test_a_seal_lasts_an_hour() -> None:

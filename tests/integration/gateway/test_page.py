@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, Route, async_playwright, expect
 
 from services.gateway.web.render import set_up_was_run
 from shared.messages import (
@@ -134,7 +134,13 @@ async def test_a_second_click_is_told_who_was_first(house: House, page: Page) ->
     _, approval_id = await hold(house, conversation)
     button = page.locator(f"#pane-{approval_id}").get_by_role("button", name="Approve")
     await expect(button).to_be_visible()
-    house.query("UPDATE read.approvals SET state = 'denied', decided_by = 'person:grace', closed_at = now()")
+
+    async def decide_first(route: Route) -> None:
+        """Let somebody else decide when the click is on its way."""
+        house.query("UPDATE read.approvals SET state = 'denied', decided_by = 'person:grace', closed_at = now()")
+        await route.continue_()
+
+    await page.route("**/approvals/*/decision*", decide_first)
     await button.click()
     await expect(page.locator(f"#pane-{approval_id} .notice")).to_contain_text("Decided by grace")
 

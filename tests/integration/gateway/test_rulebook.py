@@ -11,7 +11,7 @@ import pytest
 
 from services.gateway.trials import TRIALS_MAX
 from shared.messages.rulebook import TRIAL_TEXT_MAX
-from tests.support.gateway import House, a_conversation, insert, open_house, prepare
+from tests.support.gateway import REPORTS, House, a_conversation, insert, open_house, prepare
 from tests.support.postgres import Migrate
 
 BODIES: dict[str, dict[str, Any]] = {
@@ -28,7 +28,7 @@ async def test_policy_is_asked_and_its_report_is_the_answer(house: House, kind: 
     async with house.client(house.key("admin")) as client:
         answer = await client.post(f"/v1/rulebook/{kind}", json=BODIES[kind])
     (asked,) = house.policy.asked
-    assert (200, {"kind": kind}) == (answer.status_code, answer.json())
+    assert (200, REPORTS[kind].as_json()) == (answer.status_code, answer.json())
     expected = {**BODIES[kind], "tenant": "acme", "kind": kind}
     assert expected == asked.model_dump(include=set(expected))
 

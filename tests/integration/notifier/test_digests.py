@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -89,6 +90,9 @@ async def test_a_digest_says_what_is_over_of_what_it_told(mailer: Replica, serve
         second.summary in over,
         "Over since the last mail" in over,
     )
+    subjects = [str(mail.message["Subject"]) for mail in server.inbox[-2:]]
+    assert ["Placet: 2 calls wait for your decision", "Placet: 1 call is over that you were told of"] == subjects
+    assert "https://placet.example/inbox" in over.splitlines()
 
 
 async def test_a_digest_that_does_not_arrive_is_tried_again_as_the_same_mail(
@@ -111,6 +115,35 @@ async def test_a_refused_digest_gives_its_cards_up(mailer: Replica, server: Mail
     await hurry(mailer)
     states = [row["state"] for row in await mailer.rows("SELECT state FROM notifier.deliveries ORDER BY state")]
     assert (["given_up"] * 2 + ["sent"] * 2, 0) == (states, (await mailer.rows(LEFT))[0]["digests"])
+
+
+async def test_a_digest_that_comes_too_late_gives_its_cards_up(mailer: Replica, server: MailServer) -> None:
+    """The next try is behind the deadline of one call: another place is told of it, and the other call waits."""
+    await ask(mailer, 3)
+    soon = datetime.now(UTC) + timedelta(seconds=4)
+    await mailer.send(opened("email", rule=ONLY_ADA, expires_at=soon))
+    await post(mailer)
+    server.endings = ["lost"]
+    await hurry(mailer)
+    states = [row["state"] for row in await mailer.rows("SELECT state FROM notifier.deliveries ORDER BY state")]
+    assert (["given_up"] + ["sent"] * 3, 1) == (states, (await mailer.rows(LEFT))[0]["digests"])
+
+
+async def test_what_is_kept_back_is_counted_in_a_digest(notifier_url: str, server: MailServer) -> None:
+    """Cards that are alike and not mailed are counted, in one mail, and told again only when they grow."""
+    async with a_mailer(notifier_url, server, notifier_same_max=1) as mailer:
+        duties = {duty.name: duty for duty in mailer.service.duties}
+        for count in (3, 1):
+            for _ in range(count):
+                await mailer.send(opened("email", rule=ONLY_ADA, summary="Pay Lin?"))
+            for _ in range(2):
+                await post(mailer)
+                await duties["recount-cards"].run_once()
+                await hurry(mailer)
+    texts = [mail.part("plain") for mail in server.inbox]
+    counted = [re.findall(r"Alike and waiting: (\d+)", text) for text in texts]
+    assert [[], ["2"], ["3"]] == counted
+    assert all(each in server.inbox[1].part("html") for each in ("Alike and waiting", "Code to type there"))
 
 
 async def test_the_window_forgets(mailer: Replica, server: MailServer) -> None:

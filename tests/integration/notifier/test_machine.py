@@ -11,7 +11,7 @@ import pytest
 from services.notifier.channels import ChannelFailed
 from services.notifier.claiming import Manners, recount
 from services.notifier.crowds import Limits, quiet_hours
-from services.notifier.falling_back import see_to_untold
+from services.notifier.falling_back import BATCH, UNTOLD, see_to_untold
 from services.notifier.rules import ASKED_TRIES_MAX, delivery_id, first_addresses
 from services.notifier.worker import Worker
 from shared.directory import Directory
@@ -27,12 +27,19 @@ STATES = """
 """
 HURRY = "UPDATE notifier.deliveries SET due_at = now() - interval '1 second'"
 FREE = "UPDATE notifier.paces SET free_at = now() - interval '1 minute'"
+#: Little time is left to tell anybody.
+HASTEN = "UPDATE notifier.deliveries SET tell_by = now() - interval '1 second'"
 ABANDON = "UPDATE notifier.deliveries SET lease_until = now() - interval '1 second'"
 
 
 async def states(replica: Replica) -> list[str]:
     """Return the deliveries' states, in the order of approval and channel."""
     return [row["state"] for row in await replica.rows(STATES)]
+
+
+def untold_so_far() -> float:
+    """Return how many alarms this process has raised."""
+    return float(UNTOLD._value.get())
 
 
 def the_id(news: ApprovalOpened) -> str:
@@ -371,6 +378,62 @@ async def test_somebody_is_woken_when_nobody_else_is_left_before_the_deadline(re
     await see_to_untold(replica.units)
     await worker.run_once()
     assert [("pending", 1)] == board.said
+
+
+async def test_a_call_that_is_kept_back_from_everybody_is_told_before_it_expires(replica: Replica) -> None:
+    """The cap holds while there is time; in the last quarter the card comes, and operators are alarmed, once."""
+    board, manners = Board(), Manners(Limits(waiting=1))
+    worker = Worker(replica.units, {"wall": board}, manners=manners)
+    first, second = (opened("wall", approval_id=name, expires_at=LATER) for name in ("a", "b"))
+    await replica.send(first, second)
+    before = untold_so_far()
+    for hasten in ("", f"{HASTEN} WHERE approval_id = 'b'", f"{HASTEN} WHERE tell_by IS NOT NULL"):
+        if hasten:
+            await replica.execute(hasten)
+        await worker.run_once()
+        await see_to_untold(replica.units)
+        await recount(replica.units, manners.limits)
+        await worker.run_once()
+    assert (["sent", "sent"], 1) == (await states(replica), untold_so_far() - before)
+    assert [("a", False), ("b", True)] == [
+        (row["approval_id"], row["alerted"])
+        for row in await replica.rows("SELECT approval_id, alerted FROM notifier.deliveries ORDER BY approval_id")
+    ]
+    wakes = "SELECT event FROM notifier.history WHERE from_state = 'kept' AND to_state = 'due'"
+    assert ["hurried"] == [row["event"] for row in await replica.rows(wakes)]
+
+
+async def test_a_channel_that_stays_away_alarms_before_the_deadline(replica: Replica) -> None:
+    """Its tries go on; meanwhile operators know, and every other place of the rule is told."""
+    board = Board()
+    step = {"after_seconds": 3000, "approvers": ["operators"], "channels": ["pager", "phone"]}
+    news = opened(approval=an_approval_rule(channels=["wall"], escalations=[step]), expires_at=LATER)
+    await replica.send(news)
+    away = Board(*(ChannelFailed("no answer") for _ in range(9)))
+    before = untold_so_far()
+    await Worker(replica.units, {"wall": away}).run_once()
+    await replica.execute(HASTEN)
+    await see_to_untold(replica.units)
+    await Worker(replica.units, dict.fromkeys(("pager", "phone"), board) | {"wall": away}).run_once()
+    await see_to_untold(replica.units)
+    assert (["pager", "phone"], 1) == (
+        sorted(each.address.channel for each in board.shown),
+        untold_so_far() - before,
+    )
+
+
+async def test_many_cards_that_were_given_up_keep_no_other_from_being_seen_to(replica: Replica) -> None:
+    """What is told elsewhere is not looked at again and again, however much of it there is."""
+    board, broken = Board(), Board(*(ChannelFailed("gone", permanent=True) for _ in range(2 * BATCH)))
+    worker = Worker(replica.units, {"wall": board, "door": broken})
+    both = an_approval_rule(channels=["wall", "door"])
+    await replica.send(*(opened(approval=both, expires_at=LATER) for _ in range(BATCH)))
+    await replica.send(opened("door", approval_id="alone", expires_at=LATER))
+    while await worker.run_once():
+        pass
+    await see_to_untold(replica.units)
+    alerted = await replica.rows("SELECT approval_id FROM notifier.deliveries WHERE alerted")
+    assert [{"approval_id": "alone"}] == alerted
 
 
 async def test_tries_end_where_a_channel_only_ever_asks_for_rests(replica: Replica) -> None:

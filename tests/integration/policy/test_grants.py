@@ -148,6 +148,33 @@ async def test_a_revoked_grant_covers_nothing(limited_replica: Replica, limited:
     ] == await events(limited_replica)
 
 
+async def test_the_history_says_where_a_grant_was_and_is(
+    limited_replica: Replica, limited: Rulebook, approver: Signer
+) -> None:
+    """Its states are those of its machine: a use that comes back opens what is used up, and nothing that is over."""
+    asked = an_asked_grant(limited, approver, uses=1)
+    first, second = a_shipment(limited), a_shipment(limited)
+    await limited_replica.send(asked)
+    await limited_replica.send(first)
+    await limited_replica.send(a_refusal(first.call))
+    await limited_replica.send(second)
+    await limited_replica.send(a_revocation(asked.grant_id))
+    await limited_replica.send(a_refusal(second.call))
+    assert [
+        ("given", None, "active"),
+        ("used", "active", "used_up"),
+        ("returned", "used_up", "active"),
+        ("used", "active", "used_up"),
+        ("revoked", "used_up", "revoked"),
+        ("returned", "revoked", "revoked"),
+    ] == [
+        (row["event"], row["from_state"], row["to_state"])
+        for row in await limited_replica.rows(
+            "SELECT event, from_state, to_state FROM policy.history WHERE machine = 'grant' ORDER BY id"
+        )
+    ]
+
+
 async def test_an_expired_grant_covers_nothing(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:
     """The database's clock says when it is over."""
     await limited_replica.send(an_asked_grant(limited, approver))

@@ -12,8 +12,8 @@ from typing import Any, get_args
 import pytest
 from structlog.testing import capture_logs
 
-from services.policy.limits import DID_NOT_RUN
 from services.policy.rules import Rulebook
+from services.policy.rules.limits import DID_NOT_RUN
 from shared.messages import ApprovalRequested, ToolCallFinished, ToolCallPermitted, ToolCallProposed
 from shared.messages.message import ResultKind
 from shared.topology import ROUTES, queue

@@ -17,8 +17,8 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from services.policy.limits import DID_NOT_RUN
 from services.policy.rulebook import load_rulebook
+from services.policy.rules.limits import DID_NOT_RUN
 from services.policy.service import build
 from services.policy.settings import PolicySettings
 from shared.messages import Message, ToolCall, ToolCallPermitted

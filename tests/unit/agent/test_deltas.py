@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from services.agent.deltas import Deltas
+from services.agent.deltas import GATHER_SECONDS, GATHER_SECONDS_MAX, Deltas, pause_among
 from services.agent.rules import Claim
 from shared.messages import ConversationDelta, Event
 from shared.work import Cause
@@ -90,3 +90,8 @@ async def test_pieces_belong_to_the_message_they_become() -> None:
         message.text,
     )
     assert ("thread-1", "event-1", "a" * 32) == (event.correlation_id, event.causation_id, event.traceparent[3:35])
+
+
+def test_the_pause_grows_with_the_crowd_and_has_bounds() -> None:
+    """A lonely chat is as quick as can be; two hundred share the processors."""
+    assert [GATHER_SECONDS, GATHER_SECONDS, 0.04, GATHER_SECONDS_MAX] == [pause_among(n) for n in (0, 50, 100, 1_000)]

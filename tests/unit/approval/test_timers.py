@@ -9,6 +9,7 @@ import pytest
 
 from services.approval import notices, rules
 from services.approval.rules import Approval, timers
+from services.approval.rules.first_step import first_step_at
 from services.approval.states import State
 from shared.messages import Escalation
 from tests.builders import NOON, an_approval_rule
@@ -25,7 +26,7 @@ def a_timed(**rule: Any) -> Approval:
         "escalations": [Escalation(after_seconds=600, approvers=["group:leads"], channels=["log"])],
     }
     made = an_approval_rule(**(fields | rule))
-    return an_approval(approval_rule=made, next_step_at=timers.first_step_at(made, NOON))
+    return an_approval(approval_rule=made, next_step_at=first_step_at(made, NOON))
 
 
 def ask(approval: Approval, verb: str, now: Any = NOON, **changes: Any) -> rules.Answer:
@@ -53,7 +54,7 @@ def test_steps_come_in_the_order_of_their_time_and_once() -> None:
 
 def test_an_approval_without_steps_has_none_due() -> None:
     """Most rules have none."""
-    assert timers.first_step_at(an_approval_rule(), NOON) is None
+    assert first_step_at(an_approval_rule(), NOON) is None
 
 
 def test_whom_an_escalation_asks_may_decide_from_then_on() -> None:

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from services.approval import rules
 from services.approval.rules import Answer, Approval, Vote, timers
+from services.approval.rules.first_step import first_step_at
 from services.approval.states import State
 from shared import votes
 from shared.canonical import canonical_text
@@ -62,9 +63,7 @@ class Voting(RuleBasedStateMachine):
         """Hold the call."""
         made = an_approval_rule(approvers=["group:finance"], edits=True, **rule)
         call = a_call(requester="person:bob")
-        self.approval: Approval = an_approval(
-            call=call, approval_rule=made, next_step_at=timers.first_step_at(made, NOON)
-        )
+        self.approval: Approval = an_approval(call=call, approval_rule=made, next_step_at=first_step_at(made, NOON))
         self.deadline = self.approval.expires_at
 
     @property

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from services.gateway.dialects.ag_ui import AgUi, Event, finished, interrupt_of
 from services.gateway.dialects.ag_ui_posted import RunIn
-from services.gateway.dialects.thread import Said, Thread
+from services.gateway.dialects.reader import Reader, Said
 from shared.errors import Refused
 from tests.unit.gateway.test_moves import END, Item, card, closed, delta, proposed, result, said
 
@@ -20,10 +20,10 @@ ASKED: Item = ("message", {"role": "user", "message_id": "u", "text": "deploy it
 DIGEST = "d" * 64
 
 
-def events_of(items: list[Item], writer: AgUi | None = None, thread: Thread | None = None) -> list[Event]:
+def events_of(items: list[Item], writer: AgUi | None = None, reader: Reader | None = None) -> list[Event]:
     """Return the events of a thread's items, with everything closed at the end."""
-    writer, thread = writer or AgUi(), thread or Thread()
-    made = [event for item in items for told in thread.read(*item) for event in writer.events(told)]
+    writer, reader = writer or AgUi(), reader or Reader()
+    made = [event for item in items for told in reader.read(*item) for event in writer.events(told.move)]
     return [*made, *writer.end()]
 
 
@@ -71,10 +71,10 @@ def test_whatever_order_items_come_in_the_events_follow_the_rules(items: list[It
 def test_a_run_that_joins_later_tells_the_rest_and_nothing_twice(joined: int) -> None:
     """Snapshots and what comes after them make the same messages, wherever a run joins."""
     items = [ASKED, START, said("Deploying."), proposed(), card(), closed(), result(), said("Done.", "m2"), END]
-    writer, thread = AgUi(), Thread()
-    events_of(items[:joined], writer, thread)
+    writer, reader = AgUi(), Reader()
+    events_of(items[:joined], writer, reader)
     first = list(writer.snapshots([]))
-    rest = events_of(items[joined:], writer, thread)
+    rest = events_of(items[joined:], writer, reader)
     whole = AgUi()
     events_of(items, whole)
     assert follows_the_rules(rest)
@@ -94,20 +94,20 @@ def test_a_late_result_is_told_by_its_own_turn() -> None:
     """A call that its turn went on without has its result in a later one, beside the words about it."""
     later = ("turn", {"turn_id": "t2", "state": "started"})
     word = ("message", {"role": "assistant", "turn_id": "t2", "message_id": "m2", "text": "It is there."})
-    writer, thread = AgUi(), Thread()
-    events_of([START, proposed(), card(), END], writer, thread)
-    waiting, rests = thread.waiting, thread.rests
-    events = events_of([closed(), result(), later, word], writer, thread)
-    assert ({"k": "a-k"}, True, False) == (waiting, rests, thread.rests)
+    writer, reader = AgUi(), Reader()
+    events_of([START, proposed(), card(), END], writer, reader)
+    waiting, quiet = list(reader.waiting), reader.quiet
+    events = events_of([closed(), result(), later, word], writer, reader)
+    assert (["k"], True, False) == (waiting, quiet, reader.quiet)
     assert ["TOOL_CALL_RESULT", "STEP_STARTED"] == [kind for kind in types(events) if kind[:4] in {"TOOL", "STEP"}][:2]
 
 
 def test_the_state_does_not_grow_with_the_conversation() -> None:
     """What an earlier turn is done with is forgotten when the next one says something."""
-    writer, thread = AgUi({"cart": [1]}), Thread()
-    events_of([START, proposed("a"), result("a"), proposed("b"), card("b"), END], writer, thread)
+    writer, reader = AgUi({"cart": [1]}), Reader()
+    events_of([START, proposed("a"), result("a"), proposed("b"), card("b"), END], writer, reader)
     word = ("message", {"role": "assistant", "turn_id": "t2", "message_id": "m2", "text": "Hm."})
-    events_of([("turn", {"turn_id": "t2", "state": "started"}), word], writer, thread)
+    events_of([("turn", {"turn_id": "t2", "state": "started"}), word], writer, reader)
     state = list(writer.snapshots([]))[-1]["snapshot"]
     assert ([1], ["b"], {}) == (state["cart"], list(state["placet"]["calls"]), state["placet"]["turn"])
 
@@ -124,6 +124,20 @@ def stands(items: list[Item]) -> dict[str, Any]:
     deltas = [event["delta"][0] for event in events_of(items) if event["type"] == "STATE_DELTA"]
     found: dict[str, Any] = deltas[-1]["value"]
     return found
+
+
+def test_an_operators_words_are_a_message_with_their_name() -> None:
+    """Also while the model speaks; who answers stands in the state."""
+    author = {"kind": "operator", "id": "person:ada"}
+    spoke: Item = ("message", {"role": "operator", "message_id": "o", "text": "Hi.", "author": author})
+    writer = AgUi()
+    events = events_of([START, delta("One"), spoke, said("One two"), END], writer)
+    (changed,) = writer.hold({"state": "operator", "operator": "person:ada", "text": "You talk to ada.", "by": "ada"})
+    messages, state = writer.snapshots([])
+    assert follows_the_rules(events)
+    assert [("One two", None), ("Hi.", "ada")] == [(m["content"], m.get("name")) for m in messages["messages"]]
+    holder = {"state": "operator", "operator": "person:ada", "text": "You talk to ada."}
+    assert [holder, holder] == [changed["delta"][0]["value"], state["snapshot"]["placet"]["holder"]]
 
 
 def test_messages_are_told_only_where_the_client_lacks_some() -> None:

@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
-from services.gateway.web.argument_fields import (
+from services.gateway.argument_fields import (
     NotAnArgument,
     arguments_from,
     arguments_from_json,
     fields_of,
 )
+from services.gateway.slack.edit_form import edited
+from services.gateway.slack.interactions import Input
+from shared.catalog import ToolSpec
+from shared.messages.tool_calls import Category
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -102,3 +106,24 @@ def test_json_that_is_no_object_is_refused(text: str) -> None:
     """Arguments have names."""
     with pytest.raises(NotAnArgument, match=r"^The arguments"):
         arguments_from_json(text)
+
+
+def test_texts_that_say_true_are_no_truth() -> None:
+    """A choice between the texts "true" and "false" gives texts; only a boolean gives booleans. Here and in Slack."""
+    words = {"type": "string", "enum": ["true", "false"]}
+    schema = {"type": "object", "properties": {"word": words, "flag": {"type": "boolean"}}}
+    before = {"word": "true", "flag": True}
+    typed = {"word": "false", "flag": "false"}
+    spec = ToolSpec(name="tool", description="It.", category=Category.UNSAFE_API, parameters=schema)
+    inputs = [Input(f"argument.{name}", "choice", text) for name, text in typed.items()]
+    wanted = {"word": "false", "flag": False}
+    assert wanted == arguments_from(fields_of(schema, before), typed, before)
+    assert (wanted, {}) == edited(inputs, before, spec, "en")
+
+
+def test_what_is_wrong_is_told_in_the_person_s_language() -> None:
+    """A choice that is none, in German."""
+    fields = fields_of({"properties": {"flag": {"type": "boolean"}}}, {})
+    with pytest.raises(NotAnArgument) as caught:
+        arguments_from(fields, {"flag": "maybe"}, {})
+    assert "flag: Wählen Sie eines von true, false." == caught.value.said("de")

@@ -18,7 +18,7 @@ from services.gateway.dialects.openai_ids import (
 from services.gateway.dialects.openai_posted import Answer, ChatCompletionIn, ResponseIn, conversation_named
 from services.gateway.dialects.openai_responses import ResponseWriter
 from services.gateway.dialects.openai_words import waits_note
-from services.gateway.dialects.talk import Talk, news_of
+from services.gateway.dialects.talk import Talk
 from shared.errors import Refused
 from tests.unit.gateway.test_moves import END, Item, closed, delta, proposed, result, said
 from tests.unit.gateway.test_moves import card as plain_card
@@ -66,26 +66,14 @@ def test_what_was_told_is_read_in_silence_and_not_told_again() -> None:
     assert ("deploy", {"v": 1}, True) == (talk.calls["k"].tool, talk.calls["k"].arguments, talk.calls["k"].answered)
 
 
-def test_a_talk_rests_when_the_message_is_answered_or_people_are_asked() -> None:
-    """Neither before its turn began nor while a call may still run."""
+def test_a_talk_rests_when_its_turn_is_over_or_people_are_asked() -> None:
+    """Neither before the message was read nor while a call may still run; whether it was heard the agent knows."""
     talk = Talk(told=0, posted=1, newest=1)
-    seen = []
+    seen = [talk.rests]
     for number, item in enumerate([USER, STARTED, proposed(), card(), closed(), result(), END], 1):
         heard(talk, [item], number)
         seen.append(talk.rests)
-    assert [False, False, False, True, False, False, True] == seen
-
-
-def test_a_turn_about_what_was_written_before_is_no_answer() -> None:
-    """It began after the client's message and names an older one; the next turn is the answer."""
-    talk = Talk(told=1, posted=2, newest=2)
-    mine: Item = ("message", {"role": "user", "message_id": "mine", "text": "hello"})
-    next_turn = [("turn", {**data, "turn_id": "next", "message_id": "mine"}) for _, data in (STARTED, END)]
-    seen = []
-    for number, item in enumerate([USER, mine, STARTED, END, *next_turn], 1):
-        heard(talk, [item], number)
-        seen.append((talk.rests, talk.is_held_up))
-    assert [(False, False)] * 3 + [(False, True), (False, False), (True, False)] == seen
+    assert ([False, True, False, False, True, False, False, True], "u") == (seen, talk.message_id)
 
 
 def test_a_decision_is_waited_for_until_its_call_has_its_result() -> None:
@@ -98,30 +86,23 @@ def test_a_decision_is_waited_for_until_its_call_has_its_result() -> None:
     assert [False, False, False, False, False, True] == seen
 
 
-def test_a_message_behind_a_waiting_turn_is_held_up() -> None:
-    """It is not answered, and nothing goes on."""
-    talk = Talk(told=3, posted=4)
-    heard(talk, [STARTED, proposed(), card(), USER])
-    assert (True, False, {"t": ("k",)}) == (talk.is_held_up, talk.rests, talk.waiting_turns)
-
-
-def test_an_outcome_after_the_end_of_its_turn_may_be_followed_by_another() -> None:
-    """The model went on without it and hears of it in a turn of its own; else the turn itself goes on."""
-    late, in_time = Talk(told=0, decided={"a-k"}), Talk(told=0, decided={"a-k"})
-    heard(late, [STARTED, proposed(), card(), END, closed(), result()])
-    heard(in_time, [STARTED, proposed(), card(), closed(), result(), END])
-    assert (True, False) == (late.may_go_on, in_time.may_go_on)
+def test_a_call_that_runs_behind_its_turn_keeps_nothing() -> None:
+    """The model went on without it: once decided it is open, and nobody waits for it."""
+    talk = Talk(told=0)
+    heard(talk, [STARTED, proposed(), card(), END])
+    waits = (talk.rests, talk.reader.overdue, talk.reader.settled)
+    heard(talk, [closed()], 5)
+    assert ((True, [], True), (True, ["k"], False)) == (
+        waits,
+        (talk.rests, talk.reader.overdue, talk.reader.settled),
+    )
 
 
 def test_a_retrieved_response_ends_where_the_user_wrote_again() -> None:
     """What follows belongs to another response."""
-    numbered = [
-        {"id": number, "type": kind, "data": data}
-        for number, (kind, data) in enumerate([USER, STARTED, said("Hi"), END, USER, STARTED], 1)
-    ]
     talk = Talk(told=0, posted=1)
-    list(news_of(talk, numbered))
-    assert 4 == talk.number
+    items = [USER, STARTED, said("Hi"), END, USER, STARTED]
+    assert [5] == [number for number, item in enumerate(items, 1) if talk.is_next(*item, number)]
 
 
 # --- Responses ----------------------------------------------------------------------------------------------------
@@ -225,6 +206,24 @@ def test_a_note_speaks_the_conversations_language_and_makes_no_links_of_a_models
     note = waits_note("de", [waiting], "https://placet.example/")
     expected = "Das wartet auf Zustimmung:\n- `Pay '[here](https://evil.example)'?` https://placet.example/inbox/a"
     assert (expected, "") == (note, waits_note("en", []))
+
+
+def test_what_a_person_says_meanwhile_is_a_paragraph_and_a_message_of_its_own() -> None:
+    """While the model speaks: neither is written into the other, and each says who spoke."""
+    spoke: Item = (
+        "message",
+        {"role": "operator", "message_id": "o", "text": "Hi.", "author": {"kind": "operator", "id": "person:ada"}},
+    )
+    talk, chat = Talk(told=0), ChatWriter("chatcmpl-1", "default", "c", 0)
+    writer = a_writer(talk)
+    for move in heard(talk, [STARTED, delta("One"), spoke, delta(" two", 3), said("One two"), END]):
+        list(chat.chunks(move))
+        list(writer.events(move))
+    output = writer.response("completed")["output"]
+    assert "One\n\nada: Hi.\n\n two" == chat.text
+    assert [("One two", None), ("Hi.", {"operator": "person:ada"})] == [
+        (item["content"][0]["text"], item.get("placet")) for item in output
+    ]
 
 
 # --- what is posted -----------------------------------------------------------------------------------------------

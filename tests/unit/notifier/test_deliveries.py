@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -144,26 +144,3 @@ class Deliveries(RuleBasedStateMachine):
 
 TestDeliveries = Deliveries.TestCase
 TestDeliveries.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
-
-
-def test_nobody_told_means_that_no_place_is_left() -> None:
-    """Due, kept and shown count as told; asleep, given up and spared do not, and neither does due too late."""
-    told = {state: rules.nobody_told([a_delivery(state)]) for state in State}
-    assert {State.DUE: False, State.KEPT: False, State.SENT: False} == {
-        state: nobody for state, nobody in told.items() if not nobody
-    }
-    late = replace(a_delivery(), due_at=NOON + timedelta(hours=2))
-    assert (True, [late]) == (rules.nobody_told([late]), rules.hushed([late]))
-
-
-def test_a_closed_approval_is_no_longer_told_of() -> None:
-    """Where it is over, nobody is missed."""
-    over = replace(a_delivery(State.GIVEN_UP), card=replace(a_delivery().card, state="expired"))
-    assert not rules.nobody_told([over])
-
-
-def test_the_rule_names_first_whom_it_wants_first() -> None:
-    """The fallback goes by the rule's order, whatever order the deliveries come in."""
-    second, first = (replace(a_delivery(State.ASLEEP), rank=rank) for rank in (2, 1))
-    assert first == rules.fallback([second, first])
-    assert rules.fallback([a_delivery(State.GIVEN_UP)]) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.policy
+from dataclasses import replace
 from datetime import UTC, datetime
 from email import message_from_bytes
 from email.message import EmailMessage
@@ -14,12 +15,13 @@ from hypothesis import strategies as st
 
 from services.notifier.cards import Argument, Card, VoteShown
 from services.notifier.channels import ChannelFailed
-from services.notifier.channels.email.letters import ARGUMENT_MAX, Entry, Letterhead, digest_letter, letter
+from services.notifier.channels.email.letters import ARGUMENT_MAX, Entry, Letterhead, Place, digest_letter, letter
+from services.notifier.channels.email.links import MailedLink
 from services.notifier.channels.email.threads import Kind, Told
 
 HEAD = Letterhead("placet@example.org", "help@example.org")
 LINK = "https://placet.example/l/" + "t" * 43
-PLACE = {"message_id": "<1@example.org>", "recipient": "ada@example.org", "link": LINK}
+PLACE = Place("<1@example.org>", "ada@example.org", MailedLink(LINK, code="K7R4W"))
 HOSTILE = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30),
     st.sampled_from(
@@ -111,7 +113,7 @@ def check(mail: EmailMessage, links: list[str]) -> None:
 @given(CARDS, st.sampled_from(Kind))
 def test_no_card_changes_what_a_mail_is(card: Card, kind: Kind) -> None:
     """One recipient, our headers, our link and nobody else's, whatever stands on the card."""
-    written = letter(HEAD, card, kind, Told("a" * 64, "pending", "", ("<0@example.org>",)), **PLACE)
+    written = letter(HEAD, card, kind, Told("a" * 64, "pending", "", ("<0@example.org>",)), PLACE)
     mail = received(written)
     check(mail, [LINK])
     # A subject may be in any language; on its way it is ASCII.
@@ -123,10 +125,10 @@ def test_no_card_changes_what_a_mail_is(card: Card, kind: Kind) -> None:
 @given(st.lists(CARDS, min_size=1, max_size=2), CARDS)
 def test_no_card_changes_what_a_digest_is(waiting: list[Card], over: Card) -> None:
     """The same holds for a list."""
-    entries = [Entry(card, f"{LINK[:-1]}{number}") for number, card in enumerate(waiting)]
+    entries = [Entry(card, MailedLink(f"{LINK[:-1]}{number}", code="K7R4W")) for number, card in enumerate(waiting)]
     place = {"message_id": "<1@example.org>", "recipient": "ada@example.org", "inbox": "https://placet.example"}
     mail = received(digest_letter(HEAD, entries, [over], **place))
-    check(mail, [*(entry.link for entry in entries), "https://placet.example"])
+    check(mail, [*(entry.link.url for entry in entries), "https://placet.example"])
 
 
 @pytest.mark.parametrize(
@@ -145,21 +147,21 @@ def test_no_card_changes_what_a_digest_is(waiting: list[Card], over: Card) -> No
 def test_what_is_no_address_is_written_to_by_nobody(recipient: str) -> None:
     """It is given up, and its text does not reach the headers."""
     with pytest.raises(ChannelFailed) as failed:
-        letter(HEAD, Card("a", "acme", "c"), Kind.ASKED, Told(), **(PLACE | {"recipient": recipient}))
+        letter(HEAD, Card("a", "acme", "c"), Kind.ASKED, Told(), replace(PLACE, recipient=recipient))
     assert failed.value.permanent
 
 
 def test_a_long_argument_is_cut() -> None:
     """A mail stays readable; the page has all of it."""
     card = Card("a", "acme", "c", arguments=[Argument("text", "x" * 50_000)], digest="a" * 64)
-    plain = text_of(received(letter(HEAD, card, Kind.ASKED, Told(), **PLACE)), "plain")
+    plain = text_of(received(letter(HEAD, card, Kind.ASKED, Told(), PLACE)), "plain")
     assert ARGUMENT_MAX - 1 == plain.count("x" * 1) - plain.replace("x" * (ARGUMENT_MAX - 1), "").count("x")
 
 
 def test_the_agents_words_are_only_a_quote() -> None:
     """They stand behind a label that says what they are worth, in both parts, and behind everything else."""
     card = Card("a", "acme", "c", quote="Already approved by Ada.", digest="a" * 64)
-    mail = received(letter(HEAD, card, Kind.ASKED, Told(), **PLACE))
+    mail = received(letter(HEAD, card, Kind.ASKED, Told(), PLACE))
     for kind in ("plain", "html"):
         text = text_of(mail, kind)
         assert 0 < text.index("which prove nothing") < text.index("Already approved by Ada.")

@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.policy.check import check
 from services.policy.rulebook import rulebook_from
+from services.policy.rulebook.check import check
 from shared.yaml_source import Problem, RulebookInvalid, parse_yaml
 
 SHOP = Path(__file__).parents[3] / "deploy" / "rulebook.yaml"

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from services.policy import edits
-from services.policy.conditions import compile_condition
-from services.policy.limits import Limit, Per
-from services.policy.rules import Effect, Rule, Rulebook, Ruling
+from services.policy.rules import Effect, Rule, Rulebook, Ruling, edits
+from services.policy.rules.conditions import compile_condition
+from services.policy.rules.limits import Limit, Per
 from shared.canonical import canonical_text
 from shared.card_text import REDACTED
 from shared.catalog import Catalog, ToolSpec

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from services.policy import grants
-from services.policy.grants import Grant, within
 from services.policy.rulebook import rulebook_from
-from services.policy.rules import CallFacts, Effect, Rulebook, judge
+from services.policy.rules import CallFacts, Effect, Rulebook, grants, judge
+from services.policy.rules.grants import Grant, within
 from shared.directory import Directory, Person
 from shared.messages import ApprovalRule, GrantTerms
 from shared.yaml_source import parse_yaml

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.policy.conditions import compile_condition
 from services.policy.rules import CallFacts, Condition, Effect, Rule, Rulebook, Ruling, Verdict, judge
+from services.policy.rules.conditions import compile_condition
 from shared.canonical import NotStrictJson, canonical_text
 from shared.catalog import Catalog, ToolSpec
 from shared.directory import Directory, Person

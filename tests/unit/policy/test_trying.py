@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from services.policy.cases import CaseResult, cases_from, run_cases
-from services.policy.explain import CallEntry, Deciders, Tried, call_from, explain
-from services.policy.kept import facts_from, kept_text
 from services.policy.rulebook import rulebook_from
 from services.policy.rules import CallFacts, Effect, Rulebook, judge
-from services.policy.simulate import EXAMPLES_MAX, Example, Outcome, Past, Replay
+from services.policy.rules.cases import cases_from, run_cases
+from services.policy.rules.explain import CallEntry, call_from, explain
+from services.policy.rules.kept import facts_from, kept_text
+from services.policy.rules.simulate import EXAMPLES_MAX, Past, Replay
 from shared.messages.approvals import ApprovalRule
+from shared.trials import CaseResult, Deciders, Example, Outcome, Tried
 from shared.yaml_source import RulebookInvalid, parse_yaml
 from tests.builders import a_call
 
@@ -293,7 +294,7 @@ cases:
 
 def results_of(cases: str) -> list[CaseResult]:
     """Return what becomes of these cases with the rulebook of this page."""
-    return run_cases(cases_from(parse_yaml("cases.yaml", cases.encode()))[1], a_rulebook())
+    return run_cases(cases_from(parse_yaml("cases.yaml", cases.encode()))[1], a_rulebook()).cases
 
 
 def test_cases_that_hold_pass_and_know_their_place() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from services.policy.rules import Effect, Verdict
-from services.policy.watched import VETO_WINDOW, Watched, arguments_digest, held_again, is_watched
+from services.policy.rules.watched import VETO_WINDOW, Watched, arguments_digest, held_again, is_watched
 from shared.messages.approvals import ApprovalRule, GrantTerms
 
 DENIED_AT = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from pydantic import SecretStr
 
+from services.placet.cli.main import main
 from shared.settings import NAMES, Settings, UnknownSetting, default_credentials, refuse_unknown
 
 
@@ -57,3 +60,22 @@ def test_default_credentials_are_for_this_machine(rabbitmq_url: str, database_ur
     """Guest and a passwordless postgres are convenient on localhost and worth a warning anywhere else."""
     settings = Settings(rabbitmq_url=SecretStr(rabbitmq_url), database_url=SecretStr(database_url))
     assert told == default_credentials(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("PLACET_NOTIFIER_CARDS_PER_MINUTE", "slack=5", "PLACET_NOTIFIER_CARDS_PER_MINUTE is no JSON: a list is"),
+        ("PLACET_NOTIFIER_WAITING_MAX", "many", "PLACET_NOTIFIER_WAITING_MAX: Input should be a valid integer"),
+    ],
+)
+def test_a_value_that_cannot_be_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, value: str, told: str
+) -> None:
+    """By the variable's own name, and without a traceback."""
+    monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["placet", "run", "notifier"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert (2, 1, True) == (ended.value.code, len(said.splitlines()), told in said)

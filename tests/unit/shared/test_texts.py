@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from babel.messages.pofile import read_po
 
-from services.gateway import decisions, slack, web
+from services.gateway import argument_fields, decisions, slack, web
 from services.notifier import channels, drawing
 from shared import texts
 from shared.texts import CATALOGUES, LANGUAGES, language_of, moment, text
@@ -24,6 +24,7 @@ SOURCES = [
     *_SLACK.glob("*.py"),
     _WEB / "links.py",
     Path(decisions.__file__),
+    Path(argument_fields.__file__),
 ]
 TEMPLATES = [
     *_CHANNELS.rglob("templates/*"),
@@ -33,9 +34,9 @@ TEMPLATES = [
 #: Tables of texts in them.
 TABLES = {"_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES", "_HEADINGS", "_ENDINGS", "_VOTES"}
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
-NAMES, CALLS = {"words", "title", "AWAY", "_SLOW"}, {"text", "Refused", "NotHere"}
+NAMES, CALLS = {"words", "title", "AWAY", "_SLOW"}, {"text", "Refused", "NotHere", "NotAnArgument"}
 #: Of calls, states and verbs that are looked up by their name.
-VALUES = {"pending", "approved", "denied", "answered", "expired", "withdrawn", "approve", "deny"} | {
+VALUES = {"pending", "approved", "denied", "answered", "expired", "withdrawn", "approve", "deny", "abstain"} | {
     "You are not among this approval's approvers."
 }
 

@@ -75,7 +75,8 @@ async function send(text) {
 }
 
 async function begin() {
-  const made = await ask("/v1/conversations", { language: language() });
+  const agent = document.getElementById("agent")?.value;
+  const made = await ask("/v1/conversations", { language: language(), ...(agent && { agent }) });
   conversation = made.id;
   history.replaceState(null, "", `/?conversation=${conversation}`);
   lastId = 0;

@@ -13,12 +13,13 @@ from datetime import datetime, timedelta
 
 from services.notifier.cards import Address, Card
 from services.notifier.channels import Delivered
-from services.notifier.channels.email.letters import Letterhead, letter
-from services.notifier.channels.email.links import Links
+from services.notifier.channels.email.letters import Letterhead, Place, letter
+from services.notifier.channels.email.links import Links, MailedLink
 from services.notifier.channels.email.smtp import Relay
 from services.notifier.channels.email.threads import (
     ASKING,
     Kind,
+    counts_more,
     envelope_sender,
     kind_for,
     mail_id,
@@ -83,6 +84,9 @@ class EmailChannel:
         told = told_from(reference)
         kind = kind_for(card, told, address.person)
         if kind is None:
+            if counts_more(card, told):
+                async with self._units.begin() as work:
+                    await self._gather(work, card, address)
             return Delivered(told.after(card).as_reference())
         mail, post = mail_id(key), self._post
         alone = kind is Kind.ASKED and not told.ids
@@ -94,8 +98,8 @@ class EmailChannel:
             mailed = Mailed(mail, card.tenant, card.approval_id, address, asked=alone)
             await add_mail(work, [mailed], [link.kept] if link and link.kept else [])
         sent = post.message_id(mail)
-        place = {"message_id": sent, "recipient": address.recipient, "link": link.url if link else card.url}
-        message = letter(post.head, card, kind, told, **place)
+        place = Place(sent, address.recipient, link or MailedLink(card.url))
+        message = letter(post.head, card, kind, told, place)
         await post.relay.send(message, sender=post.envelope_sender(mail), recipient=address.recipient)
         return Delivered(told.after(card, sent).as_reference())
 

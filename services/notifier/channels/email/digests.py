@@ -75,14 +75,14 @@ class Digests:
         async with self._units.begin() as work:
             mailed = [Mailed(mail, digest.tenant, each.card.approval_id, each.address, asked=False) for each in waiting]
             await add_mail(work, mailed, [each.kept for each in links if each.kept])
-        entries = [Entry(each.card, link.url) for each, link in zip(waiting, links, strict=True)]
+        entries = [Entry(each.card, link) for each, link in zip(waiting, links, strict=True)]
         message = digest_letter(
             post.head,
             entries,
             over,
             message_id=post.message_id(mail),
             recipient=digest.recipient,
-            inbox=post.links.public_url,
+            inbox=post.links.inbox,
         )
         await post.relay.send(message, sender=post.envelope_sender(mail), recipient=digest.recipient)
 
@@ -98,7 +98,12 @@ class Digests:
                     await self._give_up(work, card.approval_id, address, str(failed))
             return
         log.warning("digest.waiting", tenant=digest.tenant, person=digest.person, reason=str(failed))
-        await settle_failed(work, digest, work.now + timedelta(seconds=failed.retry_after or wait))
+        again_at = work.now + timedelta(seconds=failed.retry_after or wait)
+        await settle_failed(work, digest, again_at)
+        for card, address in _open_cards(items):
+            if card.deadline is not None and card.deadline <= again_at:
+                # The next try comes too late for it; another place may not.
+                await self._give_up(work, card.approval_id, address, str(failed))
 
 
 def _open_cards(items: Sequence[Item]) -> list[tuple[Card, Address]]:

@@ -22,7 +22,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 
 from services.notifier.cards import Card
 from services.notifier.channels import ChannelFailed
-from services.notifier.channels.email.threads import Kind, Told
+from services.notifier.channels.email.links import MailedLink
+from services.notifier.channels.email.threads import ASKING, Kind, Told
 from shared.texts import moment, plural, text
 
 #: Longest argument in a mail, in characters; the page has all of it.
@@ -51,11 +52,21 @@ class Letterhead:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Who a mail about one approval is for."""
+
+    message_id: str
+    recipient: str
+    #: Where its person decides, or only looks at it.
+    link: MailedLink
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One approval in a digest, and where its person decides."""
 
     card: Card
-    link: str
+    link: MailedLink
 
 
 def _environment() -> Environment:
@@ -79,18 +90,17 @@ def line(value: str, most: int = ARGUMENT_MAX) -> str:
 _TEMPLATES = _environment()
 
 
-def letter(
-    head: Letterhead, card: Card, kind: Kind, told: Told, *, message_id: str, recipient: str, link: str
-) -> EmailMessage:
-    """Return the mail that tells `card`; `link` is where its person decides, empty where they cannot by mail.
+def letter(head: Letterhead, card: Card, kind: Kind, told: Told, place: Place) -> EmailMessage:
+    """Return the mail that tells `card`.
 
     Raise ChannelFailed where the recipient is no address.
     """
-    message = _envelope(head, _subject(card, kind), message_id=message_id, recipient=recipient)
+    message = _envelope(head, _subject(card, kind), message_id=place.message_id, recipient=place.recipient)
     message["X-Placet-Approval"] = header_word(card.approval_id)
     if told.ids and told.digest == card.digest:
         _follow(message, told.ids)
-    values = {"card": card, "kind": kind, "link": link, "arguments": head.arguments, "votes_max": VOTES_MAX}
+    values = {"card": card, "kind": kind, "asks": kind in ASKING, "link": place.link, "arguments": head.arguments}
+    values["votes_max"] = VOTES_MAX
     return _written(message, "letter", card.locale, values)
 
 
@@ -100,8 +110,11 @@ def digest_letter(
     """Return one mail about several approvals: what waits, and what is over of what an earlier one told."""
     cards = [*(each.card for each in waiting), *over]
     locale = cards[0].locale
-    count = len(waiting)
-    subject = plural(locale, "{count} call waits for your decision", "{count} calls wait for your decision", count)
+    if waiting:
+        one, many = "{count} call waits for your decision", "{count} calls wait for your decision"
+    else:
+        one, many = "{count} call is over that you were told of", "{count} calls are over that you were told of"
+    subject = plural(locale, one, many, len(waiting) or len(over))
     message = _envelope(head, f"{_NAME}: {subject}", message_id=message_id, recipient=recipient)
     return _written(message, "digest", locale, {"waiting": waiting, "over": over, "inbox": inbox, "subject": subject})
 

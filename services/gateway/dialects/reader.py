@@ -1,0 +1,141 @@
+"""A conversation's feed as moves: the one reader of every dialect that tells of more than one turn.
+
+Pure, and linear in what it reads: an item goes to the turn that it is about and to no other. Calls outlive their turn
+where the model goes on without them, so what became of one is told by its own turn, however many there were since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.gateway.dialects.moves import CallAnswered, CallMade, CardMoved, Data, Move, TurnReader, spoken
+
+#: Types of items that are about a call; those of executors and approvers do not say of which turn it is.
+_OF_CALLS = frozenset({"tool_call", "approval", "progress"})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A user wrote a message."""
+
+    message_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One thing that happened."""
+
+    #: The turn in which it did; the message's id where a person wrote it.
+    turn_id: str
+    move: Move | Said
+
+
+@dataclass
+class Call:
+    """What is known of one call."""
+
+    turn_id: str
+    tool: str
+    #: As people may see them; None where the model wrote no JSON.
+    arguments: Any = None
+    #: Its approval's card, empty where it has none.
+    card: Mapping[str, Any] = field(default_factory=dict)
+    answered: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether people are asked and nobody has decided."""
+        return not self.answered and self.card.get("state") == "pending"
+
+
+@dataclass
+class Reader:
+    """Reads the feed items and deltas of one conversation."""
+
+    #: Number of the last item that was read.
+    number: int = 0
+    #: Call id -> what is known of it.
+    calls: dict[str, Call] = field(default_factory=dict)
+    _turns: dict[str, TurnReader] = field(default_factory=dict)
+    #: What came before the call it is about, and does not say of which turn that is.
+    _early: dict[str, list[tuple[str, Data]]] = field(default_factory=dict)
+
+    def read(self, kind: str, data: Data, number: int = 0) -> list[Told]:
+        """Return what an item of type `kind` tells, or a delta, which has no number."""
+        self.number = number or self.number
+        return list(self._read(kind, data))
+
+    @property
+    def waiting(self) -> dict[str, Mapping[str, Any]]:
+        """The cards that people are asked to decide: call id -> card."""
+        return {call_id: call.card for call_id, call in self.calls.items() if call.waits}
+
+    @property
+    def overdue(self) -> list[str]:
+        """The calls that are open although their turn is over, and that nobody is asked about: they run."""
+        return [
+            call_id
+            for call_id, call in self.calls.items()
+            if not call.answered and not call.waits and self.over(call.turn_id)
+        ]
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no turn goes on until people decide or write, as far as the feed told."""
+        newest = next(reversed(self._turns.values()), None)
+        return newest is None or newest.ended or newest.waits
+
+    @property
+    def settled(self) -> bool:
+        """Whether every call was answered, or waits for people."""
+        return all(call.answered or call.waits for call in self.calls.values())
+
+    def knows(self, turn_id: str) -> bool:
+        """Whether anything of a turn was told."""
+        return turn_id in self._turns
+
+    def over(self, turn_id: str) -> bool:
+        """Whether a turn's end was told."""
+        return turn_id in self._turns and self._turns[turn_id].ended
+
+    def step(self, turn_id: str) -> int:
+        """Return the newest step of a turn whose message was told; 0 for none."""
+        return self._turns[turn_id].step if turn_id in self._turns else 0
+
+    def _read(self, kind: str, data: Data) -> Iterator[Told]:
+        if kind in _OF_CALLS:
+            yield from self._read_call(kind, data)
+        elif kind == "message" and data["role"] == "user":
+            yield Told(data["message_id"], Said(data["message_id"], data["text"]))
+        elif kind == "message" and data["role"] == "operator":
+            yield Told(data["message_id"], spoken(data))
+        elif turn_id := data.get("turn_id"):
+            yield from self._read_turn(turn_id, kind, data)
+
+    def _read_call(self, kind: str, data: Data) -> Iterator[Told]:
+        call_id = data["call_id"]
+        known = self.calls.get(call_id)
+        # A card names its turn too, but only the call itself begins anything there.
+        turn_id = known.turn_id if known else data.get("turn_id") if kind == "tool_call" else None
+        if not turn_id:
+            self._early.setdefault(call_id, []).append((kind, data))
+            return
+        yield from self._read_turn(turn_id, kind, data)
+        if call_id in self.calls:
+            for early in self._early.pop(call_id, []):
+                yield from self._read_turn(turn_id, *early)
+
+    def _read_turn(self, turn_id: str, kind: str, data: Data) -> Iterator[Told]:
+        turn = self._turns.setdefault(turn_id, TurnReader(turn_id))
+        for move in turn.read(kind, data):
+            match move:
+                case CallMade(call_id, tool, arguments):
+                    self.calls.setdefault(call_id, Call(turn_id, tool)).arguments = arguments
+                case CardMoved(call_id):
+                    self.calls[call_id].card = move.card
+                case CallAnswered(call_id):
+                    self.calls[call_id].answered = True
+            yield Told(turn_id, move)

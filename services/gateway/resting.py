@@ -1,0 +1,80 @@
+"""Whether a conversation rests: nothing goes on in it until people decide or write.
+
+The agent knows before the feed does what goes on, and the feed alone is what clients are told, so both must agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from services.gateway.dialects.reader import Reader
+from services.gateway.holder import Held
+from services.gateway.live import Topic
+from services.gateway.store import reading
+from services.gateway.store.conversations import load_conversation
+from services.gateway.store.inbox import Filters, list_approvals
+from services.gateway.store.read import Row
+from services.gateway.store.turns import Rest, load_rest
+from shared.database import Database, DatabaseError, is_outage
+
+#: Calls of one conversation that may wait for people.
+WAITING_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """A conversation that rests."""
+
+    #: The approvals that wait, the newest first: rows of `read.approvals`.
+    waiting: Sequence[Row]
+    #: Whether a message waits until these are decided.
+    queued: bool
+    #: Who answers: what people hold rests until they speak or give it back, and nobody knows when.
+    held: Held
+
+
+async def look(
+    database: Database, topic: Topic, reader: Reader, message_id: str = "", *, partial: bool
+) -> Resting | None:
+    """Return how a conversation rests; None while something goes on, or was not told yet, or nobody can know.
+
+    The agent must have heard of `message_id`, where one is named. `partial`: not everything was read, but the newest
+    turn and what came after it. A call that runs on behind a turn that is over keeps nothing.
+    """
+    place = (topic.tenant, topic.conversation_id)
+    here = Filters(state="pending", conversation_id=topic.conversation_id)
+    try:
+        async with reading(database) as connection:
+            waiting = await list_approvals(connection, topic.tenant, here, limit=WAITING_MAX)
+            conversation = await load_conversation(connection, *place)
+            held = conversation.held if conversation else Held()
+            call_ids = [*(row["call_id"] for row in waiting), *reader.overdue]
+            rest = await load_rest(connection, *place, call_ids, message_id, held=held.by_people)
+    except DatabaseError as error:
+        if not is_outage(error):
+            raise
+        return None
+    if rest is None or not is_told(reader, waiting, rest, partial=partial):
+        return None
+    return Resting(waiting, rest.queued, held)
+
+
+def is_told(reader: Reader, waiting: Sequence[Row], rest: Rest, *, partial: bool) -> bool:
+    """Tell whether the feed has told all that the services know."""
+    asked: Mapping[str, str] = {row["call_id"]: row["approval_id"] for row in waiting}
+    told = {call_id: card["approval_id"] for call_id, card in reader.waiting.items()}
+    # What began before the oldest item that was read is long told.
+    if not (told.items() <= asked.items() if partial else told == asked):
+        return False
+    if rest.queued and any(row["approval_rule"].get("on_message_while_pending") == "supersede" for row in waiting):
+        return False
+    # The agent may not have heard yet that people are asked: then it goes on.
+    rules = [row["approval_rule"] for row in waiting if row["turn_id"] == rest.turn_id and not rest.over]
+    if rules and all(rule.get("while_pending") == "continue" for rule in rules):
+        return False
+    if not rest.turn_id:
+        return True
+    ended = reader.over(rest.turn_id)
+    # What the model said beside its calls takes another way than these, and may come behind them.
+    return ended if rest.over else not ended and reader.step(rest.turn_id) >= rest.step

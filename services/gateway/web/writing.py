@@ -1,0 +1,31 @@
+"""Writing in the chat without scripts: the composer is a form that begins a conversation, or goes on in one."""
+
+from __future__ import annotations
+
+import re
+
+from fastapi import APIRouter, Response
+from fastapi.responses import RedirectResponse
+
+from services.gateway.api.callers import DepsOf
+from services.gateway.conversations import Plan, Writing, open_conversation
+from services.gateway.web.render import PageRoute, Posted, SignedIn, field
+from shared.errors import Refused
+from shared.messages.conversations import TEXT_MAX
+
+router = APIRouter(prefix="/ui", include_in_schema=False, route_class=PageRoute)
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@router.post("/messages")
+async def write(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
+    """Post what was written and lead back to it; without a conversation one begins, with the agent that was chosen."""
+    text, conversation_id, agent = (field(form, name).strip() for name in ("text", "conversation", "agent"))
+    if not text or len(text) > TEXT_MAX or not all(_ID.fullmatch(each) for each in (conversation_id, agent) if each):
+        raise Refused(f"Write something, at most {TEXT_MAX} characters.", status=400, kind="invalid-text")
+    if not conversation_id:
+        plan = Plan(agent or "default")
+        conversation_id, _ = await open_conversation(deps.runtime.units, caller, plan, agents=deps.agents)
+    await deps.posts.post(caller, conversation_id, Writing(text))
+    return RedirectResponse(f"/?conversation={conversation_id}", 303)

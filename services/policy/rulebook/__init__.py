@@ -1,0 +1,9 @@
+"""The rulebook file: read strictly, checked as a whole, and made the value that `rules` judge by.
+
+`entries` and `limits_entry` say what a file may say, `approval_checks`, `rule_checks` and `four_eyes` what it may get
+wrong although each of its words is right, within the `scope` of each rule; `check` is the report.
+"""
+
+from services.policy.rulebook.reading import declared, load_rulebook, rulebook_from
+
+__all__ = ["declared", "load_rulebook", "rulebook_from"]

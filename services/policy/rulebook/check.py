@@ -1,0 +1,40 @@
+"""Checking a rulebook without using it: what `placet rulebook check FILE` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from services.policy.rulebook.reading import declared, rulebook_from
+from shared.directory import Directory
+from shared.trials import CheckReport
+from shared.yaml_source import Problem, RulebookInvalid, YamlSource, read_yaml
+
+
+def check(path: Path | str) -> CheckReport:
+    """Return what is wrong with the rulebook at `path`, and how much is in it. Never raises for a bad file."""
+    return check_source(lambda: read_yaml(path), str(path))
+
+
+def check_source(read: Callable[[], YamlSource], name: str, directory: Directory | None = None) -> CheckReport:
+    """Return the same of what `read` reads and people know as `name`; with `directory` no other file is opened."""
+    try:
+        source = read()
+    except RulebookInvalid as error:
+        return CheckReport(file=name, valid=False, problems=error.problems)
+    return CheckReport(
+        file=name,
+        valid=not (problems := _problems(source, directory)),
+        digest=source.digest,
+        tools=len(declared(source, "tools")),
+        rules=len(declared(source, "rules")),
+        problems=problems,
+    )
+
+
+def _problems(source: YamlSource, directory: Directory | None) -> list[Problem]:
+    try:
+        rulebook_from(source, directory)
+    except RulebookInvalid as error:
+        return error.problems
+    return []

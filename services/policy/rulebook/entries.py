@@ -1,0 +1,129 @@
+"""What a rulebook file may say, key by key. Unknown keys are errors at every level: a rule misread is no rule."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
+
+from services.policy.rulebook.limits_entry import LimitEntry
+from services.policy.rules import Effect, Ruling
+from shared.catalog import placed_error
+from shared.messages.approvals import ApprovalRule, Escalation, GrantTerms, Panel
+from shared.messages.tool_calls import Category
+
+Text = Annotated[str, Field(min_length=1, max_length=500)]
+Glob = Annotated[str, Field(min_length=1, max_length=128)]
+Channel = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+
+_STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PanelEntry(Panel):
+    """One of `alternatives`, with the message's fields and no others."""
+
+    model_config = _STRICT
+
+
+class EscalationEntry(Escalation):
+    """One of `escalations`, with the message's fields and no others."""
+
+    model_config = _STRICT
+
+
+class GrantTermsEntry(GrantTerms):
+    """`grants:` of a rule, with the message's fields and no others."""
+
+    model_config = _STRICT
+
+
+class ApprovalEntry(ApprovalRule):
+    """`approval:` in the file, with the message's fields and no others."""
+
+    model_config = _STRICT
+
+    alternatives: list[PanelEntry] = Field(default_factory=list)  # type: ignore[assignment]
+    escalations: list[EscalationEntry] = Field(default_factory=list)  # type: ignore[assignment]
+    grants: GrantTermsEntry | None = None
+
+    def rule(self) -> ApprovalRule:
+        """Return it as messages carry it."""
+        return ApprovalRule(**self.model_dump())
+
+
+class RulingEntry(_Entry):
+    """What the file says about an effect: one of `defaults`, and the second half of each rule."""
+
+    effect: Effect
+    reason: Annotated[Text | None, Field(description="For people.")] = None
+    model_reason: Annotated[Text | None, Field(description="For the model.")] = None
+    approval: ApprovalEntry | None = None
+
+    @model_validator(mode="after")
+    def _check_approval(self) -> RulingEntry:
+        held = self.effect is Effect.REQUIRE_APPROVAL
+        if held and self.approval is None:
+            raise placed_error([(("effect",), "effect 'require_approval' needs key 'approval': who decides")])
+        if not held and self.approval is not None:
+            raise placed_error([(("approval",), f"effect '{self.effect}' asks nobody, so it takes no 'approval'")])
+        return self
+
+    def ruling(self, reason: str) -> Ruling:
+        """Return the checked value; `reason` stands in where the file gives none."""
+        approval = self.approval.rule() if self.approval else None
+        return Ruling(self.effect, self.reason or reason, self.model_reason, approval)
+
+
+class MatchEntry(_Entry):
+    """Which calls a rule is for. What is left out matches everything."""
+
+    tool: Annotated[list[Glob], BeforeValidator(_as_list), Field(min_length=1)] = Field(default_factory=lambda: ["*"])
+    agent: Glob = "*"
+    tenant: Glob = "*"
+    labels: Annotated[
+        dict[Annotated[str, Field(min_length=1, max_length=128)], Glob],
+        Field(description="Labels that the conversation must have, each with a glob for its value."),
+    ] = Field(default_factory=dict)
+    requester: Annotated[
+        list[Glob],
+        BeforeValidator(_as_list),
+        Field(min_length=1, description="Globs for what rules call who asked, or `group:` and a group they belong to."),
+    ] = Field(default_factory=lambda: ["*"])
+
+
+class RuleEntry(RulingEntry):
+    """One of `rules`."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,63}$")]
+    reason: Text
+    match: MatchEntry = Field(default_factory=MatchEntry)
+    when: Annotated[str | None, Field(min_length=1, max_length=4000, description="A CEL condition.")] = None
+    limits: Annotated[list[LimitEntry], Field(max_length=8)] = Field(default_factory=list)
+
+
+class FileEntry(_Entry):
+    """The top of the file. `tools` is read by the catalogue, people by the directory, `rules` one by one."""
+
+    version: Literal[1] = 1
+    permit_expires_after_seconds: Annotated[int, Strict(), Field(ge=1, le=86_400)] = 900
+    defaults: dict[Category, RulingEntry] = Field(default_factory=dict)
+    fallback: Annotated[
+        ApprovalEntry | None, Field(description="Who decides where a rule could not be evaluated; None: operators.")
+    ] = None
+    channels: Annotated[
+        list[Channel] | None, Field(description="Channels that rules may name; None leaves them unchecked.")
+    ] = None
+    tools: Any = None
+    directory: Any = None
+    people: Any = None
+    groups: Any = None
+    owners: Any = None
+    rules: list[Any] = Field(default_factory=list)

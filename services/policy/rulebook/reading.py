@@ -1,0 +1,158 @@
+"""The rulebook file: YAML in, a checked `Rulebook` out, or every problem with file, line and column.
+
+Checking is strict because it happens once, in front of its author, while a rule that silently never matches
+is found out by an accident. A file with one problem is not used at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from services.policy.rulebook.approval_checks import check_approval
+from services.policy.rulebook.entries import ApprovalEntry, FileEntry, RuleEntry
+from services.policy.rulebook.limits_entry import check_limits_bite, checked_limits
+from services.policy.rulebook.rule_checks import check_name, check_reachable, check_requesters
+from services.policy.rulebook.scope import Scope
+from services.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
+from services.policy.rules.conditions import CelCondition, compile_condition
+from shared.catalog import Catalog, catalog_from
+from shared.cel import ConditionInvalid
+from shared.directory import Directory
+from shared.directory_file import directory_from
+from shared.yaml_source import Steps, YamlSource, did_you_mean, read_yaml
+
+
+def load_rulebook(path: Path | str) -> Rulebook:
+    """Return the rulebook at `path`; raise RulebookInvalid with every problem found in it."""
+    return rulebook_from(read_yaml(path))
+
+
+def rulebook_from(source: YamlSource, directory: Directory | None = None, *, lenient: bool = False) -> Rulebook:
+    """Return the rulebook in `source`; raise RulebookInvalid with every problem found in it.
+
+    With `directory` that one counts, and no file is opened that the text names: for a text that somebody sent. When
+    `lenient`, groups and people whom it asks may be missing; `source.about_people` then says who is.
+    """
+    people = directory if directory is not None and "directory" in source.data else directory_from(source)
+    catalog = catalog_from(source)
+    head = _head(source)
+    rules = _rules(source, catalog, Scope(people, tuple(catalog.values()), channels=head.channels))
+    for steps, entry in _other_approvals(head):
+        check_approval(source, steps, entry, Scope(people, tuple(catalog.values()), channels=head.channels))
+    if head.fallback is not None and head.fallback.grants is not None:
+        problem = "nobody can allow calls from now on that no rule could judge, so 'fallback' takes no 'grants'"
+        source.report(("fallback", "grants"), problem)
+    if lenient:
+        source.forgive_people()
+    source.check()
+    own = {category: entry.ruling(f"Default for {category}.") for category, entry in head.defaults.items()}
+    defaults = {**DEFAULTS, **own}
+    check_limits_bite(source, rules, catalog, defaults)
+    source.check()
+    fallback = head.fallback.rule() if head.fallback else OPERATORS
+    asked = [fallback, *(ruling.approval for ruling in (*defaults.values(), *(rule.ruling for rule in rules)))]
+    return Rulebook(
+        digest=source.digest,
+        tools=catalog,
+        rules=tuple(rules),
+        defaults=defaults,
+        fallback=fallback,
+        directory=people,
+        permit_expires_after_seconds=head.permit_expires_after_seconds,
+        uses_history=any(isinstance(rule.condition, CelCondition) and rule.condition.uses_history for rule in rules),
+        uses_veto_windows=any(approval is not None and approval.veto_window_seconds for approval in asked),
+    )
+
+
+def declared(source: YamlSource, key: Literal["tools", "rules"]) -> list[Any]:
+    """Return the names of the tools or the bodies of the rules that the file declares, valid or not."""
+    value = source.data.get(key)
+    return list(value) if isinstance(value, dict | list) else []
+
+
+def _head(source: YamlSource) -> FileEntry:
+    try:
+        return FileEntry.model_validate(source.data)
+    except ValidationError as error:
+        source.report_validation(error, ())
+        return FileEntry()
+
+
+def _other_approvals(head: FileEntry) -> Iterator[tuple[Steps, ApprovalEntry]]:
+    """Yield the approvals that stand outside of rules."""
+    if head.fallback is not None:
+        yield ("fallback",), head.fallback
+    for category, entry in head.defaults.items():
+        if entry.approval is not None:
+            yield ("defaults", category.value, "approval"), entry.approval
+
+
+def _rules(source: YamlSource, catalog: Catalog, scope: Scope) -> list[Rule]:
+    rules: list[Rule] = []
+    deciding: list[tuple[Rule, str | None]] = []
+    for index, body in enumerate(declared(source, "rules")):
+        steps: Steps = ("rules", index)
+        try:
+            entry = RuleEntry.model_validate(body)
+        except ValidationError as error:
+            source.report_validation(error, steps)
+            continue
+        rule = _rule(source, steps, entry, catalog)
+        check_name(source, steps, rule, rules)
+        check_requesters(source, (*steps, "match", "requester"), rule.requesters, scope.directory)
+        check_reachable(source, steps, rule, entry.when, deciding)
+        if entry.approval is not None:
+            check_approval(source, (*steps, "approval"), entry.approval, scope.of(rule))
+        rules.append(rule)
+        deciding += [] if entry.limits else [(rule, entry.when)]
+    return rules
+
+
+def _rule(source: YamlSource, steps: Steps, entry: RuleEntry, catalog: Catalog) -> Rule:
+    tools = frozenset(_matched_tools(source, (*steps, "match", "tool"), entry.match.tool))
+    return Rule(
+        name=entry.name,
+        ruling=entry.ruling(entry.reason),
+        tools=tools,
+        agent=entry.match.agent,
+        tenant=entry.match.tenant,
+        labels=entry.match.labels,
+        requesters=tuple(entry.match.requester),
+        condition=_condition(source, (*steps, "when"), entry.when, tools, catalog) if entry.when else None,
+        limits=checked_limits(
+            source, (*steps, "limits"), entry.limits, entry.effect, [catalog[name] for name in catalog if name in tools]
+        ),
+    )
+
+
+def _matched_tools(source: YamlSource, steps: Steps, patterns: Iterable[str]) -> Iterable[str]:
+    """Yield the tools that the patterns match; report a pattern without any: it never decides."""
+    names = declared(source, "tools")
+    for index, pattern in enumerate(patterns):
+        found = [name for name in names if fnmatchcase(name, pattern)]
+        if not found and names:
+            here = (*steps, index) if (*steps, index) in source.values else steps
+            source.report(here, _no_tool(pattern, names))
+        yield from found
+
+
+def _no_tool(pattern: str, names: list[str]) -> str:
+    if any(char in pattern for char in "*?["):
+        return f"pattern {pattern!r} matches no tool, so this rule could never decide anything"
+    return f"unknown tool {pattern!r}{did_you_mean(pattern, names)}"
+
+
+def _condition(
+    source: YamlSource, steps: Steps, text: str, tools: frozenset[str], catalog: Catalog
+) -> CelCondition | None:
+    try:
+        return compile_condition(text, [catalog[name] for name in catalog if name in tools])
+    except ConditionInvalid as error:
+        for offset, problem in error.problems:
+            source.report(steps, problem, inside=offset)
+        return None

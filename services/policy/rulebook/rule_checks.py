@@ -1,0 +1,82 @@
+"""What a rule may get wrong although each of its words is right: nobody reaches it, or it is for nobody.
+
+Every check notes its problem at the place that its author has to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from services.policy.rulebook.scope import is_pattern
+from services.policy.rules import RESERVED_NAMES, Rule
+from shared.approvers import GROUP, PERSON, read_approver
+from shared.cel import constant
+from shared.directory import Directory
+from shared.yaml_source import Steps, YamlSource
+
+
+def check_name(source: YamlSource, steps: Steps, rule: Rule, above: list[Rule]) -> None:
+    """Report a name that verdicts need for themselves, or that another rule has."""
+    if rule.name in RESERVED_NAMES:
+        source.report((*steps, "name"), f"the name {rule.name!r} is reserved")
+    if any(rule.name == other.name for other in above):
+        source.report((*steps, "name"), f"duplicate rule name {rule.name!r}")
+
+
+def check_reachable(
+    source: YamlSource, steps: Steps, rule: Rule, when: str | None, above: Iterable[tuple[Rule, str | None]]
+) -> None:
+    """Report a rule whose calls are all decided by rules above it: those without a condition, or with the same one."""
+    catching = [
+        other for other, text in above if (text in {None, when} or constant(str(text))) and _catches_all(other, rule)
+    ]
+    if rule.tools and rule.tools <= frozenset[str]().union(*(other.tools for other in catching)):
+        names = ", ".join(repr(other.name) for other in catching if other.tools & rule.tools)
+        source.report((*steps, "name"), f"never reached: {names} above decides every call this rule matches")
+
+
+def _catches_all(other: Rule, rule: Rule) -> bool:
+    return (
+        _covers(other.agent, rule.agent)
+        and _covers(other.tenant, rule.tenant)
+        and all(name in rule.labels and _covers(glob, rule.labels[name]) for name, glob in other.labels.items())
+        and all(any(_covers(wide, narrow) for wide in other.requesters) for narrow in rule.requesters)
+    )
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    """Tell whether all that one glob matches another matches too, as far as that is plain to see."""
+    if wide in {"*", narrow}:
+        return True
+    if wide.startswith(GROUP):
+        return False
+    if narrow.startswith(GROUP):
+        return wide == f"{PERSON}*"
+    if not is_pattern(narrow):
+        return fnmatchcase(narrow, wide)
+    # `web*` has all of `web-shop*`; of other patterns nobody says so.
+    begin = wide.removesuffix("*")
+    return wide.endswith("*") and not is_pattern(begin) and narrow.startswith(begin)
+
+
+def check_requesters(source: YamlSource, steps: Steps, requesters: Sequence[str], directory: Directory) -> None:
+    """Report groups and people whom the directory does not have: such a rule never decides."""
+    for index, requester in enumerate(requesters):
+        if problem := nobody_behind(requester, directory):
+            source.report_people((*steps, index) if (*steps, index) in source.values else steps, problem)
+
+
+def nobody_behind(approver: str, directory: Directory) -> str | None:
+    """Return why an approver or requester stands for nobody; None where they stand for somebody or are a pattern."""
+    named = read_approver(approver)
+    name = named.name
+    if named.kind == "group":
+        if name not in directory.groups:
+            return f"unknown group {name!r}"
+        return None if directory.members(name) else f"group {name!r} has no active members"
+    if named.kind != "person" or not directory.people or is_pattern(name):
+        return None
+    if name not in directory.people:
+        return f"unknown person {name!r}"
+    return None if directory.is_active(name) else f"person {name!r} is not active"

@@ -1,0 +1,45 @@
+"""A proposed call as the rules look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from shared.canonical import parse_arguments
+from shared.messages.tool_calls import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class CallFacts:
+    """What the rules may look at: one proposed call."""
+
+    call_id: str
+    tenant: str
+    conversation_id: str
+    agent: str
+    #: Stable id of the author whose message triggered the call.
+    requester: str
+    #: The conversation's labels.
+    labels: Mapping[str, str]
+    tool: str
+    #: Digest of the tool in the catalogue that the agent used.
+    schema_digest: str
+    arguments: Mapping[str, Any]
+    #: Counters of earlier calls for conditions; empty unless the rulebook uses them.
+    history: Mapping[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, call: ToolCall) -> Self:
+        """Return the facts of a proposed call; raise NotStrictJson where its arguments are none."""
+        return cls(
+            call_id=call.call_id,
+            tenant=call.tenant,
+            conversation_id=call.conversation_id,
+            agent=call.agent,
+            requester=call.requester,
+            labels=call.labels,
+            tool=call.tool,
+            schema_digest=call.schema_digest,
+            arguments=parse_arguments(call.arguments),
+        )

@@ -1,0 +1,166 @@
+"""Explaining a verdict without giving one: which rule decides a call, why none above it did, and who may approve.
+
+Pure, like the judging itself: the same rulebook and call always have the same explanation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from services.policy.rules.call import CallFacts
+from services.policy.rules.deciding import panels_of, would_be_held
+from services.policy.rules.history import COUNTERS
+from services.policy.rules.model import Rulebook
+from services.policy.rules.verdicts import error_text, judge, walk
+from shared import deciders
+from shared.approvers import OPERATORS, identity_of, read_approver
+from shared.catalog import ToolSpec, placed_error, validate_arguments
+from shared.directory import Directory
+from shared.messages.approvals import ApprovalRule
+from shared.trials import Deciders, Explanation, Tried
+from shared.yaml_source import Problem, RulebookInvalid, Steps, did_you_mean, validation_problems
+
+
+class CallEntry(BaseModel):
+    """A call to try, as a person writes it down: only the tool is needed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    tool: Annotated[str, Field(min_length=1, max_length=64)]
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    agent: Annotated[str, Field(min_length=1, max_length=64)] = "default"
+    tenant: Annotated[str, Field(min_length=1, max_length=63)] = "default"
+    requester: Annotated[
+        str, Field(max_length=200, description="`person:ada`, or for a visitor `visitor:v77` or `v77`.")
+    ] = "visitor:x"
+    labels: Annotated[dict[str, str], Field(description="Labels of the conversation.")] = Field(default_factory=dict)
+    conversation_id: Annotated[str, Field(min_length=1, max_length=64)] = "conversation"
+    history: Annotated[
+        dict[str, Annotated[int, Field(ge=0, lt=2**63)]],
+        Field(description="Counters of earlier calls, for conditions; one that is left out is 0."),
+    ] = Field(default_factory=dict)
+
+    @field_validator("history")
+    @classmethod
+    def _check_history(cls, history: dict[str, int]) -> dict[str, int]:
+        unknown = [name for name in history if name not in COUNTERS]
+        if unknown:
+            raise placed_error([((name,), _no_counter(name)) for name in unknown])
+        return history
+
+    def facts(self, rulebook: Rulebook) -> CallFacts:
+        """Return the facts of this call by an agent that has the rulebook's own catalogue."""
+        spec = rulebook.tools.get(self.tool)
+        return CallFacts(
+            call_id="call",
+            schema_digest=spec.schema_digest if spec else "",
+            **self.model_dump(exclude={"history"}),
+            history=dict.fromkeys(COUNTERS, 0) | self.history,
+        )
+
+
+def _no_counter(name: str) -> str:
+    return f"unknown counter {name!r}{did_you_mean(name, COUNTERS)}; there are {', '.join(COUNTERS)}"
+
+
+def call_from(value: object, rulebook: Rulebook, file: str) -> CallEntry:
+    """Return the call that `value` of `file` describes, as an agent with the rulebook's catalogue could propose it.
+
+    Raises RulebookInvalid with everything because of which no agent could: its form, its tool, its arguments.
+    """
+    try:
+        entry = CallEntry.model_validate(value)
+    except ValidationError as error:
+        texts = [_placed(steps, text) for steps, text, _ in validation_problems(error, ("call",))]
+        raise RulebookInvalid([Problem(file, 1, 1, text) for text in texts]) from error
+    if problems := list(_never_proposed(entry, rulebook)):
+        raise RulebookInvalid([Problem(file, 1, 1, problem) for problem in problems])
+    return entry
+
+
+def _placed(steps: Steps, text: str) -> str:
+    """Return a problem with the key that it is below; the key itself stands in the text."""
+    above = ".".join(map(str, steps[:-1]))
+    return f"in {above!r}: {text}" if above else text
+
+
+def _never_proposed(entry: CallEntry, rulebook: Rulebook) -> Iterator[str]:
+    """Yield why no agent could propose this call."""
+    if read_approver(entry.requester).kind not in {"person", "nobody"}:
+        yield f"nobody asks for a call who is called {entry.requester!r}"
+    spec = rulebook.tools.get(entry.tool)
+    if spec is None:
+        yield f"no agent could propose it: unknown tool {entry.tool!r}{did_you_mean(entry.tool, rulebook.tools)}"
+        return
+    for problem in argument_problems(spec, entry.arguments):
+        yield f"no agent could propose it: among the arguments of {entry.tool!r}: {problem}"
+
+
+def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
+    """Return why `entry` gets its verdict. Never raises for what a call contains."""
+    call = entry.facts(rulebook)
+    verdict = judge(call, rulebook)
+    spec, approval = verdict.spec, verdict.approval
+    notes: list[str] = []
+    if verdict.demands:
+        notes.append("The rule decides only while its limits have room; without, the rules below it are asked.")
+    if approval:
+        notes += _decision_notes(approval, call, rulebook.directory)
+    return Explanation(
+        effect=verdict.effect,
+        rule=verdict.rule,
+        reason=verdict.reason,
+        model_reason=verdict.model_reason,
+        notes=notes,
+        tried=list(_tried(call, spec, rulebook)) if spec else [],
+        deciders=list(_deciders(approval, call, rulebook.directory)) if approval else [],
+        approval=approval.model_dump(mode="json") if approval else None,
+    )
+
+
+def argument_problems(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
+    """Return how arguments do not fit their tool; such a call is answered by the agent and never judged."""
+    return [f"{error.pointer or '/'} {error.detail}" for error in validate_arguments(spec, dict(arguments))]
+
+
+def _tried(call: CallFacts, spec: ToolSpec, rulebook: Rulebook) -> Iterator[Tried]:
+    for step in walk(call, spec, rulebook):
+        if step.error is not None:
+            yield Tried(rule=step.rule.name, outcome="failed", why=error_text(step.error, spec))
+        else:
+            yield Tried(rule=step.rule.name, outcome="passed_over" if step.why else "decided", why=step.why)
+
+
+def _decision_notes(approval: ApprovalRule, call: CallFacts, directory: Directory) -> Iterator[str]:
+    held = would_be_held(call, approval)
+    if problem := deciders.undecidable(held, directory):
+        yield f"Such a call {problem}."
+    if approval.condition and any("operators" in panel.approvers for panel in deciders.panels(held)):
+        yield "The condition on who may decide is asked of operators too; who they are is not known here."
+
+
+def _deciders(approval: ApprovalRule, call: CallFacts, directory: Directory) -> Iterator[Deciders]:
+    for number, panel in enumerate(deciders.panels(would_be_held(call, approval))):
+        people = sorted(
+            name
+            for name in _named(panel.approvers, call, directory)
+            if name == OPERATORS or number in panels_of(name, call, approval, directory)
+        )
+        yield Deciders(approvals=panel.approvals, approvers=list(panel.approvers), people=people)
+
+
+def _named(approvers: Sequence[str], call: CallFacts, directory: Directory) -> set[str]:
+    """Return everybody who is meant by `approvers`, whether they may decide this call or not."""
+    found: set[str] = set()
+    for each in approvers:
+        match read_approver(each).kind:
+            case "requester":
+                found.add(call.requester)
+            case "group":
+                found |= {identity_of(name) for name in directory.behind(each)}
+            case _:
+                found.add(each)
+    return found

@@ -1,0 +1,208 @@
+"""Grants: which calls a remembered choice lets through. Pure; the store knows how often it was used.
+
+A grant is never wider than what its owner approved once: the same tool as it was then, the same arguments but for
+bounds that the rule's author named, and only calls that the same rule would hold and that its owner could approve
+alone by now. Whatever does not fit is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from services.policy.rules.call import CallFacts
+from services.policy.rules.deciding import decides_alone
+from services.policy.rules.limits import number_at
+from services.policy.rules.model import Effect, Rulebook, Ruling
+from services.policy.rules.verdicts import Verdict, judge_within
+from shared.approvers import is_person, person_id
+from shared.canonical import NotStrictJson, canonical_text, parse_arguments, sha256_hex
+from shared.catalog import ToolSpec, redact_arguments
+from shared.directory import Directory
+from shared.messages.approvals import ApprovalRule, GrantTerms
+from shared.messages.grants import GrantAsked
+from shared.messages.tool_calls import ToolCall
+
+#: From narrow to wide.
+SCOPES = ("conversation", "agent", "tenant")
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One grant that has uses left, as far as it decides about a call."""
+
+    grant_id: str
+    owner: str
+    scope: str
+    bounds: Sequence[str]
+    #: Of the approved call.
+    arguments: Mapping[str, Any]
+    given_at: datetime
+    expires_at: datetime
+
+    def fits(self, terms: GrantTerms) -> bool:
+        """Tell whether the rule's author would still let somebody give this grant; what they narrow, it loses."""
+        return (
+            SCOPES.index(self.scope) <= SCOPES.index(terms.scope)
+            and set(self.bounds) <= set(terms.bounds)
+            and self.expires_at <= self.given_at + timedelta(seconds=terms.expires_after_seconds)
+        )
+
+    def covers(self, arguments: Mapping[str, Any]) -> bool:
+        """Tell whether a call with these arguments stays within the approved one."""
+        return within(self.arguments, arguments, self.bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a grant is bound to beside its terms."""
+
+    tool_digest: str
+    #: Arguments of the approved call as people may see them, canonical JSON text.
+    shown_arguments: str
+
+
+def subject_of(scope: str, *, tenant: str, agent: str, conversation_id: str) -> str:
+    """Return whose calls a grant of this scope covers; raise ValueError for a scope nobody knows."""
+    match scope:
+        case "conversation":
+            return conversation_id
+        case "agent":
+            return agent
+        case "tenant":
+            return tenant
+    raise ValueError(f"unknown scope {scope!r}")
+
+
+def within(approved: Mapping[str, Any], asked: Mapping[str, Any], bounds: Sequence[str]) -> bool:
+    """Tell whether `asked` is `approved` but for numbers at `bounds` that are smaller, and not below zero.
+
+    A bound is the name of an argument, or a path like `order.total`. Everything else is compared as canonical JSON.
+    """
+    rest = dict(asked)
+    for bound in bounds:
+        path = tuple(bound.split("."))
+        most, number = number_at(approved, path), number_at(asked, path)
+        if most is not None and number is not None:
+            if not (number == most or Decimal(0) <= number < most):
+                return False
+            rest = _with(rest, path, _at(approved, path))
+    try:
+        return canonical_text(rest) == canonical_text(dict(approved))
+    except NotStrictJson:
+        return False
+
+
+def _at(arguments: Mapping[str, Any], path: Sequence[str]) -> Any:
+    value: Any = arguments
+    for name in path:
+        value = value[name]
+    return value
+
+
+def _with(arguments: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
+    first, *below = path
+    return {**arguments, first: _with(arguments[first], below, value) if below else value}
+
+
+def entry_digest(spec: ToolSpec) -> str:
+    """Return the SHA-256 of a tool's whole entry in the rulebook: another digest is a tool nobody has allowed."""
+    return sha256_hex(spec.model_dump(mode="json"))
+
+
+def terms_for(rule: str, spec: ToolSpec, rulebook: Rulebook) -> GrantTerms | None:
+    """Return what a rule, or a default, lets people grant now; None where it is gone or lets nobody."""
+    rulings: dict[str, Ruling] = {f"default:{spec.category}": rulebook.defaults[spec.category]}
+    rulings |= {each.name: each.ruling for each in rulebook.rules if spec.name in each.tools}
+    ruling = rulings.get(rule)
+    return ruling.approval.grants if ruling and ruling.approval else None
+
+
+def refusal(
+    asked: GrantAsked, rulebook: Rulebook, directory: Directory, now: datetime, history: Mapping[str, int]
+) -> str:
+    """Return why a grant cannot be given at `now`, half a sentence; empty where it can.
+
+    `history` is what conditions may ask about earlier calls; empty where no rule does.
+    """
+    spec = rulebook.tools.get(asked.call.tool)
+    if spec is None or spec.schema_digest != asked.call.schema_digest:
+        return f"the tool {asked.call.tool!r} is gone or has changed"
+    terms = terms_for(asked.rule, spec, rulebook)
+    if terms is None:
+        return f"the rule {asked.rule!r} lets nobody grant anything"
+    call = replace(CallFacts.of(asked.call), history=history)
+    verdict = judge_within(call, rulebook, asked.rule)
+    if verdict.rule != asked.rule or verdict.approval is None or usable_terms(verdict) is None:
+        return f"the rule {asked.rule!r} does not hold such a call"
+    return _beyond(asked, terms, now) or _owner_problem(asked, call, verdict.approval, directory)
+
+
+def _beyond(asked: GrantAsked, terms: GrantTerms, now: datetime) -> str:
+    if SCOPES.index(asked.scope) > SCOPES.index(terms.scope):
+        return f"the scope {asked.scope!r} is wider than the rule's {terms.scope!r}"
+    if unknown := sorted(set(asked.bounds) - set(terms.bounds)):
+        return f"the rule does not let {', '.join(unknown)} vary"
+    if asked.uses > terms.uses:
+        return f"{asked.uses} uses are more than the rule's {terms.uses}"
+    if not now < asked.expires_at <= now + timedelta(seconds=terms.expires_after_seconds):
+        return f"it would not end within the rule's {terms.expires_after_seconds} seconds"
+    return ""
+
+
+def _owner_problem(asked: GrantAsked, call: CallFacts, approval: ApprovalRule, directory: Directory) -> str:
+    if not is_active(asked.owner, directory):
+        return f"{asked.owner} is not active any more"
+    if not is_person(asked.owner) and asked.scope != "conversation":
+        return "somebody without a key can allow things in their own conversation only"
+    if not decides_alone(asked.owner, call, approval, directory):
+        return f"{asked.owner} cannot approve such a call alone"
+    return ""
+
+
+def is_active(owner: str, directory: Directory) -> bool:
+    """Tell whether the owner of a grant may still act; a visitor is no person of the directory and stays."""
+    name = person_id(owner)
+    return name is None or directory.is_active(name)
+
+
+def usable_terms(verdict: Verdict) -> GrantTerms | None:
+    """Return the terms under which a grant may take the place of people; None where it never may.
+
+    What is held by an error has no terms: nobody has ever looked at such a call.
+    """
+    if verdict.by_error or verdict.effect is not Effect.REQUIRE_APPROVAL or verdict.approval is None:
+        return None
+    return verdict.approval.grants
+
+
+def covering(
+    grants: Sequence[Grant], call: CallFacts, approval: ApprovalRule, terms: GrantTerms, directory: Directory
+) -> list[Grant]:
+    """Return the grants that let a call through that is held under `approval`, in the order given.
+
+    Who could not approve the call alone by now lets nothing through: not who left the group, not who asks for it
+    themselves under four eyes, and nobody where two must approve.
+    """
+    return [
+        grant
+        for grant in grants
+        if grant.fits(terms) and grant.covers(call.arguments) and decides_alone(grant.owner, call, approval, directory)
+    ]
+
+
+def entry_of(call: ToolCall, spec: ToolSpec) -> Entry:
+    """Return what a grant for such calls is bound to beside its terms; raise NotStrictJson for bad arguments."""
+    shown = redact_arguments(spec, parse_arguments(call.arguments))
+    return Entry(entry_digest(spec), canonical_text(shown))
+
+
+def allowed_by(grant: Grant, verdict: Verdict) -> Verdict:
+    """Return the verdict on a held call that a grant lets through; it names the grant, its owner and the rule."""
+    reason = f"Allowed from now on by {grant.owner}, who approved such a call held by rule {verdict.rule!r}."
+    return replace(
+        verdict, effect=Effect.ALLOW, rule=f"grant:{grant.grant_id}", reason=reason, model_reason="", approval=None
+    )

@@ -1,0 +1,124 @@
+"""Limits of rules: how many calls, or how much of an argument in sum, a rule may decide within a sliding window.
+
+Pure: here stands what a call asks of the limits of a rule; whether there is room, the store finds out under a lock.
+Amounts are decimals from the first to the last step, so that a sum is exact whatever its parts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from math import isfinite
+from typing import Any
+
+from services.policy.rules.call import CallFacts
+from shared.canonical import sha256_hex
+from shared.errors import PlacetError
+
+#: Kinds of ToolCallRefused, which says that a call never ran, that give back what it had reserved. Any other stays
+#: counted: what is `staged` may still have an effect, and `unknown` may have had one. A tool that ran and `failed` is
+#: told of by ToolCallFinished, which gives nothing back.
+DID_NOT_RUN = frozenset({"refused", "denied", "answered", "expired", "cancelled", "superseded", "invalid", "failed"})
+
+
+class AmountUnclear(PlacetError):
+    """A call says no amount that could be counted. People decide it."""
+
+
+class Per(StrEnum):
+    """Whose calls are counted together. Tenants are always apart."""
+
+    CONVERSATION = "conversation"
+    REQUESTER = "requester"
+    AGENT = "agent"
+    TENANT = "tenant"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of a rule."""
+
+    #: Most calls, or the most that the amounts of all calls may come to.
+    at_most: Decimal
+    per: Per
+    within_seconds: int
+    #: Path of the argument that is summed; empty where calls are counted.
+    argument: tuple[str, ...] = ()
+
+    @property
+    def measure(self) -> str:
+        """What is counted: `count`, or `sum:` and the argument's path."""
+        return f"sum:{'.'.join(self.argument)}" if self.argument else "count"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one call asks of one limit. Limits of a rule that differ in size and window only share a counter."""
+
+    tenant: str
+    rule: str
+    measure: str
+    per: Per
+    #: Whose counter it is: an id of a conversation, requester, agent or tenant.
+    subject: str
+    amount: Decimal
+    at_most: Decimal
+    within_seconds: int
+
+    @property
+    def counter_id(self) -> str:
+        """Name of the counter, 64 hexadecimal digits. A changed size or window of the limit keeps what was counted."""
+        return sha256_hex([self.tenant, self.rule, self.measure, self.per, self.subject])
+
+
+def demands(rule: str, limits: Iterable[Limit], call: CallFacts) -> tuple[Demand, ...]:
+    """Return what `call` asks of the limits of a rule; raise AmountUnclear where an amount cannot be counted."""
+    return tuple(
+        Demand(
+            tenant=call.tenant,
+            rule=rule,
+            measure=limit.measure,
+            per=limit.per,
+            subject=_subject(limit.per, call),
+            amount=_amount(limit, call.arguments),
+            at_most=limit.at_most,
+            within_seconds=limit.within_seconds,
+        )
+        for limit in limits
+    )
+
+
+def _subject(per: Per, call: CallFacts) -> str:
+    match per:
+        case Per.CONVERSATION:
+            return call.conversation_id
+        case Per.REQUESTER:
+            return call.requester
+        case Per.AGENT:
+            return call.agent
+        case Per.TENANT:
+            return call.tenant
+
+
+def _amount(limit: Limit, arguments: Mapping[str, Any]) -> Decimal:
+    if not limit.argument:
+        return Decimal(1)
+    name, value = ".".join(limit.argument), number_at(arguments, limit.argument)
+    if value is None:
+        raise AmountUnclear(f"a limit counts argument {name!r}, and the call gives no number for it")
+    if value < 0:
+        raise AmountUnclear(f"a limit counts argument {name!r}, and {value} would make room for other calls")
+    return value
+
+
+def number_at(arguments: Mapping[str, Any], path: tuple[str, ...]) -> Decimal | None:
+    """Return the number at a path of the arguments, exactly as its canonical text says; None where there is none."""
+    value: Any = arguments
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        return None
+    # The text of a float is the shortest one that names it, which is how RFC 8785 writes it too.
+    return Decimal(str(value))

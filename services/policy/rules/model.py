@@ -1,0 +1,134 @@
+"""A rulebook as a value: its rules, what each answers, and what happens where none decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Protocol
+
+from services.policy.rules.call import CallFacts
+from services.policy.rules.limits import Limit
+from shared.approvers import GROUP, person_id
+from shared.catalog import Catalog, ToolSpec
+from shared.directory import Directory
+from shared.messages.approvals import ApprovalRule
+from shared.messages.tool_calls import Category
+from shared.visitors import rule_name
+
+#: Names that verdicts use where no rule of the file decided.
+RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-discarded", "veto-window"})
+
+
+class Effect(StrEnum):
+    """What becomes of a call."""
+
+    ALLOW = "allow"  # a permit is issued at once
+    REQUIRE_APPROVAL = "require_approval"  # held until people decide
+    STAGE = "stage"  # goes to the conversation's workspace, the world stays untouched
+    DENY = "deny"  # never runs
+
+
+class Condition(Protocol):
+    """A compiled `when`. Any exception it raises holds the call."""
+
+    def holds(self, call: CallFacts, spec: ToolSpec) -> bool:
+        """Tell whether the rule is meant for this call."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a rule or a default answers."""
+
+    effect: Effect
+    #: Why, for people.
+    reason: str
+    #: Why, for the model; None keeps the reason from it.
+    model_reason: str | None = None
+    #: Who decides; set exactly where the effect is REQUIRE_APPROVAL.
+    approval: ApprovalRule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule, with its tool patterns already resolved against the catalogue."""
+
+    name: str
+    ruling: Ruling
+    tools: frozenset[str]
+    #: Globs: `*` any text, `?` one character, `[ab]` one of these.
+    agent: str = "*"
+    tenant: str = "*"
+    condition: Condition | None = None
+    #: Labels that the conversation must have, with a glob for the value of each.
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: Globs for what rules call the requester, or `group:<name>`; one is enough.
+    requesters: tuple[str, ...] = ("*",)
+    #: The rule decides only while each of them has room for the call.
+    limits: tuple[Limit, ...] = ()
+
+    def matches(self, call: CallFacts, spec: ToolSpec, directory: Directory) -> bool:
+        """Tell whether this rule decides the call; raise whatever its condition raises."""
+        return not self.mismatch(call, spec, directory)
+
+    def mismatch(self, call: CallFacts, spec: ToolSpec, directory: Directory) -> str:
+        """Return why this rule does not decide the call, for people; empty where it does."""
+        if call.tool not in self.tools:
+            return "it is for other tools"
+        for what, name, glob in (("agent", call.agent, self.agent), ("tenant", call.tenant, self.tenant)):
+            if not fnmatchcase(name, glob):
+                return f"the {what} is not {glob!r}"
+        for name, glob in self.labels.items():
+            if name not in call.labels or not fnmatchcase(call.labels[name], glob):
+                return f"the label {name!r} is not {glob!r}"
+        if not any(_is_requester(call.requester, each, directory) for each in self.requesters):
+            return f"the requester is not {' or '.join(map(repr, self.requesters))}"
+        if self.condition is not None and not self.condition.holds(call, spec):
+            return "its condition is false"
+        return ""
+
+
+def _is_requester(requester: str, wanted: str, directory: Directory) -> bool:
+    if wanted.startswith(GROUP):
+        return person_id(requester) in directory.behind(wanted)
+    # A named visitor is their bare name everywhere else, and a rule may have it so.
+    return fnmatchcase(rule_name(requester), wanted) or fnmatchcase(requester, wanted)
+
+
+#: Who decides where nobody was named: a default of the house, or a rule that could not be evaluated.
+OPERATORS = ApprovalRule(approvers=["operators"])
+
+_SAFE = Ruling(Effect.ALLOW, "The tool only reads or computes.")
+_HELD = Ruling(Effect.REQUIRE_APPROVAL, "The tool acts on the outside world.", approval=OPERATORS)
+
+#: What happens by category where no rule matches and the rulebook says nothing else.
+DEFAULTS: Mapping[Category, Ruling] = {
+    Category.SAFE_READ: _SAFE,
+    Category.SAFE_SEARCH: _SAFE,
+    Category.SAFE_COMPUTE: _SAFE,
+    Category.UNSAFE_WRITE: Ruling(Effect.STAGE, "The tool changes data."),
+    Category.UNSAFE_API: _HELD,
+    Category.UNSAFE_EXEC: _HELD,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rulebook:
+    """Everything policy decides by, checked when it was loaded."""
+
+    #: SHA-256 of the file's bytes; pinned to each verdict.
+    digest: str
+    tools: Catalog
+    rules: tuple[Rule, ...] = ()
+    defaults: Mapping[Category, Ruling] = field(default_factory=lambda: DEFAULTS)
+    #: Who decides where a rule could not be evaluated.
+    fallback: ApprovalRule = OPERATORS
+    directory: Directory = field(default_factory=Directory)
+    #: How long a permit for an allowed or approved call may wait for its executor.
+    permit_expires_after_seconds: int = 900
+    #: True: conditions ask for counters of earlier calls, so facts must have them.
+    uses_history: bool = False
+    #: True: denials are remembered, so earlier calls are looked at before one is let through.
+    uses_veto_windows: bool = False

@@ -1,0 +1,158 @@
+"""Judging: a call and a rulebook in, a verdict out. The first rule that matches wins, else the default.
+
+Whatever goes wrong here holds the call for people: an error must never be the reason why something ran.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from services.policy.rules.call import CallFacts
+from services.policy.rules.limits import Demand, demands
+from services.policy.rules.model import Effect, Rule, Rulebook, Ruling
+from shared.card_text import visible
+from shared.catalog import ToolSpec
+from shared.messages.approvals import ApprovalRule
+
+#: Longest error text shown with a held call, in characters.
+_ERROR_MAX = 300
+_DID_NOT_RUN = "The call did not run: "
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Policy's answer to one call."""
+
+    effect: Effect
+    #: The rule's name, or `default:<category>`, `unknown-tool`, `schema-changed`.
+    rule: str
+    #: Why, for people.
+    reason: str
+    #: One plain sentence for the model; empty where the call may still run.
+    model_reason: str
+    rulebook_digest: str
+    #: Who decides; set exactly where the effect is REQUIRE_APPROVAL.
+    approval: ApprovalRule | None = None
+    #: The tool; None where the rulebook does not know it.
+    spec: ToolSpec | None = None
+    #: True: the rule could not be evaluated, so people decide what nobody may have decided before.
+    by_error: bool = False
+    #: What the call must get of the rule's limits; where there is no room, the call is judged without the rule.
+    demands: tuple[Demand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What became of one rule."""
+
+    rule: Rule
+    #: Why it does not decide the call; empty where it does, and where it failed.
+    why: str = ""
+    #: Why it could not be evaluated: people decide then.
+    error: Exception | None = None
+    demands: tuple[Demand, ...] = ()
+
+
+def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) -> Verdict:
+    """Return the verdict on `call`. Never raises for what a call contains: an error holds the call.
+
+    The rules named in `exhausted` decide nothing: their limits have no room for this call.
+    """
+    spec = rulebook.tools.get(call.tool)
+    if spec is None:
+        return _denied("unknown-tool", f"there is no tool named {call.tool!r}", rulebook)
+    if call.schema_digest != spec.schema_digest:
+        text = f"tool {call.tool!r} is not the one the agent was offered, it has changed since"
+        return _denied("schema-changed", text, rulebook, spec)
+    for step in walk(call, spec, rulebook, exhausted):
+        name = step.rule.name
+        if step.error is not None:
+            ruling = _held_by_error(name, step.error, spec, rulebook.fallback)
+            return replace(_verdict(name, ruling, rulebook, spec), by_error=True)
+        if not step.why:
+            return replace(_verdict(name, step.rule.ruling, rulebook, spec), demands=step.demands)
+    return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)
+
+
+def walk(call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collection[str] = ()) -> Iterator[Step]:
+    """Yield what becomes of each rule in turn, up to the one that decides or fails; never raises.
+
+    The rules named in `exhausted` are left out.
+    """
+    for rule in rulebook.rules:
+        if rule.name in exhausted:
+            continue
+        try:
+            why = rule.mismatch(call, spec, rulebook.directory)
+            wanted = () if why else demands(rule.name, rule.limits, call)
+        except Exception as error:  # noqa: BLE001  # fail closed: whatever went wrong, people decide
+            yield Step(rule, error=error)
+            return
+        yield Step(rule, why, demands=wanted)
+        if not why:
+            return
+
+
+def judge_within(call: CallFacts, rulebook: Rulebook, rule: str) -> Verdict:
+    """Return the verdict on a call of which people decide, or decided, because `rule` held it.
+
+    Another rule with limits decides nothing here: nobody took room for the call there, so what stands below counts.
+    """
+    passed_over: frozenset[str] = frozenset()
+    while (verdict := judge(call, rulebook, passed_over)).demands and verdict.rule != rule:
+        passed_over |= {verdict.rule}
+    return verdict
+
+
+def abandoned(by: str, rulebook: Rulebook) -> Verdict:
+    """Return the verdict on a call that was never judged, because `by` discarded its proposal's dead letter."""
+    verdict = _denied("dead-letter-discarded", "it could not be judged, and an operator gave it up", rulebook)
+    return replace(verdict, reason=f"It could not be judged, and its dead letter was discarded by {by}.")
+
+
+def _verdict(rule: str, ruling: Ruling, rulebook: Rulebook, spec: ToolSpec) -> Verdict:
+    return Verdict(
+        effect=ruling.effect,
+        rule=rule,
+        reason=ruling.reason,
+        model_reason=_model_reason(ruling),
+        rulebook_digest=rulebook.digest,
+        approval=ruling.approval,
+        spec=spec,
+    )
+
+
+def _model_reason(ruling: Ruling) -> str:
+    match ruling.effect:
+        case Effect.DENY:
+            return _DID_NOT_RUN + (ruling.model_reason or "a rule does not allow it.")
+        case Effect.STAGE:
+            return _DID_NOT_RUN + "it changes data and would have to be staged, and staging is not available yet."
+        case _:
+            return ruling.model_reason or ""
+
+
+def _held_by_error(rule: str, error: Exception, spec: ToolSpec, fallback: ApprovalRule) -> Ruling:
+    text = error_text(error, spec)
+    # Nobody knows which rule is meant for the call, so nobody can say of which calls they would allow more.
+    asked = fallback.model_copy(update={"grants": None})
+    return Ruling(Effect.REQUIRE_APPROVAL, f"Rule {rule!r} could not be evaluated: {text}", approval=asked)
+
+
+def error_text(error: Exception, spec: ToolSpec) -> str:
+    """Return what went wrong as people may see it: one short text with nothing hidden in it, and nothing redacted."""
+    # An error's text may quote the value it stumbled over.
+    said = "" if spec.redact else str(error)
+    return visible(said or type(error).__name__)[:_ERROR_MAX]
+
+
+def _denied(rule: str, text: str, rulebook: Rulebook, spec: ToolSpec | None = None) -> Verdict:
+    return Verdict(
+        effect=Effect.DENY,
+        rule=rule,
+        reason=f"{text[0].upper()}{text[1:]}.",
+        model_reason=f"{_DID_NOT_RUN}{text}.",
+        rulebook_digest=rulebook.digest,
+        spec=spec,
+    )

@@ -1,0 +1,75 @@
+"""Veto windows: what people denied is not let through when it is asked again. Pure.
+
+A call whose rule has a veto window is watched from the moment it is held, not from its denial: policy hears of the
+denial later than the agent may, and in between the same call must not slip through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from services.policy.rules.model import Effect
+from services.policy.rules.verdicts import Verdict
+from shared.canonical import sha256_hex
+from shared.card_text import visible
+from shared.messages.approvals import ApprovalRule
+
+#: The rule of a verdict that a veto window made.
+VETO_WINDOW = "veto-window"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """An earlier call of the same conversation and tool that waits for people, or that they denied lately."""
+
+    call_id: str
+    approval: ApprovalRule
+    #: None while it waits, as far as policy knows.
+    denied_at: datetime | None = None
+    denied_by: str = ""
+    #: In the words of who denied it.
+    reason: str = ""
+
+
+def arguments_digest(arguments: Mapping[str, Any]) -> str:
+    """Return what makes two calls of a tool the same, SHA-256; raise NotStrictJson where they have no such form."""
+    return sha256_hex(dict(arguments))
+
+
+def is_watched(verdict: Verdict) -> bool:
+    """Tell whether a call with this verdict is to be remembered."""
+    return verdict.approval is not None and verdict.approval.veto_window_seconds > 0
+
+
+def held_again(verdict: Verdict, earlier: Watched) -> Verdict:
+    """Return the verdict on a call that an earlier one stands in the way of.
+
+    What would run is held for the people of the earlier call, and nobody can allow it from now on. What is held
+    anyway stays with the people of its rule. What does not run stays as it is.
+    """
+    match verdict.effect:
+        case Effect.ALLOW:
+            terms = earlier.approval.model_copy(update={"grants": None})
+            return replace(
+                verdict,
+                effect=Effect.REQUIRE_APPROVAL,
+                rule=VETO_WINDOW,
+                reason=_told(earlier),
+                model_reason="",
+                approval=terms,
+            )
+        case Effect.REQUIRE_APPROVAL if earlier.denied_at:
+            return replace(verdict, reason=f"{verdict.reason} {_told(earlier)}")
+        case _:
+            return verdict
+
+
+def _told(earlier: Watched) -> str:
+    if earlier.denied_at is None:
+        return "Asked again while the same waits for people."
+    at = f"{earlier.denied_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    words = f': "{visible(earlier.reason)}"' if earlier.reason else ""
+    return f"Asked again: {visible(earlier.denied_by)} denied it at {at}{words}."
