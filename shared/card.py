@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
+from shared.approvers import name_of as plain_name_of
 from shared.approvers import read_approver
 from shared.canonical import NotStrictJson, canonical_text, parse_arguments
 from shared.card_text import ABSENT, REDACTED, is_hidden, mixed_scripts, placeholders, visible, visible_lines
 from shared.catalog import ToolSpec
+from shared.directory import Directory
 from shared.messages import ApprovalRule
 from shared.texts import text
 
@@ -133,6 +135,16 @@ def named(approver: str, locale: str, name_of: Callable[[str], str]) -> str:
     if read.kind == "person":
         return name_of(approver)
     return visible(read.name) if read.kind == "group" else text(locale, _ROLES.get(read.kind, approver))
+
+
+def names_in(directory: Directory) -> Callable[[str], str]:
+    """Return what tells how others call the person behind an id: by the directory's name, else by the id."""
+
+    def name_of(identity: str) -> str:
+        known = directory.person(identity)
+        return visible((known and known.name) or plain_name_of(identity))
+
+    return name_of
 
 
 def tail_of(shown: str) -> str:

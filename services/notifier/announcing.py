@@ -15,9 +15,7 @@ from services.notifier.crowds import topic_of
 from services.notifier.drawing import Pen
 from services.notifier.rules import Delivery, Moved
 from services.notifier.states import Event, State
-from shared.approvers import name_of
-from shared.card import critical_arguments
-from shared.card_text import visible
+from shared.card import critical_arguments, names_in
 from shared.catalog import Catalog
 from shared.directory import Directory
 from shared.messages import (
@@ -118,9 +116,4 @@ class Announcer:
     def _pen(self, address: Address, directory: Directory) -> Pen:
         person = directory.people.get(address.person)
         language = language_of(person.language if person else "", self.language)
-
-        def called(identity: str) -> str:
-            known = directory.person(identity)
-            return visible((known and known.name) or name_of(identity))
-
-        return Pen(language, self.public_url.rstrip("/"), called)
+        return Pen(language, self.public_url.rstrip("/"), names_in(directory))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ from services.gateway.auth import Caller, NoCaller
 from services.gateway.keys import same_hash
 from services.gateway.web import words
 from shared.errors import Refused
+from shared.texts import LANGUAGES, text
 
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "static" / "vendor"
@@ -44,6 +46,8 @@ _TEMPLATES.filters.update(
     risk=words.risk,
     event=words.event,
 )
+# Of a page that knows nobody's language; one that does gives both anew.
+_TEMPLATES.globals.update(t=partial(text, LANGUAGES[0]), lang=LANGUAGES[0])
 
 
 def render(
