@@ -236,7 +236,9 @@ async def test_hidden_characters_of_arguments_are_shown_as_code_points(house: Ho
     conversation = await say(page, "hello")
     _, approval_id = await hold(house, conversation, arguments={"to\u2066": "a\u202eb\u200bc", "in": {"x": "\u0007d"}})
     card = page.locator(f"#pane-{approval_id}")
-    await expect(card.locator("tr", has_text="to[U+2066]").locator("td")).to_have_text("a[U+202E]b[U+200B]c")
+    argument = card.locator(".arguments > div", has_text="to[U+2066]")
+    await expect(argument.locator("dd")).to_have_text("a[U+202E]b[U+200B]c")
+    await expect(card.locator(".tricks")).to_contain_text("“to[U+2066]” has characters that do not show.")
     inside = page.locator(".tool .inside pre").first
     await expect(inside).to_contain_text('"to[U+2066]": "a[U+202E]b[U+200B]c"')
     assert "\n" in (await inside.text_content() or "")
