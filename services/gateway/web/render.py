@@ -39,6 +39,7 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters.update(
     plain=words.plain,
+    lined=words.lined,
     exact=words.exact,
     who=words.who,
     ago=words.ago,
