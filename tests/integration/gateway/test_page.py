@@ -87,7 +87,7 @@ async def test_a_person_sees_the_main_job(house: House, page: Page) -> None:
     conversation = await say(page, "a payment link over 299 TRY")
     call, approval_id = await hold(house, conversation)
     card = page.locator(f"#pane-{approval_id}")
-    await expect(card.locator("tr", has_text="amount")).to_contain_text("299")
+    await expect(card.locator(".arguments > div", has_text="amount")).to_contain_text("299")
     await expect(card.locator(".expiry")).to_contain_text("expires in 59:")
     await expect(page.locator(".tool .badge")).to_have_text("waiting for approval")
     await card.get_by_label("Reason").fill("looks right")

@@ -174,7 +174,7 @@ async def test_long_values_stand_below_one_another_and_names_stay_whole(
 ) -> None:
     """At 1200 and 360 pixels no name of an argument is broken, and a mail of 60 lines has 60 lines in the list."""
     body = "\n".join(f"Line {number}: amount: {number}" for number in range(60))
-    mail(house, tmp_path, {"note": "word " * 600, "body": body, "to": "p\u0430ypal@example.org", "cc": "eve"})
+    mail(house, tmp_path, {"note": "word " * 600, "body": body, "to": "p\u0430ypal@example.org", "customer": "eve"})
     found = []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
