@@ -31,8 +31,6 @@ BATCH = 50
 #: How long a claimed card belongs to its worker, and how long a channel may take for it: well within that.
 LEASE_SECONDS = 60.0
 SEND_SECONDS = 20.0
-#: Longest rest that a channel is taken at its word for.
-PAUSE_MAX_SECONDS = 900.0
 
 GIVEN_UP = Counter("placet_deliveries_given_up_total", "Cards that a channel could not show.", ["channel"])
 
@@ -108,7 +106,7 @@ def _pauses(tried: Sequence[Tried], at: datetime) -> Iterator[Pause]:
     for each in tried:
         if each.retry_after_seconds:
             channel = each.claimed.address.channel
-            yield Pause("", channel, at + timedelta(seconds=min(each.retry_after_seconds, PAUSE_MAX_SECONDS)))
+            yield Pause("", channel, at + timedelta(seconds=each.retry_after_seconds))
 
 
 def _tell_of(moved: Sequence[Moved]) -> None:

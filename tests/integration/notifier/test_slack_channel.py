@@ -156,14 +156,15 @@ async def test_without_the_right_to_search_there_is_one_card_per_lost_answer(sce
     assert 2 == len(scene.slack.cards())
 
 
+@pytest.mark.parametrize(("asked", "waited"), [(7, 7.0), (1e15, 900.0)])
 @pytest.mark.parametrize("method", ["chat.postMessage", "chat.update", "conversations.list"])
-async def test_a_limit_is_handed_on(scene: Scene, method: str) -> None:
-    """429 says how long to wait; the worker waits, and nothing is posted twice."""
+async def test_a_limit_is_handed_on(scene: Scene, method: str, asked: float, waited: float) -> None:
+    """429 says how long to wait, a quarter of an hour at most; the worker waits, and nothing is posted twice."""
     reference = await scene.send(a_card()) if method == "chat.update" else None
-    scene.slack.fail(method, Fault("ratelimited", retry_after=7))
+    scene.slack.fail(method, Fault("ratelimited", retry_after=asked))
     with pytest.raises(ChannelFailed) as failed:
         await scene.send(a_card(revision=2), reference)
-    assert (7.0, False) == (failed.value.retry_after, failed.value.permanent)
+    assert (waited, False) == (failed.value.retry_after, failed.value.permanent)
     await scene.send(a_card(revision=2), reference)
     assert 1 == len(scene.slack.cards())
 

@@ -29,6 +29,8 @@ from tests.support.webhook_server import Receiver, a_receiver, a_tls_receiver
 SECRET = "whsec_" + base64.b64encode(b"new" * 8).decode()
 OLD = "whsec_" + base64.b64encode(b"old" * 8).decode()
 EVENTS = "SELECT type, state, attempt, error FROM notifier.webhook_events ORDER BY created_at, event_id"
+#: Moments that are far off, and one that no clock shows.
+AGES = ("Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 99999999999999999999 23:59:59 GMT")
 HURRY = "UPDATE notifier.webhook_events SET due_at = now() - interval '1 second'"
 
 
@@ -133,6 +135,18 @@ async def test_a_busy_receiver_says_when_to_come_again(receiver: Receiver) -> No
         waits.append(caught.value.retry_after or 0)
     assert 30 == waits[0]
     assert 60 < waits[1] <= 90
+
+
+@pytest.mark.parametrize("asked", ["1000000000000000", "9" * 400, *AGES])
+async def test_a_receiver_that_asks_for_ages_is_tried_within_its_usual_time(
+    house: Replica, receiver: Receiver, asked: str
+) -> None:
+    """No more than a quarter of an hour is taken at its word; the other event of the round is settled as well."""
+    receiver.answers = [(503, {"retry-after": asked})]
+    await house.send(opened(), opened())
+    await event_worker(house, receiver).run_once()
+    again = "SELECT state, due_at <= now() + interval '15 min' AS soon FROM notifier.webhook_events ORDER BY state"
+    assert [("due", True), ("sent", True)] == [tuple(row.values()) for row in await house.rows(again)]
 
 
 async def test_both_secrets_sign_while_one_takes_the_place_of_another(receiver: Receiver) -> None:
