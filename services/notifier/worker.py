@@ -18,6 +18,7 @@ from services.notifier import rules, store
 from services.notifier.changes import change_of
 from services.notifier.channels import Channel, ChannelFailed
 from services.notifier.claiming import Manners, claim
+from services.notifier.rounds import failed_by_bug, side_by_side
 from services.notifier.rules import Delivery, Moved, Tried
 from services.notifier.states import Event, State
 from services.notifier.store import ALL, Claims, Pause
@@ -58,11 +59,7 @@ class Worker:
         """Send what is due; return how many cards were tried if more may be due, else 0."""
         async with self._units.begin() as work:
             claimed, more = await claim(work, self._claims, self._manners, BATCH, timedelta(seconds=LEASE_SECONDS))
-        # A bug in one channel is loud, and keeps no other card from being sent and written.
-        done = await asyncio.gather(*map(self._deliver, claimed), return_exceptions=True)
-        for error in done:
-            if isinstance(error, BaseException):
-                raise error
+        await side_by_side(map(self._deliver, claimed))
         return max(1, len(claimed)) if more else 0
 
     async def _deliver(self, delivery: Delivery) -> None:
@@ -84,6 +81,9 @@ class Worker:
             return Tried(delivery, error=str(error), retry_after_seconds=error.retry_after, permanent=error.permanent)
         except TimeoutError:
             return Tried(delivery, error=f"no answer within {self._send_seconds:g} s")
+        except Exception as error:  # noqa: BLE001 - whatever a card does to its channel, its tries must end
+            bug = failed_by_bug(error, channel=address.channel, approval_id=delivery.approval_id)
+            return Tried(delivery, error=str(bug))
         return Tried(delivery, reference=shown.reference)
 
     async def _settle(self, tried: list[Tried]) -> None:

@@ -23,7 +23,7 @@ from services.notifier.webhooks.worker import EventWorker
 from services.notifier.worker import Worker
 from shared.messages import RetryWebhookEvent
 from tests.support.cards import closed, finished, opened
-from tests.support.house import Replica, a_replica
+from tests.support.house import BreakingUnits, Replica, a_replica
 from tests.support.webhook_server import Receiver, a_receiver, a_tls_receiver
 
 SECRET = "whsec_" + base64.b64encode(b"new" * 8).decode()
@@ -105,6 +105,37 @@ async def test_an_event_is_tried_again_with_the_same_id_and_bytes(house: Replica
     first, second = receiver.heard
     assert (first.headers["webhook-id"], first.body) == (second.headers["webhook-id"], second.body)
     assert [("sent", 2)] == [(row["state"], row["attempt"]) for row in await house.rows(EVENTS)]
+
+
+class Breaking(Poster):
+    """A poster with a bug that shows at its first event, while the others are under way."""
+
+    begun = 0
+
+    async def post(self, endpoint: Endpoint, event_id: str, body: str) -> None:
+        """Break at the first event."""
+        self.begun += 1
+        if self.begun == 1:
+            raise ZeroDivisionError
+        await super().post(endpoint, event_id, body)
+
+
+async def test_an_event_that_breaks_its_poster_is_tried_again(house: Replica, receiver: Receiver) -> None:
+    """A bug is a failed try, which has an end; the other event of the round is posted and written."""
+    await house.send(opened(), opened())
+    worker = EventWorker(house.units, {"crm": the_endpoint(receiver)}, Breaking())
+    await worker.run_once()
+    rows = sorted((row["state"], row["error"]) for row in await house.rows(EVENTS))
+    assert [("due", "bug: ZeroDivisionError"), ("sent", "")] == rows
+
+
+async def test_a_round_ends_when_all_of_its_events_are_written(house: Replica, receiver: Receiver) -> None:
+    """The transaction of one breaks, and the round says so; it does so behind the others."""
+    await house.send(opened(), opened())
+    units = BreakingUnits(house.units, at=2)
+    with pytest.raises(ZeroDivisionError):
+        await EventWorker(units, {"crm": the_endpoint(receiver)}, Breaking()).run_once()
+    assert ["due", "sent"] == sorted(row["state"] for row in await house.rows(EVENTS))
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 500])
