@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 
+from services.gateway.answers import refuse_risky
 from services.gateway.api.approval_details import ApprovalDetailOut, detail_of
 from services.gateway.api.approval_forms import (
     Accepted,
@@ -32,10 +33,8 @@ from services.gateway.mine import list_mine
 from services.gateway.paging import encode_cursor
 from services.gateway.store import reading
 from services.gateway.store.inbox import list_approvals
-from services.gateway.store.read import Row, list_untold
+from services.gateway.store.read import list_untold
 from shared.errors import Refused
-from shared.messages import ApprovalRule
-from shared.risk import why_alone
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)
 
@@ -98,7 +97,7 @@ async def decide(deps: DepsOf, caller: CallerOf, approval_id: PathId, body: Deci
 async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn) -> BatchItemOut:
     try:
         if item.decision == "approve":
-            _refuse_risky(await decisions.find(caller, item.id))
+            refuse_risky(await decisions.find(caller, item.id))
         row = await decisions.decide(caller, item.id, item.ask())
     except Refused as refusal:
         kind = f"urn:placet:problem:{refusal.kind}"
@@ -107,9 +106,3 @@ async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn) -> B
     if row is None:
         return BatchItemOut(id=item.id, status=202)
     return BatchItemOut(id=item.id, status=200, approval=approval_out(row))
-
-
-def _refuse_risky(row: Row) -> None:
-    """Raise Refused (409) for a call that nobody approves in passing."""
-    if why := why_alone(ApprovalRule.model_validate(row["approval_rule"]), row["category"] or ""):
-        raise Refused(f"This is approved by itself: {why}.", kind="approve-alone")
