@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 
+from services.gateway.answers import refuse_risky
 from services.gateway.api.approval_details import ApprovalDetailOut, detail_of
 from services.gateway.api.approval_forms import (
     Accepted,
@@ -32,10 +33,8 @@ from services.gateway.mine import list_mine
 from services.gateway.paging import encode_cursor
 from services.gateway.store import reading
 from services.gateway.store.inbox import list_approvals
-from services.gateway.store.read import Row, list_untold
+from services.gateway.store.read import list_untold
 from shared.errors import Refused
-from shared.messages import ApprovalRule
-from shared.risk import why_alone
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)
 
@@ -75,7 +74,9 @@ async def show(deps: DepsOf, caller: CallerOf, approval_id: PathId) -> ApprovalD
 async def decide_many(deps: DepsOf, caller: CallerOf, body: BatchIn) -> BatchOut:
     """Decide several approvals at once; each has its own outcome, and one that fails does not stop the others."""
     caller.need(Scope.DECIDE)
-    return BatchOut(items=list(await asyncio.gather(*(_outcome(deps.decisions, caller, item) for item in body.items))))
+    first = {item.id: at for at, item in reversed(list(enumerate(body.items)))}
+    outcomes = (_outcome(deps.decisions, caller, item, twice=first[item.id] < at) for at, item in enumerate(body.items))
+    return BatchOut(items=list(await asyncio.gather(*outcomes)))
 
 
 @router.post(
@@ -95,10 +96,12 @@ async def decide(deps: DepsOf, caller: CallerOf, approval_id: PathId, body: Deci
     return JSONResponse(Accepted(id=approval_id).model_dump(), 202, headers)
 
 
-async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn) -> BatchItemOut:
+async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn, *, twice: bool) -> BatchItemOut:
+    """Return what became of one item; `twice`: one before it is about the same approval."""
     try:
+        _refuse_again(twice=twice)
         if item.decision == "approve":
-            _refuse_risky(await decisions.find(caller, item.id))
+            refuse_risky(await decisions.find(caller, item.id))
         row = await decisions.decide(caller, item.id, item.ask())
     except Refused as refusal:
         kind = f"urn:placet:problem:{refusal.kind}"
@@ -109,7 +112,7 @@ async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn) -> B
     return BatchItemOut(id=item.id, status=200, approval=approval_out(row))
 
 
-def _refuse_risky(row: Row) -> None:
-    """Raise Refused (409) for a call that nobody approves in passing."""
-    if why := why_alone(ApprovalRule.model_validate(row["approval_rule"]), row["category"] or ""):
-        raise Refused(f"This is approved by itself: {why}.", kind="approve-alone")
+def _refuse_again(*, twice: bool) -> None:
+    if twice:
+        detail = "Another item of this batch, before this one, is about the same approval: only that one is made."
+        raise Refused("This approval is given twice.", kind="given-twice", detail=detail)
