@@ -69,7 +69,7 @@ async def _until_none(lines: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 def test_the_example_for_clusters_asks_the_pools_queue_and_lets_it_drain() -> None:
     """Queue, pool and grace period are those of the product."""
-    deployment, _, scaled = yaml.safe_load_all((ROOT / "deploy/examples/executor-autoscaling.yaml").read_text())
+    deployment, _, scaled = yaml.safe_load_all((ROOT / "deploy/kubernetes/executor-autoscaling.yaml").read_text())
     pod: dict[str, Any] = deployment["spec"]["template"]["spec"]
     given = {each["name"]: each["value"] for each in pod["containers"][0]["env"]}
     settings = ExecutorSettings(
