@@ -12,7 +12,7 @@ from services.notifier.channels.email import DigestTerms
 from shared.messages import ApprovalOpened
 from tests.builders import a_call
 from tests.integration.notifier.mailing import ADA, DELIVERIES, ONLY_ADA, a_mailer, hurry, post
-from tests.support.approval_news import closed, opened
+from tests.support.approval_news import closed, opened, progressed
 from tests.support.house import Replica
 from tests.support.smtp_server import MailServer
 
@@ -93,6 +93,17 @@ async def test_a_digest_says_what_is_over_of_what_it_told(mailer: Replica, serve
     subjects = [str(mail.message["Subject"]) for mail in server.inbox[-2:]]
     assert ["Placet: 2 calls wait for your decision", "Placet: 1 call is over that you were told of"] == subjects
     assert "https://placet.example/inbox" in over.splitlines()
+
+
+async def test_a_digest_lists_nothing_that_its_person_has_voted_on(mailer: Replica, server: MailServer) -> None:
+    """What waits for others only does not wait for them."""
+    news = await ask(mailer, 4)
+    alone = "".join(mail.part("plain") for mail in server.inbox)
+    voted, other = (each for each in news if each.summary not in alone)
+    await mailer.send(progressed(voted, "voted", 2, person="person:ada"))
+    await hurry(mailer)
+    listed = server.inbox[-1].part("plain")
+    assert (3, False, True) == (len(server.inbox), voted.summary in listed, other.summary in listed)
 
 
 async def test_a_digest_that_does_not_arrive_is_tried_again_as_the_same_mail(

@@ -12,7 +12,7 @@ from services.notifier.cards import Address, Card
 from services.notifier.channels import ChannelFailed
 from services.notifier.channels.email import DigestTerms, Post
 from services.notifier.channels.email.letters import Entry, digest_letter
-from services.notifier.channels.email.threads import mail_id
+from services.notifier.channels.email.threads import has_voted, mail_id
 from services.notifier.store.digests import Digest, Item, claim_digests, list_untold, settle_failed, settle_told
 from services.notifier.store.mails import Mailed, add_mail, forget
 from shared.work import UnitOfWork, Work
@@ -66,7 +66,7 @@ class Digests:
             await self._settle(work, digest, items, failed)
 
     async def _send(self, digest: Digest, items: Sequence[Item]) -> None:
-        waiting = [each for each in items if each.card.is_open]
+        waiting = [each for each in items if each.card.is_open and not has_voted(each.card, each.address.person)]
         over = [each.card for each in items if not each.card.is_open and each.told_version]
         if not waiting and not over:
             return
