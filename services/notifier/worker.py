@@ -86,7 +86,7 @@ class Worker:
             return Tried(delivery, error=str(error), retry_after_seconds=error.retry_after, permanent=error.permanent)
         except TimeoutError:
             return Tried(delivery, error=f"no answer within {self._send_seconds:g} s")
-        return Tried(delivery, reference=shown.reference)
+        return Tried(delivery, reference=shown.reference, shown=shown.shown)
 
     async def _settle(self, tried: list[Tried]) -> None:
         """Write what became of cards, in one transaction; of one that another worker has claimed since, nothing."""

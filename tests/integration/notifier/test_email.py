@@ -198,7 +198,22 @@ async def test_nobody_hears_the_end_of_what_they_were_never_asked(mailer: Replic
     await mailer.send(news)
     await mailer.send(closed(news, "withdrawn", 2))
     await post(mailer)
-    assert ([], ["sent"]) == (server.inbox, [row["state"] for row in await mailer.rows(DELIVERIES)])
+    assert ([], ["spared"]) == (server.inbox, [row["state"] for row in await mailer.rows(DELIVERIES)])
+
+
+async def test_what_was_not_mailed_does_not_count_as_shown(mailer: Replica, server: MailServer) -> None:
+    """A vote, and an edit of the reader's own that decides, are worth no mail: what was shown is the first revision."""
+    news = opened("email", rule=ONLY_ADA)
+    await mailer.send(news)
+    await post(mailer)
+    await mailer.send(edited(news, "person:ada"), closed(news, revision=2, decided_by="person:ada"))
+    await post(mailer)
+    shown = "SELECT state, revision, sent_revision FROM notifier.deliveries"
+    (before,) = await mailer.rows(shown)
+    await mailer.send(finished(news))
+    await post(mailer)
+    (after,) = await mailer.rows(shown)
+    assert [("sent", 2, 1), ("sent", 2, 2), 2] == [tuple(before.values()), tuple(after.values()), len(server.inbox)]
 
 
 async def test_a_busy_relay_is_tried_again_with_the_same_message_id(mailer: Replica, server: MailServer) -> None:
