@@ -84,7 +84,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - whatever a card does to its channel, its tries must end
             bug = failed_by_bug(error, channel=address.channel, approval_id=delivery.approval_id)
             return Tried(delivery, error=str(bug))
-        return Tried(delivery, reference=shown.reference)
+        return Tried(delivery, reference=shown.reference, shown=shown.shown)
 
     async def _settle(self, tried: list[Tried]) -> None:
         """Write what became of cards, in one transaction; of one that another worker has claimed since, nothing."""

@@ -20,9 +20,12 @@ RETRY_AFTER_MAX_SECONDS = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What the channel needs to find the card again, kept for its next update; `{}` where it needs nothing."""
+    """What became of a card that a channel took."""
 
+    #: What the channel needs to find the card again, kept for its next update; `{}` where it needs nothing.
     reference: Mapping[str, str] = field(default_factory=dict)
+    #: False: nothing on it was worth telling, or it is told with others later. The surface stands as it stood.
+    shown: bool = True
 
 
 class ChannelFailed(PlacetError):

@@ -19,7 +19,7 @@ from shared.messages import ApprovalOpened
 from shared.work import UnitOfWork
 from tests.builders import a_call
 from tests.integration.notifier.mailing import ADA, DELIVERIES, ONLY_ADA, a_mailer, hurry, post
-from tests.support.approval_news import closed, opened
+from tests.support.approval_news import closed, opened, progressed
 from tests.support.house import BreakingUnits, Replica
 from tests.support.smtp_server import MailServer
 
@@ -100,6 +100,30 @@ async def test_a_digest_says_what_is_over_of_what_it_told(mailer: Replica, serve
     subjects = [str(mail.message["Subject"]) for mail in server.inbox[-2:]]
     assert ["Placet: 2 calls wait for your decision", "Placet: 1 call is over that you were told of"] == subjects
     assert "https://placet.example/inbox" in over.splitlines()
+
+
+async def test_what_gathers_is_not_shown_before_its_digest_is(mailer: Replica, server: MailServer) -> None:
+    """A delivery says which revision people have seen; what is over before its digest comes was never sent."""
+    first, second, third, fourth = await ask(mailer, 4)
+    shown = "SELECT approval_id, state, sent_revision FROM notifier.deliveries"
+    gathered = {row["approval_id"] for row in await mailer.rows(shown) if row["sent_revision"] == 0}
+    news = next(each for each in (first, second, third, fourth) if each.approval_id in gathered)
+    await mailer.send(closed(news, "withdrawn", 2))
+    await post(mailer)
+    await hurry(mailer)
+    states = sorted((row["state"], row["sent_revision"]) for row in await mailer.rows(shown))
+    assert (2, [("sent", 1)] * 3 + [("spared", 0)], 3) == (len(gathered), states, len(server.inbox))
+
+
+async def test_a_digest_lists_nothing_that_its_person_has_voted_on(mailer: Replica, server: MailServer) -> None:
+    """What waits for others only does not wait for them."""
+    news = await ask(mailer, 4)
+    alone = "".join(mail.part("plain") for mail in server.inbox)
+    voted, other = (each for each in news if each.summary not in alone)
+    await mailer.send(progressed(voted, "voted", 2, person="person:ada"))
+    await hurry(mailer)
+    listed = server.inbox[-1].part("plain")
+    assert (3, False, True) == (len(server.inbox), voted.summary in listed, other.summary in listed)
 
 
 async def test_a_digest_that_does_not_arrive_is_tried_again_as_the_same_mail(
