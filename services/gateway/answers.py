@@ -24,7 +24,8 @@ from shared.risk import why_alone
 def refuse_risky(approval: Row) -> None:
     """Raise Refused (409) for a call that nobody approves in passing."""
     if why := why_alone(ApprovalRule.model_validate(approval["approval_rule"]), approval["category"] or ""):
-        raise Refused(f"This is approved by itself: {why}.", kind="approve-alone")
+        detail = f"It takes no part in a batch, because {why}: approve it with a request of its own."
+        raise Refused(f"This is approved by itself: {why}.", kind="approve-alone", detail=detail)
 
 
 async def approves_several(decisions: Decisions, caller: Caller, topic: Topic, answers: Iterable[Answer]) -> bool:

@@ -70,7 +70,10 @@ class Caller:
         """Raise Refused (403) unless the caller has one of `scopes`."""
         if self.scopes.isdisjoint(scopes):
             wanted = " or ".join(scopes)
-            raise Refused(f"This needs the scope {wanted}.", status=403, kind="scope-missing", scopes=list(scopes))
+            has = ", ".join(sorted(self.scopes)) or "none"
+            detail = f"What you show has the scopes {has}; ask who gives out keys for one with {wanted}."
+            title = f"This needs the scope {wanted}."
+            raise Refused(title, status=403, kind="scope-missing", scopes=list(scopes), detail=detail)
 
     def sees(self, conversation_id: str) -> bool:
         """Tell whether a conversation of the caller's tenant exists for this caller."""
@@ -119,12 +122,15 @@ class Authenticator:
         raise NoCaller("An API key or a conversation token is needed.")
 
     async def still(self, caller: Caller) -> bool:
-        """Tell whether the caller's key and session still hold; a conversation token has no end of its own."""
+        """Tell whether the caller's key and session still hold, and their person may act still.
+
+        A conversation token has no end of its own.
+        """
         if caller.session_id is not None and not await self.sessions.holds(caller.session_id):
             return False
         if caller.proof == "web_session" and caller.key_id is None:
             return self._is_known(caller.person)
-        if caller.session_id is not None and not self.directory().is_active(name_of(caller.person)):
+        if not self.directory().is_active(name_of(caller.person)):
             return False
         return caller.key_id is None or await self._working_key(caller.key_id) is not None
 
@@ -145,10 +151,10 @@ class Authenticator:
         key = await self._key_with(secret)
         if key is None:
             raise NoCaller("The credentials are not valid.")
-        caller = _caller_with(key, "api_key")
-        # Who may act no more says nothing in a conversation either; decisions are judged by approval.
-        active = self.directory().is_active(key.person)
-        return caller if active else replace(caller, scopes=caller.scopes - {Scope.OPERATE})
+        # Who left is nobody, whatever their key was for: an administrator's makes further keys.
+        if not self.directory().is_active(key.person):
+            raise NoCaller("The credentials are not valid.")
+        return _caller_with(key, "api_key")
 
     async def _key_with(self, secret: Secret) -> ApiKey | None:
         key = await self._working_key(secret.key_id)

@@ -71,7 +71,9 @@ def may_open(caller: Caller) -> None:
     """Raise Refused (403) where the caller may not open conversations."""
     caller.need(Scope.CHAT)
     if caller.conversation_id is not None:
-        raise Refused("A conversation token opens no conversations.", status=403, kind="scope-missing")
+        detail = "It is good for its one conversation; a key with the scope chat opens others."
+        title = "A conversation token opens no conversations."
+        raise Refused(title, status=403, kind="scope-missing", detail=detail)
 
 
 def known_agent(agents: Agents, tenant: str, name: str) -> AgentEntry:

@@ -264,8 +264,9 @@ def _refusal(answer: DecisionAnswered, **more: Any) -> Refused:
         case "stale":
             return Refused("The card has changed since it was shown.", status=409, kind="stale-card", **now)
         case "not_allowed":
-            detail = answer.detail or "You are not among this approval's approvers."
-            return Refused(detail, status=403, kind="not-an-approver", state=answer.state)
+            title = "You are not among this approval's approvers."
+            # A stranger is told nothing of the approval, and not even that there is something to tell.
+            return Refused(title, status=403, kind="not-an-approver", detail=answer.detail or title)
         case "too_weak":
             title = "You are not known surely enough to decide this."
             return Refused(title, status=403, kind="identity-too-weak", **now)

@@ -75,6 +75,9 @@ def is_told(reader: Reader, waiting: Sequence[Row], rest: Rest, *, partial: bool
         return False
     if not rest.turn_id:
         return True
+    # What tools did takes another way than what the model said of it, and may come behind its last words.
+    if reader.began(rest.turn_id) and not rest.ran <= reader.answered:
+        return False
     ended = reader.over(rest.turn_id)
     # What the model said beside its calls takes another way than these, and may come behind them.
     return ended if rest.over else not ended and reader.step(rest.turn_id) >= rest.step

@@ -15,9 +15,12 @@ from pathlib import Path
 import structlog
 from prometheus_client import Counter, Gauge, Info
 
+from services.policy import records
 from services.policy.rulebook import rulebook_from
-from services.policy.rules import Rulebook
+from services.policy.rules import Rulebook, grants
 from services.policy.rules.people import outline
+from services.policy.states import GrantEvent
+from services.policy.store import grants as grant_store
 from services.policy.store import rulebooks
 from shared.directory import Directory
 from shared.directory_file import DirectoryFile
@@ -67,7 +70,7 @@ class ActiveRulebook:
     async def look(self) -> int:
         """Take over a new version of the file, or refuse it; a duty. Return 0: there is never more to do at once."""
         if not self._recorded:
-            await self._record(self._source)
+            await self._record(self._source, self._rulebook)
             self._recorded = True
         found = await asyncio.to_thread(self._new_version, self._people.current().digest)
         if found is not None:
@@ -120,12 +123,18 @@ class ActiveRulebook:
             log.warning("rulebook.rejected", file=str(self._path), problem=problem)
 
     async def _take_over(self, source: YamlSource, rulebook: Rulebook) -> None:
-        await self._record(source)
+        await self._record(source, rulebook)
         self._source, self._rulebook, self._refused = source, rulebook, ("", "")
         ACTIVATIONS.inc()
         INFO.info({"digest": rulebook.digest})
         log.info("rulebook.activated", file=str(self._path), digest=rulebook.digest)
 
-    async def _record(self, source: YamlSource) -> None:
+    async def _record(self, source: YamlSource, rulebook: Rulebook) -> None:
+        """Keep that a version takes over; grants for tools that it changes are void from then on, and for good."""
+        tools = {name: grants.entry_digest(spec) for name, spec in rulebook.tools.items()}
         async with self._units.begin() as work:
             await rulebooks.add_activation(work, digest=source.digest, source=source.text, by=BY_FILE)
+            for each in await grant_store.void_changed(work, tools):
+                detail = {"reason": each.reason, "rulebook_digest": source.digest}
+                where = (each.tenant, each.grant_id)
+                work.record(records.of_grant(where, GrantEvent.VOID, each.before, BY_FILE, None, detail))

@@ -18,6 +18,7 @@ _HAPPENED: Mapping[GrantEvent, str] = {
     GrantEvent.USE_LAST: "used",
     GrantEvent.RETURN: "returned",
     GrantEvent.REVOKE: "revoked",
+    GrantEvent.VOID: "voided",
 }
 
 

@@ -2,7 +2,8 @@
 
 Nothing of it is a column: how many uses are left, whether somebody revoked it and what time it is say where it is. Each
 statement that changes a grant names in its WHERE what the table asks for, and its history row has both states. A grant
-whose tool or rule has changed covers nothing, and is in no other state for that: the old rulebook may come back.
+whose rule has changed covers nothing, and is in no other state for that: the old rule may come back. One whose tool has
+changed is void: what people allowed was that tool, and the old one comes back without them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ class GrantState(StrEnum):
     ACTIVE = "active"  # it lets calls through
     USED_UP = "used_up"  # no use is left, until a call that took one did not run
     EXPIRED = "expired"  # its time is over, by the database's clock; it can still be revoked
+    VOID = "void"  # a rulebook took over in which its tool is another one or gone; it can still be revoked
     REVOKED = "revoked"  # final: its owner or an administrator took it back
 
 
@@ -28,10 +30,11 @@ class GrantEvent(StrEnum):
     USE_LAST = "use_last"  # a call takes the last use
     RETURN = "return"  # a call that took a use did not run
     TIME_OUT = "time_out"  # the time has passed
+    VOID = "void"  # a rulebook takes over in which its tool is another one or gone
     REVOKE = "revoke"  # somebody takes it back
 
 
-_OVER = (GrantState.EXPIRED, GrantState.REVOKED)
+_OVER = (GrantState.EXPIRED, GrantState.VOID, GrantState.REVOKED)
 _USES = (GrantEvent.USE, GrantEvent.USE_LAST)
 
 GRANT_MACHINE = Machine(
@@ -44,6 +47,9 @@ GRANT_MACHINE = Machine(
         (GrantState.USED_UP, GrantEvent.RETURN): GrantState.ACTIVE,
         (GrantState.ACTIVE, GrantEvent.TIME_OUT): GrantState.EXPIRED,
         (GrantState.USED_UP, GrantEvent.TIME_OUT): GrantState.EXPIRED,
+        (GrantState.ACTIVE, GrantEvent.VOID): GrantState.VOID,
+        (GrantState.USED_UP, GrantEvent.VOID): GrantState.VOID,
+        (GrantState.VOID, GrantEvent.REVOKE): GrantState.REVOKED,
         (GrantState.ACTIVE, GrantEvent.REVOKE): GrantState.REVOKED,
         (GrantState.USED_UP, GrantEvent.REVOKE): GrantState.REVOKED,
         (GrantState.EXPIRED, GrantEvent.REVOKE): GrantState.REVOKED,
@@ -52,16 +58,18 @@ GRANT_MACHINE = Machine(
     # Calls meet at the last use, the end crosses a use or its return, two people revoke at once.
     races=frozenset(
         {(GrantState.USED_UP, event) for event in _USES}
-        | {(state, event) for state in _OVER for event in (*_USES, GrantEvent.RETURN, GrantEvent.TIME_OUT)}
+        | {(state, event) for state in _OVER for event in GrantEvent if event is not GrantEvent.REVOKE}
         | {(GrantState.REVOKED, GrantEvent.REVOKE)}
     ),
 )
 
 
-def grant_state(uses_left: int, *, expired: bool, revoked: bool) -> GrantState:
+def grant_state(uses_left: int, *, expired: bool, revoked: bool, void: bool) -> GrantState:
     """Return where a grant is by what its row and the clock say."""
     if revoked:
         return GrantState.REVOKED
+    if void:
+        return GrantState.VOID
     if expired:
         return GrantState.EXPIRED
     return GrantState.ACTIVE if uses_left else GrantState.USED_UP

@@ -167,6 +167,7 @@ class GrantRow(SQLModel, table=True):
         sa.CheckConstraint("scope IN ('conversation', 'agent', 'tenant')", name="scope_known"),
         sa.CheckConstraint("uses_left BETWEEN 0 AND uses", name="uses_left_in_range"),
         sa.CheckConstraint("(revoked_at IS NULL) = (revoked_by IS NULL)", name="revoked_by_somebody"),
+        sa.CheckConstraint("(void_at IS NULL) = (void_reason IS NULL)", name="void_with_reason"),
         sa.CheckConstraint("expires_at > given_at", name="expires_later"),
         sa.UniqueConstraint("approval_id"),
         sa.Index(
@@ -183,6 +184,8 @@ class GrantRow(SQLModel, table=True):
     #: The approval that it was given with; one gives one grant at most.
     approval_id: str
     owner: str
+    #: The API key that proved the owner: once it is revoked, the grant covers nothing.
+    key_id: str | None = None
     rule: str
     tool: str
     schema_digest: str
@@ -204,6 +207,9 @@ class GrantRow(SQLModel, table=True):
     expires_at: datetime = Field(sa_type=_TIME)
     revoked_at: datetime | None = Field(default=None, sa_type=_TIME)
     revoked_by: str | None = None
+    #: Set for good once a rulebook took over in which the tool is not the one that was approved; and how it is not.
+    void_at: datetime | None = Field(default=None, sa_type=_TIME)
+    void_reason: str | None = None
 
 
 class GrantUseRow(SQLModel, table=True):

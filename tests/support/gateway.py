@@ -85,7 +85,8 @@ READ = {
     " resolution_note text default '', resolved_at timestamptz",
     "grants": "grant_id text, tenant text, approval_id text, owner text, rule text, tool text, scope text,"
     " subject text, arguments text, bounds jsonb, uses int, uses_left int, given_at timestamptz,"
-    " expires_at timestamptz, revoked_at timestamptz, revoked_by text, state text",
+    " expires_at timestamptz, revoked_at timestamptz, revoked_by text, void_at timestamptz,"
+    " void_reason text, state text",
     "history": "tenant text, machine text, subject_id text, call_id text, event text, from_state text, to_state text,"
     " actor text, message_id text, at timestamptz, detail jsonb",
     "links": "token_hash text, tenant text, approval_id text, person text, digest text, revision int, code_hash text,"

@@ -74,7 +74,9 @@ async def show(deps: DepsOf, caller: CallerOf, approval_id: PathId) -> ApprovalD
 async def decide_many(deps: DepsOf, caller: CallerOf, body: BatchIn) -> BatchOut:
     """Decide several approvals at once; each has its own outcome, and one that fails does not stop the others."""
     caller.need(Scope.DECIDE)
-    return BatchOut(items=list(await asyncio.gather(*(_outcome(deps.decisions, caller, item) for item in body.items))))
+    first = {item.id: at for at, item in reversed(list(enumerate(body.items)))}
+    outcomes = (_outcome(deps.decisions, caller, item, twice=first[item.id] < at) for at, item in enumerate(body.items))
+    return BatchOut(items=list(await asyncio.gather(*outcomes)))
 
 
 @router.post(
@@ -94,8 +96,10 @@ async def decide(deps: DepsOf, caller: CallerOf, approval_id: PathId, body: Deci
     return JSONResponse(Accepted(id=approval_id).model_dump(), 202, headers)
 
 
-async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn) -> BatchItemOut:
+async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn, *, twice: bool) -> BatchItemOut:
+    """Return what became of one item; `twice`: one before it is about the same approval."""
     try:
+        _refuse_again(twice=twice)
         if item.decision == "approve":
             refuse_risky(await decisions.find(caller, item.id))
         row = await decisions.decide(caller, item.id, item.ask())
@@ -106,3 +110,9 @@ async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn) -> B
     if row is None:
         return BatchItemOut(id=item.id, status=202)
     return BatchItemOut(id=item.id, status=200, approval=approval_out(row))
+
+
+def _refuse_again(*, twice: bool) -> None:
+    if twice:
+        detail = "Another item of this batch, before this one, is about the same approval: only that one is made."
+        raise Refused("This approval is given twice.", kind="given-twice", detail=detail)

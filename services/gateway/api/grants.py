@@ -21,7 +21,7 @@ from shared.messages import RevokeGrant
 
 router = APIRouter(prefix="/v1/grants", tags=["grants"])
 
-State = Literal["active", "used_up", "expired", "revoked"]
+State = Literal["active", "used_up", "expired", "revoked", "void"]
 
 
 class GrantOut(BaseModel):
@@ -43,6 +43,10 @@ class GrantOut(BaseModel):
     expires_at: datetime
     revoked_at: datetime | None = None
     revoked_by: str | None = None
+    void_at: datetime | None = Field(
+        default=None, description="Set once a rulebook took over in which the tool is not the approved one; for good."
+    )
+    void_reason: str | None = Field(default=None, description="How the tool is not the approved one.")
 
 
 class GrantPage(BaseModel):

@@ -60,6 +60,8 @@ class Reader:
     #: Call id -> what is known of it.
     calls: dict[str, Call] = field(default_factory=dict)
     _turns: dict[str, TurnReader] = field(default_factory=dict)
+    #: Turns of which everything was read.
+    _began: set[str] = field(default_factory=set)
     #: What came before the call it is about, and does not say of which turn that is.
     _early: dict[str, list[tuple[str, Data]]] = field(default_factory=dict)
 
@@ -93,6 +95,15 @@ class Reader:
         """Whether every call was answered, or waits for people."""
         return all(call.answered or call.waits for call in self.calls.values())
 
+    @property
+    def answered(self) -> set[str]:
+        """The calls whose results were told."""
+        return {call_id for call_id, call in self.calls.items() if call.answered}
+
+    def began(self, turn_id: str) -> bool:
+        """Whether a turn's beginning was told, and so everything of it."""
+        return turn_id in self._began
+
     def knows(self, turn_id: str) -> bool:
         """Whether anything of a turn was told."""
         return turn_id in self._turns
@@ -106,6 +117,8 @@ class Reader:
         return self._turns[turn_id].step if turn_id in self._turns else 0
 
     def _read(self, kind: str, data: Data) -> Iterator[Told]:
+        if kind == "turn" and data["state"] == "started":
+            self._began.add(data["turn_id"])
         if kind in _OF_CALLS:
             yield from self._read_call(kind, data)
         elif kind == "message" and data["role"] == "user":

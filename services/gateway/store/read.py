@@ -79,7 +79,7 @@ _EVENTS = _view("webhook_events", "event_id tenant webhook type state attempt er
 _GRANTS = _view(
     "grants",
     "grant_id tenant approval_id owner rule tool scope subject arguments bounds uses uses_left given_at expires_at"
-    " revoked_at revoked_by state",
+    " revoked_at revoked_by void_at void_reason state",
 )
 _HISTORY = _view("history", "tenant machine subject_id call_id event from_state to_state actor message_id at detail")
 _ACTIVATIONS = _view("activations", "activation_id kind digest activated_by activated_at diff")

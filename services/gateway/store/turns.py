@@ -118,6 +118,8 @@ class Rest:
     step: int = 0
     #: Whether a message waits until the turn's calls are decided, or withdrawn.
     queued: bool = False
+    #: Calls of the newest turn that ran, and whose results the model has.
+    ran: frozenset[str] = frozenset()
 
 
 async def load_rest(
@@ -160,4 +162,10 @@ async def load_rest(
     if found.busy or found.thinking or goes_on or stuck or not heard:
         return None
     turn = await load_newest_turn(connection, tenant, conversation_id)
-    return Rest(turn["turn_id"], turn["ended_at"] is not None, turn["step"], queued) if turn else Rest()
+    if turn is None:
+        return Rest()
+    ran = sa.select(calls.call_id).where(
+        calls.tenant == tenant, calls.turn_id == turn["turn_id"], calls.result_kind.in_(("succeeded", "failed"))
+    )
+    call_ids = frozenset((await connection.execute(ran)).scalars())
+    return Rest(turn["turn_id"], turn["ended_at"] is not None, turn["step"], queued, call_ids)

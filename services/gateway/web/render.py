@@ -81,7 +81,8 @@ async def signed_in(request: Request, deps: DepsOf) -> Caller:
     except NoCaller as error:
         raise SignInNeeded(request) from error
     if caller.conversation_id is not None:
-        raise Refused("A conversation's token opens no pages.", status=403, kind="scope-missing")
+        detail = "It is good for its one conversation, by the API; pages show what is anywhere in the tenant."
+        raise Refused("A conversation's token opens no pages.", status=403, kind="scope-missing", detail=detail)
     return caller
 
 

@@ -8,6 +8,7 @@ import typer
 
 from services.placet.cli.client import call
 from services.placet.cli.output import Json, fail, out, show_fields, show_json, show_table
+from shared.approvers import identity_of, is_person
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.card_text import visible
 
@@ -147,10 +148,13 @@ def respond(
 
 @app.command()
 def delegate(
-    approval_id: ApprovalId, to: Annotated[str, typer.Argument(help="person:<id>")], *, json: Json = False
+    approval_id: ApprovalId,
+    to: Annotated[str, typer.Argument(help="Who: person:<id>, or the id alone.")],
+    *,
+    json: Json = False,
 ) -> None:
     """Let somebody else decide in your place."""
-    _decide(approval_id, "delegate", "", "", json=json, to=to)
+    _decide(approval_id, "delegate", "", "", json=json, to=to if is_person(to) else identity_of(to))
 
 
 @app.command()

@@ -16,7 +16,7 @@ GrantId = Annotated[str, typer.Argument(metavar="ID", help="The grant's id.")]
 
 @app.command("list")
 def list_grants(
-    state: Annotated[str, typer.Option(help="active, used_up, expired, revoked, or all.")] = "active",
+    state: Annotated[str, typer.Option(help="active, used_up, expired, revoked, void, or all.")] = "active",
     limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
     cursor: Annotated[str, typer.Option(help="Where the last page ended.")] = "",
     *,

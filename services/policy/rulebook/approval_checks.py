@@ -36,6 +36,7 @@ def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope
         *_too_late(entry),
         *_unknown_channels(entry, scope.channels),
         *_unknown_bounds(entry, scope.tools),
+        *_never_granted(entry),
         *_no_window(entry),
         *_nothing_waits(entry),
         *_cannot_be_said(entry),
@@ -188,6 +189,14 @@ def _unknown_bounds(entry: ApprovalEntry, tools: Sequence[ToolSpec]) -> Iterator
         if all(known_steps(path, spec.parameters) < len(path) for spec in tools):
             at = ("grants", "bounds", index)
             yield at, f"no argument {bound!r} in {', '.join(spec.name for spec in tools)}"
+
+
+def _never_granted(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
+    if entry.grants is not None and all(wanted > 1 for _, _, wanted in panels(entry)):
+        yield (
+            ("grants",),
+            "nobody can give this: it takes somebody whose approval decides alone, and each panel takes more",
+        )
 
 
 def _no_window(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,6 +22,8 @@ from shared.work import Work
 
 GRANTS = table_of(GrantRow)
 USES = table_of(GrantUseRow)
+#: Which API keys work, as the gateway shows it.
+_KEYS = sa.table("api_keys", sa.column("key_id", sa.Text), sa.column("revoked_at"), schema="read")
 #: Most grants looked at for one call. A call that only a later one covers is held.
 CONSIDERED_MAX = 100
 
@@ -28,11 +31,18 @@ CONSIDERED_MAX = 100
 _ADD = pg.insert(GRANTS).on_conflict_do_nothing().returning(GRANTS.c.grant_id)
 
 
+_WORKING_KEY = sa.exists().where(_KEYS.c.key_id == GRANTS.c.key_id, _KEYS.c.revoked_at.is_(None))
+#: Whoever showed no key, such as a conversation's token, cannot lose it.
+_PROVED = sa.or_(GRANTS.c.key_id.is_(None), _WORKING_KEY)
 _EXPIRED = (GRANTS.c.expires_at <= sa.func.clock_timestamp()).label("expired")
+_IS_VOID = GRANTS.c.void_at.is_not(None).label("void")
 
 
 def _find_statement() -> sa.Select[Any]:
-    """Find grants for a call that are not used up, revoked or over, the one that ends first in front."""
+    """Find grants for a call that are not used up, revoked, over or given with a key that is revoked.
+
+    The one that ends first comes first.
+    """
     c = GRANTS.c
     names = ("tenant", "tool", "schema_digest", "tool_digest", "rule")
     subjects = sa.or_(*(sa.and_(c.scope == scope, c.subject == sa.bindparam(f"{scope}_subject")) for scope in SCOPES))
@@ -40,7 +50,8 @@ def _find_statement() -> sa.Select[Any]:
     return (
         sa.select(*(c[name] for name in columns))
         .where(*(c[name] == sa.bindparam(name) for name in names), subjects)
-        .where(c.uses_left > 0, c.revoked_at.is_(None), c.expires_at > sa.func.clock_timestamp())
+        .where(c.uses_left > 0, c.revoked_at.is_(None), c.void_at.is_(None))
+        .where(c.expires_at > sa.func.clock_timestamp(), _PROVED)
         .order_by(c.expires_at, c.grant_id)
         .limit(CONSIDERED_MAX)
     )
@@ -54,7 +65,9 @@ def _use_statement() -> sa.Executable:
             GRANTS.c.grant_id == sa.bindparam("using"),
             GRANTS.c.uses_left > 0,
             GRANTS.c.revoked_at.is_(None),
+            GRANTS.c.void_at.is_(None),
             GRANTS.c.expires_at > sa.func.clock_timestamp(),
+            _PROVED,
         )
         .values(uses_left=GRANTS.c.uses_left - 1)
         .returning(GRANTS.c.grant_id, GRANTS.c.tenant, GRANTS.c.uses_left)
@@ -83,14 +96,36 @@ def _return_statement() -> sa.Executable:
         sa.update(GRANTS)
         .where(GRANTS.c.grant_id == back.c.grant_id)
         .values(uses_left=GRANTS.c.uses_left + 1)
-        .returning(GRANTS.c.grant_id, GRANTS.c.uses_left, _EXPIRED, GRANTS.c.revoked_at.is_not(None).label("revoked"))
+        .returning(
+            GRANTS.c.grant_id, GRANTS.c.uses_left, _EXPIRED, _IS_VOID, GRANTS.c.revoked_at.is_not(None).label("revoked")
+        )
     )
+
+
+def _void_statement() -> sa.Executable:
+    """Make void what was given for another entry of its tool than the one there is now; what is over stays over."""
+    c, tool = GRANTS.c, sa.func.unnest(_given("tools"), _given("digests")).table_valued("name", "digest", name="tool")
+    tools = tool.render_derived()
+    same = sa.exists().where(tools.c.name == c.tool, tools.c.digest == c.tool_digest)
+    there = c.tool == sa.any_(_given("tools"))
+    reason = sa.case((there, "the tool's entry in the rulebook has changed"), else_="the rulebook has the tool no more")
+    return (
+        sa.update(GRANTS)
+        .where(c.void_at.is_(None), c.revoked_at.is_(None), c.expires_at > sa.func.clock_timestamp(), sa.not_(same))
+        .values(void_at=sa.func.clock_timestamp(), void_reason=reason)
+        .returning(c.tenant, c.grant_id, c.void_reason, c.uses_left)
+    )
+
+
+def _given(name: str) -> sa.BindParameter[Any]:
+    return sa.bindparam(name, type_=pg.ARRAY(pg.TEXT))
 
 
 _FIND = _find_statement()
 _LOCK = sa.select(GRANTS.c.grant_id).where(GRANTS.c.grant_id == sa.bindparam("using")).with_for_update()
 _USE = _use_statement()
 _RETURN = _return_statement()
+_VOID = _void_statement()
 _REVOKE = (
     sa.update(GRANTS)
     .where(
@@ -99,15 +134,18 @@ _REVOKE = (
         GRANTS.c.revoked_at.is_(None),
     )
     .values(revoked_at=sa.func.clock_timestamp(), revoked_by=sa.bindparam("by"))
-    .returning(GRANTS.c.uses_left, _EXPIRED)
+    .returning(GRANTS.c.uses_left, _EXPIRED, _IS_VOID)
 )
+
+
+_SAID = {"grant_id", "tenant", "approval_id", "owner", "key_id", "rule", "scope", "bounds", "uses"}
 
 
 async def add_grant(work: Work, asked: GrantAsked, entry: Entry, given_at: datetime) -> bool:
     """Store a grant; False where it, or another one of the same approval, is there already."""
     call = asked.call
     values = {
-        **asked.model_dump(include={"grant_id", "tenant", "approval_id", "owner", "rule", "scope", "bounds", "uses"}),
+        **asked.model_dump(include=_SAID),
         "tool": call.tool,
         "schema_digest": call.schema_digest,
         "tool_digest": entry.tool_digest,
@@ -143,10 +181,36 @@ async def find_grants(work: Work, rule: str, call: CallFacts, spec: ToolSpec, to
 
 
 async def use_grant(work: Work, grant_id: str, call_id: str) -> int | None:
-    """Use a grant for one call; return the uses left, or None where it has none any more, was revoked or is over."""
+    """Use a grant for one call; return the uses left, or None where it covers nothing any more."""
     await work.connection.execute(_LOCK, {"using": grant_id})
     used = (await work.connection.execute(_USE, {"using": grant_id, "call_id": call_id})).scalar_one_or_none()
     return None if used is None else int(used)
+
+
+@dataclass(frozen=True, slots=True)
+class Voided:
+    """A grant that lets nothing through any more, whatever the rulebook says later."""
+
+    tenant: str
+    grant_id: str
+    reason: str
+    #: Where the grant was before.
+    before: GrantState
+
+
+async def void_changed(work: Work, tools: Mapping[str, str]) -> list[Voided]:
+    """Make every grant void whose tool has another entry now, or none; `tools`: name -> digest of its entry."""
+    values = {"tools": list(tools), "digests": list(tools.values())}
+    rows = await work.connection.execute(_VOID, values)
+    return [
+        Voided(
+            row.tenant,
+            row.grant_id,
+            row.void_reason,
+            grant_state(row.uses_left, expired=False, revoked=False, void=False),
+        )
+        for row in rows
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +238,7 @@ async def return_use(work: Work, tenant: str, call_id: str) -> Returned | None:
     row = (await work.connection.execute(_RETURN, values)).one_or_none()
     if row is None:
         return None
-    before = grant_state(row.uses_left - 1, expired=row.expired, revoked=row.revoked)
+    before = grant_state(row.uses_left - 1, expired=row.expired, revoked=row.revoked, void=row.void)
     return Returned(row.grant_id, row.uses_left, before)
 
 
@@ -184,4 +248,4 @@ async def revoke_grant(work: Work, tenant: str, grant_id: str, by: str) -> Revok
     row = (await work.connection.execute(_REVOKE, values)).one_or_none()
     if row is None:
         return None
-    return Revoked(row.uses_left, grant_state(row.uses_left, expired=row.expired, revoked=False))
+    return Revoked(row.uses_left, grant_state(row.uses_left, expired=row.expired, revoked=False, void=row.void))

@@ -180,6 +180,7 @@ async def test_a_key_without_the_scope_decides_nothing(house: House, scopes: tup
         answer.json()["type"],
         house.approvers.claims,
     )
+    assert f"the scopes {scopes[0]};" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["", "/decisions"])

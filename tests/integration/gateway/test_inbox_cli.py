@@ -40,6 +40,14 @@ async def placet_approvals(house: House, *arguments: str) -> Result:
     return await asyncio.to_thread(CliRunner().invoke, app, list(arguments), env=environment)
 
 
+@pytest.mark.parametrize("to", ["bob", "person:bob"])
+async def test_a_place_is_given_to_a_person_by_either_name(house: House, to: str) -> None:
+    """Their id alone is enough: nobody but a person can get a place."""
+    waits(house, "link", {})
+    result = await placet_approvals(house, "delegate", "link", to)
+    assert (0, ["person:bob"]) == (result.exit_code, [claims.to for claims in house.approvers.claims])
+
+
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [

@@ -55,6 +55,32 @@ async def test_a_decision_that_does_not_count_says_why(house: House, outcome: st
     assert (status, f"urn:placet:problem:{kind}") == (answer.status_code, answer.json()["type"])
 
 
+async def test_a_stranger_is_told_in_a_sentence_and_nothing_of_the_approval(house: House) -> None:
+    """Not even an empty state."""
+    house.approvers.outcome = "not_allowed"
+    row = a_waiting(house)
+    async with house.client(house.key("decide")) as client:
+        body = {"decision": "approve", "digest": row["digest"]}
+        told = (await client.post(f"/v1/approvals/{row['approval_id']}/decisions", json=body)).json()
+    assert {"type", "title", "status", "detail"} == told.keys()
+    assert "You are not among this approval's approvers." == told["detail"]
+
+
+async def test_an_approval_that_a_batch_has_twice_is_decided_by_the_first(house: House) -> None:
+    """Not by whichever is quicker: the second is told that it was given twice."""
+    row = a_waiting(house)
+    items = [
+        {"id": row["approval_id"], "decision": verb, "digest": row["digest"]} for verb in ("deny", "approve", "deny")
+    ]
+    async with house.client(house.key("decide")) as client:
+        told = (await client.post("/v1/approvals/decisions", json={"items": items})).json()["items"]
+    twice = "urn:placet:problem:given-twice"
+    assert [(200, None), (409, twice), (409, twice)] == [
+        (each["status"], each["problem"] and each["problem"]["type"]) for each in told
+    ]
+    assert ["deny"] == [claims.verb for claims in house.approvers.claims]
+
+
 async def test_a_batch_answers_each_decision_in_its_order(house: House) -> None:
     """Unknown, stale and good ones side by side."""
     first, second = a_waiting(house), a_waiting(house)

@@ -18,10 +18,13 @@ from services.policy.service import build
 from services.policy.settings import PolicySettings
 from services.policy.store.rulebooks import PAGE
 from services.policy.trials import REPLAYED_MAX
+from services.policy.views import VIEWS
 from shared.messages import ApprovalRequested, RulebookTried, ToolCallPermitted, ToolCallProposed, TryRulebook
+from shared.signing import Signer
 from shared.yaml_source import RulebookInvalid
 from tests.builders import a_call
 from tests.support.house import Replica, a_replica
+from tests.support.policy_builders import a_grant_request, a_proposal, kinds
 
 STRICTER = ("arguments.amount < 100", "arguments.amount < 10")
 
@@ -51,6 +54,63 @@ async def pair(policy_url: str, own: PolicySettings) -> AsyncIterator[tuple[Repl
 async def look(replica: Replica) -> None:
     """Have a replica look at its rulebook file."""
     await replica.service.duties[0].run_once()
+
+
+def a_shipment(rulebook: Rulebook) -> ToolCallProposed:
+    """Return the proposal of a call that people may allow from now on."""
+    return a_proposal(rulebook, "ship", arguments={"amount": 1, "to": "x"})
+
+
+async def grants(replica: Replica) -> list[tuple[str, str | None]]:
+    """Return state and reason of every grant as the gateway sees it."""
+    rows = await replica.rows(VIEWS["grants"])
+    return [(row["state"], row["void_reason"]) for row in rows]
+
+
+async def test_a_grant_is_void_for_good_once_its_tool_has_changed(
+    module_database_url: str, limited_settings: PolicySettings, limited: Rulebook, approver: Signer, tmp_path: Path
+) -> None:
+    """Another rule changes nothing; another entry of the tool does, once and with why; the old one revives nothing."""
+    own = limited_settings.model_copy(update={"rulebook": tmp_path / "rulebook.yaml"})
+    own.rulebook.write_text(limited_settings.rulebook.read_text())
+    async with a_replica("policy", module_database_url, partial(build, own), keys=own.keys) as replica:
+        await replica.empty_tables()
+        await look(replica)
+        await replica.send(
+            a_grant_request(a_proposal(limited, "ship", arguments={"amount": 1, "to": "x"}).call, approver)
+        )
+        seen = []
+        for before, after in (
+            ("It costs money.", "It costs very much."),
+            ("Ship something.", "Ship anything."),
+            ("Ship anything.", "Ship something."),
+        ):
+            change(own, before, after)
+            await look(replica)
+            seen += await grants(replica)
+        told = await replica.rows("SELECT actor, to_state FROM policy.history WHERE event = 'voided'")
+        held = await replica.send(a_shipment(limited))
+    void = ("void", "the tool's entry in the rulebook has changed")
+    assert ([("active", None), void, void], [{"actor": "file", "to_state": "void"}]) == (seen, told)
+    assert ["ApprovalRequested"] == kinds(held)
+
+
+async def test_a_grant_is_void_where_its_tool_is_gone(
+    module_database_url: str, limited_settings: PolicySettings, limited: Rulebook, approver: Signer, tmp_path: Path
+) -> None:
+    """Every replica may be the first to see that, also one that has just begun."""
+    own = limited_settings.model_copy(update={"rulebook": tmp_path / "rulebook.yaml"})
+    own.rulebook.write_text(limited_settings.rulebook.read_text())
+    async with a_replica("policy", module_database_url, partial(build, own), keys=own.keys) as replica:
+        await replica.empty_tables()
+        await replica.send(
+            a_grant_request(a_proposal(limited, "ship", arguments={"amount": 1, "to": "x"}).call, approver)
+        )
+    text = own.rulebook.read_text().replace("  ship:\n", "  send:\n").replace("tool: ship", "tool: send")
+    own.rulebook.write_text(text)
+    async with a_replica("policy", module_database_url, partial(build, own), keys=own.keys) as replica:
+        await look(replica)
+        assert [("void", "the rulebook has the tool no more")] == await grants(replica)
 
 
 def change(settings: PolicySettings, before: str, after: str) -> Rulebook:

@@ -9,7 +9,7 @@ import pytest
 from services.gateway.dialects.reader import Reader
 from services.gateway.resting import is_told
 from services.gateway.store.turns import Rest
-from tests.unit.gateway.test_moves import END, Item, card, proposed
+from tests.unit.gateway.test_moves import END, Item, card, proposed, result
 
 STARTED: Item = ("turn", {"turn_id": "t", "state": "started"})
 WORDS: Item = ("message", {"turn_id": "t", "role": "assistant", "message_id": "m", "text": "Deploying.", "step": 1})
@@ -44,6 +44,9 @@ def asked(**rule: str) -> list[Any]:
         (ASKED, asked(), Rest("next", step=1), False),
         (ASKED, asked(on_message_while_pending="wait"), Rest("t", over=False, step=1, queued=True), True),
         (ASKED, asked(on_message_while_pending="supersede"), Rest("t", over=False, step=1, queued=True), False),
+        ([STARTED, proposed(), result(), WORDS, END], [], Rest("t", step=1, ran=frozenset({"k"})), True),
+        ([STARTED, WORDS, END], [], Rest("t", step=1, ran=frozenset({"k"})), False),
+        ([WORDS, END], [], Rest("t", step=1, ran=frozenset({"k"})), True),
     ],
     ids=[
         "nothing happened",
@@ -57,6 +60,9 @@ def asked(**rule: str) -> list[Any]:
         "another turn began",
         "a message waits behind the call",
         "a message takes the call's place",
+        "a call ran and was told",
+        "a call ran and was not told yet",
+        "only the end of the turn was read",
     ],
 )
 def test_a_conversation_rests_when_all_was_told(items: list[Item], waiting: list[Any], rest: Rest, told: bool) -> None:  # noqa: FBT001 - a table's column

@@ -20,7 +20,7 @@ from services.policy.states import GrantEvent, GrantState, grant_after, grant_st
 )
 def test_row_and_clock_say_where_a_grant_is(uses_left: int, *, expired: bool, revoked: bool, state: GrantState) -> None:
     """A person's word goes before the clock, and the clock before what is left."""
-    assert state == grant_state(uses_left, expired=expired, revoked=revoked)
+    assert state == grant_state(uses_left, expired=expired, revoked=revoked, void=False)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,10 @@ def test_row_and_clock_say_where_a_grant_is(uses_left: int, *, expired: bool, re
         (GrantState.ACTIVE, GrantEvent.USE_LAST, GrantState.USED_UP),
         (GrantState.USED_UP, GrantEvent.RETURN, GrantState.ACTIVE),
         (GrantState.REVOKED, GrantEvent.RETURN, GrantState.REVOKED),
+        (GrantState.USED_UP, GrantEvent.VOID, GrantState.VOID),
+        (GrantState.VOID, GrantEvent.RETURN, GrantState.VOID),
+        (GrantState.VOID, GrantEvent.USE, GrantState.VOID),
+        (GrantState.VOID, GrantEvent.REVOKE, GrantState.REVOKED),
         (GrantState.EXPIRED, GrantEvent.RETURN, GrantState.EXPIRED),
         (GrantState.EXPIRED, GrantEvent.REVOKE, GrantState.REVOKED),
     ],
