@@ -13,10 +13,10 @@ from playwright.async_api import async_playwright, expect
 
 from services.gateway.web.render import set_up_was_run
 from shared.directory import Directory
-from tests.integration.gateway.test_inbox_page import Form, send, signed_in
+from tests.integration.gateway.test_inbox_page import Form, signed_in
 from tests.integration.gateway.test_operators import handed_over, spoken_in
 from tests.support.gateway import House, open_house
-from tests.support.inbox_scene import DIRECTORY, furnish, hold
+from tests.support.inbox_scene import DIRECTORY, furnish
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -96,10 +96,16 @@ async def test_the_directory_s_word_goes_before_the_browser_s(browser: httpx.Asy
     [
         (
             GERMAN,
-            ["Was ausgeführt wird", "Warum er angehalten wurde", "Läuft ab", "2 Freigaben; 1 Ablehnung", "zustimmen"],
+            [
+                "Was ausgeführt wird",
+                "Warum er angehalten wurde",
+                "Läuft ab",
+                "2 Freigaben; 1 Ablehnung",
+                "</strong> hat zugestimmt",
+            ],
         ),
-        (TURKISH, ["Çalıştırılacak olan", "Neden durduruldu", "Süre sonu", "2 onay; 1 ret", "onayla"]),
-        ({}, ["What will run", "Why it was held", "Expires", "2 approvals; 1 denial", "approve"]),
+        (TURKISH, ["Çalıştırılacak olan", "Neden durduruldu", "Süre sonu", "2 onay; 1 ret", "</strong> onayladı"]),
+        ({}, ["What will run", "Why it was held", "Expires", "2 approvals; 1 denial", "</strong> approved"]),
     ],
 )
 async def test_an_approval_s_page_speaks_it(
@@ -113,10 +119,10 @@ async def test_an_approval_s_page_speaks_it(
 
 async def test_a_card_that_changed_is_refused_in_it(house: House, browser: httpx.AsyncClient) -> None:
     """Whoever decides what is not there any more reads why in their language."""
-    row = hold(house, "pay", "Pay?", {"amount": 3})
-    browser.headers.update(GERMAN)
-    house.answer = lambda claims: {"outcome": "stale"}
-    page = await send(browser, row, decision="approve")
+    path = f"/inbox/{furnish(house)['mail']['approval_id']}"
+    fields = Form(path, (await browser.get(path)).text).fields
+    house.query("UPDATE read.approvals SET digest = %s", "f" * 64)
+    page = await browser.post(path, data=fields | {"decision": "approve"}, headers=GERMAN)
     assert (409, True) == (page.status_code, "Nichts wurde entschieden." in page.text)
 
 
