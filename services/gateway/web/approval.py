@@ -24,6 +24,7 @@ from services.gateway.web.decision_form import wish_of
 from services.gateway.web.editing import edit_form
 from services.gateway.web.inbox import Told, back_of, led_back
 from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from services.gateway.web.shown import tools_of
 from services.gateway.web.waiting import waiting_of
 from services.gateway.web.words import plain
 from shared.canonical import canonical_text
@@ -89,8 +90,9 @@ class Aside:
 
 async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int = 200) -> HTMLResponse:
     detail = await detail_of(deps.runtime.database, row, deps.directory())
+    tools = await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
-        (card,) = await waiting_of(connection, caller, [row], deps.directory())
+        (card,) = await waiting_of(connection, caller, [row], deps.directory(), tools)
     edit = await edit_form(card, detail, row, deps.settings.rulebook, aside.typed)
     return render(
         "approval.html",

@@ -30,6 +30,7 @@ from services.gateway.store import reading
 from services.gateway.store.inbox import list_approvals
 from services.gateway.store.read import Row, load_approvals
 from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from services.gateway.web.shown import tools_of
 from services.gateway.web.waiting import Waiting, grouped, waiting_of
 from shared.errors import Refused
 from shared.messages.approvals import REASON_MAX
@@ -180,6 +181,7 @@ async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waitin
     if asked.query is None or filters is None:
         return (), None
     after, directory = cursor_of(asked.query.cursor), deps.directory()
+    tools = await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
         if asked.mine:
             page = await list_mine(connection, caller, directory, filters, after=after, limit=PAGE)
@@ -187,7 +189,7 @@ async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waitin
         else:
             found = await list_approvals(connection, caller.tenant, filters, after=after, limit=PAGE + 1)
             rows, following = found[:PAGE], next_of(found, PAGE, "created_at", "approval_id")
-        cards = await waiting_of(connection, caller, rows, directory)
+        cards = await waiting_of(connection, caller, rows, directory, tools)
     return cards, asked.link(cursor=following) if following else None
 
 
@@ -200,8 +202,9 @@ async def _cards(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Wa
 
 
 async def _with_votes(deps: Deps, caller: Caller, rows: list[Row]) -> tuple[Waiting, ...]:
+    tools = await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
-        return await waiting_of(connection, caller, rows, deps.directory())
+        return await waiting_of(connection, caller, rows, deps.directory(), tools)
 
 
 def _item(text: str) -> tuple[str, str, int] | None:
