@@ -26,6 +26,7 @@ from services.gateway.web.render import Posted, SignedIn, check_form, render
 from services.gateway.web.shown import shown_calls, tools_of
 from services.gateway.web.waiting import waiting_of
 from shared.errors import Refused
+from shared.texts import text
 
 router = APIRouter(prefix="/ui/approvals", include_in_schema=False)
 
@@ -56,6 +57,7 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     recent = [approval_out(row) for row in newest if row["state"] != "pending"][:RECENT_MAX]
     return render(
         "pane.html",
+        language=caller.language,
         waiting=[approval_out(row, deps.directory()) for row in waiting[:WAITING_MAX]],
         drawn=drawn,
         more=len(waiting) > WAITING_MAX,
@@ -96,9 +98,9 @@ async def edit(
     """Change the arguments, and show the card as it is then; what cannot be done leaves the form as it was typed."""
     row = await deps.decisions.find(caller, approval_id)
     try:
-        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook)
+        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook, caller.language)
     except (NotAnArgument, Refused) as error:
-        notice = in_words(error) if isinstance(error, Refused) else str(error)
+        notice = in_words(error, caller.language) if isinstance(error, Refused) else error.said(caller.language)
         return await _card(deps, caller, row, place, notice, form)
     said = await _made(deps, caller, approval_id, wish.ask())
     now = await deps.decisions.find(caller, approval_id)
@@ -112,8 +114,8 @@ async def _made(deps: Deps, caller: Caller, approval_id: str, ask: Ask) -> str:
     except Refused as refusal:
         if refusal.status not in {400, 403, 409}:
             raise
-        return in_words(refusal)
-    return "" if decided else "Sent. The answer takes its time; this card follows."
+        return in_words(refusal, caller.language)
+    return "" if decided else text(caller.language, "Sent. The answer takes its time; the card follows.")
 
 
 async def _card(
@@ -127,4 +129,4 @@ async def _card(
         edit = await edit_form(card, approval, row, deps.settings.rulebook, typed) if card.mine else None
     values = {"approval": approval, "place": place, "notice": notice, "may_decide": may_decide, "caller": caller}
     values["shown"] = card.shown
-    return render("card.html", **values, edit=edit)
+    return render("card.html", language=caller.language, **values, edit=edit)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from math import ceil
 from typing import Annotated, Any
 
@@ -265,9 +264,8 @@ def _language(deps: Deps, link: Link | None) -> str:
 
 
 def _speaking(deps: Deps, link: Link | None = None) -> dict[str, Any]:
-    """Return what templates need to speak that language."""
-    language = _language(deps, link)
-    return {"t": partial(text, language), "lang": language}
+    """Return what a page needs to speak that language."""
+    return {"language": _language(deps, link)}
 
 
 def _lack(vote: Vote, opened: _Opened, language: str) -> str:

@@ -17,6 +17,7 @@ from shared.directory import Directory
 from shared.messages import ApprovalRule
 from shared.risk import why_alone
 from shared.sql import Connection
+from shared.texts import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Waiting:
 
     @property
     def alone(self) -> str:
-        """Why it is decided by itself and never in a batch; empty where it may be in one."""
+        """Why it is decided by itself and never in a batch, in English; empty where it may be in one."""
         with_reason = "its rule asks for a reason each time" if self.rule.reason_required == "always" else ""
         return why_alone(self.rule, self.approval.category or "") or with_reason
 
@@ -58,10 +59,16 @@ class Waiting:
         """Whether some way to say yes takes more than one approval."""
         return any(panel.approvals > 1 for panel in self.counted.tally.panels)
 
-    @property
-    def needs(self) -> str:
-        """What decides it, in words."""
-        return self.counted.tally.words if self.several else "one approval decides"
+    def needs(self, language: str) -> str:
+        """Return what decides it, in words: `1 of 2 approvals`, ways that are alternatives joined by `or`."""
+        if not self.several:
+            return text(language, "one approval decides")
+        panels = self.counted.tally.panels
+        ways = [
+            text(language, "{counted} of {approvals}", counted=each.counted, approvals=each.approvals)
+            for each in panels
+        ]
+        return text(language, "{ways} approvals", ways=f" {text(language, 'or')} ".join(ways))
 
     def claimed(self, now: datetime) -> str:
         """Return who said "I'm on it", while that holds."""
