@@ -29,7 +29,7 @@ from tests.builders import NOON
 #: Where texts are that a catalogue must have.
 _CHANNELS, _SLACK, _WEB = (Path(str(each.__file__)).parent for each in (channels, slack, web))
 SOURCES = [
-    *(Path(each.__file__) for each in (drawing, card)),
+    *(Path(str(each.__file__)) for each in (drawing, card)),
     _CHANNELS / "email" / "letters.py",
     *(_CHANNELS / name for name in ("apprise.py", "slack_blocks.py")),
     *_SLACK.glob("*.py"),
