@@ -156,7 +156,7 @@ class PageRoute(APIRoute):
                 raise
             except Refused as refusal:
                 language = _language(request)
-                title, reason = text(language, refusal.title), words.reason_of(refusal, language)
+                title, reason = words.title_of(refusal, language), words.reason_of(refusal, language)
                 return error_page(language, refusal.status, title, reason)
             except RequestValidationError as error:
                 missing = any(fault["loc"][0] == "path" for fault in error.errors())
