@@ -22,6 +22,9 @@ class GrantAsked(SignedMessage):
     grant_id: Identifier
     approval_id: Identifier
     owner: str = Field(description="Stable id of the person who asks, for example `person:ada`.")
+    key_id: str | None = Field(
+        default=None, description="The API key that proved them: once it is revoked, the grant covers nothing."
+    )
     call: ToolCall = Field(description="The approved call: its arguments are what the bounds are taken from.")
     scope: Literal["conversation", "agent", "tenant"]
     bounds: list[str] = Field(description="Arguments whose approved value bounds the grant; all others must be equal.")

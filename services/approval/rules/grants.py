@@ -38,6 +38,7 @@ def asked(grant_id: str, approval: Approval, claims: DecisionClaims) -> GrantAsk
         grant_id=grant_id,
         approval_id=approval.approval_id,
         owner=claims.person,
+        key_id=claims.key_id,
         call=approval.call,
         scope=wish.scope,
         bounds=terms.bounds if wish.bounds is None else wish.bounds,

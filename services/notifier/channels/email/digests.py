@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
@@ -14,6 +13,7 @@ from services.notifier.channels import ChannelFailed
 from services.notifier.channels.email import DigestTerms, Post
 from services.notifier.channels.email.letters import Entry, digest_letter
 from services.notifier.channels.email.threads import has_voted, mail_id
+from services.notifier.rounds import failed_by_bug, side_by_side
 from services.notifier.store.digests import Digest, Item, claim_digests, list_untold, settle_failed, settle_told
 from services.notifier.store.mails import Mailed, add_mail, forget
 from shared.work import UnitOfWork, Work
@@ -46,7 +46,7 @@ class Digests:
         """Send what is due; return how many digests were tried if more may be due, else 0."""
         async with self._units.begin() as work:
             claimed = await claim_digests(work, BATCH, LEASE)
-        await asyncio.gather(*map(self._deliver, claimed))
+        await side_by_side(map(self._deliver, claimed))
         return len(claimed) if len(claimed) == BATCH else 0
 
     async def forget_once(self) -> int:
@@ -64,6 +64,8 @@ class Digests:
             told = await self._send(digest, items)
         except ChannelFailed as error:
             failed = error
+        except Exception as error:  # noqa: BLE001 - whatever a card does to its digest, its tries must end
+            failed = failed_by_bug(error, channel="email", tenant=digest.tenant, person=digest.person)
         async with self._units.begin() as work:
             await self._settle(work, digest, items, failed)
             await _note_told(work, told)
