@@ -42,10 +42,12 @@ from services.gateway.store.read import Row, load_approval
 from services.gateway.texts import Text
 from services.gateway.voting import Counted, count_votes
 from services.gateway.web.render import render
+from shared.approvers import name_of
+from shared.card_text import visible
 from shared.errors import Refused
 from shared.link_codes import CODE_LENGTH, code_hash, is_code
 from shared.messages.approvals import REASON_MAX
-from shared.texts import language_of, text
+from shared.texts import language_of, moment, text
 
 log = structlog.get_logger(__name__)
 
@@ -234,12 +236,14 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200) -> H
 
 def _end(deps: Deps, opened: _Opened, status: int) -> HTMLResponse:
     """Show why nothing can be decided with the link; what the link is too weak for, or too old, is not told with it."""
-    approval, summary = None, ""
+    approval, summary, decided_by = None, "", ""
     if opened.standing in {Standing.OVER, Standing.USED, Standing.VOTED} and opened.approval is not None:
         approval = approval_out(opened.approval)
         summary = approval.summary if link_is_enough(opened.approval) else ""
+        person = deps.directory().person(approval.decided_by or "")
+        decided_by = (person and person.name) or name_of(approval.decided_by or "")
     values: dict[str, Any] = {"standing": opened.standing, "approval": approval, "summary": summary, "use": opened.use}
-    values |= {"vote": opened.vote, "token": opened.token}
+    values |= {"vote": opened.vote, "token": opened.token, "decided_by": visible(decided_by)}
     headers = _HEADERS
     if opened.standing is Standing.RESTING and opened.link is not None:
         seconds = deps.codes.seconds_left(opened.link.token_hash)
@@ -257,7 +261,7 @@ def _language(deps: Deps, link: Link | None) -> str:
 def _speaking(deps: Deps, link: Link | None = None) -> dict[str, Any]:
     """Return what templates need to speak that language."""
     language = _language(deps, link)
-    return {"t": partial(text, language), "lang": language}
+    return {"t": partial(text, language), "at": partial(moment, language), "lang": language}
 
 
 def _lack(vote: Vote, opened: _Opened, language: str) -> str:
