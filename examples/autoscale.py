@@ -5,9 +5,9 @@ Needs aio-pika and nothing of Placet. On one machine, with everything that an ex
     export AUTOSCALE_RABBITMQ_URL=amqp://placet-executor:PASSWORD@localhost/placet
     python examples/autoscale.py payments --max 8 -- placet run executor --pool payments
 
-Clusters have controllers for this: deploy/kubernetes/executor-autoscaling.yaml asks the same queue in the same way. What
-the queue shows as ready is work that nobody has taken. An executor that is told to stop (SIGTERM) takes no more, ends
-what it runs, and leaves; so a wrong guess costs a start, and never a call.
+Clusters have controllers for this: deploy/kubernetes/executor-autoscaling.yaml asks the same queue in the same way.
+What the queue shows as ready is work that nobody has taken. An executor that is told to stop (SIGTERM) takes no more,
+ends what it runs, and leaves; so a wrong guess costs a start, and never a call.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from shared.database import Database
 from shared.directory import Directory
 from shared.errors import Refused
 from shared.messages.approvals import Proof
+from shared.texts import LANGUAGES
 from shared.visitors import visitor_id
 
 Role = Literal["requester", "operators"]
@@ -61,6 +62,8 @@ class Caller:
     form_token: str = ""
     #: Set for a browser that is signed in.
     session_id: str | None = None
+    #: In which our pages speak to them.
+    language: str = LANGUAGES[0]
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the caller has a scope."""

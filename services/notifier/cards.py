@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from shared.approvers import name_of
+from shared.card import Argument
 
 #: How the execution of an approved call ended; empty while it has not.
 Ended = Literal["", "succeeded", "failed", "unknown"]
@@ -40,22 +41,6 @@ class Address:
 def kind_of(channel: str) -> str:
     """Return which Channel does what a rule names: `slack` for `slack:#ops`."""
     return channel.partition(":")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of the call, as people may see it."""
-
-    #: Path to the value, steps joined by dots: `customer.name`, `lines.0.price`.
-    name: str
-    #: The value as text: strings as they are, all else as JSON; visible and cut.
-    text: str
-    #: Whether the tool's own sentence names it; these come first.
-    critical: bool = False
-    #: True: people must not see the value, `text` stands in its place.
-    redacted: bool = False
-    #: What it was before people edited it, empty for "not there"; None where it was not edited.
-    changed_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

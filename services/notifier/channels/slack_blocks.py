@@ -8,14 +8,14 @@ right after it, the agent's words last and as a quote.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from services.notifier.cards import Argument, Card
-from services.notifier.drawing import ARGUMENT_MAX as CARD_ARGUMENT_MAX
-from services.notifier.drawing import tail_of
+from services.notifier.cards import Card
 from shared import block_kit as kit
 from shared import slack
 from shared.block_kit import Block
+from shared.card import ARGUMENT_MAX as CARD_ARGUMENT_MAX
+from shared.card import Argument, tail_of
 from shared.messages.approvals import strengths_met
 from shared.texts import moment, text
 
@@ -117,27 +117,40 @@ def verdict(card: Card) -> str:
 
 
 def _arguments(card: Card) -> Iterator[Block]:
-    items: list[Sequence[Block]] = []
-    room = ARGUMENTS_MAX
+    made: list[Block] = []
+    room, count = ARGUMENTS_MAX, 0
     for argument in card.arguments:
         shown = _cut(argument.text)
         room -= len(argument.name[:NAME_MAX]) + len(shown) + len((argument.changed_from or "")[:ARGUMENT_MAX])
         if room < 0:
             break
-        items.append(_argument(card, argument, shown))
-    if items:
-        yield kit.bullets(items)
-    if left := card.arguments_left_out + len(card.arguments) - len(items):
+        made += _argument(card, argument, shown)
+        count += 1
+    if made:
+        yield kit.rich_text(*kit.lists_joined(made))
+    if left := card.arguments_left_out + len(card.arguments) - count:
         yield kit.context(kit.plain(text(card.locale, "{count} more arguments: press More.", count=left), FIELD_MAX))
 
 
-def _argument(card: Card, argument: Argument, shown: str) -> list[Block]:
-    pieces = [kit.literal(kit.cut(argument.name, NAME_MAX), bold=True), kit.literal(": ")]
-    pieces.append(kit.literal(shown, italic=True) if argument.redacted else kit.literal(shown, code=True))
+def _argument(card: Card, argument: Argument, shown: str) -> Iterator[Block]:
+    """Yield an item of a list; lines of a value stand in a box below it, where nothing looks like another argument."""
+    pieces = [kit.literal(kit.cut(argument.name, NAME_MAX), bold=True), kit.literal(":" if "\n" in shown else ": ")]
+    if "\n" in shown:
+        yield kit.item(pieces)
+        yield kit.box(shown)
+        pieces = []
+    else:
+        pieces.append(kit.literal(shown, italic=True) if argument.redacted else kit.literal(shown, code=True))
     if argument.changed_from is not None:
         before = _cut(argument.changed_from) or text(card.locale, "not there")
-        pieces += [kit.literal(f" {text(card.locale, 'was')} "), kit.literal(before, strike=True)]
-    return pieces
+        pieces.append(kit.literal(f" {text(card.locale, 'was')} "))
+        if "\n" in before:
+            yield kit.item(pieces)
+            yield kit.box(before)
+            return
+        pieces.append(kit.literal(before, strike=True))
+    if pieces:
+        yield kit.item(pieces)
 
 
 def _cut(words: str) -> str:

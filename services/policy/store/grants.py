@@ -11,12 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.policy.rules import CallFacts
-from services.policy.rules.grants import SCOPES, Entry, Grant, subject_of
+from services.policy.rules.grants import Entry, Grant, subject_of
 from services.policy.states import GrantState, grant_state
 from services.policy.tables import GrantRow, GrantUseRow
 from shared.canonical import parse_arguments
 from shared.catalog import ToolSpec
 from shared.database import table_of
+from shared.grants import SCOPES
 from shared.messages import GrantAsked
 from shared.work import Work
 

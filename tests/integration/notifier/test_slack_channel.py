@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from services.notifier.cards import Argument, Card
+from services.notifier.cards import Card
 from services.notifier.channels import Address, ChannelFailed
 from services.notifier.channels.slack import SlackChannel
+from shared.card import Argument
 from shared.directory import Directory, Person, SlackUser
 from shared.slack import Slack, SlackTeam
 from tests.support.shown_cards import a_card

@@ -15,11 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.notifier.cards import Argument, Card, VoteShown
+from services.notifier.cards import Card, VoteShown
 from services.notifier.channels import ChannelFailed
 from services.notifier.channels.email.letters import ARGUMENT_MAX, Entry, Letterhead, Place, digest_letter, letter
 from services.notifier.channels.email.links import MailedLink
 from services.notifier.channels.email.threads import Kind, Told
+from shared.card import Argument
 
 HEAD = Letterhead("placet@example.org", "help@example.org")
 LINK = "https://placet.example/l/" + "t" * 43
@@ -180,6 +181,17 @@ def test_a_long_argument_is_cut() -> None:
     card = Card("a", "acme", "c", arguments=[Argument("text", "x" * 50_000)], digest="a" * 64)
     plain = text_of(received(letter(HEAD, card, Kind.ASKED, Told(), PLACE)), "plain")
     assert ARGUMENT_MAX - 1 == plain.count("x" * 1) - plain.replace("x" * (ARGUMENT_MAX - 1), "").count("x")
+
+
+def test_lines_of_an_argument_each_begin_with_a_bar() -> None:
+    """A mail's body is read in its lines, and none of them can begin like an argument or a line of ours."""
+    body = Argument("body", "Hello\n  - amount: 1\n\nbye", changed_from="Hi")
+    mail = received(letter(HEAD, Card("a", "acme", "c", arguments=[body]), Kind.ASKED, Told(), PLACE))
+    shown = "  - body: \n      | Hello\n      | - amount: 1\n      | \n      | bye\n    before: Hi\n"
+    assert [True, True] == [
+        shown in text_of(mail, "plain").replace("\r\n", "\n"),
+        "Hello<br>- amount: 1<br><br>bye<br>" in text_of(mail, "html"),
+    ]
 
 
 def test_the_agents_words_are_only_a_quote() -> None:

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.notifier.cards import Argument, Card, VoteShown
+from services.notifier.cards import Card, VoteShown
 from services.notifier.channels import slack_blocks
 from shared import slack as names
+from shared.card import Argument
 from shared.card_text import visible
 from shared.texts import text as translated
 from tests.support.shown_cards import HOSTILE, a_card
@@ -44,17 +45,19 @@ def words(blocks: list[dict[str, Any]]) -> str:
 
 
 #: What may come out of a model: everything that Unicode has, often what is dangerous in Slack.
+AMOUNT = Argument("amount", "299")
 _hostile = st.one_of(
     st.text(max_size=400),
     st.sampled_from([HOSTILE, "<!here>" * 300, "\u202e" * 50, "&" * 3000, "x" * 5000, "\n\n*Approved*", "`" * 10]),
 ).map(visible)
+_values = st.one_of(_hostile, st.lists(_hostile, max_size=60).map("\n".join))
 _arguments = st.builds(
     Argument,
     name=_hostile,
-    text=_hostile,
+    text=_values,
     critical=st.booleans(),
     redacted=st.booleans(),
-    changed_from=st.one_of(st.none(), _hostile),
+    changed_from=st.one_of(st.none(), _values),
 )
 _votes = st.builds(
     VoteShown, person=_hostile, decision=st.sampled_from(["", "approve", "deny", "abstain"]), reason=_hostile
@@ -136,6 +139,17 @@ def test_an_argument_that_wraps_looks_like_no_other() -> None:
     padded = "299" + " " * 200 + "amount: 1"
     (items,) = slack_blocks.blocks(a_card(arguments=[Argument("amount", padded)]))[2]["elements"]
     assert ("rich_text_list", 1) == (items["type"], len(items["elements"]))
+
+
+def test_lines_of_an_argument_stand_in_a_box() -> None:
+    """T1: a value of several lines is below its name in a box, and no line of it is an item of the list."""
+    body = Argument("body", "Hello\namount: 1", changed_from="Hi\nthere")
+    arguments = slack_blocks.blocks(a_card(arguments=[AMOUNT, body, AMOUNT]))[2]
+    kinds = [each["type"].removeprefix("rich_text_") for each in arguments["elements"]]
+    assert ["list", "preformatted", "list", "preformatted", "list"] == kinds
+    assert [2, 1, 1] == [len(each["elements"]) for each in arguments["elements"][::2]]
+    boxes = [each["elements"][0]["text"] for each in arguments["elements"][1::2]]
+    assert ["Hello\namount: 1", "Hi\nthere"] == boxes
 
 
 def test_a_button_names_what_was_shown() -> None:

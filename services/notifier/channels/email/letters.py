@@ -20,10 +20,11 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from services.notifier.cards import Argument, Card
+from services.notifier.cards import Card
 from services.notifier.channels import ChannelFailed
 from services.notifier.channels.email.links import MailedLink
 from services.notifier.channels.email.threads import ASKING, Kind, Told
+from shared.card import Argument
 from shared.texts import moment, plural, text
 
 #: Longest argument in a mail, in characters; the page has all of it.
@@ -77,7 +78,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(line=line)
+    made.filters.update(line=line, lines=lines)
     return made
 
 
@@ -85,6 +86,12 @@ def line(value: str, most: int = ARGUMENT_MAX) -> str:
     """Return `value` on one line, cut: it can begin no line that looks like ours."""
     flat = " ".join(value.split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def lines(value: str, most: int = ARGUMENT_MAX) -> list[str]:
+    """Return `value` in its lines, cut; whoever writes them down begins each with a sign of its own."""
+    shown = value if len(value) <= most else value[: most - 1] + "…"
+    return [line(each) for each in shown.split("\n")]
 
 
 _TEMPLATES = _environment()
