@@ -26,7 +26,7 @@ from services.gateway.keys import same_hash
 from services.gateway.web import words
 from services.gateway.web.script_words import script_words
 from shared.errors import Refused
-from shared.texts import accepted, language_of, plural, text
+from shared.texts import accepted, language_of, moment, plural, text
 
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "static" / "vendor"
@@ -50,6 +50,7 @@ def _templates(language: str) -> Environment:
         lang=language,
         t=partial(_translated, language),
         tn=partial(plural, language),
+        at=partial(moment, language),
         script_words=script_words(language),
     )
     return made
