@@ -45,7 +45,9 @@ def _templates(language: str) -> Environment:
         lstrip_blocks=True,
     )
     spoken = {name: partial(getattr(words, name), language=language) for name in ("who", "ago", "due", "risk", "event")}
-    made.filters.update(plain=words.plain, exact=words.exact, upper_first=words.upper_first, **spoken)
+    made.filters.update(
+        plain=words.plain, lined=words.lined, exact=words.exact, upper_first=words.upper_first, **spoken
+    )
     made.globals.update(
         lang=language,
         t=partial(_translated, language),

@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.approvers import read_approver
 from shared.canonical import canonical_text
-from shared.card_text import visible
+from shared.card_text import visible, visible_lines
 from shared.errors import Refused
 from shared.texts import LANGUAGES, plural, text
 from shared.visitors import ANONYMOUS
@@ -36,6 +36,11 @@ RISKS: Mapping[str, str] = {
 def plain(value: Any) -> str:
     """Return an argument's name or value as people read it: a text as it is, all else as JSON, and nothing hidden."""
     return visible(value if isinstance(value, str) else canonical_text(value))
+
+
+def lined(value: Any) -> str:
+    """Return an argument's value as `plain` does, a text in its lines: for a place that is a box of its own."""
+    return visible_lines(value) if isinstance(value, str) else plain(value)
 
 
 def exact(moment: datetime) -> str:
