@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from shared.approvers import name_of
 from shared.card import Argument
 
 #: How the execution of an approved call ended; empty while it has not.
@@ -65,6 +66,8 @@ class Card:
     summary: str = ""
     #: Whoever asked in the conversation.
     requested_by: str = ""
+    #: How people call those whom the card names: identity -> name.
+    names: dict[str, str] = field(default_factory=dict)
     #: Why it is held, in the rule's words, and the rule's name.
     reason: str = ""
     rule: str = ""
@@ -116,6 +119,10 @@ class Card:
     held_back: int = 0
     #: The approval's page; empty where nobody said which address browsers use.
     url: str = ""
+
+    def called(self, identity: str) -> str:
+        """Return the one name that this card has for somebody."""
+        return self.names.get(identity) or name_of(identity)
 
     @property
     def is_open(self) -> bool:

@@ -78,6 +78,7 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str]) -> Car
         tool=call.tool,
         summary=news.summary,
         requested_by=visible(call.requester),
+        names={visible(call.requester): pen.name_of(call.requester)},
         reason=visible(news.reason),
         rule=visible(news.rule),
         arguments=arguments[:ARGUMENTS_MAX],
@@ -105,6 +106,7 @@ def moved_on(card: Card, news: ApprovalProgressed, pen: Pen, critical: Collectio
         "revision": news.revision,
         "deadline": news.expires_at or card.deadline,
         "happened": news.kind,
+        "names": _names(card, pen, news.person),
         "note": text(card.locale, _NOTES[news.kind], person=pen.name_of(news.person), others=others),
     }
     if news.call is not None:
@@ -148,6 +150,7 @@ def over(card: Card, news: ApprovalClosed, pen: Pen) -> Card:
         revision=news.revision,
         state=news.state,
         happened="closed",
+        names=_names(card, pen, news.decided_by, *(each.person for each in news.votes)),
         votes=list(_votes_at_end(card, news)),
         claimed_by="",
         claimed_until=None,
@@ -155,6 +158,11 @@ def over(card: Card, news: ApprovalClosed, pen: Pen) -> Card:
         decision_reason=visible(news.reason),
         note=" ".join([note, *ran_already]),
     )
+
+
+def _names(card: Card, pen: Pen, *identities: str) -> dict[str, str]:
+    """Return the card's names, with those of more people."""
+    return card.names | {each: pen.name_of(each) for each in identities if each}
 
 
 def _votes_at_end(card: Card, news: ApprovalClosed) -> Iterator[VoteShown]:

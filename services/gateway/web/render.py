@@ -26,7 +26,7 @@ from services.gateway.keys import same_hash
 from services.gateway.web import words
 from services.gateway.web.script_words import script_words
 from shared.errors import Refused
-from shared.texts import accepted, language_of, plural, text
+from shared.texts import accepted, language_of, moment, plural, text
 
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "static" / "vendor"
@@ -45,12 +45,14 @@ def _templates(language: str) -> Environment:
         lstrip_blocks=True,
     )
     spoken = {name: partial(getattr(words, name), language=language) for name in ("who", "ago", "due", "risk", "event")}
-    same = {name: getattr(words, name) for name in ("plain", "lined", "exact", "upper_first")}
-    made.filters.update(**same, **spoken)
+    made.filters.update(
+        plain=words.plain, lined=words.lined, exact=words.exact, upper_first=words.upper_first, **spoken
+    )
     made.globals.update(
         lang=language,
         t=partial(_translated, language),
         tn=partial(plural, language),
+        at=partial(moment, language),
         script_words=script_words(language),
     )
     return made
@@ -157,7 +159,7 @@ class PageRoute(APIRoute):
                 raise
             except Refused as refusal:
                 language = _language(request)
-                title, reason = text(language, refusal.title), words.reason_of(refusal, language)
+                title, reason = words.title_of(refusal, language), words.reason_of(refusal, language)
                 return error_page(language, refusal.status, title, reason)
             except RequestValidationError as error:
                 missing = any(fault["loc"][0] == "path" for fault in error.errors())

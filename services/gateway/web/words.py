@@ -96,6 +96,19 @@ def upper_first(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+def title_of(refusal: Refused, language: str = _ENGLISH) -> str:
+    """Return what a refusal says, in English where no catalogue has it."""
+    match refusal:
+        case Refused(kind="scope-missing", facts={"scopes": [*scopes]}):
+            return text(
+                language, "This needs the scope {scopes}.", scopes=f" {text(language, 'or')} ".join(map(str, scopes))
+            )
+        case Refused(kind="conversation-held", facts={"operator": str(operator)}):
+            return text(language, "{person} holds this conversation.", person=who(operator, language))
+        case _:
+            return text(language, refusal.title)
+
+
 def reason_of(refusal: Refused, language: str = _ENGLISH) -> str:
     """Return what a refusal says beside its title."""
     by = refusal.facts.get("decided_by")

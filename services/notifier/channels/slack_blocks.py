@@ -56,6 +56,8 @@ _VOTES = {"approve": "{person} approved", "deny": "{person} denied", "abstain": 
 #: What a rule may ask for so that Slack knows people surely enough.
 _KNOWN_HERE = frozenset(strengths_met("slack"))
 _NEWS = frozenset({"reminded", "escalated"})
+#: News that another line of the card tells: its votes, and who is on it.
+_SAID_ELSEWHERE = frozenset({"opened", "voted", "claimed"})
 
 
 def blocks(card: Card) -> list[Block]:
@@ -108,7 +110,7 @@ def verdict(card: Card) -> str:
     """Return what whoever asked for the call is told when it is decided."""
     words = heading(card)
     if card.decided_by:
-        words += " · " + text(card.locale, "by {person}", person=card.decided_by)
+        words += " · " + text(card.locale, "by {person}", person=card.called(card.decided_by))
     if card.decision_reason:
         words += f" · {card.decision_reason}"
     return kit.cut(words, TEXT_MAX)
@@ -169,12 +171,12 @@ def _warnings(card: Card) -> Iterator[Block]:
 
 def _facts(card: Card) -> Block:
     facts = [
-        (text(card.locale, "Asked by"), card.requested_by),
+        (text(card.locale, "Asked by"), card.requested_by and card.called(card.requested_by)),
         (text(card.locale, "Agent"), card.agent),
         (text(card.locale, "Held by rule"), card.rule),
         (text(card.locale, "Why"), card.reason),
         (text(card.locale, "Needed"), card.needed),
-        (text(card.locale, "On it"), card.claimed_by),
+        (text(card.locale, "On it"), card.claimed_by and card.called(card.claimed_by)),
         (text(card.locale, "Alike and waiting"), str(card.similar) if card.similar else ""),
     ]
     shown = [kit.plain(f"{label}: {value}", REASON_MAX) for label, value in facts if value]
@@ -194,7 +196,7 @@ def _votes(card: Card) -> Iterator[Block]:
         return
     shown = []
     for vote in card.votes[-VOTES_MAX:]:
-        words = text(card.locale, _VOTES.get(vote.decision, "{person} voted"), person=vote.person)
+        words = text(card.locale, _VOTES.get(vote.decision, "{person} voted"), person=card.called(vote.person))
         shown.append(kit.plain(f"{words}: {vote.reason}" if vote.reason else words, VOTE_MAX))
     yield kit.context(*shown)
 
@@ -207,7 +209,7 @@ def _quote(card: Card) -> Iterator[Block]:
 
 def _outcome(card: Card) -> Iterator[Block]:
     if card.is_open:
-        if card.note and card.happened != "opened":
+        if card.note and card.happened not in _SAID_ELSEWHERE:
             yield kit.context(kit.plain(card.note, REASON_MAX))
         return
     yield kit.section(kit.plain(verdict(card), TEXT_MAX))

@@ -335,6 +335,15 @@ async def test_a_bounce_is_given_up_and_the_next_place_is_told(mailer: Replica, 
     ]
 
 
+async def test_a_bounce_says_its_status_once(mailer: Replica, server: MailServer) -> None:
+    """A report without words of its own repeats it."""
+    await mailer.send(opened("email", rule=ONLY_ADA))
+    await post(mailer)
+    mail_id = server.inbox[0].message["Message-ID"][1:33]
+    await mailer.send(MailBounced(tenant="acme", mail_id=mail_id, status="5.1.1", reason="5.1.1"))
+    assert ["the mail came back: 5.1.1"] == [row["error"] for row in await mailer.rows(DELIVERIES)]
+
+
 async def test_a_bounce_of_another_tenants_mail_means_nothing(mailer: Replica, server: MailServer) -> None:
     """Who hands bounces over for one tenant cannot take another's people off."""
     await mailer.send(opened("email", rule=ONLY_ADA))

@@ -101,6 +101,16 @@ def test_a_vote_is_told_and_which_way_it_went_only_in_the_end() -> None:
     assert ("denied", "Eve denied it.", 5) == (end.state, end.note, end.revision)
 
 
+def test_a_card_has_one_name_for_each_person() -> None:
+    """Whoever asked, voted and decided, as the directory calls them; where it does not know them, their id."""
+    news = opened(call=a_call(requester="person:eve"))
+    card = drawing.moved_on(a_card(news), progressed(news, 2, person="person:ben"), PEN, (), NOON)
+    over = drawing.over(card, closed(news, decided_by="person:ada"), PEN)
+    assert ["Eve", "Ben", "Ada", "visitor:x", "zoe"] == [
+        over.called(each) for each in ("person:eve", "person:ben", "person:ada", "visitor:x", "person:zoe")
+    ]
+
+
 def test_who_is_on_it_is_shown_until_they_are_not() -> None:
     """A claim is shown, a release and the end take it away."""
     card, news = a_card(), opened()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import email.policy
+import re
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from email import message_from_bytes
@@ -150,6 +152,28 @@ def test_what_is_no_address_is_written_to_by_nobody(recipient: str) -> None:
     with pytest.raises(ChannelFailed) as failed:
         letter(HEAD, Card("a", "acme", "c"), Kind.ASKED, Told(), replace(PLACE, recipient=recipient))
     assert failed.value.permanent
+
+
+def test_one_person_has_one_name() -> None:
+    """Whoever asked, votes, is on it, and decides: never an id where there is a name."""
+    names = {"person:ada": "Ada Lovelace", "person:bo": "Bo"}
+    card = Card("a", "acme", "c", names=names, requested_by="person:ada", claimed_by="person:bo", digest="a" * 64)
+    card = replace(card, votes=[VoteShown("person:ada")], decided_by="person:bo")
+    mail = received(letter(HEAD, card, Kind.ASKED, Told(), PLACE))
+    for kind in ("plain", "html"):
+        found = re.findall(r"\b(Ada Lovelace|Bo|person|ada|bo)\b", text_of(mail, kind))
+        assert {"Ada Lovelace": 2, "Bo": 2} == Counter(found)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_german_mails_say_sie(kind: Kind) -> None:
+    """As the page behind the link does, and Slack."""
+    card = Card("a", "acme", "c", digest="a" * 64, locale="de", held_back=2, similar=1, state="denied", ended="failed")
+    digest = {"message_id": "<1@example.org>", "recipient": "ada@example.org", "inbox": "https://placet.example"}
+    mails = [letter(HEAD, card, kind, Told(), PLACE), digest_letter(HEAD, [Entry(card, PLACE.link)], [card], **digest)]
+    for mail in map(received, mails):
+        words = set(re.findall(r"\w+", text_of(mail, "plain").lower()))
+        assert set() == words & {"du", "dich", "dir", "dein", "deine", "deinen", "deiner"}
 
 
 def test_a_long_argument_is_cut() -> None:

@@ -193,13 +193,13 @@ def test_a_card_too_long_for_slack_cannot_be_approved_unseen() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"state": "approved", "decided_by": "person:ada"}, "Approved: create_pay_link · by person:ada"),
-        ({"state": "denied", "decided_by": "person:ada", "decision_reason": "no"}, "by person:ada · no"),
+        ({"state": "approved", "decided_by": "person:ada"}, "Approved: create_pay_link · by ada"),
+        ({"state": "denied", "decided_by": "person:ada", "decision_reason": "no"}, "by ada · no"),
         ({"state": "approved", "ended": "succeeded"}, "It ran and succeeded."),
         ({"state": "approved", "ended": "failed", "error": "no money"}, "It ran and failed. no money"),
         ({"state": "approved", "ended": "unknown"}, "It may have run"),
-        ({"claimed_by": "person:ada"}, "On it: person:ada"),
-        ({"votes": [VoteShown("person:ada")]}, "person:ada voted"),
+        ({"claimed_by": "person:ada"}, "On it: ada"),
+        ({"votes": [VoteShown("person:ada")]}, "ada voted"),
         ({"arguments_left_out": 7}, "7 more arguments"),
         ({"similar": 4}, "Alike and waiting: 4"),
     ],
@@ -215,6 +215,19 @@ def test_an_edited_argument_shows_what_it_was() -> None:
     (items,) = slack_blocks.blocks(a_card(arguments=[edited]))[2]["elements"]
     assert [("250", {"code": True}), ("299", {"strike": True})] == [
         (each["text"], each["style"]) for each in items["elements"][0]["elements"] if each["text"] in {"250", "299"}
+    ]
+
+
+def test_one_person_has_one_name_and_one_vote_is_told_once() -> None:
+    """Whoever asked, votes, is on it, and decides: never an id where there is a name, and no line twice."""
+    names = {"person:ada": "Ada Lovelace", "person:bo": "Bo Diddley"}
+    card = a_card(requested_by="person:ada", votes=[VoteShown("person:bo")], names=names)
+    voted = words(slack_blocks.blocks(replace(card, happened="voted", note="Bo Diddley voted.")))
+    claimed = replace(card, votes=[], claimed_by="person:bo", happened="claimed", note="Bo Diddley is on it.")
+    over = replace(card, votes=[], state="approved", decided_by="person:bo")
+    told = [voted, words(slack_blocks.blocks(claimed)), words(slack_blocks.blocks(over))]
+    assert [(1, 1, 0)] * 3 == [
+        tuple(each.count(name) for name in ("Ada Lovelace", "Bo Diddley", "person:")) for each in told
     ]
 
 
