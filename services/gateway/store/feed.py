@@ -237,7 +237,7 @@ async def load_quotes(connection: Connection, approvals: Sequence[Mapping[str, A
     """Return by approval id what the agent said beside these approvals, given as rows, where it said anything."""
     names = ("tenant", "conversation_id", "approval_id")
     values = {f"{name}s": [row[name] for row in approvals] for name in names}
-    return dict((await connection.execute(_QUOTES, values)).tuples()) if approvals else {}
+    return {row[0]: row[1] for row in await connection.execute(_QUOTES, values)} if approvals else {}
 
 
 async def load_messages(
