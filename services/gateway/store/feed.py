@@ -237,7 +237,8 @@ async def load_quotes(connection: Connection, approvals: Sequence[Mapping[str, A
     """Return by approval id what the agent said beside these approvals, given as rows, where it said anything."""
     names = ("tenant", "conversation_id", "approval_id")
     values = {f"{name}s": [row[name] for row in approvals] for name in names}
-    return {row[0]: row[1] for row in await connection.execute(_QUOTES, values)} if approvals else {}
+    found = await connection.execute(_QUOTES, values) if approvals else ()
+    return {row.approval_id: row.quote for row in found}
 
 
 async def load_messages(

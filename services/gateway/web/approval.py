@@ -26,7 +26,7 @@ from services.gateway.web.inbox import Told, back_of, led_back
 from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
 from services.gateway.web.shown import tools_of
 from services.gateway.web.waiting import waiting_of
-from services.gateway.web.words import plain
+from services.gateway.web.words import lined
 from shared.canonical import canonical_text
 from shared.errors import Refused
 from shared.texts import text
@@ -128,7 +128,7 @@ def _records(approval: ApprovalDetailOut) -> tuple[RecordLine, ...]:
         return ()
     names = dict.fromkeys(name for each in known for name in each)
     return tuple(
-        RecordLine(name, tuple(plain(each[name]) if name in each else None for each in known), _differ(made, name))
+        RecordLine(name, tuple(lined(each[name]) if name in each else None for each in known), _differ(made, name))
         for name in names
     )
 

@@ -23,7 +23,7 @@ from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation
 from services.gateway.store.holders import list_held, load_held, load_talk
 from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
-from services.gateway.web.words import who
+from services.gateway.web.words import title_of
 from shared.errors import Refused
 from shared.messages.conversations import TEXT_MAX
 from shared.texts import text as translated
@@ -148,17 +148,10 @@ async def _page(
         items=items,
         seen=items[-1].seq if items else 0,
         mine=conversation.operator == caller.person,
-        fault=_said(fault, caller.language) if fault else "",
+        fault=title_of(fault, caller.language) if fault else "",
         text=text,
         set_up=set_up_was_run(),
     )
-
-
-def _said(fault: Refused, language: str) -> str:
-    """Return what an operator is told of a fault."""
-    if operator := fault.facts.get("operator"):
-        return translated(language, "{person} holds this conversation.", person=who(str(operator), language))
-    return translated(language, fault.title)
 
 
 def _address(holder: HeldState | None, cursor: str | None) -> str:

@@ -45,7 +45,9 @@ def _templates(language: str) -> Environment:
         lstrip_blocks=True,
     )
     spoken = {name: partial(getattr(words, name), language=language) for name in ("who", "ago", "due", "risk", "event")}
-    made.filters.update(plain=words.plain, exact=words.exact, upper_first=words.upper_first, **spoken)
+    made.filters.update(
+        plain=words.plain, lined=words.lined, exact=words.exact, upper_first=words.upper_first, **spoken
+    )
     made.globals.update(
         lang=language,
         t=partial(_translated, language),
@@ -157,7 +159,7 @@ class PageRoute(APIRoute):
                 raise
             except Refused as refusal:
                 language = _language(request)
-                title, reason = text(language, refusal.title), words.reason_of(refusal, language)
+                title, reason = words.title_of(refusal, language), words.reason_of(refusal, language)
                 return error_page(language, refusal.status, title, reason)
             except RequestValidationError as error:
                 missing = any(fault["loc"][0] == "path" for fault in error.errors())

@@ -8,7 +8,7 @@ from typing import Any
 
 from shared.approvers import read_approver
 from shared.canonical import canonical_text
-from shared.card_text import visible
+from shared.card_text import visible, visible_lines
 from shared.errors import Refused
 from shared.texts import LANGUAGES, plural, text
 from shared.visitors import ANONYMOUS
@@ -36,6 +36,11 @@ RISKS: Mapping[str, str] = {
 def plain(value: Any) -> str:
     """Return an argument's name or value as people read it: a text as it is, all else as JSON, and nothing hidden."""
     return visible(value if isinstance(value, str) else canonical_text(value))
+
+
+def lined(value: Any) -> str:
+    """Return an argument's value as `plain` does, a text in its lines: for a place that is a box of its own."""
+    return visible_lines(value) if isinstance(value, str) else plain(value)
 
 
 def exact(moment: datetime) -> str:
@@ -89,6 +94,19 @@ def event(name: str, language: str = _ENGLISH) -> str:
 def upper_first(words: str) -> str:
     """Return words as they begin a sentence; the rest stays as it is, for German writes nouns large."""
     return words[:1].upper() + words[1:]
+
+
+def title_of(refusal: Refused, language: str = _ENGLISH) -> str:
+    """Return what a refusal says, in English where no catalogue has it."""
+    match refusal:
+        case Refused(kind="scope-missing", facts={"scopes": [*scopes]}):
+            return text(
+                language, "This needs the scope {scopes}.", scopes=f" {text(language, 'or')} ".join(map(str, scopes))
+            )
+        case Refused(kind="conversation-held", facts={"operator": str(operator)}):
+            return text(language, "{person} holds this conversation.", person=who(operator, language))
+        case _:
+            return text(language, refusal.title)
 
 
 def reason_of(refusal: Refused, language: str = _ENGLISH) -> str:

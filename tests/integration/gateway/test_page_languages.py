@@ -171,6 +171,13 @@ async def test_an_operator_reads_it_too(house: House, browser: httpx.AsyncClient
         assert [] == [text for text in texts if text not in page]
 
 
+async def test_what_a_key_may_not_is_told_in_it(house: House) -> None:
+    """With the scope that it lacks."""
+    async with signed_in(house, "lin", "chat") as browser:
+        page = await browser.get("/inbox", headers=GERMAN)
+    assert (403, True) == (page.status_code, "Dafür braucht es die Berechtigung decide." in page.text)
+
+
 async def test_a_wrong_key_is_refused_in_it(house: House) -> None:
     """Nobody is known there yet: the browser's word counts."""
     url = house.gateways[0].url

@@ -58,6 +58,17 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, "opened")} | {
     "{person} voted",
 }
 
+#: What pages say in every language: our name, keys, examples, and what a visitor of the demo may say, which it reads in
+#: English.
+PAGE_NAMES = {"Placet", "j", "k", "o", "a", "d", "e", "x", "grace", "placet_…"} | {
+    "Find red shoes under 500",
+    "Add two of them to my cart",
+    "Create a payment link over 299 TRY",
+    "I want to talk to a person",
+}
+
+_ATTRIBUTES = re.compile(r"{% block (?:body_class|words) %}.*?{% endblock %}")
+_JINJA, _LETTERS = re.compile(r"{#.*?#}|{%.*?%}|{{.*?}}", re.DOTALL), re.compile(r"[^\W\d_]")
 _PLACEHOLDER = re.compile(r"\{\w+\}")
 _TEXT, _TEXTS = re.compile(r'\bt\(\s*"([^"]+)"'), re.compile(r'\btn\("([^"]+)", "([^"]+)"')
 
@@ -109,6 +120,19 @@ def test_every_text_is_translated_with_its_placeholders(language: str) -> None:
     wrong = {each for each in told if set(_PLACEHOLDER.findall(each)) != set(_PLACEHOLDER.findall(catalogue[each]))}
     assert set() == wrong
     assert set() == catalogue.keys() - told
+
+
+def test_no_template_of_a_page_says_a_word_of_its_own() -> None:
+    """Texts between tags and in attributes that people read come from catalogues, but for names and examples."""
+    told = {each for template in (_WEB / "templates").iterdir() for each in _own_words(template.read_text())}
+    assert PAGE_NAMES == told
+
+
+def _own_words(template: str) -> set[str]:
+    bare = _JINJA.sub("", _ATTRIBUTES.sub("", template))
+    attributes = re.findall(r'\b(?:aria-label|title|placeholder|alt)="([^"]*)"', bare)
+    texts = [each for each in (*attributes, *re.sub(r"<[^>]*>", "\n", bare).splitlines()) if _LETTERS.search(each)]
+    return {each.strip(" ·") for each in texts}
 
 
 def test_a_page_brings_each_word_that_its_scripts_say() -> None:
