@@ -20,7 +20,7 @@ from services.gateway.web.script_words import SCRIPT_WORDS
 from services.gateway.web.words import UNITS
 from services.notifier import channels, drawing
 from services.notifier.states import State as DeliveryState
-from shared import texts
+from shared import card, texts
 from shared.messages import ResultKind
 from shared.messages.approvals import Outcome, ProgressKind, Proof, Verb
 from shared.texts import CATALOGUES, LANGUAGES, accepted, language_of, moment, text
@@ -29,7 +29,7 @@ from tests.builders import NOON
 #: Where texts are that a catalogue must have.
 _CHANNELS, _SLACK, _WEB = (Path(str(each.__file__)).parent for each in (channels, slack, web))
 SOURCES = [
-    Path(drawing.__file__),
+    *(Path(str(each.__file__)) for each in (card, drawing)),
     _CHANNELS / "email" / "letters.py",
     *(_CHANNELS / name for name in ("apprise.py", "slack_blocks.py")),
     *_SLACK.glob("*.py"),
@@ -51,6 +51,7 @@ LISTED = {str(each) for names in LISTS for each in names} | {each for kind in KI
 #: What is looked up by a name of these lists, or comes from where it is told in English alone.
 VALUES = {name.replace("_", " ") for name in (*LISTED, "opened")} | {
     "You are not among this approval's approvers.",
+    "You are not among the people who may decide this.",
     "it executes",
     "its rule asks several people",
     "its rule wants to know you surely",
