@@ -343,6 +343,18 @@ async def test_where_a_form_leads_is_always_the_inbox(house: House, browser: htt
     assert answer.headers["location"].startswith("/inbox?")
 
 
+async def test_the_page_says_who_was_shown_what(house: House, browser: httpx.AsyncClient) -> None:
+    """By name, with the revision that they saw; what gathers for a digest was not shown yet."""
+    row = furnish(house)["refund"]
+    for person, revision in (("hopper", 1), ("ada", 0)):
+        there = {"channel": "email", "recipient": f"{person}@example.org", "person": person}
+        told = {"state": "sent", "sent_revision": revision}
+        values = a_delivery_row(f"delivery-{person}", row["approval_id"], **there) | told
+        insert(house.url, "deliveries", **values)
+    shown = (await browser.get(f"/inbox/{row['approval_id']}")).text
+    assert [1, 1, 1] == [shown.count(each) for each in ("email · hopper", "email · ada", "comes with the next digest")]
+
+
 async def test_a_card_that_nobody_was_told_of_says_so(house: House, browser: httpx.AsyncClient) -> None:
     """In the list and on its own page; the others say nothing of it."""
     row = furnish(house)["refund"]
