@@ -105,6 +105,16 @@ async def test_a_page_that_is_loaded_again_shows_the_same_messages(shopper: Call
     assert (None, ["Hello, how can I help you today?"]) == (resumed["error"], texts(resumed))
 
 
+async def test_what_the_model_says_of_a_waiting_call_is_not_shown(shopper: Caller, major: str) -> None:
+    """B3: nothing of it streams; the history that is loaded again is what the client had."""
+    async with a_chat(shopper, major) as (page, _):
+        asked = await page.do("send", text="deploy at once")
+        again = await page.do("reload")
+    assert ("ready", None, ["Deploying."]) == (asked["status"], asked["error"], texts(asked))
+    assert [("deploy", "approval-requested")] == tools(asked) == tools(again)
+    assert [shown(message) for message in asked["messages"]] == [shown(message) for message in again["messages"]]
+
+
 def shown(message: dict[str, Any]) -> tuple[str, list[tuple[Any, ...]]]:
     """Return what a page shows of a message."""
     parts = message["parts"]
