@@ -115,6 +115,16 @@ async def test_what_the_model_says_of_a_waiting_call_is_not_shown(shopper: Calle
     assert [shown(message) for message in asked["messages"]] == [shown(message) for message in again["messages"]]
 
 
+async def test_a_turn_that_fails_says_why(shopper: Caller, major: str) -> None:
+    """Before its first word: an error with the reason, which the message keeps."""
+    async with a_chat(shopper, major) as (page, _):
+        failed = await page.do("send", text="fall silent")
+        again = await page.do("reload")
+    reasons = [[part["data"]["reason"] for part in said["messages"][-1]["parts"]] for said in (failed, again)]
+    assert ("error", [[failed["error"].removeprefix("Error: ")]] * 2) == (failed["status"], reasons)
+    assert "The assistant could not answer just now." in failed["error"]
+
+
 def shown(message: dict[str, Any]) -> tuple[str, list[tuple[Any, ...]]]:
     """Return what a page shows of a message."""
     parts = message["parts"]

@@ -6,7 +6,7 @@ posting the answers, or by resuming, which stays open until the turn is over.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -26,6 +26,7 @@ from services.gateway.dialects.ai_sdk import AiSdk, Chunk, Version
 from services.gateway.dialects.ai_sdk_history import History
 from services.gateway.dialects.ai_sdk_posted import Answer, ChatIn, Seen, answers_of, seen_of
 from services.gateway.dialects.follow import Heard, HolderTold, follow_turn
+from services.gateway.dialects.moves import TurnEnded
 from services.gateway.dialects.unseen import Unseen
 from services.gateway.holder import shown
 from services.gateway.live import Topic
@@ -202,6 +203,7 @@ async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[byte
         yield _encode(goal.writer.holder(goal.holder))
     writer, unseen = goal.writer, Unseen(goal.seen, goal.refused)
     last: Heard | None = None
+    ends: list[Mapping[str, Any]] = []
     async for heard in follow_turn(stream, goal.turn_id):
         if isinstance(heard, HolderTold):
             yield _encode(writer.holder(heard.data))
@@ -213,11 +215,13 @@ async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[byte
                 yield _encode(writer.begin(goal.message_id or heard.message_id))
                 yield _encode(_problem(approval_id, told) for approval_id, told in goal.refused.items())
             last = heard
+            ends += (move.end for move in heard.moves if isinstance(move, TurnEnded))
             yield _encode(chunk for move in unseen.of(heard.moves) for chunk in writer.chunks(move))
         if last is not None and not goal.stays and await _pauses(deps, last, goal):
             yield _encode(chunk for move in unseen.of(last.reader.pause()) for chunk in writer.chunks(move))
             yield _encode(writer.pause())
             break
+    yield _encode(chunk for end in ends[-1:] for chunk in writer.fail(end))
     yield b"data: [DONE]\n\n"
 
 

@@ -101,7 +101,7 @@ async def test_what_is_written_while_people_think_says_so(agent_url: str) -> Non
         await agent.ended()
         await agent.post(finished(pay))
         await agent.ended(2)
-    marked = {waiting: "" for waiting in (False, True)}
+    marked = dict.fromkeys((False, True), "")
     for delta in agent.of(ConversationDelta):
         marked[delta.while_waiting] += delta.text
     assert {False: "Paying.It is paid.", True: "Please confirm."} == marked

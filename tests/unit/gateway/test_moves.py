@@ -100,7 +100,7 @@ def test_what_the_model_says_while_people_think_is_not_told() -> None:
 
 
 def test_what_is_written_while_people_think_does_not_stream() -> None:
-    """Its pieces are passed over, and no step is begun behind the one that asks people: clients look at the last one."""
+    """Its pieces are passed over, and no step begins behind the one that asks people: clients look at the last."""
     asked = [said("Deploying."), proposed(), card()]
     chatter = [delta("Please ", message="m2", while_waiting=True), said("Please confirm!", "m2", while_waiting=True)]
     assert moves_of([*asked, END]) == moves_of([*asked, *chatter, END])
