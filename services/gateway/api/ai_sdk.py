@@ -103,8 +103,10 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
     async with reading(deps.runtime.database) as connection:
         conversation = await load_conversation(connection, *_place(topic))
         began = await load_turn_start(connection, *_place(topic), turn_id)
-    if conversation is None or began is None:
+    if conversation is None:
         raise no_conversation()
+    if began is None:
+        raise _no_message()
     goal.after = int(joined_at) - 1 if joined_at.isdecimal() else began - 1
     goal.newest, goal.message_id = conversation.feed_seq, body.newest.id
     return _streaming(deps, caller, goal)
@@ -248,6 +250,11 @@ async def _is_over(deps: Deps, heard: Heard, goal: _Goal) -> bool:
     if reply.runs or (goal.stays and reply.waiting):
         return False
     return await look(deps.runtime.database, goal.topic, reply.reader, partial=True) is not None
+
+
+def _no_message() -> Refused:
+    fault = {"detail": "no such message of the assistant in this chat", "pointer": "#/messages"}
+    return Refused("There is no such message in this chat.", status=404, kind="not-found", errors=[fault])
 
 
 def _problem(approval_id: str, told: Any) -> Chunk:

@@ -96,6 +96,9 @@ class Reply:
         self._replies.read(kind, data)
         if kind == "turn" and data["state"] == "started" and self._is_ours(data["turn_id"]):
             self.newest = data["turn_id"]
+        if kind == "delta" and data["turn_id"] != self.turn_id and not self.reader.began(data["turn_id"]):
+            # Pieces may come before the word that their turn began. Nobody knows then whose they are; the text follows.
+            return
         for told in self.reader.read(kind, data, number):
             if isinstance(told.move, Said) or not self._is_ours(told.turn_id):
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.gateway.dialects.follow import Reply
 from services.gateway.dialects.moves import CallAnswered, TextWritten, TurnEnded
-from tests.unit.gateway.test_moves import END, Item, card, closed, proposed, result, said
+from tests.unit.gateway.test_moves import END, Item, card, closed, delta, proposed, result, said
 
 
 def started(turn: str, message: str) -> Item:
@@ -34,6 +34,14 @@ def test_a_later_turn_about_its_call_is_told_with_it() -> None:
     """What others asked meanwhile is not."""
     other = [started("t2", "other"), in_turn("t2", said("Hello!", "m2")), in_turn("t2", END)]
     _, told = read([*ASKED, *other, *DECIDED, *LATER])
+    assert ["Deploying.", "end", "result", "It came to nothing.", "end"] == told
+
+
+def test_pieces_that_come_before_their_turn_began_are_told_with_their_message() -> None:
+    """They take another way than the items; a text is told from its beginning, and once."""
+    early = in_turn("t3", delta("It came ", message="m3"))
+    later = in_turn("t3", delta("to nothing.", 8, "m3"))
+    _, told = read([*ASKED, *DECIDED, early, LATER[0], later, *LATER[1:]])
     assert ["Deploying.", "end", "result", "It came to nothing.", "end"] == told
 
 
