@@ -106,7 +106,7 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
     if conversation is None:
         raise no_conversation()
     if began is None:
-        raise _no_message()
+        raise _no_message(goal.refused)
     goal.after = int(joined_at) - 1 if joined_at.isdecimal() else began - 1
     goal.newest, goal.message_id = conversation.feed_seq, body.newest.id
     return _streaming(deps, caller, goal)
@@ -252,7 +252,10 @@ async def _is_over(deps: Deps, heard: Heard, goal: _Goal) -> bool:
     return await look(deps.runtime.database, goal.topic, reply.reader, partial=True) is not None
 
 
-def _no_message() -> Refused:
+def _no_message(refused: Mapping[str, Any]) -> Refused:
+    """Return why there is nothing to stream: an answer that was refused, or else that nothing of the kind was said."""
+    for problem in refused.values():
+        return Refused(problem["title"], status=problem["status"], kind=problem["kind"])
     fault = {"detail": "no such message of the assistant in this chat", "pointer": "#/messages"}
     return Refused("There is no such message in this chat.", status=404, kind="not-found", errors=[fault])
 
