@@ -83,9 +83,14 @@ def literal(text: str, **style: bool) -> Block:
     return piece | {"style": style} if style else piece
 
 
+def box(text: str) -> Block:
+    """Return literal text in a box, in a type of equal widths: a part of rich text."""
+    return {"type": "rich_text_preformatted", "elements": [literal(text)]}
+
+
 def preformatted(text: str) -> Block:
-    """Return literal text in a box, in a type of equal widths."""
-    return rich_text({"type": "rich_text_preformatted", "elements": [literal(text)]})
+    """Return literal text in a box as a block of its own."""
+    return rich_text(box(text))
 
 
 def quotation(text: str) -> Block:
@@ -93,10 +98,21 @@ def quotation(text: str) -> Block:
     return rich_text({"type": "rich_text_quote", "elements": [literal(text)]})
 
 
-def bullets(items: Sequence[Sequence[Block]]) -> Block:
-    """Return a list whose items are made of literal pieces: a text that wraps cannot look like the next item."""
-    sections = [{"type": "rich_text_section", "elements": list(pieces)} for pieces in items]
-    return rich_text({"type": "rich_text_list", "style": "bullet", "elements": sections})
+def item(pieces: Sequence[Block]) -> Block:
+    """Return a list of one item made of literal pieces: a text that wraps cannot look like the next item."""
+    section = {"type": "rich_text_section", "elements": list(pieces)}
+    return {"type": "rich_text_list", "style": "bullet", "elements": [section]}
+
+
+def lists_joined(elements: Sequence[Block]) -> list[Block]:
+    """Return parts of rich text with lists that follow each other made one."""
+    made: list[Block] = []
+    for each in elements:
+        if made and each["type"] == made[-1]["type"] == "rich_text_list":
+            made[-1] = each | {"elements": [*made[-1]["elements"], *each["elements"]]}
+        else:
+            made.append(each)
+    return made
 
 
 def button(

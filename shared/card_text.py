@@ -47,6 +47,11 @@ def visible(text: str) -> str:
     return "".join(f"[U+{ord(char):04X}]" if is_hidden(char) else char for char in text)
 
 
+def visible_lines(text: str) -> str:
+    """Return `text` visible, its line breaks left as they are: for a place where they cannot look like its own."""
+    return "\n".join(map(visible, text.split("\n")))
+
+
 def mixed_scripts(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each word of `text` whose letters are of several alphabets, with the names of these.
 

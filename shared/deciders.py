@@ -352,7 +352,7 @@ def _is(approver: str, held: Held, voter: Voter, directory: Directory) -> bool:
         return False
     if approver == OPERATORS:
         return OPERATORS in voter.roles
-    if read_approver(approver).kind == "group":
+    if (wanted := read_approver(approver)).kind == "group":
         person = directory.person(voter.identity)
-        return person is not None and person.id in directory.behind(approver)
+        return person is not None and directory.is_member(person.id, wanted.name)
     return approver == voter.person

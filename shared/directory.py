@@ -71,7 +71,11 @@ class Directory:
     def is_operator(self, identity: str) -> bool:
         """Tell whether somebody who shows no API key is an operator: the group of that name says who is."""
         person = self.person(identity)
-        return person is not None and person.id in self.members(OPERATORS)
+        return person is not None and self.is_member(person.id, OPERATORS)
+
+    def is_member(self, name: str, group: str) -> bool:
+        """Tell whether somebody is in a group and may act. Costs the same however many they are."""
+        return name in self.groups.get(group, frozenset()) and self.is_active(name)
 
     def members(self, group: str) -> frozenset[str]:
         """Return the ids of a group's active people; an unknown group has none."""
@@ -96,7 +100,9 @@ class Directory:
     def groups_of(self, identity: str) -> tuple[str, ...]:
         """Return the names of the groups in which somebody may act, sorted; none for anybody it does not list."""
         person = self.person(identity)
-        return () if person is None else tuple(sorted(name for name in self.groups if person.id in self.members(name)))
+        if person is None:
+            return ()
+        return tuple(sorted(name for name in self.groups if self.is_member(person.id, name)))
 
     def is_active(self, name: str) -> bool:
         """Tell whether a listed person may act; somebody not listed is judged by their key alone."""

@@ -108,15 +108,10 @@ def directory_from(source: YamlSource) -> Directory:
         source.report(("directory",), "'directory' should be the name of a file")
         return Directory()
     try:
-        other = read_yaml(_beside(source.file, named))
+        return _directory_of(_beside(source.file, named))
     except RulebookInvalid as error:
         source.problems += error.problems
         return Directory()
-    for key in other.data.keys() - set(KEYS):
-        other.report((key,), f"unknown key {key!r}", at_key=True)
-    directory = _directory_in(other)
-    source.problems += other.problems
-    return directory
 
 
 class _Look(NamedTuple):
@@ -129,7 +124,10 @@ class _Look(NamedTuple):
 
 
 class DirectoryFile:
-    """The directory of a rulebook file as it is now. `current()` looks at the files at most once a second."""
+    """The directory of a rulebook file as it is now. `current()` looks at the files at most once a second.
+
+    People in a file of their own stay up to date while the rulebook cannot be read: who leaves has left.
+    """
 
     def __init__(self, rulebook: Path | str, clock: Callable[[], float] = time.monotonic) -> None:
         """Read it; raise RulebookInvalid where it cannot be used."""
@@ -137,6 +135,8 @@ class DirectoryFile:
         self._clock = clock
         self._looked_at = clock()
         self._seen: tuple[_Look, ...] = ()
+        #: The file of its own that the last good rulebook named.
+        self._named: Path | None = None
         self._current = self._read()
 
     def current(self) -> Directory:
@@ -154,8 +154,11 @@ class DirectoryFile:
             self._current = self._read()
             self._tell(before)
         except RulebookInvalid as error:
-            RELOAD_FAILURES.inc()
-            log.warning("directory.rejected", file=str(self._path), problem=str(error.problems[0]))
+            self._reject(error)
+
+    def _reject(self, error: RulebookInvalid) -> None:
+        RELOAD_FAILURES.inc()
+        log.warning("directory.rejected", file=str(self._path), problem=str(error.problems[0]))
 
     def _tell(self, before: Directory) -> None:
         """Tell that another directory took over; the file may have changed in other places, or not at all."""
@@ -168,15 +171,23 @@ class DirectoryFile:
 
     def _read(self) -> Directory:
         # Looked at first: what changes while it is read is read again at the next look.
-        self._seen = (_look_at(self._path),)
-        source = read_yaml(self._path)
-        named = source.data.get("directory")
-        if isinstance(named, str):
-            self._seen += (_look_at(_beside(source.file, named)),)
+        self._seen = tuple(_look_at(path) for path in (self._path, self._named) if path)
+        try:
+            source = read_yaml(self._path)
+        except RulebookInvalid as error:
+            if self._named is None:
+                raise
+            self._reject(error)
+            return _directory_of(self._named)
+        name = source.data.get("directory")
+        named = _beside(source.file, name) if isinstance(name, str) else None
+        if named and named != self._named:
+            self._seen += (_look_at(named),)
         # What is wrong with the rest of the rulebook is policy's business.
         source.problems.clear()
         directory = directory_from(source)
         source.check()
+        self._named = named
         return directory
 
 
@@ -190,6 +201,16 @@ def _look_at(path: Path) -> _Look:
 
 def _beside(file: str, named: str) -> Path:
     return Path(file).parent / named
+
+
+def _directory_of(file: Path) -> Directory:
+    """Return the directory in a file of its own; raise RulebookInvalid where it cannot be used."""
+    source = read_yaml(file)
+    for key in source.data.keys() - set(KEYS):
+        source.report((key,), f"unknown key {key!r}", at_key=True)
+    directory = _directory_in(source)
+    source.check()
+    return directory
 
 
 def _directory_in(source: YamlSource) -> Directory:

@@ -1,12 +1,13 @@
 """Words for people, in their language: catalogues in `locale/<language>.po`, read and looked up by babel.
 
-Cards speak it, and the doors that a card leads to: mailed links, and Slack's modals and private words.
+Cards speak it, and the doors that a card leads to: mailed links, Slack's modals and private words, and the pages.
 
 English is what stands in the code. A text that a catalogue lacks is shown in English.
 """
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from functools import cache
 from io import BytesIO
@@ -21,6 +22,9 @@ from babel.support import NullTranslations, Translations
 CATALOGUES = Path(__file__).parent / "locale"
 #: Languages that people are spoken to in; the first one is the code's own.
 LANGUAGES = ("en", *sorted(path.stem for path in CATALOGUES.glob("*.po")))
+#: Languages that are read of a browser's wishes.
+ACCEPTED_MAX = 20
+_WEIGHT = re.compile(r"(?:q=([01](?:\.[0-9]{0,3})?))?", re.ASCII)
 
 
 @cache
@@ -40,6 +44,17 @@ def language_of(*wishes: str) -> str:
     """Return the first wish that has a catalogue, regions left out (`de-AT` is `de`); English where none has."""
     spoken = (wish.replace("_", "-").partition("-")[0].lower() for wish in wishes)
     return next((wish for wish in spoken if wish in LANGUAGES), LANGUAGES[0])
+
+
+def accepted(header: str) -> tuple[str, ...]:
+    """Return the languages that an `Accept-Language` header asks for, the dearest first, without what means nothing.
+
+    Only the first ACCEPTED_MAX are read: browsers name a handful.
+    """
+    ranges = (each.partition(";") for each in header.split(",", ACCEPTED_MAX)[:ACCEPTED_MAX])
+    weighed = ((name.strip(), _WEIGHT.fullmatch(rest.strip())) for name, _, rest in ranges if name.strip())
+    liked = [(float(found[1] or 1), name) for name, found in weighed if found and float(found[1] or 1) > 0]
+    return tuple(name for _, name in sorted(liked, key=lambda each: -each[0]))
 
 
 def text(locale: str, words: str, **values: Any) -> str:

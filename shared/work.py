@@ -84,6 +84,9 @@ class Work:
         self.now = now
         #: What this work goes back to; the consumer shell sets it for each event of an envelope.
         self.cause = cause
+        #: Rows that this transaction has locked and waits for nobody with, each with what it was first locked for;
+        #: only `store` modules use it.
+        self.held: dict[str, str] = {}
         self.tables: ServiceTables = database.tables
         self._service = database.service
         self._rows: list[OutboxRow] = []

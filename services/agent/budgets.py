@@ -128,18 +128,19 @@ def reached(limits: Iterable[Limit], used: Mapping[Scope, Sequence[Used]], price
 
 
 def counted(answer: ModelAnswer, asked: Sequence[Mapping[str, Any]]) -> ModelAnswer:
-    """Return an answer whose tokens can be counted: by the length of the texts where its provider did not count them.
+    """Return an answer whose tokens can be counted: what its provider did not count is, by the length of the texts.
 
-    `asked` are the messages that it answers.
+    `asked` are the messages that it answers. What was read and what was written are looked at apart: half a count
+    would make the other half free.
     """
-    if answer.input_tokens or answer.output_tokens:
-        return answer
-    read, written = (_length(each) // BYTES_PER_TOKEN + 1 for each in (list(asked), answer.raw))
+    read = answer.input_tokens if answer.input_tokens > 0 else _estimate(list(asked))
+    written = answer.output_tokens if answer.output_tokens > 0 else _estimate(answer.raw)
     return replace(answer, input_tokens=read, output_tokens=written)
 
 
-def _length(value: Any) -> int:
-    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+def _estimate(value: Any) -> int:
+    """Return how many tokens a JSON value may be, at least 1."""
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace")) // BYTES_PER_TOKEN + 1
 
 
 def _amount(used: Used, unit: Unit, price_of: PriceOf) -> Decimal | None:

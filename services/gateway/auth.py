@@ -24,6 +24,7 @@ from shared.database import Database
 from shared.directory import Directory
 from shared.errors import Refused
 from shared.messages.approvals import Proof
+from shared.texts import LANGUAGES
 from shared.visitors import visitor_id
 
 Role = Literal["requester", "operators"]
@@ -61,6 +62,8 @@ class Caller:
     form_token: str = ""
     #: Set for a browser that is signed in.
     session_id: str | None = None
+    #: In which our pages speak to them.
+    language: str = LANGUAGES[0]
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the caller has a scope."""
@@ -122,12 +125,15 @@ class Authenticator:
         raise NoCaller("An API key or a conversation token is needed.")
 
     async def still(self, caller: Caller) -> bool:
-        """Tell whether the caller's key and session still hold; a conversation token has no end of its own."""
+        """Tell whether the caller's key and session still hold, and their person may act still.
+
+        A conversation token has no end of its own.
+        """
         if caller.session_id is not None and not await self.sessions.holds(caller.session_id):
             return False
         if caller.proof == "web_session" and caller.key_id is None:
             return self._is_known(caller.person)
-        if caller.session_id is not None and not self.directory().is_active(name_of(caller.person)):
+        if not self.directory().is_active(name_of(caller.person)):
             return False
         return caller.key_id is None or await self._working_key(caller.key_id) is not None
 
@@ -148,10 +154,10 @@ class Authenticator:
         key = await self._key_with(secret)
         if key is None:
             raise NoCaller("The credentials are not valid.")
-        caller = _caller_with(key, "api_key")
-        # Who may act no more says nothing in a conversation either; decisions are judged by approval.
-        active = self.directory().is_active(key.person)
-        return caller if active else replace(caller, scopes=caller.scopes - {Scope.OPERATE})
+        # Who left is nobody, whatever their key was for: an administrator's makes further keys.
+        if not self.directory().is_active(key.person):
+            raise NoCaller("The credentials are not valid.")
+        return _caller_with(key, "api_key")
 
     async def _key_with(self, secret: Secret) -> ApiKey | None:
         key = await self._working_key(secret.key_id)

@@ -1,9 +1,9 @@
-"""Waiting for answers that come by message: each completes the wait of whoever asked here, at this very instance."""
+"""Waiting for answers that come by message: each completes the waits of all who asked here, at this very instance."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeAlias, TypeVar
@@ -18,20 +18,25 @@ class Awaited(Generic[T]):
 
     #: Longest wait for one answer.
     seconds: float
-    _waiting: dict[str, Waiting[T]] = field(default_factory=dict)
+    #: Id of what was asked -> who waits; the same may be asked more than once.
+    _waiting: dict[str, list[Waiting[T]]] = field(default_factory=dict)
 
     def __len__(self) -> int:
-        """Return how many answers are waited for."""
-        return len(self._waiting)
+        """Return how many wait."""
+        return sum(map(len, self._waiting.values()))
 
     @contextmanager
     def expected(self, asked_id: str) -> Iterator[Waiting[T]]:
         """Yield what the answer to `asked_id` will complete; nobody waits for it after the block."""
-        waiting = self._waiting[asked_id] = asyncio.get_running_loop().create_future()
+        waiting: Waiting[T] = asyncio.get_running_loop().create_future()
+        all_waiting = self._waiting.setdefault(asked_id, [])
+        all_waiting.append(waiting)
         try:
             yield waiting
         finally:
-            del self._waiting[asked_id]
+            all_waiting.remove(waiting)
+            if not all_waiting:
+                del self._waiting[asked_id]
 
     async def answer(self, waiting: Waiting[T]) -> T | None:
         """Return the answer, or None where it takes too long or this instance stops."""
@@ -43,12 +48,15 @@ class Awaited(Generic[T]):
 
     def answered(self, asked_id: str, answer: T) -> None:
         """Take an answer; one that nobody waits for any more is dropped."""
-        waiting = self._waiting.get(asked_id)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(answer)
+        _complete(self._waiting.get(asked_id, ()), answer)
 
     def close(self) -> None:
         """Let everybody go who waits."""
-        for waiting in self._waiting.values():
-            if not waiting.done():
-                waiting.set_result(None)
+        for all_waiting in self._waiting.values():
+            _complete(all_waiting, None)
+
+
+def _complete(all_waiting: Iterable[Waiting[T]], answer: T | None) -> None:
+    for waiting in all_waiting:
+        if not waiting.done():
+            waiting.set_result(answer)

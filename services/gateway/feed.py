@@ -160,6 +160,8 @@ def _opened(message: m.ApprovalOpened, event_id: str) -> list[Item]:
         "approvers": message.approval.approvers,
         "expires_at": message.expires_at.isoformat(),
     }
+    if call.quote:
+        card["quote"] = call.quote
     approval = Item(call.tenant, call.conversation_id, "approval", card, f"{event_id}#approval")
     return [_call_item(call, "pending_confirmation", event_id), approval]
 

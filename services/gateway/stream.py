@@ -2,13 +2,14 @@
 
 The client is subscribed before the store is read, and what comes live is passed on only where its number is the next
 one; anything else sends us back to the store, which has no gaps. Announcements may get lost, so the store is also
-read whenever nothing came for a while.
+read at each heartbeat with nothing to tell.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +43,7 @@ class Stream:
     conversation: Topic | None
     after: int
     heartbeat_seconds: float
-    #: Asked at each heartbeat; the stream ends when it says no.
+    #: Asked once a heartbeat, however much there is to tell; the stream ends when it says no.
     still_allowed: Callable[[], Awaitable[bool]]
 
     async def frames(self) -> AsyncIterator[bytes]:
@@ -57,8 +58,8 @@ class Stream:
                 case _:
                     yield frame(signal)
 
-    async def signals(self) -> AsyncIterator[dict[str, Any] | Transient | None]:
-        """Yield items, each {id, type, at, data}, what is transient, and None where nothing came for a while.
+    async def signals(self) -> AsyncGenerator[dict[str, Any] | Transient | None, None]:
+        """Yield items, each {id, type, at, data}, what is transient, and None for a heartbeat with nothing to tell.
 
         It ends when the client is let go or no longer allowed.
         """
@@ -77,16 +78,21 @@ class Stream:
                 yield signal
 
     async def _live(self, following: Following, last: int) -> AsyncIterator[dict[str, Any] | Transient | None]:
+        now = asyncio.get_running_loop().time
+        ask_at = now() + self.heartbeat_seconds
         while True:
             try:
-                signal = await following.next(self.heartbeat_seconds)
-                if signal is None:
-                    yield None
-                    if not await self._allowed():
-                        return
+                signal = await following.next(max(0.0, ask_at - now()))
             except Closed:
                 return
-            if isinstance(signal, Transient):
+            if signal is None or now() >= ask_at:
+                # Before anything else is told: it may be what they must not hear any more.
+                if not await self._allowed():
+                    return
+                ask_at = now() + self.heartbeat_seconds
+            if signal is None:
+                yield None
+            elif isinstance(signal, Transient):
                 yield signal
                 continue
             async for item in self._next_items(signal, last):

@@ -15,8 +15,7 @@ from services.notifier.crowds import topic_of
 from services.notifier.drawing import Pen
 from services.notifier.rules import Delivery, Moved
 from services.notifier.states import Event, State
-from shared.approvers import name_of
-from shared.card_text import placeholders, visible
+from shared.card import critical_arguments, names_in
 from shared.catalog import Catalog
 from shared.directory import Directory
 from shared.messages import (
@@ -52,7 +51,7 @@ class Announcer:
     def progress(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
         """Yield what news of a pending approval does to each of its deliveries."""
         directory = self.directory()
-        critical = critical_arguments(self.tools, news.call) if news.call else ()
+        critical = self._critical(news.call) if news.call else []
         asked = set(self._asked_too(news, deliveries, directory))
         for delivery in deliveries:
             moved = rules.unchanged(delivery)
@@ -109,22 +108,12 @@ class Announcer:
         yield from rules.escalation_addresses(news.approvers, news.channels, told, requester, directory)
 
     def _first_card(self, news: ApprovalOpened, address: Address, directory: Directory) -> Card:
-        return drawing.first_card(news, self._pen(address, directory), critical_arguments(self.tools, news.call))
+        return drawing.first_card(news, self._pen(address, directory), self._critical(news.call))
+
+    def _critical(self, call: ShownCall) -> list[str]:
+        return critical_arguments(self.tools, call.tool, call.schema_digest)
 
     def _pen(self, address: Address, directory: Directory) -> Pen:
         person = directory.people.get(address.person)
         language = language_of(person.language if person else "", self.language)
-
-        def called(identity: str) -> str:
-            known = directory.person(identity)
-            return visible((known and known.name) or name_of(identity))
-
-        return Pen(language, self.public_url.rstrip("/"), called)
-
-
-def critical_arguments(tools: Catalog, call: ShownCall) -> list[str]:
-    """Return the arguments that the tool's own sentence names; none of a tool that is not known as it was."""
-    spec = tools.get(call.tool)
-    if spec is None or spec.schema_digest != call.schema_digest:
-        return []
-    return [path for template in (spec.summary or {}).values() for path in placeholders(template)]
+        return Pen(language, self.public_url.rstrip("/"), names_in(directory))

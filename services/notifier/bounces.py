@@ -29,7 +29,9 @@ async def take_bounces(arrivals: Sequence[Arrival[MailBounced]], work: Work) -> 
         work.cause = each.cause
         bounce = each.message
         found = await approvals_in(work, bounce.tenant, bounce.mail_id)
-        reason = f"the mail came back: {bounce.status} {bounce.reason}".strip()
+        # A report without words of its own repeats the status.
+        words = bounce.reason if bounce.status in bounce.reason else f"{bounce.status} {bounce.reason}"
+        reason = f"the mail came back: {words}".strip()
         for approval_id, address in found:
             await give_up(work, approval_id, address, reason)
         BOUNCES.inc()

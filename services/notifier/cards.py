@@ -13,6 +13,9 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
+from shared.approvers import name_of
+from shared.card import Argument
+
 #: How the execution of an approved call ended; empty while it has not.
 Ended = Literal["", "succeeded", "failed", "unknown"]
 CardState = Literal["pending", "approved", "denied", "answered", "expired", "withdrawn"]
@@ -41,22 +44,6 @@ def kind_of(channel: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of the call, as people may see it."""
-
-    #: Path to the value, steps joined by dots: `customer.name`, `lines.0.price`.
-    name: str
-    #: The value as text: strings as they are, all else as JSON; visible and cut.
-    text: str
-    #: Whether the tool's own sentence names it; these come first.
-    critical: bool = False
-    #: True: people must not see the value, `text` stands in its place.
-    redacted: bool = False
-    #: What it was before people edited it, empty for "not there"; None where it was not edited.
-    changed_from: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class VoteShown:
     """One person's vote. Which way it went is told when the approval is over: `decision` is empty before."""
 
@@ -79,6 +66,8 @@ class Card:
     summary: str = ""
     #: Whoever asked in the conversation.
     requested_by: str = ""
+    #: How people call those whom the card names: identity -> name.
+    names: dict[str, str] = field(default_factory=dict)
     #: Why it is held, in the rule's words, and the rule's name.
     reason: str = ""
     rule: str = ""
@@ -130,6 +119,10 @@ class Card:
     held_back: int = 0
     #: The approval's page; empty where nobody said which address browsers use.
     url: str = ""
+
+    def called(self, identity: str) -> str:
+        """Return the one name that this card has for somebody."""
+        return self.names.get(identity) or name_of(identity)
 
     @property
     def is_open(self) -> bool:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from hashlib import sha256
 from math import floor
 from typing import Any, Literal
 
-from services.notifier.cards import Argument, Card, VoteShown
-from shared.approvers import read_approver
-from shared.canonical import NotStrictJson, canonical_text, parse_arguments
-from shared.card_text import ABSENT, REDACTED, is_hidden, mixed_scripts, visible
+from services.notifier.cards import Card, VoteShown
+from shared.card import ARGUMENT_MAX, arguments_of, cut, edited, named, needed, quoted, tricks
+from shared.card_text import visible
 from shared.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
-    ApprovalRule,
     ToolCallFinished,
     ToolCallProgressed,
 )
@@ -25,9 +22,7 @@ from shared.messages.approvals import ProgressKind
 from shared.risk import why_alone
 from shared.texts import text
 
-#: Longest text of one argument, and of the agent's own words, in characters.
-ARGUMENT_MAX = 1_000
-QUOTE_MAX = 600
+#: Longest text of an error, in characters.
 ERROR_MAX = 300
 #: Arguments on one card; the approval's page has all.
 ARGUMENTS_MAX = 40
@@ -53,10 +48,6 @@ _ENDS = {
 }
 #: What the vote was that decided. Who answers instead could have denied alone.
 _DECISIONS: dict[str, Literal["approve", "deny"]] = {"approved": "approve", "denied": "deny", "answered": "deny"}
-_ROLES = {"requester": "whoever asked", "operators": "operators"}
-#: Warnings on one card, and characters of a word in them.
-_WARNINGS_MAX = 5
-_WORD_MAX = 60
 _FINISHES = {
     "succeeded": "It ran and succeeded.",
     "failed": "It ran and failed.",
@@ -78,7 +69,7 @@ class Pen:
 def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str]) -> Card:
     """Return the first card of an approval; `critical` are the arguments that the tool's sentence names."""
     rule, call = news.approval, news.call
-    arguments = list(_arguments(call.shown_arguments, critical))
+    arguments = arguments_of(call.shown_arguments, critical, ARGUMENT_MAX)
     return Card(
         approval_id=news.approval_id,
         tenant=news.tenant,
@@ -87,16 +78,17 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str]) -> Car
         tool=call.tool,
         summary=news.summary,
         requested_by=visible(call.requester),
+        names={visible(call.requester): pen.name_of(call.requester)},
         reason=visible(news.reason),
         rule=visible(news.rule),
         arguments=arguments[:ARGUMENTS_MAX],
         arguments_left_out=max(0, len(arguments) - ARGUMENTS_MAX),
-        quote=_cut(visible(call.quote[: QUOTE_MAX + 1]), QUOTE_MAX),
-        warnings=_warnings(call.shown_arguments, pen.locale),
+        quote=quoted(call.quote),
+        warnings=[each.said(pen.locale) for each in tricks(call.shown_arguments)],
         digest=call.digest,
         revision=news.revision,
         deadline=news.expires_at,
-        needed=_needed(rule, pen),
+        needed=needed(rule, pen.locale, pen.name_of),
         note=text(pen.locale, "It waits for a decision."),
         locale=pen.locale,
         strength=rule.min_strength,
@@ -109,21 +101,22 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str]) -> Car
 
 def moved_on(card: Card, news: ApprovalProgressed, pen: Pen, critical: Collection[str], now: datetime) -> Card:
     """Return the card as it is after something changed while its approval waits."""
-    others = ", ".join(_who(each, pen) for each in news.approvers)
+    others = ", ".join(named(each, pen.locale, pen.name_of) for each in news.approvers)
     changes: dict[str, Any] = {
         "revision": news.revision,
         "deadline": news.expires_at or card.deadline,
         "happened": news.kind,
+        "names": _names(card, pen, news.person),
         "note": text(card.locale, _NOTES[news.kind], person=pen.name_of(news.person), others=others),
     }
     if news.call is not None:
-        arguments = list(_edited(card.arguments, _arguments(news.call.shown_arguments, critical)))
+        arguments = list(edited(card.arguments, arguments_of(news.call.shown_arguments, critical, ARGUMENT_MAX)))
         changes |= {
             "summary": news.summary or card.summary,
             "digest": news.call.digest,
             "arguments": arguments[:ARGUMENTS_MAX],
             "arguments_left_out": max(0, len(arguments) - ARGUMENTS_MAX),
-            "warnings": _warnings(news.call.shown_arguments, card.locale),
+            "warnings": [each.said(card.locale) for each in tricks(news.call.shown_arguments)],
         }
     match news.kind:
         case "voted":
@@ -157,6 +150,7 @@ def over(card: Card, news: ApprovalClosed, pen: Pen) -> Card:
         revision=news.revision,
         state=news.state,
         happened="closed",
+        names=_names(card, pen, news.decided_by, *(each.person for each in news.votes)),
         votes=list(_votes_at_end(card, news)),
         claimed_by="",
         claimed_until=None,
@@ -164,6 +158,11 @@ def over(card: Card, news: ApprovalClosed, pen: Pen) -> Card:
         decision_reason=visible(news.reason),
         note=" ".join([note, *ran_already]),
     )
+
+
+def _names(card: Card, pen: Pen, *identities: str) -> dict[str, str]:
+    """Return the card's names, with those of more people."""
+    return card.names | {each: pen.name_of(each) for each in identities if each}
 
 
 def _votes_at_end(card: Card, news: ApprovalClosed) -> Iterator[VoteShown]:
@@ -184,7 +183,7 @@ def ran(card: Card, news: ToolCallFinished) -> Card:
     """Return the card as it is when the approved call ran, or may have run."""
     # A tool's words may repeat what people must not see.
     told = "" if any(each.redacted for each in card.arguments) else news.error
-    error = _cut(visible(told[: ERROR_MAX + 1]), ERROR_MAX)
+    error = cut(visible(told[: ERROR_MAX + 1]), ERROR_MAX)
     return replace(
         card, ended=news.kind, error=error, happened="finished", note=text(card.locale, _FINISHES[news.kind])
     )
@@ -204,103 +203,3 @@ def running(card: Card, news: ToolCallProgressed) -> Card | None:
     words = "" if any(each.redacted for each in card.arguments) else visible(news.text)
     note = text(card.locale, "It runs: {percent} % done.", percent=percent)
     return replace(card, happened="running", percent=percent, note=" ".join(filter(None, (note, words))))
-
-
-def _needed(rule: ApprovalRule, pen: Pen) -> str:
-    """Return what decides, in words: `2 of finance`, alternatives joined by `or`."""
-    panels = [(rule.approvals, rule.approvers), *((panel.approvals, panel.approvers) for panel in rule.alternatives)]
-    ways = (
-        text(pen.locale, "{count} of {who}", count=count, who=", ".join(_who(each, pen) for each in approvers))
-        for count, approvers in panels
-    )
-    return f" {text(pen.locale, 'or')} ".join(ways)
-
-
-def _who(approver: str, pen: Pen) -> str:
-    named = read_approver(approver)
-    if named.kind == "person":
-        return pen.name_of(approver)
-    return visible(named.name) if named.kind == "group" else text(pen.locale, _ROLES.get(named.kind, approver))
-
-
-def _arguments(shown: str, critical: Collection[str]) -> Iterator[Argument]:
-    """Yield the arguments as people may see them, those that the tool's sentence names first."""
-    found = [
-        Argument(visible(path), _value(value), critical=_is_critical(path, critical), redacted=value == REDACTED)
-        for path, value in _leaves(_parsed(shown), ())
-    ]
-    yield from sorted(found, key=lambda each: not each.critical)
-
-
-def _is_critical(path: str, critical: Collection[str]) -> bool:
-    return any(path == name or path.startswith(f"{name}.") for name in critical)
-
-
-def _parsed(shown: str) -> Any:
-    try:
-        return parse_arguments(shown) if shown else {}
-    except NotStrictJson:
-        return {}
-
-
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Yield every value that has no parts, with the path to it."""
-    if isinstance(value, dict) and value:
-        for name, child in value.items():
-            yield from _leaves(child, (*path, name))
-    elif isinstance(value, list) and value:
-        for index, child in enumerate(value):
-            yield from _leaves(child, (*path, str(index)))
-    elif path:
-        yield ".".join(path), value
-
-
-def _value(value: Any) -> str:
-    """Return a value as text. A long one is cut, and names the digest of all of it: no edit of its end goes unseen."""
-    shown = visible(value if isinstance(value, str) else canonical_text(value))
-    if len(shown) <= ARGUMENT_MAX:
-        return shown
-    return shown[:ARGUMENT_MAX] + tail_of(shown)
-
-
-def tail_of(shown: str) -> str:
-    """Return what stands behind a value that is cut: its length and digest, so that no two of them look alike."""
-    return f"… [{len(shown)}, SHA-256 {sha256(shown.encode()).hexdigest()[:16]}]"
-
-
-def _edited(before: Iterable[Argument], after: Iterable[Argument]) -> Iterator[Argument]:
-    """Yield the arguments after an edit, each that differs from what was proposed with what it was then."""
-    proposed: dict[str, str] = {
-        each.name: each.text if each.changed_from is None else each.changed_from for each in before
-    }
-    for each in after:
-        was = proposed.pop(each.name, "")
-        yield each if was == each.text else replace(each, changed_from=was)
-    for name, was in proposed.items():
-        if was:
-            yield Argument(name, ABSENT, critical=True, changed_from=was)
-
-
-def _warnings(shown: str, locale: str) -> list[str]:
-    """Return what looks like a trick in the arguments, one sentence each."""
-    found: list[str] = []
-    for path, value in _leaves(_parsed(shown), ()):
-        words, name = value if isinstance(value, str) else "", visible(path)
-        if any(map(is_hidden, words)) or any(map(is_hidden, path)):
-            found.append(text(locale, "“{name}” has characters that do not show.", name=name))
-        for word, scripts in mixed_scripts(words):
-            shown_word = _cut(visible(word), _WORD_MAX)
-            found.append(
-                text(
-                    locale,
-                    "“{name}”: the word “{word}” mixes alphabets ({scripts}).",
-                    name=name,
-                    word=shown_word,
-                    scripts=", ".join(scripts),
-                )
-            )
-    return found[:_WARNINGS_MAX]
-
-
-def _cut(words: str, length: int) -> str:
-    return words if len(words) <= length else words[: length - 1] + "…"

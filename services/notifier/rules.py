@@ -288,6 +288,8 @@ class Tried:
     error: str = ""
     retry_after_seconds: float | None = None
     permanent: bool = False
+    #: False: the channel had nothing to show, so the surface stands as it stood.
+    shown: bool = True
 
 
 def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
@@ -296,23 +298,33 @@ def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
     wait = None if tried.permanent else retry_after(claimed.attempt, tried.retry_after_seconds)
     event = Event.OUTDATED
     if now.version == claimed.version:
-        event = Event.SUCCEEDED if not tried.error else Event.FAILED if wait is not None else Event.FAILED_FOR_GOOD
+        event = _outcome(now, tried, wait)
     try:
         state = MACHINE.next_state(now.state, event)
     except ExpectedRace:
         state = now.state
     if not tried.error:
-        shown: dict[str, Any] = {
-            "sent_revision": claimed.revision,
-            "sent_version": claimed.version,
-            "reference": dict(tried.reference or {}),
-            "error": "",
-        }
-        return Moved(now, replace(now, **shown, state=state), event)
+        after = replace(now, reference=dict(tried.reference or {}), error="", state=state)
+        if tried.shown:
+            after = replace(after, sent_revision=claimed.revision, sent_version=claimed.version)
+        return Moved(now, after, event)
     if state is State.GIVEN_UP:
         return Moved(now, replace(now, state=state, error=tried.error), event)
     pause = timedelta(seconds=wait or tried.retry_after_seconds or 0)
     return Moved(now, replace(now, state=state, attempt=claimed.attempt, due_at=at + pause, error=tried.error), event)
+
+
+def _outcome(now: Delivery, tried: Tried, wait: float | None) -> Event:
+    if tried.error:
+        return Event.FAILED if wait is not None else Event.FAILED_FOR_GOOD
+    was_told = tried.shown or now.was_shown
+    return Event.SUCCEEDED if was_told or now.card.is_open else Event.UNNEEDED
+
+
+def told_among_others(now: Delivery, card: Card) -> Delivery:
+    """Return the delivery once a mail about several approvals has told `card`, which may be an older one of it."""
+    version = now.version if now.card == card else max(1, now.sent_version)
+    return replace(now, sent_revision=max(now.sent_revision, card.revision), sent_version=version)
 
 
 def bounced(now: Delivery, reason: str) -> Moved:

@@ -13,7 +13,7 @@ class State(StrEnum):
     ASLEEP = "asleep"  # told only if an escalation names the place, or if nobody else could be told; that makes it due
     DUE = "due"  # the card lags behind the approval; a worker claims it and sends
     KEPT = "kept"  # enough cards wait at this address: comes when one of them is over, or shows up there in its count
-    SENT = "sent"  # the card shows the newest revision; the next revision makes it due again
+    SENT = "sent"  # the card shows all that is worth showing there; the next revision makes it due again
     GIVEN_UP = "given_up"  # the channel failed too often or for good; an operator may try again, and so does the end
     SPARED = "spared"  # final: the approval was over before its card was ever shown here
 
@@ -24,6 +24,8 @@ class Event(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     FAILED_FOR_GOOD = "failed_for_good"
+    #: Its channel says that nobody was told, and that nobody has to be any more.
+    UNNEEDED = "unneeded"
     OUTDATED = "outdated"
     REVISED = "revised"
     ENDED = "ended"
@@ -46,6 +48,7 @@ MACHINE = Machine(
         (State.ASLEEP, Event.FELL_BACK): State.DUE,
         (State.DUE, Event.SUCCEEDED): State.SENT,
         (State.DUE, Event.FAILED_FOR_GOOD): State.GIVEN_UP,
+        (State.DUE, Event.UNNEEDED): State.SPARED,
         (State.DUE, Event.FAILED): State.DUE,
         # A try of an older card came back, whatever it brought: the newer one is still to be shown.
         (State.DUE, Event.OUTDATED): State.DUE,
@@ -74,10 +77,12 @@ MACHINE = Machine(
             (State.SENT, Event.SUCCEEDED),  # a worker whose lease ran out comes late
             (State.SENT, Event.FAILED),
             (State.SENT, Event.FAILED_FOR_GOOD),
+            (State.SENT, Event.UNNEEDED),
             (State.SENT, Event.OUTDATED),
             (State.GIVEN_UP, Event.SUCCEEDED),
             (State.GIVEN_UP, Event.FAILED),
             (State.GIVEN_UP, Event.FAILED_FOR_GOOD),
+            (State.GIVEN_UP, Event.UNNEEDED),
             (State.GIVEN_UP, Event.OUTDATED),
             (State.DUE, Event.ESCALATED),  # the place that an escalation names is told already
             (State.SENT, Event.ESCALATED),

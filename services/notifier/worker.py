@@ -18,6 +18,7 @@ from services.notifier import rules, store
 from services.notifier.changes import change_of
 from services.notifier.channels import Channel, ChannelFailed
 from services.notifier.claiming import Manners, claim
+from services.notifier.rounds import failed_by_bug, side_by_side
 from services.notifier.rules import Delivery, Moved, Tried
 from services.notifier.states import Event, State
 from services.notifier.store import ALL, Claims, Pause
@@ -31,8 +32,6 @@ BATCH = 50
 #: How long a claimed card belongs to its worker, and how long a channel may take for it: well within that.
 LEASE_SECONDS = 60.0
 SEND_SECONDS = 20.0
-#: Longest rest that a channel is taken at its word for.
-PAUSE_MAX_SECONDS = 900.0
 
 GIVEN_UP = Counter("placet_deliveries_given_up_total", "Cards that a channel could not show.", ["channel"])
 
@@ -60,11 +59,7 @@ class Worker:
         """Send what is due; return how many cards were tried if more may be due, else 0."""
         async with self._units.begin() as work:
             claimed, more = await claim(work, self._claims, self._manners, BATCH, timedelta(seconds=LEASE_SECONDS))
-        # A bug in one channel is loud, and keeps no other card from being sent and written.
-        done = await asyncio.gather(*map(self._deliver, claimed), return_exceptions=True)
-        for error in done:
-            if isinstance(error, BaseException):
-                raise error
+        await side_by_side(map(self._deliver, claimed))
         return max(1, len(claimed)) if more else 0
 
     async def _deliver(self, delivery: Delivery) -> None:
@@ -86,7 +81,10 @@ class Worker:
             return Tried(delivery, error=str(error), retry_after_seconds=error.retry_after, permanent=error.permanent)
         except TimeoutError:
             return Tried(delivery, error=f"no answer within {self._send_seconds:g} s")
-        return Tried(delivery, reference=shown.reference)
+        except Exception as error:  # noqa: BLE001 - whatever a card does to its channel, its tries must end
+            bug = failed_by_bug(error, channel=address.channel, approval_id=delivery.approval_id)
+            return Tried(delivery, error=str(bug))
+        return Tried(delivery, reference=shown.reference, shown=shown.shown)
 
     async def _settle(self, tried: list[Tried]) -> None:
         """Write what became of cards, in one transaction; of one that another worker has claimed since, nothing."""
@@ -108,7 +106,7 @@ def _pauses(tried: Sequence[Tried], at: datetime) -> Iterator[Pause]:
     for each in tried:
         if each.retry_after_seconds:
             channel = each.claimed.address.channel
-            yield Pause("", channel, at + timedelta(seconds=min(each.retry_after_seconds, PAUSE_MAX_SECONDS)))
+            yield Pause("", channel, at + timedelta(seconds=each.retry_after_seconds))
 
 
 def _tell_of(moved: Sequence[Moved]) -> None:

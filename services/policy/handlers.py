@@ -67,34 +67,38 @@ async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work,
     on its way already; and a permit signed anew would live longer than the one that people can see in the history.
     """
     proposed = [Proposed(each.message.call, _facts_of(each.message), each.cause) for each in arrivals]
-    rulebook = deps.rulebook
+    rulebook, counters = deps.rulebook, limit_store.Counters(work)
     if rulebook.uses_history:
         # A verdict counts for the next call's conditions.
         for each in proposed:
             history = await store.load_history(work, each.call)
-            await _judge([replace(each, facts=replace(each.facts, history=history))], work, rulebook, deps.signer)
+            await _judge([replace(each, facts=replace(each.facts, history=history))], counters, rulebook, deps.signer)
         return
     for wave in waves(proposed, key=lambda each: each.call.call_id):
-        await _judge(wave, work, rulebook, deps.signer)
+        await _judge(wave, counters, rulebook, deps.signer)
 
 
-async def _judge(proposed: Sequence[Proposed], work: Work, rulebook: Rulebook, signer: Signer) -> None:
+async def _judge(
+    proposed: Sequence[Proposed], counters: limit_store.Counters, rulebook: Rulebook, signer: Signer
+) -> None:
     """Judge calls of which no two are the same.
 
-    All verdicts are stored before limits and grants are asked: a second proposal takes nothing of them, and none of
-    these calls waits for another transaction's verdict while one of them holds a counter.
+    All verdicts are stored before limits and grants are asked: a second proposal takes nothing of them. Where calls
+    that were judged before in this transaction hold a counter, another transaction's verdict is not waited for.
     """
+    work = counters.work
     entries = [
         store.Entry(new_id(), each.call, judge(each.facts, rulebook), kept_text(each.call, each.facts))
         for each in proposed
     ]
-    added = await store.add_verdicts(work, entries)
+    async with counters.hardly_waiting():
+        added = await store.add_verdicts(work, entries)
     for each, entry in zip(proposed, entries, strict=True):
         work.cause = each.cause
         if each.call.call_id not in added:
             _check_same(each.call, await store.load_digest(work, each.call.call_id))
             continue
-        verdict = await judging.settle(work, each.facts, entry.verdict, rulebook, rulebook.directory)
+        verdict = await judging.settle(work, each.facts, entry.verdict, rulebook, counters)
         if verdict is not entry.verdict:
             await store.change_verdict(work, entry.verdict_id, verdict)
         judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds)
@@ -177,7 +181,9 @@ async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:
     The verdict stored here also sees to it that a second copy of the proposal is not judged any more.
     """
     verdict = rules.abandoned(message.by, deps.rulebook)
-    if await store.add_verdicts(work, [store.Entry(new_id(), message, verdict)]):
+    async with limit_store.Counters(work).hardly_waiting():
+        added = await store.add_verdicts(work, [store.Entry(new_id(), message, verdict)])
+    if added:
         work.emit(abandoned(message, verdict))
 
 

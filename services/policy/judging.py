@@ -9,18 +9,18 @@ from __future__ import annotations
 from services.policy import records
 from services.policy.rules import CallFacts, Rulebook, Verdict, grants, judge, watched
 from services.policy.store import grants as grant_store
-from services.policy.store import limits as limit_store
 from services.policy.store import watched as watched_store
+from services.policy.store.limits import Counters
 from shared.directory import Directory
 from shared.work import Work
 
 
-async def settle(work: Work, call: CallFacts, first: Verdict, rulebook: Rulebook, directory: Directory) -> Verdict:
+async def settle(work: Work, call: CallFacts, first: Verdict, rulebook: Rulebook, counters: Counters) -> Verdict:
     """Return the verdict on a call that stands; `first` is what the rules say. What it takes is taken."""
-    verdict = await _within_limits(work, call, first, rulebook)
+    verdict = await _within_limits(counters, call, first, rulebook)
     earlier = await watched_store.find(work, call) if rulebook.uses_veto_windows else None
     if earlier is None:
-        verdict = await _by_grant(work, call, verdict, directory)
+        verdict = await _by_grant(work, call, verdict, rulebook.directory)
     else:
         work.record(records.asked_again(call, verdict, earlier))
         verdict = watched.held_again(verdict, earlier)
@@ -29,10 +29,10 @@ async def settle(work: Work, call: CallFacts, first: Verdict, rulebook: Rulebook
     return verdict
 
 
-async def _within_limits(work: Work, call: CallFacts, verdict: Verdict, rulebook: Rulebook) -> Verdict:
+async def _within_limits(counters: Counters, call: CallFacts, verdict: Verdict, rulebook: Rulebook) -> Verdict:
     exhausted: frozenset[str] = frozenset()
-    while verdict.demands and not await limit_store.take(work, call.call_id, verdict.demands):
-        work.record(records.exhausted(call, verdict))
+    while verdict.demands and not await counters.take(call.call_id, verdict.demands):
+        counters.work.record(records.exhausted(call, verdict))
         exhausted |= {verdict.rule}
         verdict = judge(call, rulebook, exhausted)
     return verdict

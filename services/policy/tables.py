@@ -184,6 +184,8 @@ class GrantRow(SQLModel, table=True):
     #: The approval that it was given with; one gives one grant at most.
     approval_id: str
     owner: str
+    #: The API key that proved the owner: once it is revoked, the grant covers nothing.
+    key_id: str | None = None
     rule: str
     tool: str
     schema_digest: str

@@ -90,12 +90,14 @@ class Escalation(Value):
     channels: list[str] = Field(default_factory=list)
 
 
+#: Whose calls a grant covers, from narrow to wide.
+GrantScope = Literal["conversation", "agent", "tenant"]
+
+
 class GrantTerms(Value):
     """How far a person may go who says "allow this from now on". The rule's author decides, never the approver."""
 
-    scope: Annotated[
-        Literal["conversation", "agent", "tenant"], Field(description="The widest scope that may be given.")
-    ] = "conversation"
+    scope: Annotated[GrantScope, Field(description="The widest scope that may be given.")] = "conversation"
     bounds: list[str] = Field(
         default_factory=list,
         description="Arguments whose value in the approved call is the most (numbers) or the only one (all else) that "
@@ -257,7 +259,7 @@ class DecideApproval(Message):
 class GrantWish(Value):
     """What a person asks for who says "allow this from now on"; None takes what the rule's terms give at most."""
 
-    scope: Literal["conversation", "agent", "tenant"] = "conversation"
+    scope: GrantScope = "conversation"
     bounds: list[str] | None = Field(default=None, max_length=64)
     uses: Annotated[int, Field(ge=1, le=10_000)] | None = None
     expires_after_seconds: Seconds | None = None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import AwareDatetime, Field
 
+from shared.messages.approvals import GrantScope
 from shared.messages.message import Digest, Identifier, Message, SignedMessage
 from shared.messages.tool_calls import ToolCall
 
@@ -22,8 +23,11 @@ class GrantAsked(SignedMessage):
     grant_id: Identifier
     approval_id: Identifier
     owner: str = Field(description="Stable id of the person who asks, for example `person:ada`.")
+    key_id: str | None = Field(
+        default=None, description="The API key that proved them: once it is revoked, the grant covers nothing."
+    )
     call: ToolCall = Field(description="The approved call: its arguments are what the bounds are taken from.")
-    scope: Literal["conversation", "agent", "tenant"]
+    scope: GrantScope
     bounds: list[str] = Field(description="Arguments whose approved value bounds the grant; all others must be equal.")
     uses: Annotated[int, Field(ge=1)]
     expires_at: AwareDatetime

@@ -1,8 +1,17 @@
-"""The gateway's API keys as approval sees them, in a stand-in for the view."""
+"""The gateway's API keys as approval and policy see them, in a stand-in for the view."""
 
 from __future__ import annotations
 
+import psycopg
+
 from tests.support.house import Replica
+
+
+def create_keys_view(url: str) -> None:
+    """Make the stand-in."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute('CREATE SCHEMA "read"')
+        connection.execute('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)')
 
 
 async def add_keys(replica: Replica, *key_ids: str) -> None:

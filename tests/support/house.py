@@ -25,7 +25,7 @@ from shared.service import Runtime, Service
 from shared.signed import PURPOSES, signed
 from shared.signing import SIGNERS, Signer, load_signer
 from shared.topology import DEAD_LETTERS, EXCHANGES, Destination, QueueSpec, destination_of, queue
-from shared.work import UnitOfWork
+from shared.work import Cause, UnitOfWork, Work
 from tests.builders import an_envelope, an_event
 
 M = TypeVar("M", bound=Message)
@@ -48,6 +48,24 @@ def create_tables(service: str) -> Callable[[str], None]:
         engine.dispose()
 
     return create
+
+
+class BreakingUnits(UnitOfWork):
+    """A service's pieces of work, of which one cannot begin: the `at`-th, counted from 1."""
+
+    def __init__(self, units: UnitOfWork, *, at: int) -> None:
+        super().__init__(units.database, units.outbox)
+        self._at = at
+        self._begun = 0
+
+    @asynccontextmanager
+    async def begin(self, cause: Cause | None = None) -> AsyncIterator[Work]:
+        """Begin a piece of work, or break."""
+        self._begun += 1
+        if self._begun == self._at:
+            raise ZeroDivisionError
+        async with super().begin(cause) as work:
+            yield work
 
 
 class Replica:

@@ -11,13 +11,30 @@ from typing import Any
 
 import httpx
 
+from shared.directory import Directory, Person
+from shared.ids import new_id
 from shared.link_codes import code_hash
-from tests.support.gateway import insert
+from tests.builders import a_call
+from tests.support.gateway import House, an_approval_row, insert
 
 #: What the mail says beside a link of these tests.
 CODE = "K7R4W"
 #: How often a mail gateway looks at a link before a person does.
 SCANS = 10
+#: Who may have links.
+PEOPLE = Directory(people={name: Person(name, name.title()) for name in ("ada", "grace")})
+
+
+def waiting(house: House, **changes: Any) -> dict[str, Any]:
+    """Return an approval that waits."""
+    row = an_approval_row(a_call(call_id=new_id(), arguments=changes.pop("arguments", {"amount": 299})), **changes)
+    insert(house.url, "approvals", **row)
+    return row
+
+
+def decided(house: House) -> list[tuple[str, str, str]]:
+    """Return who decided what, known how."""
+    return [(claims.person, claims.verb, claims.proof) for claims in house.approvers.claims]
 
 
 def a_link(url: str, approval: dict[str, Any], person: str = "person:ada", **changes: Any) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
-from services.notifier.cards import Argument, Card
+from services.notifier.cards import Card
 from services.notifier.channels.email.letters import Letterhead, Place, letter
 from services.notifier.channels.email.links import MailedLink
 from services.notifier.channels.email.threads import Kind, Told
 from services.notifier.channels.slack_blocks import blocks
+from shared.card import Argument
 from shared.messages import ApprovalOpened, ToolCallProposed
 from tests.builders import a_call, an_approval_rule
 from tests.support.drawn_blocks import drawn

@@ -145,7 +145,7 @@ class SlackServer:
     async def _go_wrong(self, request: web.Request, fault: Fault) -> web.StreamResponse:
         match fault.kind:
             case "ratelimited":
-                headers = {"retry-after": f"{fault.retry_after:g}"}
+                headers = {"retry-after": f"{fault.retry_after}"}
                 return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers=headers)
             case "error":
                 return web.json_response({"ok": False, "error": fault.error})

@@ -8,9 +8,8 @@ from services.approval.rules.approval import Approval
 from shared import votes
 from shared.deciders import Voter
 from shared.directory import Directory
+from shared.grants import beyond
 from shared.messages import DecisionClaims, GrantAsked, GrantTerms, GrantWish
-
-_SCOPES = ("conversation", "agent", "tenant")
 
 
 def problem(approval: Approval, claims: DecisionClaims, directory: Directory) -> str:
@@ -38,6 +37,7 @@ def asked(grant_id: str, approval: Approval, claims: DecisionClaims) -> GrantAsk
         grant_id=grant_id,
         approval_id=approval.approval_id,
         owner=claims.person,
+        key_id=claims.key_id,
         call=approval.call,
         scope=wish.scope,
         bounds=terms.bounds if wish.bounds is None else wish.bounds,
@@ -49,15 +49,23 @@ def asked(grant_id: str, approval: Approval, claims: DecisionClaims) -> GrantAsk
 
 
 def _beyond(wish: GrantWish, terms: GrantTerms) -> str:
-    if _SCOPES.index(wish.scope) > _SCOPES.index(terms.scope):
-        return f"The rule lets you allow such calls for this {terms.scope} at most."
-    if unknown := sorted(set(wish.bounds or ()) - set(terms.bounds)):
-        return f"The rule does not let {', '.join(unknown)} vary."
-    if (wish.uses or 0) > terms.uses:
-        return f"The rule lets you allow {terms.uses} calls at most."
-    if (wish.expires_after_seconds or 0) > terms.expires_after_seconds:
-        return f"The rule lets you allow such calls for {terms.expires_after_seconds} seconds at most."
-    return ""
+    excess = beyond(
+        terms,
+        scope=wish.scope,
+        bounds=wish.bounds or (),
+        uses=wish.uses or 0,
+        seconds=wish.expires_after_seconds or 0,
+    )
+    if excess is None:
+        return ""
+    seconds = terms.expires_after_seconds
+    words = {
+        "scope": f"The rule lets you allow such calls for this {terms.scope} at most.",
+        "bounds": f"The rule does not let {', '.join(excess.bounds)} vary.",
+        "uses": f"The rule lets you allow {terms.uses} calls at most.",
+        "expires_after_seconds": f"The rule lets you allow such calls for {seconds} seconds at most.",
+    }
+    return words[excess.term]
 
 
 def _expires_at(wish: GrantWish, terms: GrantTerms, now: datetime) -> datetime:

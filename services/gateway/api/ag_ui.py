@@ -10,11 +10,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 
+from services.gateway.answers import approves_several, decide_in
 from services.gateway.api.ai_sdk import HISTORY_MAX, LOOK_SECONDS
 from services.gateway.api.callers import CallerOf, DepsOf
 from services.gateway.api.conversations import may_read
@@ -23,10 +24,9 @@ from services.gateway.api.events import HEADERS, stream_of
 from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
 from services.gateway.conversations import Writing, no_conversation
-from services.gateway.decisions import Ask
 from services.gateway.deps import Deps
 from services.gateway.dialects.ag_ui import AgUi, Event, finished, interrupt_of
-from services.gateway.dialects.ag_ui_posted import Answer, RunIn
+from services.gateway.dialects.ag_ui_posted import Resumed, RunIn
 from services.gateway.dialects.follow import unpacked
 from services.gateway.dialects.reader import Reader
 from services.gateway.holder import shown
@@ -42,8 +42,8 @@ from shared.errors import Refused
 
 router = APIRouter(prefix="/agui", tags=["ag-ui"], route_class=StrictRoute)
 
-#: Refusals that end no run: the store has the truth, and the run tells it.
-_TOLD = frozenset({"already-decided", "stale-card", "not-found"})
+#: Refusals that end no run: the store has the truth, and the run tells it and asks again.
+_TOLD = frozenset({"already-decided", "approve-alone", "stale-card", "not-found"})
 _STREAM: dict[int | str, dict[str, Any]] = {
     200: {"description": "Events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
@@ -53,7 +53,7 @@ _STREAM: dict[int | str, dict[str, Any]] = {
 class _Answered:
     """What became of one answer to an interrupt."""
 
-    answer: Answer
+    resumed: Resumed
     #: Whether it decided something; None while nobody knows.
     counted: bool | None = False
     #: Why it did not count.
@@ -62,7 +62,7 @@ class _Answered:
     @property
     def fatal(self) -> bool:
         """Whether the caller asked for what they may not."""
-        return self.problem is not None and self.problem["kind"] not in _TOLD and not self.answer.abandoned
+        return self.problem is not None and self.problem["kind"] not in _TOLD and not self.resumed.abandoned
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class _Goal:
     @property
     def problems(self) -> dict[str, Mapping[str, Any]]:
         """Why answers did not count: approval id -> problem."""
-        return {each.answer.approval_id: each.problem for each in self.answered if each.problem}
+        return {each.resumed.approval_id: each.problem for each in self.answered if each.problem}
 
     @property
     def unsettled(self) -> set[str]:
         """The approvals about which a decision is on its way."""
-        return {each.answer.approval_id for each in self.answered if each.counted is None}
+        return {each.resumed.approval_id for each in self.answered if each.counted is None}
 
 
 @router.post(
@@ -109,11 +109,13 @@ async def run(deps: DepsOf, caller: CallerOf, body: RunIn) -> StreamingResponse:
     With nothing new it shows the thread and follows what goes on. A thread that is not known begins with a message.
     """
     may_read(caller, body.threadId)
-    answers, written = body.answers(), body.written()
+    resumed, written = body.resumed(), body.written()
     topic = Topic(caller.tenant, body.threadId)
-    if any(answer.approved is not None and not answer.abandoned for answer in answers):
+    if any(each.answer is not None and not each.abandoned for each in resumed):
         caller.need(Scope.DECIDE)
-    answered = await asyncio.gather(*(_answer(deps, caller, topic, answer) for answer in answers))
+    answers = [each.answer for each in resumed if each.answer is not None]
+    several = await approves_several(deps.decisions, caller, topic, answers)
+    answered = await asyncio.gather(*(_answer(deps, caller, topic, each, several=several) for each in resumed))
     message_id = await _post(deps, caller, body, written) if written else ""
     async with reading(deps.runtime.database) as connection:
         conversation = await load_conversation(connection, topic.tenant, topic.conversation_id)
@@ -142,20 +144,16 @@ async def _post(deps: Deps, caller: Caller, body: RunIn, written: tuple[str, str
     return posted.message_id
 
 
-async def _answer(deps: Deps, caller: Caller, topic: Topic, answer: Answer) -> _Answered:
+async def _answer(deps: Deps, caller: Caller, topic: Topic, resumed: Resumed, *, several: bool) -> _Answered:
     """Have one answer decided; a refusal is told in the run."""
-    if answer.approved is None:
-        return _Answered(answer)
-    verb: Literal["approve", "deny"] = "approve" if answer.approved else "deny"
+    if resumed.answer is None:
+        return _Answered(resumed)
     try:
-        approval = await deps.decisions.find(caller, answer.approval_id) if answer.approval_id else None
-        if approval is None or approval["conversation_id"] != topic.conversation_id:
-            raise Refused("There is no such interrupt.", status=404, kind="not-found")  # noqa: TRY301
-        row = await deps.decisions.decide(caller, answer.approval_id, Ask(verb, answer.digest, answer.reason))
+        row = await decide_in(deps.decisions, caller, topic, resumed.answer, several=several)
     except Refused as refusal:
         problem = {"kind": refusal.kind, "title": refusal.title, "status": refusal.status, **refusal.facts}
-        return _Answered(answer, problem=problem)
-    return _Answered(answer, counted=None if row is None else True)
+        return _Answered(resumed, problem=problem)
+    return _Answered(resumed, counted=None if row is None else True)
 
 
 async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[bytes]:
@@ -206,7 +204,7 @@ def _opening(writer: AgUi, goal: _Goal) -> Iterator[Event]:
     yield from writer.snapshots(goal.body.messages)
     for each in goal.answered:
         if each.problem:
-            known = {"interruptId": each.answer.interrupt_id, "approval_id": each.answer.approval_id}
+            known = {"interruptId": each.resumed.interrupt_id, "approval_id": each.resumed.approval_id}
             yield {"type": "CUSTOM", "name": "placet.refused", "value": {**known, **each.problem}}
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
+from services.gateway.answers import approves_several, decide_in
 from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.conversations import may_read
 from services.gateway.api.errors import described
@@ -20,13 +21,13 @@ from services.gateway.api.events import HEADERS, stream_of
 from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
 from services.gateway.conversations import Plan, Writing, no_conversation
-from services.gateway.decisions import Ask
 from services.gateway.deps import Deps
 from services.gateway.dialects.ai_sdk import AiSdk, Chunk, Version
 from services.gateway.dialects.ai_sdk_history import History
-from services.gateway.dialects.ai_sdk_posted import Answer, ChatIn, Seen, answers_of, seen_of
+from services.gateway.dialects.ai_sdk_posted import ChatIn, Seen, answers_of, seen_of
 from services.gateway.dialects.follow import Heard, HolderTold, follow_reply
 from services.gateway.dialects.moves import TurnEnded
+from services.gateway.dialects.posted import Answer
 from services.gateway.dialects.unseen import Unseen
 from services.gateway.holder import shown
 from services.gateway.live import Topic
@@ -36,7 +37,6 @@ from services.gateway.store.conversations import load_conversation
 from services.gateway.store.turns import load_newest_turn, load_reply, load_turn_start, turn_waits, turns_had_approval
 from services.gateway.stream import Stream, data_frame, replay
 from shared.errors import Refused
-from shared.messages.approvals import REASON_MAX
 
 router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
 
@@ -98,8 +98,10 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
     may_read(caller, body.id)
     turn_id, _, joined_at = body.newest.id.partition(".")
     goal = _Goal(topic, writer, after=0, newest=0, turn_id=turn_id, seen=seen_of(body.newest))
-    for answer in answers_of(body.newest):
-        await _decide(deps, caller, answer, goal)
+    answers = answers_of(body.newest)
+    several = await approves_several(deps.decisions, caller, topic, answers)
+    for answer in answers:
+        await _decide(deps, caller, answer, goal, several=several)
     async with reading(deps.runtime.database) as connection:
         conversation = await load_conversation(connection, *_place(topic))
         began = await load_turn_start(connection, *_place(topic), turn_id)
@@ -179,15 +181,10 @@ async def _post(deps: Deps, caller: Caller, body: ChatIn) -> int:
     return posted.event_id
 
 
-async def _decide(deps: Deps, caller: Caller, answer: Answer, goal: _Goal) -> None:
+async def _decide(deps: Deps, caller: Caller, answer: Answer, goal: _Goal, *, several: bool) -> None:
     """Have one answer decided; a refusal is told in the stream, beside the card that still waits."""
     try:
-        if not answer.digest:
-            raise Refused("The answer does not say which card was shown.", status=400, kind="stale-card")  # noqa: TRY301
-        verb: Literal["approve", "deny"] = "approve" if answer.approved else "deny"
-        row = await deps.decisions.decide(
-            caller, answer.approval_id, Ask(verb, answer.digest, answer.reason[:REASON_MAX])
-        )
+        row = await decide_in(deps.decisions, caller, goal.topic, answer, several=several)
     except Refused as refusal:
         goal.refused[answer.approval_id] = {"title": refusal.title, "status": refusal.status, "kind": refusal.kind}
         return

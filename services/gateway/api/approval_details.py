@@ -98,6 +98,9 @@ class CardOut(BaseModel):
 
     channel: str
     recipient: str | None = Field(default=None, description="Who or what is meant there; empty for the log.")
+    person: str | None = Field(
+        default=None, description="Id of the person in the directory; empty where none is meant."
+    )
     state: str
     revision: int
     sent_revision: int | None

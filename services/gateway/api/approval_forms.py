@@ -17,7 +17,7 @@ from shared.canonical import canonical_text
 from shared.deciders import panels, undecidable
 from shared.directory import Directory
 from shared.messages import GrantWish
-from shared.messages.approvals import REASON_MAX, RESPONSE_MAX, Seconds, Verb
+from shared.messages.approvals import REASON_MAX, RESPONSE_MAX, GrantScope, Seconds, Verb
 from shared.messages.tool_calls import AnswerKind
 
 #: Decisions that one request may carry.
@@ -121,7 +121,7 @@ class GrantIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    scope: Literal["conversation", "agent", "tenant"] = "conversation"
+    scope: GrantScope = "conversation"
     bounds: Annotated[list[Annotated[Text, Field(max_length=128)]], Field(max_length=64)] | None = Field(
         default=None, description="Arguments that may be up to their approved value; all others must be equal."
     )

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse
 
+from services.gateway.answers import refuse_risky
 from services.gateway.api.approval_details import ApprovalDetailOut, detail_of
 from services.gateway.api.approval_forms import (
     Accepted,
@@ -32,10 +33,8 @@ from services.gateway.mine import list_mine
 from services.gateway.paging import encode_cursor
 from services.gateway.store import reading
 from services.gateway.store.inbox import list_approvals
-from services.gateway.store.read import Row, list_untold
+from services.gateway.store.read import list_untold
 from shared.errors import Refused
-from shared.messages import ApprovalRule
-from shared.risk import why_alone
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)
 
@@ -102,7 +101,7 @@ async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn, *, t
     try:
         _refuse_again(twice=twice)
         if item.decision == "approve":
-            _refuse_risky(await decisions.find(caller, item.id))
+            refuse_risky(await decisions.find(caller, item.id))
         row = await decisions.decide(caller, item.id, item.ask())
     except Refused as refusal:
         kind = f"urn:placet:problem:{refusal.kind}"
@@ -117,10 +116,3 @@ def _refuse_again(*, twice: bool) -> None:
     if twice:
         detail = "Another item of this batch, before this one, is about the same approval: only that one is made."
         raise Refused("This approval is given twice.", kind="given-twice", detail=detail)
-
-
-def _refuse_risky(row: Row) -> None:
-    """Raise Refused (409) for a call that nobody approves in passing."""
-    if why := why_alone(ApprovalRule.model_validate(row["approval_rule"]), row["category"] or ""):
-        detail = f"It takes no part in a batch, because {why}: approve it with a request of its own."
-        raise Refused(f"This is approved by itself: {why}.", kind="approve-alone", detail=detail)

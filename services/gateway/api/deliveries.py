@@ -33,7 +33,7 @@ class DeliveryOut(BaseModel):
     state: str
     pending: bool = Field(description="Whether the approval still waits for people.")
     revision: int
-    sent_revision: int = Field(description="Revision of the approval that the surface shows; 0: none.")
+    sent_revision: int = Field(description="Revision of the approval that people were last shown there; 0: none yet.")
     attempt: int
     error: str = Field(description="Why it was not shown at the last try; empty where it was.")
     due_at: datetime

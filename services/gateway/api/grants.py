@@ -18,6 +18,7 @@ from services.gateway.store import reading
 from services.gateway.store.read import Row, list_grants, load_grant
 from shared.errors import Refused
 from shared.messages import RevokeGrant
+from shared.messages.approvals import GrantScope
 
 router = APIRouter(prefix="/v1/grants", tags=["grants"])
 
@@ -33,7 +34,7 @@ class GrantOut(BaseModel):
     tool: str
     rule: str = Field(description="Name of the rule that would hold the calls.")
     approval_id: str = Field(description="The approval that it was given with.")
-    scope: Literal["conversation", "agent", "tenant"]
+    scope: GrantScope
     subject: str = Field(description="The conversation, agent or tenant whose calls it covers.")
     arguments: Any = Field(description="Arguments of the approved call, redacted.")
     bounds: list[str] = Field(description="Arguments that may be smaller numbers; all others must be equal.")

@@ -20,9 +20,10 @@ from services.gateway.auth import Caller
 from services.gateway.conversations import no_conversation
 from services.gateway.deps import Deps
 from services.gateway.dialects.openai_ids import ResponseId, parse_response_id
-from services.gateway.dialects.openai_posted import Answer, ResponseIn, invalid
+from services.gateway.dialects.openai_posted import ResponseIn, invalid
 from services.gateway.dialects.openai_responses import Event, ResponseWriter, Status
 from services.gateway.dialects.openai_words import held_note
+from services.gateway.dialects.posted import Answer
 from services.gateway.dialects.talk import LOOK_BACK, Talk
 from services.gateway.resting import Resting
 from services.gateway.store import reading
@@ -59,7 +60,7 @@ async def create(
     The response is complete when the turn is over or waits for people.
     """
     body.check()
-    text, answers = body.written(), list(body.answers())
+    text, answers = body.written(), body.answers()
     conversation = await _conversation(deps, caller, body, answers)
     agent = agent_of(deps, caller, conversation, body.model)
     if conversation is None:

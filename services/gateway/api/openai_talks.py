@@ -7,18 +7,17 @@ request. That is kept just before a response's last words are sent: a client tha
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
+from services.gateway.answers import approves_several, decide_in
 from services.gateway.api.conversations import may_read
 from services.gateway.api.events import stream_of
 from services.gateway.auth import Caller
 from services.gateway.conversations import Plan, Writing, no_conversation, open_conversation
-from services.gateway.decisions import Ask
 from services.gateway.deps import Deps
 from services.gateway.dialects.moves import Move
-from services.gateway.dialects.openai_posted import Answer
+from services.gateway.dialects.posted import Answer
 from services.gateway.dialects.talk import LOOK_BACK, Talk
 from services.gateway.keys import Scope
 from services.gateway.live import Topic, Transient
@@ -96,7 +95,7 @@ async def begin(deps: Deps, caller: Caller, agent: str, language: str, conversat
 
 
 async def ask(
-    deps: Deps, caller: Caller, conversation: Conversation, text: str, answers: Iterable[Answer] = (), key: str = ""
+    deps: Deps, caller: Caller, conversation: Conversation, text: str, answers: Sequence[Answer] = (), key: str = ""
 ) -> Asked:
     """Decide what the client answered and post what it wrote; return what it then waits for.
 
@@ -106,21 +105,14 @@ async def ask(
     may_read(caller, conversation.conversation_id)
     told = conversation.feed_seq if conversation.told_seq is None else min(conversation.told_seq, conversation.feed_seq)
     asked = Asked(conversation, Talk(told, newest=conversation.feed_seq), 0)
+    several = await approves_several(deps.decisions, caller, asked.topic, answers)
     for answer in answers:
-        await _decide(deps, caller, answer, asked)
+        row = await decide_in(deps.decisions, caller, asked.topic, answer, several=several)
+        _decided(asked, answer.approval_id, over=row is not None and row["state"] != "pending")
     if text:
         await _write(deps, caller, text, asked, key)
     asked.after = await _start(deps, asked)
     return asked
-
-
-async def _decide(deps: Deps, caller: Caller, answer: Answer, asked: Asked) -> None:
-    approval = await deps.decisions.find(caller, answer.approval_id)
-    if approval["conversation_id"] != asked.conversation.conversation_id:
-        raise Refused("There is no such approval in this conversation.", status=404, kind="not-found")
-    verb: Literal["approve", "deny"] = "approve" if answer.approved else "deny"
-    row = await deps.decisions.decide(caller, answer.approval_id, Ask(verb, answer.digest, answer.reason))
-    _decided(asked, answer.approval_id, over=row is not None and row["state"] != "pending")
 
 
 def _decided(asked: Asked, approval_id: str, *, over: bool) -> None:

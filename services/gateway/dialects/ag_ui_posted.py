@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from services.gateway.conversations import Plan
-from services.gateway.dialects.posted import MESSAGE_ID, checked_text, invalid_request
+from services.gateway.dialects.posted import MESSAGE_ID, Answer, checked_answers, checked_text, invalid_request
 from services.gateway.texts import Text
 from shared.ids import derived_id
 from shared.messages.approvals import REASON_MAX
@@ -22,7 +22,7 @@ from shared.messages.message import Identifier
 
 #: Messages of a posted history.
 MESSAGES_MAX = 2_000
-#: Answers to interrupts that one run takes.
+#: Interrupts that one run may name; clients name all of them, also those that they do not decide.
 RESUME_MAX = 200
 _INTERRUPT = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{64})")
 #: Reason of a decision that a client makes by abandoning a question.
@@ -58,16 +58,14 @@ class _Props(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Resumed:
     """What the caller says to one interrupt."""
 
     interrupt_id: str
     #: Empty where it is none of ours.
     approval_id: str
-    digest: str
-    #: None decides nothing.
-    approved: bool | None
-    reason: str
+    #: None where it is neither yes nor no, and decides nothing.
+    answer: Answer | None
     #: Whether the question was abandoned: then it is no error where that decides nothing.
     abandoned: bool = False
 
@@ -122,20 +120,25 @@ class RunIn(BaseModel):
         """Return the id that an edited message gets: what was written first keeps its own."""
         return derived_id("ag-ui-edited", self.threadId, message_id, text)
 
-    def answers(self) -> list[Answer]:
-        """Return what the caller says to interrupts; raise Refused (400) where they say two things to one."""
+    def resumed(self) -> list[Resumed]:
+        """Return what the caller says to interrupts; raise Refused (400) for two things said to one, or too many."""
         if len({entry.interruptId for entry in self.resume}) < len(self.resume):
             raise invalid_request("must name each interrupt once", "#/resume")
-        return [_answer_of(entry) for entry in self.resume]
+        found = [_resumed(entry) for entry in self.resume]
+        answers = [each.answer for each in found if each.answer is not None]
+        checked_answers(answers, partial(invalid_request, pointer="#/resume"))
+        return found
 
 
-def _answer_of(entry: ResumeEntry) -> Answer:
+def _resumed(entry: ResumeEntry) -> Resumed:
     ours = _INTERRUPT.fullmatch(entry.interruptId)
     approval_id, digest = ours.groups() if ours else ("", "")
     if entry.status == "cancelled":
-        return Answer(entry.interruptId, approval_id, digest, approved=False, reason=ABANDONED, abandoned=True)
-    payload = entry.payload or _Payload()
-    return Answer(entry.interruptId, approval_id, digest, approved=payload.approved, reason=payload.reason)
+        no = Answer(approval_id, digest, approved=False, reason=ABANDONED)
+        return Resumed(entry.interruptId, approval_id, no, abandoned=True)
+    said = entry.payload or _Payload()
+    answer = None if said.approved is None else Answer(approval_id, digest, said.approved, said.reason)
+    return Resumed(entry.interruptId, approval_id, answer)
 
 
 def _text_of(content: Any) -> str:

@@ -7,14 +7,20 @@ own name: a new text, or answers to approval requests, each bound to the digest 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.gateway.dialects.posted import MESSAGE_ID, checked_text, invalid_request
+from services.gateway.dialects.posted import (
+    MESSAGE_ID,
+    Answer,
+    checked_answers,
+    checked_text,
+    invalid_request,
+    kept_reason,
+)
 from services.gateway.texts import Text
 from shared.ids import derived_id
 from shared.messages.message import Identifier
@@ -94,18 +100,6 @@ class ChatIn(BaseModel):
         return derived_id("ai-sdk-edited", self.id, self.newest.id, self.newest.text)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the caller says to one approval request."""
-
-    approval_id: str
-    call_id: str
-    approved: bool
-    reason: str
-    #: Digest of the card that was shown; empty where the client kept none.
-    digest: str
-
-
 @dataclass(frozen=True)
 class Seen:
     """What the client shows of an assistant message that it wants gone on with."""
@@ -129,10 +123,11 @@ def seen_of(message: UiMessage) -> Seen:
     return Seen(sum(part.type == "step-start" for part in message.parts), calls)
 
 
-def answers_of(message: UiMessage) -> Iterator[Answer]:
-    """Yield the approval requests that the caller has answered and that are not over yet."""
+def answers_of(message: UiMessage) -> list[Answer]:
+    """Return how the caller answered approval requests that are not over yet; raise Refused (400) for too many."""
     # Early clients of version 6 drop the descriptor; the data part has the same card.
     digests = {part.id: _digest_of(part.data) for part in message.parts if part.type == "data-approval"}
+    found = []
     for part in message.parts:
         approval = part.approval or {}
         approved, approval_id = approval.get("approved"), approval.get("id")
@@ -140,13 +135,10 @@ def answers_of(message: UiMessage) -> Iterator[Answer]:
             continue
         digest = _digest_of(approval.get("descriptor")) or digests.get(approval_id, "")
         reason = approval.get("reason")
-        yield Answer(
-            approval_id=approval_id if MESSAGE_ID.fullmatch(approval_id) else "",
-            call_id=part.toolCallId,
-            approved=approved,
-            reason=reason if isinstance(reason, str) else "",
-            digest=digest,
-        )
+        known = approval_id if MESSAGE_ID.fullmatch(approval_id) else ""
+        found.append(Answer(known, digest, approved, kept_reason(reason) if isinstance(reason, str) else ""))
+    checked_answers(found, partial(invalid_request, pointer="#/messages"))
+    return found
 
 
 def _digest_of(card: Any) -> str:

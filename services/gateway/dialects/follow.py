@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.gateway.dialects.moves import Move, TurnEnded, spoken
-from services.gateway.dialects.reader import Call, Reader, Said
+from services.gateway.dialects.moves import Call, Move, TurnEnded, spoken
+from services.gateway.dialects.reader import Reader, Said
 from services.gateway.live import Transient
 from services.gateway.stream import Stream
 

@@ -1,7 +1,8 @@
 """One turn as moves in an order that every dialect accepts, whatever order its feed items came in.
 
 Items of one call come from several queues and may change places: a result may be there before its call. Frontends
-throw on that, so an answer or a card waits here until its call was told. Pure: the reader remembers, and nothing else.
+throw on that, so an answer or a card waits here until its call was told. What is known of calls is kept in one place,
+which the readers of several turns may share. Pure: the reader remembers, and nothing else.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Data = Mapping[str, Any]
+#: By call: type and data of items that came before the call was told.
+Early = dict[str, list[tuple[str, Data]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +146,21 @@ def spoken(data: Data) -> OperatorSpoke:
 
 
 @dataclass
-class _Call:
+class Call:
+    """What is known of one call."""
+
+    turn_id: str
     tool: str
+    #: As people may see them; None where the model wrote no JSON.
+    arguments: Any = None
+    #: Its approval's card, empty where it has none.
+    card: Data = field(default_factory=dict)
     answered: bool = False
-    card: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def waits(self) -> bool:
+        """Whether people are asked and nobody has decided."""
+        return not self.answered and self.card.get("state") == "pending"
 
 
 @dataclass
@@ -154,9 +168,10 @@ class TurnReader:
     """Reads the feed items and deltas of one turn."""
 
     turn_id: str
-    _calls: dict[str, _Call] = field(default_factory=dict)
-    #: What came before the call it is about.
-    _early: dict[str, list[tuple[str, Data]]] = field(default_factory=dict)
+    #: Call id -> what is known of it; other turns' calls may be there too.
+    calls: dict[str, Call] = field(default_factory=dict)
+    #: Call id -> what came before the call it is about.
+    early: Early = field(default_factory=dict)
     _in_step: bool = False
     #: The message that the current step says, and how much of it was told.
     _message: str = ""
@@ -171,22 +186,8 @@ class TurnReader:
     @property
     def waits(self) -> bool:
         """Whether nothing goes on here until people decide, as far as the feed told."""
-        open_calls = [call for call in self._calls.values() if not call.answered]
-        return bool(open_calls) and all(call.card.get("state") == "pending" for call in open_calls)
-
-    @property
-    def open_calls(self) -> int:
-        """How many calls have no result yet, as far as the feed told."""
-        return sum(not call.answered for call in self._calls.values())
-
-    @property
-    def waiting(self) -> dict[str, str]:
-        """The calls that wait for people: call id -> approval id."""
-        return {
-            call_id: call.card["approval_id"]
-            for call_id, call in self._calls.items()
-            if not call.answered and call.card.get("state") == "pending"
-        }
+        open_calls = [call for call in self.calls.values() if call.turn_id == self.turn_id and not call.answered]
+        return bool(open_calls) and all(call.waits for call in open_calls)
 
     def pause(self) -> Iterator[Move]:
         """Yield what closes the current step: people are asked, and the stream ends for now."""
@@ -280,7 +281,7 @@ class TurnReader:
     # --- calls and cards ----------------------------------------------------------------------------------------
 
     def _called(self, data: Data) -> Iterator[Move]:
-        call_id, known = data["call_id"], data["call_id"] in self._calls
+        call_id, known = data["call_id"], data["call_id"] in self.calls
         if data["status"] in {"success", "error"}:
             if known:
                 yield from self._answer(call_id, data)
@@ -289,44 +290,45 @@ class TurnReader:
                 yield from self._make(call_id, data["tool"], data.get("arguments"))
                 yield from self._answer(call_id, data)
             else:
-                self._early.setdefault(call_id, []).append(("tool_call", data))
+                self.early.setdefault(call_id, []).append(("tool_call", data))
         elif not known and self._ours(data):
             yield from self._make(call_id, data["tool"], data["arguments"])
-            for kind, early in self._early.pop(call_id, []):
-                yield from self.read(kind, early)
 
     def _make(self, call_id: str, tool: str, arguments: Any) -> Iterator[Move]:
-        self._calls[call_id] = _Call(tool)
+        self.calls[call_id] = Call(self.turn_id, tool, arguments)
         yield from self._begin_step()
         yield from self._end_text()
         yield CallMade(call_id, tool, arguments)
+        for kind, early in self.early.pop(call_id, []):
+            yield from self.read(kind, early)
 
     def _answer(self, call_id: str, data: Data) -> Iterator[Move]:
-        call = self._calls[call_id]
+        call = self.calls[call_id]
         if not call.answered:
             call.answered = True
             yield CallAnswered(call_id, call.tool, data)
 
     def _progressed(self, data: Data) -> Iterator[Move]:
         # A report is worth nothing before its call was told, and after its end.
-        call = self._calls.get(data["call_id"])
+        call = self.calls.get(data["call_id"])
         if call is not None and not call.answered:
             yield CallProgressed(data["call_id"], data["fraction"], data["text"])
 
     def _asked(self, data: Data) -> Iterator[Move]:
         call_id = data["call_id"]
-        call = self._calls.get(call_id)
+        call = self.calls.get(call_id)
+        if call is None:
+            self.early.setdefault(call_id, []).append(("approval", data))
+            return
         if data["state"] != "pending":
             # Why it was held stays beside why it was decided so.
             data = {**{k: v for k, v in data.items() if k != "reason"}, "decision_reason": data.get("reason", "")}
-        if call is None:
-            self._early.setdefault(call_id, []).append(("approval", data))
-            return
         stale = data.get("revision", 0) < call.card.get("revision", 0)
         if call.card.get("state", "pending") != "pending" or stale:
             return
         edited = "arguments" in data and "arguments" in call.card and data["arguments"] != call.card["arguments"]
-        call.card |= data
+        call.card = {**call.card, **data}
         if edited:
-            yield CallMade(call_id, call.tool, data["arguments"])
-        yield CardMoved(call_id, dict(call.card), call.answered)
+            call.arguments = data["arguments"]
+            yield CallMade(call_id, call.tool, call.arguments)
+        yield CardMoved(call_id, call.card, call.answered)

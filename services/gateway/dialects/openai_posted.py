@@ -7,8 +7,7 @@ sender would believe that it holds. What only tunes a model (temperature and its
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from typing import Annotated, Any, Literal
@@ -16,10 +15,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from services.gateway.dialects.openai_ids import parse_request_id
-from services.gateway.dialects.posted import checked_text
+from services.gateway.dialects.posted import Answer, checked_answers, checked_text, kept_reason
 from services.gateway.texts import Text
 from shared.errors import Refused
-from shared.messages.approvals import REASON_MAX
 from shared.messages.conversations import TEXT_MAX
 from shared.messages.message import Identifier
 
@@ -35,17 +33,6 @@ _NO_IDS = frozenset({"", "new", "null", "undefined", "local"})
 
 Items = Annotated[list[dict[str, Any]], Field(max_length=ITEMS_MAX)]
 _Metadata = Annotated[dict[str, Any], Field(max_length=64)]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the caller says to one approval request."""
-
-    approval_id: str
-    #: Digest of the call that was shown.
-    digest: str
-    approved: bool
-    reason: str
 
 
 class _Posted(BaseModel):
@@ -179,11 +166,12 @@ class ResponseIn(_Posted):
             raise invalid("input", "must end with a message of the user, or with answers to approval requests")
         return _text_of(messages, "input") if messages else ""
 
-    def answers(self) -> Iterator[Answer]:
-        """Yield the answers to approval requests that stand at the end; raise Refused (400) for one that is none."""
-        for item in [] if isinstance(self.input, str) else self._newest:
-            if _is_answer(item):
-                yield _answer_of(item)
+    def answers(self) -> list[Answer]:
+        """Return the answers to approval requests at the end; raise Refused (400) for one that is none, or too many."""
+        newest = [] if isinstance(self.input, str) else self._newest
+        found = [_answer_of(item) for item in newest if _is_answer(item)]
+        checked_answers(found, partial(invalid, "input"))
+        return found
 
     @property
     def _newest(self) -> list[Mapping[str, Any]]:
@@ -232,7 +220,7 @@ def _answer_of(item: Mapping[str, Any]) -> Answer:
     named = parse_request_id(request) if isinstance(request, str) else None
     if named is None or not isinstance(approve, bool) or not isinstance(reason, str | None):
         raise invalid("input", "has an mcp_approval_response without a request's id, or a yes or no")
-    return Answer(*named, approve, (reason or "").replace("\x00", "")[:REASON_MAX])
+    return Answer(*named, approve, kept_reason(reason or ""))
 
 
 def _text_of(messages: Sequence[Mapping[str, Any]], param: Literal["messages", "input"]) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from services.gateway.dialects.moves import (
+    Call,
     CallAnswered,
     CardMoved,
     Move,
@@ -24,7 +25,6 @@ from services.gateway.dialects.moves import (
 )
 from services.gateway.dialects.openai_calls import failure_of, final_text, shown_cards, shown_holder, shown_result
 from services.gateway.dialects.openai_ids import item_id, request_id
-from services.gateway.dialects.reader import Call
 from services.gateway.feed import SUCCESSES
 from services.gateway.holder import Held
 from shared.canonical import canonical_text

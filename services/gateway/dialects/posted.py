@@ -1,15 +1,31 @@
-"""What every dialect asks of the text that a client posts, so that none of them lets through what another refuses."""
+"""What every dialect asks of texts and answers that a client posts, so that none lets through what another refuses."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from shared.errors import Refused
+from shared.messages.approvals import REASON_MAX
 from shared.messages.conversations import TEXT_MAX
 
 #: A message's id that can be kept as it is; for any other one is derived.
 MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+#: Approval requests that one request may answer.
+ANSWERS_MAX = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the caller says to one approval request."""
+
+    #: Empty where it is none of ours.
+    approval_id: str
+    #: Digest of the call that was shown; empty where the client kept none.
+    digest: str
+    approved: bool
+    reason: str
 
 
 def invalid_request(detail: str, pointer: str) -> Refused:
@@ -27,3 +43,14 @@ def checked_text(text: str, invalid: Callable[[str], Refused]) -> str:
     if len(text) > TEXT_MAX:
         raise Refused(f"A message has at most {TEXT_MAX} characters.", status=413, kind="too-large")
     return text
+
+
+def checked_answers(answers: Sequence[Answer], invalid: Callable[[str], Refused]) -> None:
+    """Raise `invalid` where a request answers too much."""
+    if len(answers) > ANSWERS_MAX:
+        raise invalid(f"must answer at most {ANSWERS_MAX} approval requests")
+
+
+def kept_reason(reason: str) -> str:
+    """Return what of a reason can be kept."""
+    return reason.replace("\x00", "")[:REASON_MAX]

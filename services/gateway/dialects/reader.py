@@ -6,11 +6,10 @@ where the model goes on without them, so what became of one is told by its own t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
-from services.gateway.dialects.moves import CallAnswered, CallMade, CardMoved, Data, Move, TurnReader, spoken
+from services.gateway.dialects.moves import Call, Data, Early, Move, TurnReader, spoken
 
 #: Types of items that are about a call; those of executors and approvers do not say of which turn it is.
 _OF_CALLS = frozenset({"tool_call", "approval", "progress"})
@@ -34,36 +33,18 @@ class Told:
 
 
 @dataclass
-class Call:
-    """What is known of one call."""
-
-    turn_id: str
-    tool: str
-    #: As people may see them; None where the model wrote no JSON.
-    arguments: Any = None
-    #: Its approval's card, empty where it has none.
-    card: Mapping[str, Any] = field(default_factory=dict)
-    answered: bool = False
-
-    @property
-    def waits(self) -> bool:
-        """Whether people are asked and nobody has decided."""
-        return not self.answered and self.card.get("state") == "pending"
-
-
-@dataclass
 class Reader:
     """Reads the feed items and deltas of one conversation."""
 
     #: Number of the last item that was read.
     number: int = 0
-    #: Call id -> what is known of it.
+    #: Call id -> what is known of it; the readers of the turns write it.
     calls: dict[str, Call] = field(default_factory=dict)
     _turns: dict[str, TurnReader] = field(default_factory=dict)
     #: Turns of which everything was read.
     _began: set[str] = field(default_factory=set)
     #: What came before the call it is about, and does not say of which turn that is.
-    _early: dict[str, list[tuple[str, Data]]] = field(default_factory=dict)
+    _early: Early = field(default_factory=dict)
 
     def read(self, kind: str, data: Data, number: int = 0) -> list[Told]:
         """Return what an item of type `kind` tells, or a delta, which has no number."""
@@ -71,7 +52,7 @@ class Reader:
         return list(self._read(kind, data))
 
     @property
-    def waiting(self) -> dict[str, Mapping[str, Any]]:
+    def waiting(self) -> dict[str, Data]:
         """The cards that people are asked to decide: call id -> card."""
         return {call_id: call.card for call_id, call in self.calls.items() if call.waits}
 
@@ -141,18 +122,8 @@ class Reader:
             self._early.setdefault(call_id, []).append((kind, data))
             return
         yield from self._read_turn(turn_id, kind, data)
-        if call_id in self.calls:
-            for early in self._early.pop(call_id, []):
-                yield from self._read_turn(turn_id, *early)
 
     def _read_turn(self, turn_id: str, kind: str, data: Data) -> Iterator[Told]:
-        turn = self._turns.setdefault(turn_id, TurnReader(turn_id))
+        turn = self._turns.setdefault(turn_id, TurnReader(turn_id, self.calls, self._early))
         for move in turn.read(kind, data):
-            match move:
-                case CallMade(call_id, tool, arguments):
-                    self.calls.setdefault(call_id, Call(turn_id, tool)).arguments = arguments
-                case CardMoved(call_id):
-                    self.calls[call_id].card = move.card
-                case CallAnswered(call_id):
-                    self.calls[call_id].answered = True
             yield Told(turn_id, move)

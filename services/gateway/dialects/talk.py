@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.gateway.dialects.moves import Move
-from services.gateway.dialects.reader import Call, Reader, Said
+from services.gateway.dialects.moves import Call, Move
+from services.gateway.dialects.reader import Reader, Said
 
 #: Feed items before the first untold one that are read in silence: the calls that wait are told of there.
 LOOK_BACK = 200

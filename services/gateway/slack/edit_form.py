@@ -79,6 +79,11 @@ def edited(
             problems[given.block_id] = kit.cut(
                 text(locale, "This is no JSON value: {error}", error=error), kit.ERROR_MAX
             )
+    for name in (each.name for each in fields.values() if each.required and each.name not in made):
+        if any(given.block_id == PREFIX + name for given in inputs):
+            problems.setdefault(
+                PREFIX + name, kit.cut(text(locale, "{name}: this is needed.", name=name), kit.ERROR_MAX)
+            )
     if not problems and spec is not None:
         blocks = {given.block_id for given in inputs}
         for wrong in validate_arguments(spec, made):

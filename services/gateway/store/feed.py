@@ -8,7 +8,7 @@ Statements are built once: building one costs more than running it.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -78,6 +78,22 @@ def _waiting_statement() -> sa.Select[Any]:
     return sa.select(wanted).where(waits)
 
 
+def _quotes_statement() -> sa.Select[Any]:
+    """Return what the agent said beside each of these approvals, as it was told when they were opened."""
+    names = ("tenant", "conversation_id", "approval_id")
+    arrays = [sa.bindparam(f"{name}s", type_=pg.ARRAY(pg.TEXT)) for name in names]
+    wanted = sa.func.unnest(*arrays).table_valued(*names, name="wanted").render_derived()
+    told = _FEED.alias("told")
+    here = sa.and_(
+        told.c.tenant == wanted.c.tenant,
+        told.c.conversation_id == wanted.c.conversation_id,
+        told.c.type == sa.literal_column("'approval'"),
+        _text_of(told, "approval_id") == wanted.c.approval_id,
+        told.c.data.has_key("quote"),
+    )
+    return sa.select(wanted.c.approval_id, _text_of(told, "quote").label("quote")).join_from(wanted, told, here)
+
+
 def _text_of(feed: Any, name: str) -> sa.ColumnElement[str]:
     """Return a text of an item's data, written as the indexes have it."""
     return sa.literal_column(f"({feed.name}.data ->> '{name}')", sa.Text)
@@ -130,6 +146,7 @@ def _raise_numbers(fresh: sa.CTE) -> sa.CTE:
 
 _WAITING = _waiting_statement()
 _ADD = _add_statement()
+_QUOTES = _quotes_statement()
 _FIND = sa.select(*_COLUMNS).where(
     _FEED.c.tenant == sa.bindparam("tenant"),
     _FEED.c.conversation_id == sa.bindparam("conversation_id"),
@@ -214,6 +231,14 @@ async def load_item_time(connection: Connection, tenant: str, conversation_id: s
     c = _FEED.c
     here = sa.select(c.at).where(c.tenant == tenant, c.conversation_id == conversation_id, c.seq == number)
     return (await connection.execute(here)).scalar_one_or_none()
+
+
+async def load_quotes(connection: Connection, approvals: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return by approval id what the agent said beside these approvals, given as rows, where it said anything."""
+    names = ("tenant", "conversation_id", "approval_id")
+    values = {f"{name}s": [row[name] for row in approvals] for name in names}
+    found = await connection.execute(_QUOTES, values) if approvals else ()
+    return {row.approval_id: row.quote for row in found}
 
 
 async def load_messages(

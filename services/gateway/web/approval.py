@@ -24,10 +24,12 @@ from services.gateway.web.decision_form import wish_of
 from services.gateway.web.editing import edit_form
 from services.gateway.web.inbox import Told, back_of, led_back
 from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from services.gateway.web.shown import tools_of
 from services.gateway.web.waiting import waiting_of
-from services.gateway.web.words import plain
+from services.gateway.web.words import lined
 from shared.canonical import canonical_text
 from shared.errors import Refused
+from shared.texts import text
 
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
 
@@ -60,15 +62,15 @@ async def decide(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Post
     caller.need(Scope.DECIDE)
     row = await deps.decisions.find(caller, approval_id)
     try:
-        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook)
+        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook, caller.language)
         decided = await deps.decisions.decide(caller, approval_id, wish.ask())
     except NotAnArgument as error:
-        return await _page(deps, caller, row, Aside(fault=str(error), typed=form), 400)
+        return await _page(deps, caller, row, Aside(fault=error.said(caller.language), typed=form), 400)
     except Refused as refusal:
         if refusal.status not in _TOLD_HERE:
             raise
         now = await deps.decisions.find(caller, approval_id)
-        return await _page(deps, caller, now, Aside(fault=_said(refusal), typed=form), refusal.status)
+        return await _page(deps, caller, now, Aside(fault=_said(refusal, caller.language), typed=form), refusal.status)
     back = back_of(field(form, "back") or f"/inbox/{approval_id}")
     if back != f"/inbox/{approval_id}":
         return led_back(back, **{"done" if decided else "sent": approval_id})
@@ -88,12 +90,14 @@ class Aside:
 
 async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int = 200) -> HTMLResponse:
     detail = await detail_of(deps.runtime.database, row, deps.directory())
+    tools = await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
-        (card,) = await waiting_of(connection, caller, [row], deps.directory())
+        (card,) = await waiting_of(connection, caller, [row], deps.directory(), tools)
     edit = await edit_form(card, detail, row, deps.settings.rulebook, aside.typed)
     return render(
         "approval.html",
         status,
+        language=caller.language,
         caller=caller,
         here="inbox",
         card=card,
@@ -109,10 +113,11 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
     )
 
 
-def _said(refusal: Refused) -> str:
+def _said(refusal: Refused, language: str) -> str:
     if refusal.kind == "stale-card":
-        return "This card changed after it was shown to you. Nothing was decided. Look at it again, as it is now."
-    return in_words(refusal)
+        words = "This card changed after it was shown to you. Nothing was decided. Look at it again, as it is now."
+        return text(language, words)
+    return in_words(refusal, language)
 
 
 def _records(approval: ApprovalDetailOut) -> tuple[RecordLine, ...]:
@@ -123,7 +128,7 @@ def _records(approval: ApprovalDetailOut) -> tuple[RecordLine, ...]:
         return ()
     names = dict.fromkeys(name for each in known for name in each)
     return tuple(
-        RecordLine(name, tuple(plain(each[name]) if name in each else None for each in known), _differ(made, name))
+        RecordLine(name, tuple(lined(each[name]) if name in each else None for each in known), _differ(made, name))
         for name in names
     )
 

@@ -23,8 +23,10 @@ from services.gateway.store.read import Row
 from services.gateway.web.decision_form import wish_of
 from services.gateway.web.editing import edit_form
 from services.gateway.web.render import Posted, SignedIn, check_form, render
+from services.gateway.web.shown import shown_calls, tools_of
 from services.gateway.web.waiting import waiting_of
 from shared.errors import Refused
+from shared.texts import text
 
 router = APIRouter(prefix="/ui/approvals", include_in_schema=False)
 
@@ -47,13 +49,17 @@ Place = Annotated[Literal["pane", "chat"], Query()]
 async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     """Show what waits for people, and what was decided lately."""
     caller.need(Scope.DECIDE)
+    tools = await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
         waiting = await list_approvals(connection, caller.tenant, Filters(state="pending"), limit=WAITING_MAX + 1)
         newest = await list_approvals(connection, caller.tenant, Filters(), limit=WAITING_MAX)
+        drawn = await shown_calls(connection, waiting[:WAITING_MAX], tools)
     recent = [approval_out(row) for row in newest if row["state"] != "pending"][:RECENT_MAX]
     return render(
         "pane.html",
+        language=caller.language,
         waiting=[approval_out(row, deps.directory()) for row in waiting[:WAITING_MAX]],
+        drawn=drawn,
         more=len(waiting) > WAITING_MAX,
         recent=recent,
         place="pane",
@@ -92,9 +98,9 @@ async def edit(
     """Change the arguments, and show the card as it is then; what cannot be done leaves the form as it was typed."""
     row = await deps.decisions.find(caller, approval_id)
     try:
-        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook)
+        wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook, caller.language)
     except (NotAnArgument, Refused) as error:
-        notice = in_words(error) if isinstance(error, Refused) else str(error)
+        notice = in_words(error, caller.language) if isinstance(error, Refused) else error.said(caller.language)
         return await _card(deps, caller, row, place, notice, form)
     said = await _made(deps, caller, approval_id, wish.ask())
     now = await deps.decisions.find(caller, approval_id)
@@ -108,18 +114,19 @@ async def _made(deps: Deps, caller: Caller, approval_id: str, ask: Ask) -> str:
     except Refused as refusal:
         if refusal.status not in {400, 403, 409}:
             raise
-        return in_words(refusal)
-    return "" if decided else "Sent. The answer takes its time; this card follows."
+        return in_words(refusal, caller.language)
+    return "" if decided else text(caller.language, "Sent. The answer takes its time; the card follows.")
 
 
 async def _card(
     deps: Deps, caller: Caller, row: Row, place: str, notice: str = "", typed: FormData | None = None
 ) -> HTMLResponse:
     approval, may_decide = approval_out(row, deps.directory()), caller.may(Scope.DECIDE)
-    edit = None
-    if place == "chat" and may_decide and approval.state == "pending":
-        async with reading(deps.runtime.database) as connection:
-            (card,) = await waiting_of(connection, caller, [row], deps.directory())
+    edit, tools = None, await tools_of(deps.settings.rulebook)
+    async with reading(deps.runtime.database) as connection:
+        (card,) = await waiting_of(connection, caller, [row], deps.directory(), tools)
+    if place == "chat" and may_decide and card.open:
         edit = await edit_form(card, approval, row, deps.settings.rulebook, typed) if card.mine else None
     values = {"approval": approval, "place": place, "notice": notice, "may_decide": may_decide, "caller": caller}
-    return render("card.html", **values, edit=edit)
+    values["shown"] = card.shown
+    return render("card.html", language=caller.language, **values, edit=edit)

@@ -18,6 +18,7 @@ from services.gateway.web.render import field
 from shared.approvers import identity_of
 from shared.catalog import load_catalog
 from shared.errors import Refused
+from shared.texts import LANGUAGES, text
 from shared.yaml_source import RulebookInvalid
 
 _NUMBER = re.compile(r"[0-9]{1,7}")
@@ -25,8 +26,11 @@ _NUMBER = re.compile(r"[0-9]{1,7}")
 ARGUMENT = "argument:"
 
 
-def wish_of(form: FormData, row: Row, rulebook: Path) -> DecisionIn:
-    """Return what a form asks for; raise NotAnArgument, or Refused (400) with what is wrong. Reads the rulebook."""
+def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[0]) -> DecisionIn:
+    """Return what a form asks for; raise NotAnArgument, or Refused (400) with what is wrong, told in `language`.
+
+    Reads the rulebook.
+    """
     given: dict[str, Any] = {name: field(form, name) for name in ("decision", "digest", "response")}
     given["reason"] = field(form, "reason").strip()
     given["to"] = _person(field(form, "to").strip())
@@ -44,7 +48,9 @@ def wish_of(form: FormData, row: Row, rulebook: Path) -> DecisionIn:
         return DecisionIn.model_validate(given)
     except ValidationError as error:
         wrong = "; ".join(f"{str(each['loc'][-1]).replace('_', ' ')}: {each['msg'].lower()}" for each in error.errors())
-        raise Refused(f"That cannot be sent. {wrong}.", status=400, kind="invalid-request") from error
+        raise Refused(
+            text(language, "That cannot be sent. {wrong}.", wrong=wrong), status=400, kind="invalid-request"
+        ) from error
 
 
 def edit_fields(row: Row, rulebook: Path) -> tuple[ArgumentField, ...]:

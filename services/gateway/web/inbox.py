@@ -30,17 +30,17 @@ from services.gateway.store import reading
 from services.gateway.store.inbox import list_approvals
 from services.gateway.store.read import Row, load_approvals
 from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from services.gateway.web.shown import tools_of
 from services.gateway.web.waiting import Waiting, grouped, waiting_of
 from shared.errors import Refused
 from shared.messages.approvals import REASON_MAX
 from shared.messages.tool_calls import Category
+from shared.texts import LANGUAGES, text
 
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
 
 #: Cards on a page.
 PAGE = 25
-#: Ages to ask for: seconds and their words.
-AGES = ((600, "10 minutes"), (3_600, "an hour"), (86_400, "a day"))
 _ASKED = ("state", "tool", "agent", "conversation", "category", "older_than", "q")
 
 _ITEM = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{64})\.([0-9]{1,9})")
@@ -77,8 +77,8 @@ class Asked:
         return bool(self.typed.keys() - {"q", "state"})
 
 
-def asked_of(parameters: Mapping[str, str]) -> Asked:
-    """Return what an address asks for; empty fields of the form ask for nothing."""
+def asked_of(parameters: Mapping[str, str], language: str = LANGUAGES[0]) -> Asked:
+    """Return what an address asks for; empty fields of the form ask for nothing. A fault is told in `language`."""
     mine, cursor = parameters.get("view") != "all", parameters.get("cursor", "")
     typed = {name: value.strip() for name in _ASKED if (value := parameters.get(name, "")).strip()}
     if mine:
@@ -87,7 +87,8 @@ def asked_of(parameters: Mapping[str, str]) -> Asked:
         query = InboxQuery.model_validate({**typed, "mine": mine, "limit": PAGE, "cursor": cursor or None})
     except ValidationError as error:
         wrong = ", ".join(sorted({str(each["loc"][0]).replace("_", " ") for each in error.errors()}))
-        return Asked(mine, typed, cursor, None, f"Nothing can be found with this: {wrong}.")
+        fault = text(language, "Nothing can be found with this: {wrong}.", wrong=wrong)
+        return Asked(mine, typed, cursor, None, fault)
     return Asked(mine, typed, cursor, query)
 
 
@@ -95,12 +96,13 @@ def asked_of(parameters: Mapping[str, str]) -> Asked:
 async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = "", sent: Told = "") -> HTMLResponse:
     """Show what waits for somebody, or everything that fits."""
     caller.need(Scope.DECIDE)
-    asked = asked_of(request.query_params)
+    asked = asked_of(request.query_params, caller.language)
     cards, following = await _found(deps, caller, asked)
     told = await _cards(deps, caller, [done or sent]) if done or sent else []
     return render(
         "inbox.html",
         400 if asked.query is None else 200,
+        language=caller.language,
         caller=caller,
         here="inbox",
         asked=asked,
@@ -108,7 +110,6 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
         following=following,
         done=next(iter(told), None),
         sent=bool(sent),
-        ages=AGES,
         categories=list(Category),
         set_up=set_up_was_run(),
         back=asked.link(cursor=asked.cursor),
@@ -121,35 +122,39 @@ async def card(deps: DepsOf, caller: SignedIn, approval_id: PathId) -> HTMLRespo
     caller.need(Scope.DECIDE)
     row = await deps.decisions.find(caller, approval_id)
     (found,) = await _with_votes(deps, caller, [row])
-    return render("inbox_card.html", card=found, caller=caller, back="/inbox")
+    return render("inbox_card.html", language=caller.language, card=found, caller=caller, back="/inbox")
 
 
 @router.post("/decisions")
 async def decide_together(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLResponse:
     """Decide what was checked, each with the digest that was shown, and say what became of each."""
     caller.need(Scope.DECIDE)
-    verb, reason = field(form, "decision"), field(form, "reason").strip()[:REASON_MAX]
+    language, verb = caller.language, field(form, "decision")
+    reason = field(form, "reason").strip()[:REASON_MAX]
     items = [_item(str(each)) for each in form.getlist("item")]
     if verb not in {"approve", "deny"} or not items or len(items) > BATCH_MAX or None in items:
-        raise Refused(f"Check at least one card and at most {BATCH_MAX}.", status=400, kind="invalid-batch")
+        words = text(language, "Check at least one card and at most {count}.", count=BATCH_MAX)
+        raise Refused(words, status=400, kind="invalid-batch")
     chosen = {each[0]: each for each in items if each is not None}
     cards = await _cards(deps, caller, list(chosen))
 
     async def outcome(card: Waiting) -> tuple[Waiting, str]:
         _, digest, revision = chosen[card.approval.id]
         if card.alone:
-            return card, f"Not decided: {card.alone}, so it is decided by itself."
+            why = text(language, card.alone)
+            return card, text(language, "Not decided: {why}, so it is decided by itself.", why=why)
         try:
             ask = Ask("approve" if verb == "approve" else "deny", digest, reason, revision)
             decided = await deps.decisions.decide(caller, card.approval.id, ask)
         except Refused as refusal:
-            return card, f"Not decided: {in_words(refusal)}"
-        return card, "" if decided else "Sent. The answer takes its time."
+            return card, text(language, "Not decided: {why}", why=in_words(refusal, language))
+        return card, "" if decided else text(language, "Sent. The answer takes its time.")
 
     outcomes = await asyncio.gather(*(outcome(card) for card in cards))
     now = {card.approval.id: card for card in await _cards(deps, caller, list(chosen))}
     return render(
         "batch.html",
+        language=caller.language,
         caller=caller,
         here="inbox",
         outcomes=[(now.get(card.approval.id, card), fault) for card, fault in outcomes],
@@ -176,6 +181,7 @@ async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waitin
     if asked.query is None or filters is None:
         return (), None
     after, directory = cursor_of(asked.query.cursor), deps.directory()
+    tools = await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
         if asked.mine:
             page = await list_mine(connection, caller, directory, filters, after=after, limit=PAGE)
@@ -183,7 +189,7 @@ async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waitin
         else:
             found = await list_approvals(connection, caller.tenant, filters, after=after, limit=PAGE + 1)
             rows, following = found[:PAGE], next_of(found, PAGE, "created_at", "approval_id")
-        cards = await waiting_of(connection, caller, rows, directory)
+        cards = await waiting_of(connection, caller, rows, directory, tools)
     return cards, asked.link(cursor=following) if following else None
 
 
@@ -196,8 +202,9 @@ async def _cards(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Wa
 
 
 async def _with_votes(deps: Deps, caller: Caller, rows: list[Row]) -> tuple[Waiting, ...]:
+    tools = await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
-        return await waiting_of(connection, caller, rows, deps.directory())
+        return await waiting_of(connection, caller, rows, deps.directory(), tools)
 
 
 def _item(text: str) -> tuple[str, str, int] | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hmac
 import time
 from dataclasses import dataclass, replace
-from functools import partial
 from math import ceil
 from typing import Annotated, Any
 
@@ -42,8 +41,11 @@ from services.gateway.store.read import Row, load_approval
 from services.gateway.texts import Text
 from services.gateway.voting import Counted, count_votes
 from services.gateway.web.render import render
+from services.gateway.web.shown import Shown, shown_calls, tools_of
+from shared.card import names_in, needed
 from shared.errors import Refused
 from shared.link_codes import CODE_LENGTH, code_hash, is_code
+from shared.messages import ApprovalRule
 from shared.messages.approvals import REASON_MAX
 from shared.texts import language_of, text
 
@@ -106,6 +108,8 @@ class _Opened:
     use: Use | None = None
     #: How far the approval is; None where it does not wait.
     counted: Counted | None = None
+    #: Its call as every card shows it; None where it does not wait.
+    shown: Shown | None = None
 
     @property
     def vote(self) -> Use | None:
@@ -171,6 +175,7 @@ async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Re
 async def _open(request: Request, deps: Deps, token: str) -> _Opened:
     """Look a link up; a token that is none of ours counts as a guess."""
     hashed, link, approval, use, counted = token_hash(token), None, None, None, None
+    shown, tools = None, await tools_of(deps.settings.rulebook)
     if hashed is not None:
         async with reading(deps.runtime.database) as connection:
             link = await find_link(connection, hashed)
@@ -180,6 +185,7 @@ async def _open(request: Request, deps: Deps, token: str) -> _Opened:
             if approval is not None and approval["state"] == "pending":
                 votes = await count_votes(connection, approval["tenant"], [approval], deps.directory())
                 counted = votes[approval["approval_id"]]
+                shown = (await shown_calls(connection, [approval], tools))[approval["approval_id"]]
     found = standing(link, approval, use, _vote_of(link, counted), deps.directory())
     if found in {Standing.OPEN, Standing.VOTED} and hashed is not None and deps.codes.too_many(hashed):
         found = Standing.RESTING
@@ -188,7 +194,7 @@ async def _open(request: Request, deps: Deps, token: str) -> _Opened:
         deps.guesses.miss(_address(request))
     else:
         log.info("link.opened", method=request.method, approval_id=link.approval_id, standing=found)
-    return _Opened(token, found, link, approval, use, counted)
+    return _Opened(token, found, link, approval, use, counted, shown)
 
 
 def _vote_of(link: Link | None, counted: Counted | None) -> Use | None:
@@ -213,6 +219,7 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200) -> H
     if deps.codes.too_many(link.token_hash):
         return _end(deps, replace(opened, standing=Standing.RESTING), _STATUSES[Standing.RESTING][1])
     voters = opened.counted.votes[:VOTES_MAX] if opened.counted is not None else ()
+    rule, called = ApprovalRule.model_validate(approval["approval_rule"]), names_in(deps.directory())
     seal = Seal(approval["digest"], approval["revision"], int(time.time()))
     return render(
         "link.html",
@@ -222,7 +229,9 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200) -> H
         person=deps.directory().person(link.person),
         voted=[row["person"] for row in voters],
         vote=opened.vote,
-        rule=approval["approval_rule"],
+        rule=rule,
+        shown=opened.shown,
+        needed=needed(rule, _language(deps, link), called),
         code=code_of(approval),
         code_length=CODE_LENGTH,
         seal=seal,
@@ -234,12 +243,13 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200) -> H
 
 def _end(deps: Deps, opened: _Opened, status: int) -> HTMLResponse:
     """Show why nothing can be decided with the link; what the link is too weak for, or too old, is not told with it."""
-    approval, summary = None, ""
+    approval, summary, decided_by = None, "", ""
     if opened.standing in {Standing.OVER, Standing.USED, Standing.VOTED} and opened.approval is not None:
         approval = approval_out(opened.approval)
         summary = approval.summary if link_is_enough(opened.approval) else ""
+        decided_by = names_in(deps.directory())(approval.decided_by or "")
     values: dict[str, Any] = {"standing": opened.standing, "approval": approval, "summary": summary, "use": opened.use}
-    values |= {"vote": opened.vote, "token": opened.token}
+    values |= {"vote": opened.vote, "token": opened.token, "decided_by": decided_by}
     headers = _HEADERS
     if opened.standing is Standing.RESTING and opened.link is not None:
         seconds = deps.codes.seconds_left(opened.link.token_hash)
@@ -255,9 +265,8 @@ def _language(deps: Deps, link: Link | None) -> str:
 
 
 def _speaking(deps: Deps, link: Link | None = None) -> dict[str, Any]:
-    """Return what templates need to speak that language."""
-    language = _language(deps, link)
-    return {"t": partial(text, language), "lang": language}
+    """Return what a page needs to speak that language."""
+    return {"language": _language(deps, link)}
 
 
 def _lack(vote: Vote, opened: _Opened, language: str) -> str:

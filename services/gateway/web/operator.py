@@ -23,8 +23,10 @@ from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation
 from services.gateway.store.holders import list_held, load_held, load_talk
 from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from services.gateway.web.words import title_of
 from shared.errors import Refused
 from shared.messages.conversations import TEXT_MAX
+from shared.texts import text as translated
 from shared.visitors import visitor_id
 
 router = APIRouter(prefix="/operator", include_in_schema=False, route_class=PageRoute)
@@ -47,6 +49,7 @@ async def show_list(deps: DepsOf, caller: SignedIn, holder: Narrowed = None, cur
     following = next_page(found, PAGE)
     return render(
         "operator.html",
+        language=caller.language,
         caller=caller,
         here="operator",
         found=found[:PAGE],
@@ -98,7 +101,7 @@ async def answer(deps: DepsOf, caller: SignedIn, conversation_id: PathId, form: 
     """Answer in a conversation; the page keeps a text that could not be sent."""
     caller.need(Scope.OPERATE)
     text, seen = field(form, "text").strip(), field(form, "seen")
-    fault = _fault_of(text)
+    fault = _fault_of(text, caller.language)
     try:
         if fault is None:
             wish = Answer(text, field(form, "message_id") or None, int(seen) if seen.isdecimal() else None)
@@ -108,10 +111,11 @@ async def answer(deps: DepsOf, caller: SignedIn, conversation_id: PathId, form: 
     return await _refused(deps, caller, conversation_id, fault, text) if fault else _back(conversation_id)
 
 
-def _fault_of(text: str) -> Refused | None:
+def _fault_of(text: str, language: str) -> Refused | None:
     if text and len(text) <= TEXT_MAX and "\x00" not in text:
         return None
-    return Refused(f"Write something, at most {TEXT_MAX} characters.", status=400, kind="invalid-text")
+    words = translated(language, "Write something, at most {count} characters.", count=TEXT_MAX)
+    return Refused(words, status=400, kind="invalid-text")
 
 
 async def _refused(deps: DepsOf, caller: Caller, conversation_id: str, refusal: Refused, text: str = "") -> Response:
@@ -134,6 +138,7 @@ async def _page(
     return render(
         "operator_talk.html",
         fault.status if fault else 200,
+        language=caller.language,
         caller=caller,
         here="operator",
         conversation=conversation,
@@ -143,7 +148,7 @@ async def _page(
         items=items,
         seen=items[-1].seq if items else 0,
         mine=conversation.operator == caller.person,
-        fault=fault.title if fault else "",
+        fault=title_of(fault, caller.language) if fault else "",
         text=text,
         set_up=set_up_was_run(),
     )

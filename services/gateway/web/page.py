@@ -36,6 +36,7 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId =
         said = await load_talk(connection, caller.tenant, conversation_id, SAID_MAX) if conversation_id else []
     return render(
         "page.html",
+        language=caller.language,
         caller=caller,
         here="chat",
         conversation_id=conversation_id,
@@ -53,7 +54,7 @@ async def list_recent(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     """Show the newest conversations of who is signed in."""
     async with reading(deps.runtime.database) as connection:
         recent = await recent_conversations(connection, caller.tenant, caller.person, RECENT_MAX)
-    return render("recent.html", recent=recent)
+    return render("recent.html", language=caller.language, recent=recent)
 
 
 @router.get("/ui/events")

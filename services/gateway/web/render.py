@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 
@@ -21,37 +24,56 @@ from services.gateway.api.callers import DepsOf
 from services.gateway.auth import Caller, NoCaller
 from services.gateway.keys import same_hash
 from services.gateway.web import words
+from services.gateway.web.script_words import script_words
 from shared.errors import Refused
+from shared.texts import accepted, language_of, moment, plural, text
 
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "static" / "vendor"
 #: Fields of one form.
 FIELDS_MAX = 400
 
-_TEMPLATES = Environment(
-    loader=FileSystemLoader(_HERE / "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_TEMPLATES.filters.update(
-    plain=words.plain,
-    exact=words.exact,
-    who=words.who,
-    ago=words.ago,
-    due=words.due,
-    risk=words.risk,
-    event=words.event,
-)
+
+@cache
+def _templates(language: str) -> Environment:
+    """Return the templates as they speak one language, its filters too; macros that are imported know it as well."""
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    spoken = {name: partial(getattr(words, name), language=language) for name in ("who", "ago", "due", "risk", "event")}
+    made.filters.update(
+        plain=words.plain, lined=words.lined, exact=words.exact, upper_first=words.upper_first, **spoken
+    )
+    made.globals.update(
+        lang=language,
+        t=partial(_translated, language),
+        tn=partial(plural, language),
+        at=partial(moment, language),
+        script_words=script_words(language),
+    )
+    return made
+
+
+def _translated(language: str, said: str, **values: Any) -> Markup:
+    """Return words in a language with values filled in: escaped, but for those that are markup already."""
+    return escape(text(language, said)).format(**values)
 
 
 def render(
-    template: str, status: int = 200, headers: Mapping[str, str] | None = None, /, **values: Any
+    template: str, status: int = 200, headers: Mapping[str, str] | None = None, /, *, language: str, **values: Any
 ) -> HTMLResponse:
-    """Return a template as an answer."""
+    """Return a template as an answer, in a language of LANGUAGES."""
     values.setdefault("now", datetime.now(UTC))
-    return HTMLResponse(_TEMPLATES.get_template(template).render(values), status, headers)
+    return HTMLResponse(_templates(language).get_template(template).render(values), status, headers)
+
+
+def wished(request: Request) -> str:
+    """Return the language to speak to whoever sent a request: what their browser asks for first of ours, or English."""
+    return language_of(*accepted(request.headers.get("accept-language", "")))
 
 
 def set_up_was_run() -> bool:
@@ -83,7 +105,10 @@ async def signed_in(request: Request, deps: DepsOf) -> Caller:
     if caller.conversation_id is not None:
         detail = "It is good for its one conversation, by the API; pages show what is anywhere in the tenant."
         raise Refused("A conversation's token opens no pages.", status=403, kind="scope-missing", detail=detail)
-    return caller
+    person = deps.directory().person(caller.person)
+    # Errors are told in it, too, by whoever catches them.
+    request.state.language = language_of(person.language if person else "", wished(request))
+    return replace(caller, language=request.state.language)
 
 
 SignedIn = Annotated[Caller, Depends(signed_in)]
@@ -115,6 +140,11 @@ def field(form: FormData, name: str) -> str:
     return value.replace("\x00", "\ufffd") if isinstance(value, str) else ""
 
 
+def _language(request: Request) -> str:
+    """Return the language of whoever sent a request, as far as it is known who that is."""
+    return str(getattr(request.state, "language", "")) or wished(request)
+
+
 class PageRoute(APIRoute):
     """A route whose errors are pages: what the API says in a problem document, said to a person."""
 
@@ -128,16 +158,25 @@ class PageRoute(APIRoute):
             except SignInNeeded:
                 raise
             except Refused as refusal:
-                return error_page(refusal.status, refusal.title, words.reason_of(refusal))
+                language = _language(request)
+                title, reason = words.title_of(refusal, language), words.reason_of(refusal, language)
+                return error_page(language, refusal.status, title, reason)
             except RequestValidationError as error:
                 missing = any(fault["loc"][0] == "path" for fault in error.errors())
-                return error_page(404, "There is no such thing.") if missing else error_page(400, "That was not valid.")
+                language = _language(request)
+                if missing:
+                    return error_page(language, 404, text(language, "There is no such thing."))
+                return error_page(language, 400, text(language, "That was not valid."))
             except HTTPException as error:
-                return error_page(error.status_code, HTTPStatus(error.status_code).phrase, str(error.detail))
+                return error_page(
+                    _language(request), error.status_code, HTTPStatus(error.status_code).phrase, str(error.detail)
+                )
 
         return page
 
 
-def error_page(status: int, title: str, detail: str = "") -> HTMLResponse:
+def error_page(language: str, status: int, title: str, detail: str = "") -> HTMLResponse:
     """Return the page that says what went wrong, and where to go on."""
-    return render("error.html", status, title=title, detail="" if detail == title else detail, code=status)
+    return render(
+        "error.html", status, language=language, title=title, detail="" if detail == title else detail, code=status
+    )

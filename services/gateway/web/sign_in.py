@@ -18,8 +18,9 @@ from services.gateway.sign_in import ADMIN_PERSON, ADMIN_TENANT, LINKS
 from services.gateway.store import reading
 from services.gateway.store.keys import find_keys, newest_admin_key
 from services.gateway.web.inbox import back_of
-from services.gateway.web.render import PageRoute, Posted, SignedIn, error_page, render
+from services.gateway.web.render import PageRoute, Posted, SignedIn, error_page, render, wished
 from shared.errors import Refused
+from shared.texts import text
 
 log = structlog.get_logger(__name__)
 
@@ -30,9 +31,9 @@ ATTEMPT, ATTEMPT_PATH = "placet_login", "/sign-in/oidc"
 
 
 @router.get("/sign-in")
-async def ask(deps: DepsOf, back: str = "/") -> HTMLResponse:
+async def ask(request: Request, deps: DepsOf, back: str = "/") -> HTMLResponse:
     """Ask who is there."""
-    return _door(deps, back)
+    return _door(request, deps, back)
 
 
 @router.post("/sign-in")
@@ -44,7 +45,7 @@ async def sign_in(
     secret = parse_secret(key.strip())
     if secret is None or not secret.key_id or not await deps.authenticator.key_works(secret):
         log.warning("sign_in.refused")
-        return _door(deps, back, 401, "This is no API key that works.")
+        return _door(request, deps, back, text(wished(request), "This is no API key that works."))
     holder = await _holder(deps, secret.key_id, "key")
     return await _begin(request, deps, holder, back)
 
@@ -71,7 +72,9 @@ async def come_from_provider(request: Request, deps: DepsOf) -> Response:
     if person is None:
         log.warning("login.unmapped", issuer=deps.provider.issuer, subject=str(claims["sub"])[:100])
         told = "You are signed in there, but nobody here is known by that account. Ask whoever keeps the directory."
-        response: Response = error_page(403, "You are not known here", told)
+        language = wished(request)
+        title = text(language, "You are not known here")
+        response: Response = error_page(language, 403, title, text(language, told))
     else:
         holder = Holder(deps.settings.gateway_oidc_tenant, person_id(person.id), "oidc")
         response = await _begin(request, deps, holder, back)
@@ -87,7 +90,8 @@ async def sign_in_by_link(request: Request, deps: DepsOf, token: str) -> Respons
         async with reading(deps.runtime.database) as connection:
             key_id = await newest_admin_key(connection, ADMIN_TENANT, ADMIN_PERSON)
     if key_id is None:
-        return _door(deps, "/", 401, "This link was used or is too old; sign in with an API key.")
+        fault = text(wished(request), "This link was used or is too old; sign in with an API key.")
+        return _door(request, deps, "/", fault)
     return await _begin(request, deps, await _holder(deps, key_id, "link"), "/")
 
 
@@ -101,9 +105,9 @@ async def sign_out(deps: DepsOf, caller: SignedIn, _: Posted) -> Response:
     return response
 
 
-def _door(deps: Deps, back: str, status: int = 200, fault: str = "") -> HTMLResponse:
-    provider = deps.provider is not None
-    return render("sign_in.html", status, fault=fault, provider=provider, back=_place(back))
+def _door(request: Request, deps: Deps, back: str, fault: str = "") -> HTMLResponse:
+    values = {"fault": fault, "provider": deps.provider is not None, "back": _place(back)}
+    return render("sign_in.html", 401 if fault else 200, language=wished(request), **values)
 
 
 async def _holder(deps: Deps, key_id: str, method: Literal["key", "link"]) -> Holder:

@@ -11,10 +11,13 @@ from services.gateway.auth import Caller
 from services.gateway.mine import decidable
 from services.gateway.store.read import Row, list_untold
 from services.gateway.voting import Counted, count_votes
+from services.gateway.web.shown import Shown, shown_calls
+from shared.catalog import Catalog
 from shared.directory import Directory
 from shared.messages import ApprovalRule
 from shared.risk import why_alone
 from shared.sql import Connection
+from shared.texts import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class Waiting:
     counted: Counted
     #: Whether the viewer may decide it.
     mine: bool
+    #: Its call as every card shows it.
+    shown: Shown
 
     @property
     def open(self) -> bool:
@@ -35,7 +40,7 @@ class Waiting:
 
     @property
     def alone(self) -> str:
-        """Why it is decided by itself and never in a batch; empty where it may be in one."""
+        """Why it is decided by itself and never in a batch, in English; empty where it may be in one."""
         with_reason = "its rule asks for a reason each time" if self.rule.reason_required == "always" else ""
         return why_alone(self.rule, self.approval.category or "") or with_reason
 
@@ -54,10 +59,16 @@ class Waiting:
         """Whether some way to say yes takes more than one approval."""
         return any(panel.approvals > 1 for panel in self.counted.tally.panels)
 
-    @property
-    def needs(self) -> str:
-        """What decides it, in words."""
-        return self.counted.tally.words if self.several else "one approval decides"
+    def needs(self, language: str) -> str:
+        """Return what decides it, in words: `1 of 2 approvals`, ways that are alternatives joined by `or`."""
+        if not self.several:
+            return text(language, "one approval decides")
+        panels = self.counted.tally.panels
+        ways = [
+            text(language, "{counted} of {approvals}", counted=each.counted, approvals=each.approvals)
+            for each in panels
+        ]
+        return text(language, "{ways} approvals", ways=f" {text(language, 'or')} ".join(ways))
 
     def claimed(self, now: datetime) -> str:
         """Return who said "I'm on it", while that holds."""
@@ -78,15 +89,19 @@ class Group:
 
 
 async def waiting_of(
-    connection: Connection, caller: Caller, rows: Sequence[Row], directory: Directory
+    connection: Connection, caller: Caller, rows: Sequence[Row], directory: Directory, tools: Catalog
 ) -> tuple[Waiting, ...]:
     """Return approvals with the votes on them, in the same order."""
     counted = await count_votes(connection, caller.tenant, rows, directory)
     voted = [{**row, "voters": counted[row["approval_id"]].voters} for row in rows]
     mine = {row["approval_id"] for row in await decidable(connection, voted, caller, directory)}
     untold = await list_untold(connection, caller.tenant, rows)
+    shown = await shown_calls(connection, rows, tools)
     outs = (approval_out(row, directory, untold) for row in rows)
-    return tuple(_waiting(row, out, counted[out.id], mine=out.id in mine) for row, out in zip(rows, outs, strict=True))
+    return tuple(
+        Waiting(out, ApprovalRule.model_validate(row["approval_rule"]), counted[out.id], out.id in mine, shown[out.id])
+        for row, out in zip(rows, outs, strict=True)
+    )
 
 
 def grouped(cards: Iterable[Waiting]) -> tuple[Group, ...]:
@@ -95,8 +110,3 @@ def grouped(cards: Iterable[Waiting]) -> tuple[Group, ...]:
     for card in cards:
         found.setdefault((card.approval.tool, card.approval.summary), []).append(card)
     return tuple(Group(tuple(each)) for each in found.values())
-
-
-def _waiting(row: Row, approval: ApprovalOut, counted: Counted, *, mine: bool) -> Waiting:
-    rule = ApprovalRule.model_validate(row["approval_rule"])
-    return Waiting(approval, rule, counted, mine=mine)

@@ -8,11 +8,19 @@ from typing import Any
 
 from shared.approvers import read_approver
 from shared.canonical import canonical_text
-from shared.card_text import visible
+from shared.card_text import visible, visible_lines
 from shared.errors import Refused
+from shared.texts import LANGUAGES, plural, text
 from shared.visitors import ANONYMOUS
 
-_UNITS = ((86_400, "day"), (3_600, "h"), (60, "min"), (1, "s"))
+_ENGLISH = LANGUAGES[0]
+#: Units of time: seconds in one, and how one and several are told.
+UNITS = (
+    (86_400, "{count} day", "{count} days"),
+    (3_600, "{count} h", "{count} h"),
+    (60, "{count} min", "{count} min"),
+    (1, "{count} s", "{count} s"),
+)
 
 #: What a tool of each category does to the world, in a word.
 RISKS: Mapping[str, str] = {
@@ -30,50 +38,81 @@ def plain(value: Any) -> str:
     return visible(value if isinstance(value, str) else canonical_text(value))
 
 
+def lined(value: Any) -> str:
+    """Return an argument's value as `plain` does, a text in its lines: for a place that is a box of its own."""
+    return visible_lines(value) if isinstance(value, str) else plain(value)
+
+
 def exact(moment: datetime) -> str:
     """Return a moment to the second, with its zone."""
     return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
-def who(name: str) -> str:
+def who(name: str, language: str = _ENGLISH) -> str:
     """Return whom a rule or a history names: `ada` for `person:ada`, `finance` for `group:finance`."""
     named = read_approver(name)
     if named.kind == "requester":
-        return "the requester"
+        return text(language, "the requester")
+    if named.kind == "operators":
+        return text(language, "operators")
     if name.startswith(ANONYMOUS):
-        return visible(f"visitor {name.removeprefix(ANONYMOUS)[:8]}")
+        return text(language, "visitor {name}", name=visible(name.removeprefix(ANONYMOUS)[:8]))
     return visible(named.name or name)
 
 
-def ago(moment: datetime, now: datetime) -> str:
+def ago(moment: datetime, now: datetime, language: str = _ENGLISH) -> str:
     """Return how long ago a moment was."""
     seconds = (now - moment).total_seconds()
-    return "just now" if seconds < 1 else f"{_span(seconds)} ago"
+    if seconds < 1:
+        return text(language, "just now")
+    return text(language, "{span} ago", span=_span(seconds, language))
 
 
-def due(moment: datetime, now: datetime) -> str:
+def due(moment: datetime, now: datetime, language: str = _ENGLISH) -> str:
     """Return how long it is until a deadline."""
     seconds = (moment - now).total_seconds()
-    return f"in {_span(seconds)}" if seconds > 0 else "overdue"
+    if seconds <= 0:
+        return text(language, "overdue")
+    return text(language, "in {span}", span=_span(seconds, language))
 
 
-def _span(seconds: float) -> str:
-    size, unit = next((each for each in _UNITS if seconds >= each[0]), _UNITS[-1])
-    count = int(seconds // size)
-    return f"{count} {unit}{'s' if unit == 'day' and count != 1 else ''}"
+def _span(seconds: float, language: str) -> str:
+    size, one, many = next((each for each in UNITS if seconds >= each[0]), UNITS[-1])
+    return plural(language, one, many, int(seconds // size))
 
 
-def risk(category: str | None) -> str:
+def risk(category: str | None, language: str = _ENGLISH) -> str:
     """Return what a tool of a category does to the world, in a word or two."""
-    return RISKS.get(category or "", "unknown")
+    return text(language, RISKS.get(category or "", "unknown"))
 
 
-def event(name: str) -> str:
-    """Return an event or a state as words."""
-    return visible(name).replace("_", " ")
+def event(name: str, language: str = _ENGLISH) -> str:
+    """Return an event, a state, a verb or another name of a list as words; what no catalogue has as it is."""
+    return text(language, visible(name).replace("_", " ")) if name else ""
 
 
-def reason_of(refusal: Refused) -> str:
+def upper_first(words: str) -> str:
+    """Return words as they begin a sentence; the rest stays as it is, for German writes nouns large."""
+    return words[:1].upper() + words[1:]
+
+
+def title_of(refusal: Refused, language: str = _ENGLISH) -> str:
+    """Return what a refusal says, in English where no catalogue has it."""
+    match refusal:
+        case Refused(kind="scope-missing", facts={"scopes": [*scopes]}):
+            return text(
+                language, "This needs the scope {scopes}.", scopes=f" {text(language, 'or')} ".join(map(str, scopes))
+            )
+        case Refused(kind="conversation-held", facts={"operator": str(operator)}):
+            return text(language, "{person} holds this conversation.", person=who(operator, language))
+        case _:
+            return text(language, refusal.title)
+
+
+def reason_of(refusal: Refused, language: str = _ENGLISH) -> str:
     """Return what a refusal says beside its title."""
     by = refusal.facts.get("decided_by")
-    return f"Decided by {who(str(by))}." if by else str(refusal.facts.get("detail") or "")
+    if by:
+        return text(language, "Decided by {person}.", person=who(str(by), language))
+    detail = str(refusal.facts.get("detail") or "")
+    return text(language, detail) if detail else ""

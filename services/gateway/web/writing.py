@@ -12,6 +12,7 @@ from services.gateway.conversations import Plan, Writing, open_conversation
 from services.gateway.web.render import PageRoute, Posted, SignedIn, field
 from shared.errors import Refused
 from shared.messages.conversations import TEXT_MAX
+from shared.texts import text as translated
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=PageRoute)
 
@@ -23,7 +24,8 @@ async def write(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
     """Post what was written and lead back to it; without a conversation one begins, with the agent that was chosen."""
     text, conversation_id, agent = (field(form, name).strip() for name in ("text", "conversation", "agent"))
     if not text or len(text) > TEXT_MAX or not all(_ID.fullmatch(each) for each in (conversation_id, agent) if each):
-        raise Refused(f"Write something, at most {TEXT_MAX} characters.", status=400, kind="invalid-text")
+        words = translated(caller.language, "Write something, at most {count} characters.", count=TEXT_MAX)
+        raise Refused(words, status=400, kind="invalid-text")
     if not conversation_id:
         plan = Plan(agent or "default")
         conversation_id, _ = await open_conversation(deps.runtime.units, caller, plan, agents=deps.agents)

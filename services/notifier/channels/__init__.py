@@ -14,24 +14,31 @@ from shared.errors import PlacetError
 
 __all__ = ["Address", "Card", "Channel", "ChannelFailed", "Delivered"]
 
+#: Longest rest that whoever is told is taken at their word for.
+RETRY_AFTER_MAX_SECONDS = 900.0
+
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What the channel needs to find the card again, kept for its next update; `{}` where it needs nothing."""
+    """What became of a card that a channel took."""
 
+    #: What the channel needs to find the card again, kept for its next update; `{}` where it needs nothing.
     reference: Mapping[str, str] = field(default_factory=dict)
+    #: False: nothing on it was worth telling, or it is told with others later. The surface stands as it stood.
+    shown: bool = True
 
 
 class ChannelFailed(PlacetError):
     """The card did not arrive, or nobody can tell; the text says why, for operators, without secrets.
 
-    It is tried again after `retry_after` seconds (the whole channel pauses so long), or after the usual pause where
-    that is None. With `permanent` no further try can help: the delivery is given up.
+    It is tried again after `retry_after` seconds, RETRY_AFTER_MAX_SECONDS at most (the whole channel pauses so long),
+    or after the usual pause where that is None. With `permanent` no further try can help: the delivery is given up.
     """
 
     def __init__(self, reason: str, retry_after: float | None = None, *, permanent: bool = False) -> None:
         super().__init__(reason)
-        self.retry_after, self.permanent = retry_after, permanent
+        self.retry_after = None if retry_after is None else min(retry_after, RETRY_AFTER_MAX_SECONDS)
+        self.permanent = permanent
 
 
 class Channel(Protocol):

@@ -17,6 +17,8 @@ from shared.texts import text
 
 #: News that is worth another message.
 TOLD = frozenset({"opened", "edited", "reminded", "escalated", "closed", "finished"})
+#: Kept of a card that the place took: such places say nothing that finds it again.
+_REFERENCE = {"told": "yes"}
 
 
 class AppriseChannel:
@@ -26,14 +28,14 @@ class AppriseChannel:
         self._urls = urls
 
     async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
-        """Tell of the card, unless nothing worth a message happened."""
+        """Tell of the card, unless the place knows it already and nothing worth a message happened."""
         del key
         url = self._urls.get(address.recipient)
         if url is None:
             raise ChannelFailed(f"no apprise place is called {address.recipient!r}", permanent=True)
-        if reference is None or card.happened in TOLD:
+        if not (reference or {}).get("told") or card.happened in TOLD:
             await _notify(url, card)
-        return Delivered(reference or {})
+        return Delivered(_REFERENCE)
 
 
 async def _notify(url: SecretStr, card: Card) -> None:

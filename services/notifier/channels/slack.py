@@ -31,7 +31,7 @@ log = structlog.get_logger(__name__)
 ANSWER_SECONDS = 10
 #: Wait that a 429 without `Retry-After` asks for, in seconds.
 RETRY_AFTER_SECONDS = 5.0
-#: Cards whose first post went unanswered and that are searched before they are posted again.
+#: Messages whose post went unanswered and that are searched before they are posted again.
 DOUBTS_MAX = 10_000
 #: Messages that a search looks at, newest first.
 SEARCHED_MAX = 200
@@ -73,7 +73,9 @@ _TOO_LONG = frozenset({"invalid_blocks", "invalid_blocks_format", "msg_blocks_to
 class SlackChannel:
     """Shows cards in the channels of every team."""
 
-    def __init__(self, slack: Slack, api_url: str, directory: Callable[[], Directory]) -> None:
+    def __init__(
+        self, slack: Slack, api_url: str, directory: Callable[[], Directory], *, doubts_max: int = DOUBTS_MAX
+    ) -> None:
         self._teams = slack.by_tenant
         self._directory = directory
         self._clients = {
@@ -88,6 +90,7 @@ class SlackChannel:
         }
         self._names: dict[tuple[str, str], str] = {}
         self._doubts: OrderedDict[str, None] = OrderedDict()
+        self._doubts_max = doubts_max
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -117,6 +120,17 @@ class SlackChannel:
     ) -> dict[str, str]:
         where = await self._channel_id(client, team, address)
         mark = derived_id("slack", card.approval_id, address.channel, address.recipient)
+        try:
+            return await self._find_or_post(client, card, where, mark, in_doubt=in_doubt)
+        except ChannelFailed as error:
+            if error.permanent:
+                # The name may lead elsewhere by now: an archived channel is made anew under its old name.
+                self._names.pop((team.team, _wanted(team, address)), None)
+            raise
+
+    async def _find_or_post(
+        self, client: AsyncWebClient, card: Card, where: str, mark: str, *, in_doubt: bool
+    ) -> dict[str, str]:
         if in_doubt or mark in self._doubts:
             found = await self._find(client, where, mark)
             if found:
@@ -131,9 +145,7 @@ class SlackChannel:
         try:
             answer = await _call(client, "chat.postMessage", channel=where, **_content(card, mark), **_LITERAL)
         except _Lost as error:
-            self._doubts[mark] = None
-            if len(self._doubts) > DOUBTS_MAX:
-                self._doubts.popitem(last=False)
+            self._doubt(mark)
             raise ChannelFailed(str(error)) from error
         except _TooLong:
             content = _content(card, mark, short=True)
@@ -176,7 +188,7 @@ class SlackChannel:
         """Say something in the card's thread, once: what was said before with the same key is not said again."""
         mark = derived_id("slack-thread", mark, key)
         if mark in self._doubts and await self._find(client, made["channel"], mark, thread=made["ts"]):
-            self._doubts.pop(mark)
+            self._doubts.pop(mark, None)
             return
         words = "".join(piece.get("text", "") for piece in pieces).strip()
         content = {
@@ -189,9 +201,15 @@ class SlackChannel:
                 client, "chat.postMessage", channel=made["channel"], thread_ts=made["ts"], **content, **_LITERAL
             )
         except _Lost as error:
-            self._doubts[mark] = None
+            self._doubt(mark)
             raise ChannelFailed(str(error)) from error
         self._doubts.pop(mark, None)
+
+    def _doubt(self, mark: str) -> None:
+        """Remember a message whose answer was lost, and forget the oldest where there are too many."""
+        self._doubts[mark] = None
+        if len(self._doubts) > self._doubts_max:
+            self._doubts.popitem(last=False)
 
     def _requester(self, card: Card, team: SlackTeam) -> list[str]:
         """Return who asked for the call as this team knows them: one user id, or none."""
@@ -200,7 +218,7 @@ class SlackChannel:
         return [each.user for each in known if each.team == team.team][:1]
 
     async def _channel_id(self, client: AsyncWebClient, team: SlackTeam, address: Address) -> str:
-        wanted = address.recipient or team.channel
+        wanted = _wanted(team, address)
         if not wanted:
             raise ChannelFailed("the rule names no Slack channel and PLACET_SLACK_CHANNEL is empty", permanent=True)
         if _ID.fullmatch(wanted):
@@ -244,6 +262,11 @@ class _Gone(ChannelFailed):
 _READING = frozenset({"conversations.history", "conversations.list", "conversations.replies"})
 #: Nothing in our messages becomes a link, a picture or a mention by itself.
 _LITERAL: Mapping[str, Any] = {"unfurl_links": False, "unfurl_media": False, "parse": "none", "link_names": False}
+
+
+def _wanted(team: SlackTeam, address: Address) -> str:
+    """Return the place that an address means, by id or name: the team's own where it says none."""
+    return address.recipient or team.channel
 
 
 def _content(card: Card, mark: str, *, short: bool = False) -> dict[str, Any]:

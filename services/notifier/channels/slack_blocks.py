@@ -8,14 +8,14 @@ right after it, the agent's words last and as a quote.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from services.notifier.cards import Argument, Card
-from services.notifier.drawing import ARGUMENT_MAX as CARD_ARGUMENT_MAX
-from services.notifier.drawing import tail_of
+from services.notifier.cards import Card
 from shared import block_kit as kit
 from shared import slack
 from shared.block_kit import Block
+from shared.card import ARGUMENT_MAX as CARD_ARGUMENT_MAX
+from shared.card import Argument, tail_of
 from shared.messages.approvals import strengths_met
 from shared.texts import moment, text
 
@@ -56,6 +56,8 @@ _VOTES = {"approve": "{person} approved", "deny": "{person} denied", "abstain": 
 #: What a rule may ask for so that Slack knows people surely enough.
 _KNOWN_HERE = frozenset(strengths_met("slack"))
 _NEWS = frozenset({"reminded", "escalated"})
+#: News that another line of the card tells: its votes, and who is on it.
+_SAID_ELSEWHERE = frozenset({"opened", "voted", "claimed"})
 
 
 def blocks(card: Card) -> list[Block]:
@@ -108,34 +110,47 @@ def verdict(card: Card) -> str:
     """Return what whoever asked for the call is told when it is decided."""
     words = heading(card)
     if card.decided_by:
-        words += " · " + text(card.locale, "by {person}", person=card.decided_by)
+        words += " · " + text(card.locale, "by {person}", person=card.called(card.decided_by))
     if card.decision_reason:
         words += f" · {card.decision_reason}"
     return kit.cut(words, TEXT_MAX)
 
 
 def _arguments(card: Card) -> Iterator[Block]:
-    items: list[Sequence[Block]] = []
-    room = ARGUMENTS_MAX
+    made: list[Block] = []
+    room, count = ARGUMENTS_MAX, 0
     for argument in card.arguments:
         shown = _cut(argument.text)
         room -= len(argument.name[:NAME_MAX]) + len(shown) + len((argument.changed_from or "")[:ARGUMENT_MAX])
         if room < 0:
             break
-        items.append(_argument(card, argument, shown))
-    if items:
-        yield kit.bullets(items)
-    if left := card.arguments_left_out + len(card.arguments) - len(items):
+        made += _argument(card, argument, shown)
+        count += 1
+    if made:
+        yield kit.rich_text(*kit.lists_joined(made))
+    if left := card.arguments_left_out + len(card.arguments) - count:
         yield kit.context(kit.plain(text(card.locale, "{count} more arguments: press More.", count=left), FIELD_MAX))
 
 
-def _argument(card: Card, argument: Argument, shown: str) -> list[Block]:
-    pieces = [kit.literal(kit.cut(argument.name, NAME_MAX), bold=True), kit.literal(": ")]
-    pieces.append(kit.literal(shown, italic=True) if argument.redacted else kit.literal(shown, code=True))
+def _argument(card: Card, argument: Argument, shown: str) -> Iterator[Block]:
+    """Yield an item of a list; lines of a value stand in a box below it, where nothing looks like another argument."""
+    pieces = [kit.literal(kit.cut(argument.name, NAME_MAX), bold=True), kit.literal(":" if "\n" in shown else ": ")]
+    if "\n" in shown:
+        yield kit.item(pieces)
+        yield kit.box(shown)
+        pieces = []
+    else:
+        pieces.append(kit.literal(shown, italic=True) if argument.redacted else kit.literal(shown, code=True))
     if argument.changed_from is not None:
         before = _cut(argument.changed_from) or text(card.locale, "not there")
-        pieces += [kit.literal(f" {text(card.locale, 'was')} "), kit.literal(before, strike=True)]
-    return pieces
+        pieces.append(kit.literal(f" {text(card.locale, 'was')} "))
+        if "\n" in before:
+            yield kit.item(pieces)
+            yield kit.box(before)
+            return
+        pieces.append(kit.literal(before, strike=True))
+    if pieces:
+        yield kit.item(pieces)
 
 
 def _cut(words: str) -> str:
@@ -156,12 +171,12 @@ def _warnings(card: Card) -> Iterator[Block]:
 
 def _facts(card: Card) -> Block:
     facts = [
-        (text(card.locale, "Asked by"), card.requested_by),
+        (text(card.locale, "Asked by"), card.requested_by and card.called(card.requested_by)),
         (text(card.locale, "Agent"), card.agent),
         (text(card.locale, "Held by rule"), card.rule),
         (text(card.locale, "Why"), card.reason),
         (text(card.locale, "Needed"), card.needed),
-        (text(card.locale, "On it"), card.claimed_by),
+        (text(card.locale, "On it"), card.claimed_by and card.called(card.claimed_by)),
         (text(card.locale, "Alike and waiting"), str(card.similar) if card.similar else ""),
     ]
     shown = [kit.plain(f"{label}: {value}", REASON_MAX) for label, value in facts if value]
@@ -181,7 +196,7 @@ def _votes(card: Card) -> Iterator[Block]:
         return
     shown = []
     for vote in card.votes[-VOTES_MAX:]:
-        words = text(card.locale, _VOTES.get(vote.decision, "{person} voted"), person=vote.person)
+        words = text(card.locale, _VOTES.get(vote.decision, "{person} voted"), person=card.called(vote.person))
         shown.append(kit.plain(f"{words}: {vote.reason}" if vote.reason else words, VOTE_MAX))
     yield kit.context(*shown)
 
@@ -194,7 +209,7 @@ def _quote(card: Card) -> Iterator[Block]:
 
 def _outcome(card: Card) -> Iterator[Block]:
     if card.is_open:
-        if card.note and card.happened != "opened":
+        if card.note and card.happened not in _SAID_ELSEWHERE:
             yield kit.context(kit.plain(card.note, REASON_MAX))
         return
     yield kit.section(kit.plain(verdict(card), TEXT_MAX))

@@ -95,6 +95,12 @@ async def settle(work: Work, deliveries: Sequence[Delivery]) -> None:
         await work.connection.execute(statements.SETTLE, {"settled": [_row(each) for each in deliveries]})
 
 
+async def tell(work: Work, deliveries: Sequence[Delivery]) -> None:
+    """Write what locked deliveries were told with others; who is sending one keeps its lease."""
+    if deliveries:
+        await work.connection.execute(statements.TELL, {"told": [_row(each) for each in deliveries]})
+
+
 async def pause(work: Work, pauses: Iterable[Pause]) -> None:
     """Let channels rest; a longer rest that was said before stays."""
     latest: dict[tuple[str, str], datetime] = {}

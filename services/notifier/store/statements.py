@@ -45,6 +45,7 @@ COLUMNS: Mapping[str, Any] = {
 _CHANGED = (
     *("state", "pending", "urgent", "alerted", "revision", "version", "card", "attempt", "due_at", "tell_by", "error"),
 )
+_SHOWN = ("sent_revision", "sent_version")
 _SETTLED = ("state", "sent_revision", "sent_version", "reference", "attempt", "due_at", "error")
 
 
@@ -222,6 +223,7 @@ LOCK = _locked("delivery_id")
 CHANGE = _update("changed", _CHANGED)
 CLAIMABLE = _claimable()
 CLAIM = _claim()
+TELL = _update("told", _SHOWN)
 SETTLE = _update("settled", _SETTLED, "fence").values(lease_until=None)
 PAUSE = _pause()
 PACE = _pace()

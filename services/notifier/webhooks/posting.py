@@ -85,7 +85,7 @@ class Poster:
             return float(words)
         try:
             at = parsedate_to_datetime(words)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         aware = at if at.tzinfo else at.replace(tzinfo=UTC)
         return max(0.0, (aware - self._clock()).total_seconds())

@@ -41,8 +41,9 @@ async def address_of(host: str, port: int, look_up: LookUp, *, private: bool) ->
         raise ChannelFailed(f"{host} has no address")
     for address in found:
         if not is_allowed(address, private=private):
-            told = f"{host} leads to {address}, which is not public; say `private: true` if that is meant"
-            raise ChannelFailed(told, permanent=True)
+            opens = is_allowed(address, private=True)
+            told = "is not public; say `private: true` if that is meant" if opens else "no webhook may reach"
+            raise ChannelFailed(f"{host} leads to {address}, which {told}", permanent=True)
     return found[0]
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 import structlog
 
 from services.notifier.channels import ChannelFailed
+from services.notifier.rounds import failed_by_bug, side_by_side
 from services.notifier.states import MACHINE, State
 from services.notifier.states import Event as Move
 from services.notifier.store.events import Claimed, Ended, claim_events, forget_events, settle_events
@@ -38,7 +39,7 @@ class EventWorker:
         async with self._units.begin() as work:
             claimed = await claim_events(work, BATCH, LEASE)
         if claimed:
-            await asyncio.gather(*map(self._deliver, claimed))
+            await side_by_side(map(self._deliver, claimed))
         return len(claimed) if len(claimed) == BATCH else 0
 
     async def forget(self) -> int:
@@ -70,6 +71,8 @@ class EventWorker:
             return error
         except TimeoutError:
             return ChannelFailed("no answer in time")
+        except Exception as error:  # noqa: BLE001 - whatever an event does to its poster, its tries must end
+            return failed_by_bug(error, channel=f"webhook:{claimed.event.webhook}", event_id=claimed.event.event_id)
         return None
 
 

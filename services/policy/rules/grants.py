@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -22,12 +22,10 @@ from shared.approvers import is_person, person_id
 from shared.canonical import NotStrictJson, canonical_text, parse_arguments, sha256_hex
 from shared.catalog import ToolSpec, redact_arguments
 from shared.directory import Directory
-from shared.messages.approvals import ApprovalRule, GrantTerms
+from shared.grants import beyond
+from shared.messages.approvals import ApprovalRule, GrantScope, GrantTerms
 from shared.messages.grants import GrantAsked
 from shared.messages.tool_calls import ToolCall
-
-#: From narrow to wide.
-SCOPES = ("conversation", "agent", "tenant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Grant:
 
     grant_id: str
     owner: str
-    scope: str
+    scope: GrantScope
     bounds: Sequence[str]
     #: Of the approved call.
     arguments: Mapping[str, Any]
@@ -45,11 +43,8 @@ class Grant:
 
     def fits(self, terms: GrantTerms) -> bool:
         """Tell whether the rule's author would still let somebody give this grant; what they narrow, it loses."""
-        return (
-            SCOPES.index(self.scope) <= SCOPES.index(terms.scope)
-            and set(self.bounds) <= set(terms.bounds)
-            and self.expires_at <= self.given_at + timedelta(seconds=terms.expires_after_seconds)
-        )
+        seconds = (self.expires_at - self.given_at).total_seconds()
+        return beyond(terms, scope=self.scope, bounds=self.bounds, seconds=seconds) is None
 
     def covers(self, arguments: Mapping[str, Any]) -> bool:
         """Tell whether a call with these arguments stays within the approved one."""
@@ -142,15 +137,18 @@ def refusal(
 
 
 def _beyond(asked: GrantAsked, terms: GrantTerms, now: datetime) -> str:
-    if SCOPES.index(asked.scope) > SCOPES.index(terms.scope):
-        return f"the scope {asked.scope!r} is wider than the rule's {terms.scope!r}"
-    if unknown := sorted(set(asked.bounds) - set(terms.bounds)):
-        return f"the rule does not let {', '.join(unknown)} vary"
-    if asked.uses > terms.uses:
-        return f"{asked.uses} uses are more than the rule's {terms.uses}"
-    if not now < asked.expires_at <= now + timedelta(seconds=terms.expires_after_seconds):
-        return f"it would not end within the rule's {terms.expires_after_seconds} seconds"
-    return ""
+    seconds = (asked.expires_at - now).total_seconds()
+    excess = beyond(terms, scope=asked.scope, bounds=asked.bounds, uses=asked.uses, seconds=seconds)
+    late = f"it would not end within the rule's {terms.expires_after_seconds} seconds"
+    if excess is None:
+        return "" if seconds > 0 else late
+    words = {
+        "scope": f"the scope {asked.scope!r} is wider than the rule's {terms.scope!r}",
+        "bounds": f"the rule does not let {', '.join(excess.bounds)} vary",
+        "uses": f"{asked.uses} uses are more than the rule's {terms.uses}",
+        "expires_after_seconds": late,
+    }
+    return words[excess.term]
 
 
 def _owner_problem(asked: GrantAsked, call: CallFacts, approval: ApprovalRule, directory: Directory) -> str:

@@ -11,17 +11,20 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from services.policy.rules import CallFacts
-from services.policy.rules.grants import SCOPES, Entry, Grant, subject_of
+from services.policy.rules.grants import Entry, Grant, subject_of
 from services.policy.states import GrantState, grant_state
 from services.policy.tables import GrantRow, GrantUseRow
 from shared.canonical import parse_arguments
 from shared.catalog import ToolSpec
 from shared.database import table_of
+from shared.grants import SCOPES
 from shared.messages import GrantAsked
 from shared.work import Work
 
 GRANTS = table_of(GrantRow)
 USES = table_of(GrantUseRow)
+#: Which API keys work, as the gateway shows it.
+_KEYS = sa.table("api_keys", sa.column("key_id", sa.Text), sa.column("revoked_at"), schema="read")
 #: Most grants looked at for one call. A call that only a later one covers is held.
 CONSIDERED_MAX = 100
 
@@ -29,12 +32,18 @@ CONSIDERED_MAX = 100
 _ADD = pg.insert(GRANTS).on_conflict_do_nothing().returning(GRANTS.c.grant_id)
 
 
+_WORKING_KEY = sa.exists().where(_KEYS.c.key_id == GRANTS.c.key_id, _KEYS.c.revoked_at.is_(None))
+#: Whoever showed no key, such as a conversation's token, cannot lose it.
+_PROVED = sa.or_(GRANTS.c.key_id.is_(None), _WORKING_KEY)
 _EXPIRED = (GRANTS.c.expires_at <= sa.func.clock_timestamp()).label("expired")
 _IS_VOID = GRANTS.c.void_at.is_not(None).label("void")
 
 
 def _find_statement() -> sa.Select[Any]:
-    """Find grants for a call that are not used up, revoked or over, the one that ends first in front."""
+    """Find grants for a call that are not used up, revoked, over or given with a key that is revoked.
+
+    The one that ends first comes first.
+    """
     c = GRANTS.c
     names = ("tenant", "tool", "schema_digest", "tool_digest", "rule")
     subjects = sa.or_(*(sa.and_(c.scope == scope, c.subject == sa.bindparam(f"{scope}_subject")) for scope in SCOPES))
@@ -42,7 +51,8 @@ def _find_statement() -> sa.Select[Any]:
     return (
         sa.select(*(c[name] for name in columns))
         .where(*(c[name] == sa.bindparam(name) for name in names), subjects)
-        .where(c.uses_left > 0, c.revoked_at.is_(None), c.void_at.is_(None), c.expires_at > sa.func.clock_timestamp())
+        .where(c.uses_left > 0, c.revoked_at.is_(None), c.void_at.is_(None))
+        .where(c.expires_at > sa.func.clock_timestamp(), _PROVED)
         .order_by(c.expires_at, c.grant_id)
         .limit(CONSIDERED_MAX)
     )
@@ -58,6 +68,7 @@ def _use_statement() -> sa.Executable:
             GRANTS.c.revoked_at.is_(None),
             GRANTS.c.void_at.is_(None),
             GRANTS.c.expires_at > sa.func.clock_timestamp(),
+            _PROVED,
         )
         .values(uses_left=GRANTS.c.uses_left - 1)
         .returning(GRANTS.c.grant_id, GRANTS.c.tenant, GRANTS.c.uses_left)
@@ -128,11 +139,14 @@ _REVOKE = (
 )
 
 
+_SAID = {"grant_id", "tenant", "approval_id", "owner", "key_id", "rule", "scope", "bounds", "uses"}
+
+
 async def add_grant(work: Work, asked: GrantAsked, entry: Entry, given_at: datetime) -> bool:
     """Store a grant; False where it, or another one of the same approval, is there already."""
     call = asked.call
     values = {
-        **asked.model_dump(include={"grant_id", "tenant", "approval_id", "owner", "rule", "scope", "bounds", "uses"}),
+        **asked.model_dump(include=_SAID),
         "tool": call.tool,
         "schema_digest": call.schema_digest,
         "tool_digest": entry.tool_digest,
@@ -168,7 +182,7 @@ async def find_grants(work: Work, rule: str, call: CallFacts, spec: ToolSpec, to
 
 
 async def use_grant(work: Work, grant_id: str, call_id: str) -> int | None:
-    """Use a grant for one call; return the uses left, or None where it has none any more, was revoked or is over."""
+    """Use a grant for one call; return the uses left, or None where it covers nothing any more."""
     await work.connection.execute(_LOCK, {"using": grant_id})
     used = (await work.connection.execute(_USE, {"using": grant_id, "call_id": call_id})).scalar_one_or_none()
     return None if used is None else int(used)

@@ -4,15 +4,17 @@ Two statements, because PostgreSQL fixes what a statement sees before it waits f
 second one sees everything that was committed by whoever held the lock before.
 
 Counters are never locked in a circle: one call locks its counters in the order of the rules and of their ids, and an
-envelope's later calls never wait for one while its earlier ones hold others. They fail instead, and the envelope's
-events are handled one by one. A new counter that somebody else is making is no row that could be asked for a lock, so
-it is waited for no longer than the shortest time that PostgreSQL knows.
+envelope's later calls wait neither for one, nor for the verdict of another transaction, while its earlier ones hold
+others. They fail instead, and the envelope's events are handled one by one. A new counter or verdict that somebody else
+is making is no row that could be asked for a lock, so it is waited for no longer than the shortest time that PostgreSQL
+knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from weakref import WeakKeyDictionary
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
@@ -91,46 +93,65 @@ _HARDLY_MS = "1"
 _WAIT_NOW = sa.select(sa.func.current_setting("lock_timeout"))
 _WAIT_AT_MOST = sa.select(sa.func.set_config("lock_timeout", sa.bindparam("wait", type_=sa.Text), sa.true()))
 
-#: Counters that a transaction in progress has locked: counter -> the call it first locked it for.
-_held: WeakKeyDictionary[Work, dict[str, str]] = WeakKeyDictionary()
 
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """The counters that one transaction has locked; they stay so until it ends, whatever else is handled in it."""
 
-async def _lock(work: Work, call_id: str, demands: Sequence[Demand]) -> None:
-    held = _held.setdefault(work, {})
-    counters = {each.counter_id: each for each in demands if each.counter_id not in held}
-    new = 0
-    if counters and any(holder != call_id for holder in held.values()):
-        found = (await work.connection.execute(_LOCK_FREE, {"counter_ids": list(counters)})).all()
-        new = len(counters) - len(found)
-    if counters:
+    #: Its `held` has each counter, with the call that it was first locked for.
+    work: Work
+
+    async def take(self, call_id: str, demands: Sequence[Demand]) -> bool:
+        """Reserve what a call asks of every limit of a rule; False, and nothing is reserved, where one has no room.
+
+        The counters are locked first, so that nobody else finds the same room. Raises what psycopg raises for a lock
+        that is not free where calls of the same envelope hold counters already.
+        """
+        await self._lock(call_id, demands)
+        values = {
+            "counter_ids": [demand.counter_id for demand in demands],
+            "amounts": [demand.amount for demand in demands],
+            "most": [demand.at_most for demand in demands],
+            "windows": [demand.within_seconds for demand in demands],
+            "call_id": call_id,
+            "tenant": demands[0].tenant,
+        }
+        return (await self.work.connection.execute(_TAKE, values)).first() is not None
+
+    @asynccontextmanager
+    async def hardly_waiting(self) -> AsyncIterator[None]:
+        """Have statements of the block wait for no lock while a counter is held: who has it may wait for that one.
+
+        They raise what psycopg raises for a lock that is not free.
+        """
+        if not self.work.held:
+            yield
+            return
+        async with _hardly_waiting(self.work):
+            yield
+
+    async def _lock(self, call_id: str, demands: Sequence[Demand]) -> None:
+        counters = {each.counter_id: each for each in demands if each.counter_id not in self.work.held}
+        if not counters:
+            return
+        new = 0
+        connection = self.work.connection
+        if any(holder != call_id for holder in self.work.held.values()):
+            found = (await connection.execute(_LOCK_FREE, {"counter_ids": list(counters)})).all()
+            new = len(counters) - len(found)
         columns = {name: [getattr(each, name) for each in counters.values()] for name in _NAMES}
-        await (_lock_hardly_waiting(work, columns) if new else work.connection.execute(_LOCK, columns))
-    held |= dict.fromkeys(counters, call_id)
+        async with _hardly_waiting(self.work) if new else nullcontext():
+            await connection.execute(_LOCK, columns)
+        self.work.held |= dict.fromkeys(counters, call_id)
 
 
-async def _lock_hardly_waiting(work: Work, columns: dict[str, list[str]]) -> None:
+@asynccontextmanager
+async def _hardly_waiting(work: Work) -> AsyncIterator[None]:
+    # After an error there is nothing to set back: the transaction is over.
     before = (await work.connection.execute(_WAIT_NOW)).scalar_one()
     await work.connection.execute(_WAIT_AT_MOST, {"wait": _HARDLY_MS})
-    await work.connection.execute(_LOCK, columns)
+    yield
     await work.connection.execute(_WAIT_AT_MOST, {"wait": before})
-
-
-async def take(work: Work, call_id: str, demands: Sequence[Demand]) -> bool:
-    """Reserve what a call asks of every limit of a rule; False, and nothing is reserved, where one has no room.
-
-    The counters stay locked until the transaction ends, so that nobody else finds the same room. Raises what psycopg
-    raises for a lock that is not free where calls of the same envelope hold counters already.
-    """
-    await _lock(work, call_id, demands)
-    values = {
-        "counter_ids": [demand.counter_id for demand in demands],
-        "amounts": [demand.amount for demand in demands],
-        "most": [demand.at_most for demand in demands],
-        "windows": [demand.within_seconds for demand in demands],
-        "call_id": call_id,
-        "tenant": demands[0].tenant,
-    }
-    return (await work.connection.execute(_TAKE, values)).first() is not None
 
 
 async def give_back(work: Work, tenant: str, call_id: str, kind: str) -> int:

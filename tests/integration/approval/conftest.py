@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from services.approval.service import build
 from services.approval.settings import ApprovalSettings
 from shared.signing import Signer, Verifier, create_keys, load_signer, load_verifier
 from tests.support.approval_builders import Register
+from tests.support.approval_keys import create_keys_view
 from tests.support.house import Replica, a_replica, create_tables
 from tests.support.postgres import Databases
 
@@ -23,9 +23,7 @@ _create_own = create_tables("approval")
 def _create(url: str) -> None:
     """Make approval's tables, and a stand-in for what the gateway shows of its keys."""
     _create_own(url)
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute('CREATE SCHEMA "read"')
-        connection.execute('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)')
+    create_keys_view(url)
 
 
 @pytest.fixture(scope="session")

@@ -111,7 +111,8 @@ def _make_nothing(url: str) -> None:
 def allowed(service: str, schema: str, name: str) -> set[str]:
     """Return the rights that a service should have on a table: the golden rule."""
     if schema == "read":
-        return {"SELECT"} if service == "gateway" or (service, name) == ("approval", "api_keys") else set()
+        sees = service == "gateway" or (service in {"approval", "policy"} and name == "api_keys")
+        return {"SELECT"} if sees else set()
     if schema != service and (service, schema) != ("executor", "shop"):
         return set()
     return {"SELECT", "INSERT"} if name == "history" else {"SELECT", *WRITES}
@@ -178,6 +179,8 @@ def test_nobody_changes_history_or_makes_anything(ready: Ready, service: str, st
         ("approval", "SELECT count(*) FROM read.history"),
         ("approval", "SELECT secret_hash FROM gateway.api_keys"),
         ("approval", "UPDATE read.api_keys SET revoked_at = NULL"),
+        ("policy", "SELECT secret_hash FROM gateway.api_keys"),
+        ("policy", "UPDATE read.api_keys SET revoked_at = NULL"),
         ("audit", "DELETE FROM public.alembic_version"),
     ],
 )

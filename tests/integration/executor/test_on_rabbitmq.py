@@ -40,13 +40,16 @@ class Processes:
         for event in read_envelope(delivery.body)[0]:
             self.answers.put_nowait(event.message)
 
-    async def start(self, **settings: Any) -> Process:
-        """Start an executor."""
+    def variables(self, **settings: Any) -> dict[str, str]:
+        """Return the environment of an executor of this place."""
         fields = {"executor_lease_seconds": 2, "executor_sweep_seconds": 0.5, "drain_seconds": 30} | settings
         fields |= {"database_url": self.place.url, "rabbitmq_url": self.url}
         fields |= {"rulebook": self.place.rulebook, "keys": self.place.keys}
-        variables = {f"PLACET_{name.upper()}": str(value) for name, value in fields.items()}
-        environment = os.environ | variables
+        return {f"PLACET_{name.upper()}": str(value) for name, value in fields.items()}
+
+    async def start(self, **settings: Any) -> Process:
+        """Start an executor."""
+        environment = os.environ | self.variables(**settings)
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "services.executor", cwd=ROOT, env=environment, stdout=PIPE
         )

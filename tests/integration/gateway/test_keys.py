@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import psycopg
 import pytest
 
 from services.gateway.bootstrap import create_admin_key, create_key, key_works
-from tests.support.gateway import House, a_conversation
+from shared.directory import Directory, Person
+from tests.builders import a_posted_message
+from tests.support.gateway import House, a_conversation, listen, open_house
 
 
 async def test_a_key_is_shown_once_and_works(house: House) -> None:
@@ -35,6 +40,34 @@ async def test_a_revoked_key_stops_at_once(house: House) -> None:
             after = (await grace.post("/v1/conversations")).status_code
         again = await admin.delete(f"/v1/keys/{made['id']}")
     assert (201, 204, 401, 404) == (before, revoked.status_code, after, again.status_code)
+
+
+async def test_the_keys_of_somebody_who_left_work_no_more(gateway_database_url: str, tmp_path: Path) -> None:
+    """Who is made inactive makes no keys, reads nothing, and loses the streams that are open; tokens stay."""
+    people = {"ada": Person("ada")}
+
+    def directory() -> Directory:
+        return Directory(people=people)
+
+    async with open_house(gateway_database_url, tmp_path, directory=directory, gateway_heartbeat_seconds=0.05) as house:
+        await house.deliver(a_posted_message(conversation_id="c"))
+        async with house.client(house.key("admin", "chat", "operate")) as ada:
+            _, token = await a_conversation(ada)
+            heard = asyncio.Event()
+
+            def enough(_: object) -> bool:
+                heard.set()
+                return False
+
+            stream = asyncio.create_task(listen(ada, "/v1/conversations/c/events", enough))
+            await heard.wait()
+            people["ada"] = Person("ada", active=False)
+            made = await ada.post("/v1/keys", json={"person": "grace", "scopes": ["admin"]})
+            seen = await ada.get("/v1/conversations/c")
+            told = [event["type"] for event in await stream]
+        async with house.client(token) as visitor:
+            others = await visitor.get("/v1/approvals")
+    assert (401, 401, ["message"], 200) == (made.status_code, seen.status_code, told, others.status_code)
 
 
 async def test_keys_leave_a_history(house: House) -> None:

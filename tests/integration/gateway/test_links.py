@@ -13,14 +13,10 @@ from typing import Any
 
 import pytest
 
-from services.gateway.links import CODE_SECONDS, CODES_MAX, Guesses, Seal
+from services.gateway.links import CODE_SECONDS, CODES_MAX
 from shared.directory import Directory, Person
-from shared.ids import new_id
-from tests.builders import a_call
-from tests.support.gateway import House, an_approval_row, insert, open_house
-from tests.support.mailed_links import CODE, Page, a_link, choose, scan
-
-PEOPLE = Directory(people={name: Person(name, name.title()) for name in ("ada", "grace")})
+from tests.support.gateway import House, insert, open_house
+from tests.support.mailed_links import CODE, PEOPLE, Page, a_link, choose, decided, scan, waiting
 
 
 class Everybody:
@@ -47,24 +43,12 @@ async def house(gateway_database_url: str, tmp_path: Path, everybody: Everybody)
         yield made
 
 
-def waiting(house: House, **changes: Any) -> dict[str, Any]:
-    """Return an approval that waits."""
-    row = an_approval_row(a_call(call_id=new_id(), arguments=changes.pop("arguments", {"amount": 299})), **changes)
-    insert(house.url, "approvals", **row)
-    return row
-
-
 def vote_row(approval: dict[str, Any], number: int) -> dict[str, Any]:
     """Return a vote that counted, the `number`-th one on an approval."""
     at = datetime.now(UTC) + timedelta(seconds=number)
     ids = {name: approval[name] for name in ("tenant", "approval_id", "digest", "revision", "conversation_id")}
     counted = {"outcome": "accepted", "arguments_revision": 1, "counted_revision": number, "decided_at": at}
     return {**ids, "roles": [], "details": {}, **counted}
-
-
-def decided(house: House) -> list[tuple[str, str, str]]:
-    """Return who decided what, known how."""
-    return [(claims.person, claims.verb, claims.proof) for claims in house.approvers.claims]
 
 
 async def test_a_link_shows_the_card_and_decides_once_sent(house: House) -> None:
@@ -285,72 +269,6 @@ async def test_a_link_whose_decision_had_no_answer_is_what_became_of_it(
     assert (standing, answer) == (shown.status_code, sent.status_code)
 
 
-async def test_a_changed_call_is_not_decided_with_an_old_link(house: House) -> None:
-    """The link is bound to the digest of the call that the mail was about."""
-    path = f"/l/{a_link(house.url, waiting(house), digest='f' * 64)}"
-    async with house.client() as browser:
-        shown = await browser.get(path)
-        sent = await browser.post(path, data={"decision": "approve"})
-    assert (200, 409, [], False) == (shown.status_code, sent.status_code, decided(house), "299" in shown.text)
-    assert "has changed" in shown.text
-
-
-async def test_a_page_shown_before_an_edit_decides_nothing(house: House) -> None:
-    """The seal is of what was shown: another digest or revision in its place breaks it."""
-    path = f"/l/{a_link(house.url, waiting(house))}"
-    async with house.client() as browser:
-        page = Page((await browser.get(path)).text).fields | {"mail_code": CODE, "decision": "approve"}
-        for name, value in (
-            ("digest", "e" * 64),
-            ("revision", "7"),
-            ("shown_at", "1"),
-            ("seal", "0" * 64),
-            ("seal", "é"),
-        ):
-            answer = await browser.post(path, data=page | {name: value})
-            assert 400 == answer.status_code
-    assert [] == decided(house)
-
-
-async def test_the_seal_of_one_link_is_none_for_another(house: House) -> None:
-    """What one person's page has in it sends nothing through another person's link."""
-    row = waiting(house)
-    mine, theirs = (f"/l/{a_link(house.url, row, person)}" for person in ("person:ada", "person:grace"))
-    async with house.client() as browser:
-        page = Page((await browser.get(mine)).text).fields | {"mail_code": CODE}
-        answer = await browser.post(theirs, data=page | {"decision": "approve"})
-    assert (400, []) == (answer.status_code, decided(house))
-
-
-async def test_a_rule_that_wants_more_leads_to_signing_in(house: House) -> None:
-    """A link alone identifies and does not authorise: the page shows nothing of the call and takes no decision."""
-    row = waiting(house, approval_rule={"min_strength": "web"})
-    path = f"/l/{a_link(house.url, row)}"
-    async with house.client() as browser:
-        shown = await browser.get(path)
-        sent = await browser.post(path, data={"decision": "approve"})
-    assert (200, 403, []) == (shown.status_code, sent.status_code, decided(house))
-    assert (True, False, False) == ("Sign in" in shown.text, row["summary"] in shown.text, "299" in shown.text)
-
-
-async def test_a_link_of_a_strong_rule_never_tells_what_it_was_about(house: House) -> None:
-    """Also when it is over, the page says only how it ended."""
-    row = waiting(house, approval_rule={"min_strength": "slack"}, state="expired", closed_at=datetime.now(UTC))
-    async with house.client() as browser:
-        shown = await browser.get(f"/l/{a_link(house.url, row)}")
-    assert (200, True, False) == (shown.status_code, "expired" in shown.text, row["summary"] in shown.text)
-
-
-async def test_an_old_link_shows_nothing(house: House) -> None:
-    """It says that it is too old, and no more."""
-    row = waiting(house)
-    path = f"/l/{a_link(house.url, row, expires_at=datetime.now(UTC) - timedelta(seconds=1))}"
-    async with house.client() as browser:
-        shown = await browser.get(path)
-        sent = await browser.post(path, data={"decision": "approve"})
-    assert (410, 410, False, []) == (shown.status_code, sent.status_code, row["summary"] in shown.text, decided(house))
-
-
 @pytest.mark.parametrize("change", ["gone", "inactive"])
 async def test_the_link_of_somebody_who_left_is_none(house: House, everybody: Everybody, change: str) -> None:
     """Whoever the directory does not list as active is nobody, however good the link was."""
@@ -385,61 +303,12 @@ async def test_what_is_dangerous_takes_typed_digits(house: House) -> None:
     assert ([400, 400, 303], 1) == ([each.status_code for each in (first, wrong, right)], len(decided(house)))
 
 
-@pytest.mark.parametrize(
-    "headers", [{"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}, {"sec-fetch-site": "same-site"}]
-)
-async def test_another_site_sends_nothing(house: House, headers: dict[str, str]) -> None:
-    """A form elsewhere cannot decide, even one that knows the link and the seal."""
-    path = f"/l/{a_link(house.url, waiting(house))}"
-    async with house.client() as browser:
-        page = Page((await browser.get(path)).text).fields | {"mail_code": CODE}
-        answer = await browser.post(path, data=page | {"decision": "approve"}, headers=headers)
-    assert (403, []) == (answer.status_code, decided(house))
-
-
-@pytest.mark.parametrize("token", ["x", "x" * 43, "x" * 4000, "%00", "..%2F..%2Fv1", "x" * 42 + "="])
-async def test_a_link_that_is_none_of_ours_says_so(house: House, token: str) -> None:
-    """Whatever was cut off, guessed or made up gets the same clear page, and nothing else."""
-    async with house.client() as browser:
-        answers = [await browser.get(f"/l/{token}"), await browser.post(f"/l/{token}", data={"decision": "approve"})]
-    assert {404} == {answer.status_code for answer in answers}
-    assert [] == decided(house)
-
-
-async def test_whoever_guesses_is_soon_not_looked_up(house: House) -> None:
-    """After five misses in a minute the address is told to wait, also for what exists."""
-    path = f"/l/{a_link(house.url, waiting(house))}"
-    async with house.client() as browser:
-        guesses = [(await browser.get(f"/l/{number:043}")).status_code for number in range(6)]
-        answer = await browser.get(path)
-    assert ([404] * 5 + [429], 429, "60") == (guesses, answer.status_code, answer.headers["retry-after"])
-
-
 async def test_hostile_arguments_stay_text(house: House) -> None:
     """Markup in what a model wrote is shown, not obeyed; what hides is shown as its code point."""
     row = waiting(house, arguments={"note": "<script>alert(1)</script>\u202e", "<b>": "</form><form>"})
     async with house.client() as browser:
         text = (await browser.get(f"/l/{a_link(house.url, row)}")).text
     assert (0, 1, True) == (Page(text).scripts, text.count("<form"), "[U+202E]" in text)
-
-
-def test_guesses_are_forgotten_after_a_minute() -> None:
-    """Counting begins anew with the next minute, and for each address by itself."""
-    now = [0.0]
-    guesses = Guesses(2, clock=lambda: now[0])
-    guesses.miss("a")
-    now[0] = 20.5
-    guesses.miss("a")
-    before = (guesses.too_many("a"), guesses.too_many("b"), guesses.seconds_left("a"))
-    now[0] = 61.0
-    assert ((True, False, 40), False) == (before, guesses.too_many("a"))
-
-
-def test_a_seal_lasts_an_hour() -> None:
-    """A page that was open for longer is shown anew; one from the future is none."""
-    seal = Seal("a" * 64, 1, 1000)
-    text = seal.of("token")
-    assert [True, True, False, False] == [seal.holds("token", text, now) for now in (1000, 4600, 4601, 999)]
 
 
 async def test_the_page_speaks_its_person_s_language(house: House, everybody: Everybody) -> None:

@@ -49,6 +49,22 @@ async def test_a_place_that_does_not_take_it_is_tried_again() -> None:
     assert not caught.value.permanent
 
 
+@pytest.mark.parametrize("happened", ["voted", "claimed"])
+async def test_a_place_that_was_never_told_is_told_whatever_happened_since(happened: str) -> None:
+    """An empty reference is a try that nobody answered: it is no card, and small news is told once in its place."""
+    card = first_card(opened(), PEN, ())
+    async with a_receiver() as receiver:
+        receiver.answers = [(500, {})]
+        channel = the_channel(receiver)
+        with pytest.raises(ChannelFailed):
+            await channel.send(card, PLACE, None, key="1")
+        failed = len(receiver.heard)
+        shown = await channel.send(replace(card, happened=happened), PLACE, {}, key="2")
+        await channel.send(replace(card, happened=happened), PLACE, shown.reference, key="3")
+    told = [json.loads(each.body)["title"] for each in receiver.heard[failed:]]
+    assert ["Wartet auf eine Entscheidung: create_pay_link"] == told
+
+
 @pytest.mark.parametrize("urls", [{}, {"teams": SecretStr("nonsense://")}])
 async def test_a_place_that_nobody_set_up_is_given_up(urls: dict[str, SecretStr]) -> None:
     """No name, or a URL of no service; the URL, which may hold a secret, is not told."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 import pytest
+from psycopg import OperationalError
 
 from services.notifier import handlers
 from services.notifier.announcing import Announcer
@@ -253,21 +254,36 @@ async def test_a_channel_that_nobody_has_is_given_up_at_once(replica: Replica) -
 
 
 class Breaking(Wall):
-    """A channel with a bug that shows at its second card."""
+    """A channel that breaks at its second card."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self._error = error
 
     async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
         """Note the first card, break at the second."""
         if self.sent:
-            raise ZeroDivisionError
+            raise self._error
         return await super().send(card, address, reference, key=key)
 
 
-async def test_a_channel_that_breaks_leaves_written_what_it_sent(replica: Replica) -> None:
-    """A bug ends the round loudly; the card sent before it is not sent again, the others wait for their lease."""
+async def test_a_card_that_breaks_its_channel_is_given_up_in_the_end(replica: Replica) -> None:
+    """A bug is a failed try like any other; the card that was sent before it is not sent again."""
+    worker = Worker(replica.units, {"wall": (wall := Breaking(ZeroDivisionError()))})
     await replica.send(opened("wall"), opened("wall"))
-    with pytest.raises(ZeroDivisionError):
-        await Worker(replica.units, {"wall": Breaking()}).run_once()
-    assert ["due", "sent"] == sorted(row["state"] for row in await replica.rows(STATES))
+    for _ in range(len(RETRY_SECONDS) + 1):
+        await worker.run_once()
+        await replica.execute(HURRY)
+    states = sorted((row["state"], row["error"]) for row in await replica.rows(STATES))
+    assert ([("given_up", "bug: ZeroDivisionError"), ("sent", "")], 1) == (states, len(wall.sent))
+
+
+async def test_an_outage_of_the_database_is_no_fault_of_a_card(replica: Replica) -> None:
+    """It ends the round loudly; what was sent is written, and the other card waits for its lease to end."""
+    await replica.send(opened("wall"), opened("wall"))
+    with pytest.raises(OperationalError):
+        await Worker(replica.units, {"wall": Breaking(OperationalError())}).run_once()
+    assert [("due", ""), ("sent", "")] == sorted((row["state"], row["error"]) for row in await replica.rows(STATES))
 
 
 class Revising(Wall):

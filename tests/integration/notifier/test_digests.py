@@ -5,15 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
 
 import pytest
 
-from services.notifier.channels.email import DigestTerms
+from services.notifier.bounces import give_up
+from services.notifier.channels.email import DigestTerms, Post
+from services.notifier.channels.email.digests import RETRY_SECONDS, Digests
+from services.notifier.channels.email.letters import Letterhead
+from services.notifier.channels.email.links import Links
+from services.notifier.channels.email.smtp import Relay
 from shared.messages import ApprovalOpened
+from shared.work import UnitOfWork
 from tests.builders import a_call
 from tests.integration.notifier.mailing import ADA, DELIVERIES, ONLY_ADA, a_mailer, hurry, post
-from tests.support.approval_news import closed, opened
-from tests.support.house import Replica
+from tests.support.approval_news import closed, opened, progressed
+from tests.support.house import BreakingUnits, Replica
 from tests.support.smtp_server import MailServer
 
 LEFT = "SELECT (SELECT count(*) FROM notifier.digests) AS digests, (SELECT count(*) FROM notifier.links) AS links"
@@ -95,6 +102,30 @@ async def test_a_digest_says_what_is_over_of_what_it_told(mailer: Replica, serve
     assert "https://placet.example/inbox" in over.splitlines()
 
 
+async def test_what_gathers_is_not_shown_before_its_digest_is(mailer: Replica, server: MailServer) -> None:
+    """A delivery says which revision people have seen; what is over before its digest comes was never sent."""
+    first, second, third, fourth = await ask(mailer, 4)
+    shown = "SELECT approval_id, state, sent_revision FROM notifier.deliveries"
+    gathered = {row["approval_id"] for row in await mailer.rows(shown) if row["sent_revision"] == 0}
+    news = next(each for each in (first, second, third, fourth) if each.approval_id in gathered)
+    await mailer.send(closed(news, "withdrawn", 2))
+    await post(mailer)
+    await hurry(mailer)
+    states = sorted((row["state"], row["sent_revision"]) for row in await mailer.rows(shown))
+    assert (2, [("sent", 1)] * 3 + [("spared", 0)], 3) == (len(gathered), states, len(server.inbox))
+
+
+async def test_a_digest_lists_nothing_that_its_person_has_voted_on(mailer: Replica, server: MailServer) -> None:
+    """What waits for others only does not wait for them."""
+    news = await ask(mailer, 4)
+    alone = "".join(mail.part("plain") for mail in server.inbox)
+    voted, other = (each for each in news if each.summary not in alone)
+    await mailer.send(progressed(voted, "voted", 2, person="person:ada"))
+    await hurry(mailer)
+    listed = server.inbox[-1].part("plain")
+    assert (3, False, True) == (len(server.inbox), voted.summary in listed, other.summary in listed)
+
+
 async def test_a_digest_that_does_not_arrive_is_tried_again_as_the_same_mail(
     mailer: Replica, server: MailServer
 ) -> None:
@@ -127,6 +158,46 @@ async def test_a_digest_that_comes_too_late_gives_its_cards_up(mailer: Replica, 
     await hurry(mailer)
     states = [row["state"] for row in await mailer.rows("SELECT state FROM notifier.deliveries ORDER BY state")]
     assert (["given_up"] + ["sent"] * 3, 1) == (states, (await mailer.rows(LEFT))[0]["digests"])
+
+
+class Broken(Relay):
+    """A relay with a bug."""
+
+    async def send(self, message: EmailMessage, *, sender: str, recipient: str) -> None:
+        """Break."""
+        del message, sender, recipient
+        raise ZeroDivisionError
+
+
+def digests_of(mailer: Replica, relay: Relay, units: UnitOfWork | None = None) -> Digests:
+    """Return what sends the digests of a mailer through `relay`."""
+    post = Post(relay, Letterhead("placet@example.org"), Links("https://placet.example", 3600))
+    return Digests(units or mailer.units, post, DigestTerms(2, timedelta(minutes=10)), give_up)
+
+
+async def test_a_digest_that_breaks_is_given_up_in_the_end(mailer: Replica) -> None:
+    """A bug is a failed try like any other: after the last one nobody is taken for told."""
+    await ask(mailer, 4)
+    digests = digests_of(mailer, Broken("127.0.0.1", 25))
+    for _ in range(len(RETRY_SECONDS) + 1):
+        await mailer.execute("UPDATE notifier.digests SET due_at = now() - interval '1 second'")
+        await digests.run_once()
+    rows = await mailer.rows("SELECT state, error FROM notifier.deliveries ORDER BY state")
+    assert [("given_up", "bug: ZeroDivisionError")] * 2 + [("sent", "")] * 2 == [tuple(row.values()) for row in rows]
+
+
+async def test_a_round_of_digests_ends_when_all_are_written(mailer: Replica, server: MailServer) -> None:
+    """The transaction of one breaks, and the round says so; it does so behind the others."""
+    await mailer.send(*(opened("email", rule={"approvers": ["group:finance"]}) for _ in range(3)))
+    await post(mailer)
+    await mailer.execute("UPDATE notifier.digests SET due_at = now() - interval '1 second'")
+    relay, before = Relay("127.0.0.1", server.port, "none"), len(server.inbox)
+    with pytest.raises(ZeroDivisionError):
+        await digests_of(mailer, relay, BreakingUnits(mailer.units, at=2)).run_once()
+    assert (1, [{"digests": 1}]) == (
+        len(server.inbox) - before,
+        await mailer.rows("SELECT count(*) AS digests FROM notifier.digests"),
+    )
 
 
 async def test_what_is_kept_back_is_counted_in_a_digest(notifier_url: str, server: MailServer) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from services.notifier.falling_back import see_to_untold
-from shared.messages import MailBounced, ShownCall
+from shared.messages import ApprovalOpened, ApprovalProgressed, MailBounced, ShownCall
 from tests.builders import a_call
 from tests.integration.notifier.mailing import ADA, BEN, DELIVERIES, FINANCE, ONLY_ADA, a_mailer, hurry, post
 from tests.support.approval_news import closed, finished, opened, progressed
@@ -33,6 +33,13 @@ async def mailer(notifier_url: str, server: MailServer) -> AsyncIterator[Replica
     """A notifier that mails through it."""
     async with a_mailer(notifier_url, server) as replica:
         yield replica
+
+
+def edited(news: ApprovalOpened, person: str = "person:ben") -> ApprovalProgressed:
+    """Return the news that a person changed the amount to 99, which voids earlier votes and is theirs."""
+    call = a_call(call_id=news.call.call_id, arguments={"amount": 99, "currency": "TRY"})
+    shown = ShownCall.model_validate(call.model_dump(include=set(ShownCall.model_fields)))
+    return progressed(news, "edited", 2, person=person, call=shown, summary="Over 99 TRY?")
 
 
 async def test_everybody_who_may_decide_gets_one_mail(mailer: Replica, server: MailServer) -> None:
@@ -135,21 +142,54 @@ async def test_a_vote_is_worth_no_mail_and_a_reminder_is(mailer: Replica, server
 async def test_changed_arguments_begin_a_new_thread(mailer: Replica, server: MailServer) -> None:
     """What people were asked about would not run any more: they are asked anew, with the difference and a new link."""
     news = opened("email", rule=ONLY_ADA)
-    edited = a_call(call_id=news.call.call_id, arguments={"amount": 99, "currency": "TRY"})
-    shown = ShownCall.model_validate(edited.model_dump(include=set(ShownCall.model_fields)))
     await mailer.send(news)
     await post(mailer)
-    await mailer.send(progressed(news, "edited", 2, person="person:ben", call=shown, summary="Over 99 TRY?"))
+    edit = edited(news)
+    await mailer.send(edit)
     await post(mailer)
     first, second = server.inbox
     assert (None, None) == (second.message["In-Reply-To"], second.message["References"])
     links = await mailer.rows("SELECT digest FROM notifier.links ORDER BY revision")
-    assert [news.call.digest, edited.digest] == [row["digest"] for row in links]
+    assert edit.call is not None
+    assert [news.call.digest, edit.call.digest] == [row["digest"] for row in links]
     assert (True, True, True) == (
         "99 (before: 299)" in second.part("plain"),
         "Over 99 TRY?" in second.part("plain"),
         first.link != second.link,
     )
+
+
+@pytest.mark.parametrize("slow", [True, False], ids=["slow", "fast"])
+async def test_an_edit_that_decides_is_told_in_the_thread(mailer: Replica, server: MailServer, *, slow: bool) -> None:
+    """Its maker hears how the call ran; the others too, with what was changed of what they were asked about."""
+    news = opened("email", rule=FINANCE)
+    await mailer.send(news)
+    await post(mailer)
+    await mailer.send(edited(news, "person:ada"), closed(news, revision=2, decided_by="person:ada"))
+    if slow:
+        await post(mailer)
+    await mailer.send(finished(news))
+    await post(mailer)
+    (asked, ran), (first, *later) = server.of(ADA), server.of(BEN)
+    assert (asked.message["Message-ID"], True) == (ran.message["References"], "succeeded" in ran.part("plain"))
+    assert [first.message["Message-ID"]] * (2 if slow else 1) == [mail.message["In-Reply-To"] for mail in later]
+    for mail in (ran, *later):
+        told = ("Its arguments have changed since it was proposed.", "299")
+        assert [True] * 4 == [words in mail.part(part) for words in told for part in ("plain", "html")]
+
+
+async def test_who_made_an_edit_is_not_asked_about_it(mailer: Replica, server: MailServer) -> None:
+    """It is their vote; the other one is asked, and both hear the end."""
+    news = opened("email", rule=FINANCE | {"approvals": 2})
+    await mailer.send(news)
+    await post(mailer)
+    await mailer.send(edited(news, "person:ada"))
+    await post(mailer)
+    asked = len(server.of(ADA)), len(server.of(BEN))
+    await mailer.send(closed(news, decided_by="person:ben"))
+    await post(mailer)
+    first, end = server.of(ADA)
+    assert ((1, 2), first.message["Message-ID"]) == (asked, end.message["In-Reply-To"])
 
 
 async def test_nobody_hears_the_end_of_what_they_were_never_asked(mailer: Replica, server: MailServer) -> None:
@@ -158,7 +198,22 @@ async def test_nobody_hears_the_end_of_what_they_were_never_asked(mailer: Replic
     await mailer.send(news)
     await mailer.send(closed(news, "withdrawn", 2))
     await post(mailer)
-    assert ([], ["sent"]) == (server.inbox, [row["state"] for row in await mailer.rows(DELIVERIES)])
+    assert ([], ["spared"]) == (server.inbox, [row["state"] for row in await mailer.rows(DELIVERIES)])
+
+
+async def test_what_was_not_mailed_does_not_count_as_shown(mailer: Replica, server: MailServer) -> None:
+    """A vote, and an edit of the reader's own that decides, are worth no mail: what was shown is the first revision."""
+    news = opened("email", rule=ONLY_ADA)
+    await mailer.send(news)
+    await post(mailer)
+    await mailer.send(edited(news, "person:ada"), closed(news, revision=2, decided_by="person:ada"))
+    await post(mailer)
+    shown = "SELECT state, revision, sent_revision FROM notifier.deliveries"
+    (before,) = await mailer.rows(shown)
+    await mailer.send(finished(news))
+    await post(mailer)
+    (after,) = await mailer.rows(shown)
+    assert [("sent", 2, 1), ("sent", 2, 2), 2] == [tuple(before.values()), tuple(after.values()), len(server.inbox)]
 
 
 async def test_a_busy_relay_is_tried_again_with_the_same_message_id(mailer: Replica, server: MailServer) -> None:
@@ -278,6 +333,15 @@ async def test_a_bounce_is_given_up_and_the_next_place_is_told(mailer: Replica, 
     assert [("email", "given_up", "the mail came back: 5.1.1 no such user"), ("log", "due", "")] == [
         tuple(row.values()) for row in await mailer.rows(states)
     ]
+
+
+async def test_a_bounce_says_its_status_once(mailer: Replica, server: MailServer) -> None:
+    """A report without words of its own repeats it."""
+    await mailer.send(opened("email", rule=ONLY_ADA))
+    await post(mailer)
+    mail_id = server.inbox[0].message["Message-ID"][1:33]
+    await mailer.send(MailBounced(tenant="acme", mail_id=mail_id, status="5.1.1", reason="5.1.1"))
+    assert ["the mail came back: 5.1.1"] == [row["error"] for row in await mailer.rows(DELIVERIES)]
 
 
 async def test_a_bounce_of_another_tenants_mail_means_nothing(mailer: Replica, server: MailServer) -> None:

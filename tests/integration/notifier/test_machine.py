@@ -104,12 +104,15 @@ async def test_a_channel_that_does_not_answer_is_a_failed_try(replica: Replica) 
     assert ("due", 1, "no answer within 0.01 s") == (row["state"], row["attempt"], row["error"])
 
 
-async def test_a_channel_that_asks_for_a_rest_gets_it(replica: Replica) -> None:
-    """Nothing is sent there for anybody before it is over; other channels go on."""
-    board = Board(ChannelFailed("too many", retry_after=30))
+@pytest.mark.parametrize(("asked", "longest"), [(30, 30), (3.2e8, 900), (1e15, 900)])
+async def test_a_channel_that_asks_for_a_rest_gets_it(replica: Replica, asked: float, longest: int) -> None:
+    """Nothing is sent there for anybody before it is over, a quarter of an hour at most; other channels go on."""
+    board = Board(ChannelFailed("too many", retry_after=asked))
     worker = Worker(replica.units, {"wall": board, "door": board})
     await replica.send(opened("wall"))
     await worker.run_once()
+    (row,) = await replica.rows("SELECT extract(epoch FROM due_at - now()) AS rest FROM notifier.deliveries")
+    assert 0 < row["rest"] <= longest
     await replica.send(opened("wall", tenant="other"), opened("door"))
     await replica.execute(HURRY)
     await worker.run_once()

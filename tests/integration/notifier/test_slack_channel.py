@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from services.notifier.cards import Argument, Card
+from services.notifier.cards import Card
 from services.notifier.channels import Address, ChannelFailed
 from services.notifier.channels.slack import SlackChannel
+from shared.card import Argument
 from shared.directory import Directory, Person, SlackUser
 from shared.slack import Slack, SlackTeam
 from tests.support.shown_cards import a_card
@@ -51,7 +52,7 @@ async def scene() -> AsyncIterator[Scene]:
     team = SlackTeam(team=TEAM, bot_token=SecretStr(BOT_TOKEN), tenants=["acme"], channel="C0FINANCE")
     async with slack_server() as slack:
         settings = Slack(SecretStr(""), SecretStr(""), (team,))
-        channel = SlackChannel(settings, f"{slack.url}/api/", lambda: DIRECTORY)
+        channel = SlackChannel(settings, f"{slack.url}/api/", lambda: DIRECTORY, doubts_max=1)
         async with channel.running():
             yield Scene(slack, channel)
 
@@ -156,14 +157,15 @@ async def test_without_the_right_to_search_there_is_one_card_per_lost_answer(sce
     assert 2 == len(scene.slack.cards())
 
 
+@pytest.mark.parametrize(("asked", "waited"), [(7, 7.0), (1e15, 900.0)])
 @pytest.mark.parametrize("method", ["chat.postMessage", "chat.update", "conversations.list"])
-async def test_a_limit_is_handed_on(scene: Scene, method: str) -> None:
-    """429 says how long to wait; the worker waits, and nothing is posted twice."""
+async def test_a_limit_is_handed_on(scene: Scene, method: str, asked: float, waited: float) -> None:
+    """429 says how long to wait, a quarter of an hour at most; the worker waits, and nothing is posted twice."""
     reference = await scene.send(a_card()) if method == "chat.update" else None
-    scene.slack.fail(method, Fault("ratelimited", retry_after=7))
+    scene.slack.fail(method, Fault("ratelimited", retry_after=asked))
     with pytest.raises(ChannelFailed) as failed:
         await scene.send(a_card(revision=2), reference)
-    assert (7.0, False) == (failed.value.retry_after, failed.value.permanent)
+    assert (waited, False) == (failed.value.retry_after, failed.value.permanent)
     await scene.send(a_card(revision=2), reference)
     assert 1 == len(scene.slack.cards())
 
@@ -200,6 +202,37 @@ async def test_unknown_places_are_given_up(scene: Scene) -> None:
         with pytest.raises(ChannelFailed) as failed:
             await scene.send(card, address=address)
         assert failed.value.permanent is True
+
+
+async def test_a_channel_that_was_made_anew_is_found_again(scene: Scene) -> None:
+    """Where a name leads is asked once more after a refusal: of many cards one is given up, not all until a restart."""
+    await scene.send(a_card(approval_id="approval-1"))
+    del scene.slack.channels["C0OPS0000"]
+    scene.slack.channels["C0OPSANEW"] = "ops"
+    with pytest.raises(ChannelFailed) as failed:
+        await scene.send(a_card(approval_id="approval-2"))
+    await scene.send(a_card(approval_id="approval-3"))
+    assert (True, ["C0OPS0000", "C0OPSANEW"]) == (
+        failed.value.permanent,
+        [card.channel for card in scene.slack.cards()],
+    )
+
+
+async def test_the_oldest_doubts_are_forgotten_whatever_they_are_of(scene: Scene) -> None:
+    """Lost answers in threads count as those of cards do: the newer one is searched, the older one is not."""
+    cards = [a_card(approval_id=f"approval-{number}") for number in range(2)]
+    shown = [
+        (replace(card, revision=2, happened="reminded", note="It waits."), await scene.send(card)) for card in cards
+    ]
+    scene.slack.fail("chat.postMessage", Fault("lost"), Fault("lost"))
+    for card, reference in shown:
+        with pytest.raises(ChannelFailed):
+            await scene.send(card, reference)
+    searched: list[int] = []
+    for card, reference in shown:
+        await scene.send(card, reference)
+        searched.append(scene.methods().count("conversations.replies"))
+    assert [0, 1] == searched
 
 
 async def test_blocks_that_slack_refuses_are_shown_short(scene: Scene) -> None:

@@ -23,12 +23,14 @@ from services.notifier.webhooks.worker import EventWorker
 from services.notifier.worker import Worker
 from shared.messages import RetryWebhookEvent
 from tests.support.cards import closed, finished, opened
-from tests.support.house import Replica, a_replica
+from tests.support.house import BreakingUnits, Replica, a_replica
 from tests.support.webhook_server import Receiver, a_receiver, a_tls_receiver
 
 SECRET = "whsec_" + base64.b64encode(b"new" * 8).decode()
 OLD = "whsec_" + base64.b64encode(b"old" * 8).decode()
 EVENTS = "SELECT type, state, attempt, error FROM notifier.webhook_events ORDER BY created_at, event_id"
+#: Moments that are far off, and one that no clock shows.
+AGES = ("Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 31 Dec 99999999999999999999 23:59:59 GMT")
 HURRY = "UPDATE notifier.webhook_events SET due_at = now() - interval '1 second'"
 
 
@@ -105,6 +107,37 @@ async def test_an_event_is_tried_again_with_the_same_id_and_bytes(house: Replica
     assert [("sent", 2)] == [(row["state"], row["attempt"]) for row in await house.rows(EVENTS)]
 
 
+class Breaking(Poster):
+    """A poster with a bug that shows at its first event, while the others are under way."""
+
+    begun = 0
+
+    async def post(self, endpoint: Endpoint, event_id: str, body: str) -> None:
+        """Break at the first event."""
+        self.begun += 1
+        if self.begun == 1:
+            raise ZeroDivisionError
+        await super().post(endpoint, event_id, body)
+
+
+async def test_an_event_that_breaks_its_poster_is_tried_again(house: Replica, receiver: Receiver) -> None:
+    """A bug is a failed try, which has an end; the other event of the round is posted and written."""
+    await house.send(opened(), opened())
+    worker = EventWorker(house.units, {"crm": the_endpoint(receiver)}, Breaking())
+    await worker.run_once()
+    rows = sorted((row["state"], row["error"]) for row in await house.rows(EVENTS))
+    assert [("due", "bug: ZeroDivisionError"), ("sent", "")] == rows
+
+
+async def test_a_round_ends_when_all_of_its_events_are_written(house: Replica, receiver: Receiver) -> None:
+    """The transaction of one breaks, and the round says so; it does so behind the others."""
+    await house.send(opened(), opened())
+    units = BreakingUnits(house.units, at=2)
+    with pytest.raises(ZeroDivisionError):
+        await EventWorker(units, {"crm": the_endpoint(receiver)}, Breaking()).run_once()
+    assert ["due", "sent"] == sorted(row["state"] for row in await house.rows(EVENTS))
+
+
 @pytest.mark.parametrize("status", [301, 302, 307, 400, 404, 500])
 async def test_anything_but_success_is_a_failure(receiver: Receiver, status: int) -> None:
     """A redirect too: it is not followed, or it would lead to where nobody looked."""
@@ -133,6 +166,18 @@ async def test_a_busy_receiver_says_when_to_come_again(receiver: Receiver) -> No
         waits.append(caught.value.retry_after or 0)
     assert 30 == waits[0]
     assert 60 < waits[1] <= 90
+
+
+@pytest.mark.parametrize("asked", ["1000000000000000", "9" * 400, *AGES])
+async def test_a_receiver_that_asks_for_ages_is_tried_within_its_usual_time(
+    house: Replica, receiver: Receiver, asked: str
+) -> None:
+    """No more than a quarter of an hour is taken at its word; the other event of the round is settled as well."""
+    receiver.answers = [(503, {"retry-after": asked})]
+    await house.send(opened(), opened())
+    await event_worker(house, receiver).run_once()
+    again = "SELECT state, due_at <= now() + interval '15 min' AS soon FROM notifier.webhook_events ORDER BY state"
+    assert [("due", True), ("sent", True)] == [tuple(row.values()) for row in await house.rows(again)]
 
 
 async def test_both_secrets_sign_while_one_takes_the_place_of_another(receiver: Receiver) -> None:

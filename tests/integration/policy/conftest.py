@@ -14,11 +14,12 @@ from services.policy.rules import Rulebook
 from services.policy.service import build
 from services.policy.settings import PolicySettings
 from shared.signing import Signer, Verifier, create_keys, load_signer, load_verifier
+from tests.support.approval_keys import create_keys_view
 from tests.support.house import Replica, a_replica, create_tables
 from tests.support.policy_builders import LIMITED
 from tests.support.postgres import Databases
 
-_create = create_tables("policy")
+_create_own = create_tables("policy")
 _RULEBOOK = """\
 permit_expires_after_seconds: 120
 tools:
@@ -53,6 +54,12 @@ rules:
     reason: It costs money.
     approval: {approvers: [requester, operators], expires_after_seconds: 60}
 """
+
+
+def _create(url: str) -> None:
+    """Make policy's tables, and a stand-in for what the gateway shows of its keys."""
+    _create_own(url)
+    create_keys_view(url)
 
 
 @pytest.fixture(scope="session")
@@ -100,6 +107,7 @@ async def two_replicas(url: str, settings: PolicySettings) -> AsyncIterator[tupl
             for _ in range(2)
         ]
         await replicas[0].empty_tables()
+        await replicas[0].execute('TRUNCATE "read".api_keys')
         yield replicas[0], replicas[1]
 
 

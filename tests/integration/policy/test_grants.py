@@ -14,9 +14,11 @@ import pytest
 import sqlalchemy as sa
 
 from services.policy.rules import Rulebook
+from services.policy.store.grants import use_grant
 from shared.messages import ApprovalRequested, GrantAsked, ToolCallPermitted, ToolCallProposed
 from shared.permit import verify_permit
 from shared.signing import Signer, Verifier
+from tests.support.approval_keys import add_keys, revoke
 from tests.support.house import Replica
 from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, a_revocation, kinds
 from tests.support.races import LONG_ENOUGH, ROUNDS
@@ -129,6 +131,33 @@ async def test_a_use_comes_back_when_the_call_did_not_run(
     for _ in range(2):
         await limited_replica.send(a_refusal(proposed.call, kind))
     assert [left] == await uses_left(limited_replica)
+
+
+async def test_a_grant_ends_with_the_key_that_it_was_given_with(
+    limited_replica: Replica, limited: Rulebook, approver: Signer
+) -> None:
+    """Whoever is an operator by their key is none without it; a key that nobody knows covers nothing either."""
+    await add_keys(limited_replica, "key-1")
+    await limited_replica.send(an_asked_grant(limited, approver, key_id="unknown"))
+    sent = await limited_replica.send(a_shipment(limited))
+    await limited_replica.send(an_asked_grant(limited, approver, key_id="key-1"))
+    sent += await limited_replica.send(a_shipment(limited))
+    await revoke(limited_replica, "key-1")
+    sent += await limited_replica.send(a_shipment(limited))
+    assert [HELD, PERMITTED, HELD] == kinds(sent)
+
+
+async def test_a_key_revoked_after_the_grant_was_found_stops_its_use(
+    limited_replica: Replica, limited: Rulebook, approver: Signer
+) -> None:
+    """The use asks again under the grant's lock, and takes nothing."""
+    await add_keys(limited_replica, "key-1")
+    asked = an_asked_grant(limited, approver, key_id="key-1")
+    await limited_replica.send(asked)
+    await revoke(limited_replica, "key-1")
+    async with limited_replica.units.begin() as work:
+        used = await use_grant(work, asked.grant_id, "call-1")
+    assert (None, [3]) == (used, await uses_left(limited_replica))
 
 
 async def test_a_revoked_grant_covers_nothing(limited_replica: Replica, limited: Rulebook, approver: Signer) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from structlog.testing import capture_logs
 
 from services.policy.rulebook import load_rulebook
 from services.policy.rules import Rulebook
 from services.policy.settings import PolicySettings
-from shared.messages import ApprovalRequested, ToolCallPermitted, ToolCallProposed, ToolCallRefused
+from shared.messages import ApprovalRequested, Message, ToolCallPermitted, ToolCallProposed, ToolCallRefused
 from shared.signing import Signer
 from tests.builders import an_abandonment, an_event
 from tests.integration.policy.conftest import two_replicas
@@ -183,6 +184,33 @@ async def test_envelopes_that_share_counters_in_other_orders_stay_exact(
     assert [("allow", 80), ("require_approval", 40)] == [
         (row["effect"], row["count"]) for row in await plain_replicas[0].rows(effects)
     ]
+
+
+@pytest.mark.parametrize("how", ["next", "after-another-message", "given-up"])
+async def test_no_verdict_is_waited_for_while_a_counter_is_held(
+    limited_replicas: Replicas, limited: Rulebook, how: str
+) -> None:
+    """Whoever has the verdict may want the counter. Not by the next call of an envelope, nor by what comes later in it.
+
+    Conditions that ask for history have each call judged by itself.
+    """
+    before, first, second = payments(limited, 1, 2, 3)
+    await limited_replicas[0].send(before)
+    with capture_logs() as logs:
+        async with limited_replicas[1].units.database.transaction() as connection:
+            await connection.execute(TAKE, {"call_id": second.call.call_id, "digest": second.call.digest})
+            other = an_abandonment("policy.tool-calls", a_proposal(limited, "look").call)
+            given_up = an_abandonment("policy.tool-calls", second.call)
+            behind: dict[str, list[Message]] = {
+                "next": [second],
+                "after-another-message": [other, second],
+                "given-up": [given_up],
+            }
+            sending = asyncio.ensure_future(limited_replicas[0].send(first, *behind[how]))
+            await limited_replicas[1].until_waiting(1)
+            await connection.execute(sa.text("SELECT counter_id FROM policy.counters FOR UPDATE"))
+        assert (PERMITTED, []) == (kinds(await sending)[0], limited_replicas[0].dead)
+    assert ["LockNotAvailable"] == [line["error"] for line in logs if line["event"] == "envelope.falls_back"]
 
 
 async def test_verdicts_are_stored_in_one_order(replicas: Replicas, rulebook: Rulebook) -> None:

@@ -76,6 +76,17 @@ def test_what_a_provider_does_not_count_is_counted_by_length() -> None:
     assert (3, 5) == (counted(says("hi"), []).input_tokens, counted(says("hi"), []).output_tokens)
 
 
+@pytest.mark.parametrize("uncounted", [0, -1])
+def test_half_a_count_leaves_the_other_half_not_free(uncounted: int) -> None:
+    """A provider that counts only what it writes, or only what it reads, is believed in that alone."""
+    asked, said = [{"role": "user", "content": "y" * 600}], says("x" * 300)
+    only_written = counted(replace(said, input_tokens=uncounted), asked)
+    only_read = counted(replace(said, output_tokens=uncounted), asked)
+    assert (5, 3) == (only_written.output_tokens, only_read.input_tokens)
+    assert only_written.input_tokens > 200
+    assert only_read.output_tokens > 100
+
+
 PRICED = "price: {input_per_million: 1, output_per_million: 2}"
 
 

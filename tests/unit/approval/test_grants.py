@@ -54,14 +54,15 @@ def test_not_everybody_who_votes_may_allow_from_now_on(rule: dict[str, Any]) -> 
 def test_what_is_left_out_is_as_far_as_the_terms_go() -> None:
     """The message carries the approved call, its owner, and the terms in full."""
     approval = a_grantable()
-    claims = claims_of(approval, "ada", "approve", grant=GrantWish())
+    claims = claims_of(approval, "ada", "approve", grant=GrantWish(), key_id="key-1")
     after = rules.decide(approval, claims, NOON, a_directory()).after
     assert after is not None
     asked = grants.asked("grant-1", after, claims)
     assert asked is not None
-    assert (approval.call, "person:ada", "conversation", ["amount"], 5, NOON + timedelta(seconds=600)) == (
+    assert (approval.call, "person:ada", "key-1", "conversation", ["amount"], 5, NOON + timedelta(seconds=600)) == (
         asked.call,
         asked.owner,
+        asked.key_id,
         asked.scope,
         asked.bounds,
         asked.uses,

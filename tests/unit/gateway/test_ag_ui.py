@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from services.gateway.dialects.ag_ui import AgUi, Event, finished, interrupt_of
 from services.gateway.dialects.ag_ui_posted import RunIn
+from services.gateway.dialects.posted import Answer
 from services.gateway.dialects.reader import Reader, Said
 from shared.errors import Refused
 from tests.unit.gateway.test_moves import END, Item, card, closed, delta, proposed, result, said
@@ -201,13 +202,13 @@ def test_answers_are_bound_to_what_was_shown() -> None:
         {"interruptId": f"c.{DIGEST}", "status": "cancelled"},
         {"interruptId": "x", "status": "resolved", "payload": {"approved": True}},
     ]
-    answers = run_in(resume=entries).answers()
+    resumed = run_in(resume=entries).resumed()
     assert [("a", True), ("b", None), ("c", False), ("", True)] == [
-        (each.approval_id, each.approved) for each in answers
+        (each.approval_id, each.answer and each.answer.approved) for each in resumed
     ]
-    assert DIGEST == answers[0].digest
+    assert Answer("a", DIGEST, approved=True, reason="ok") == resumed[0].answer
     with pytest.raises(Refused):
-        run_in(resume=[entries[0], entries[0]]).answers()
+        run_in(resume=[entries[0], entries[0]]).resumed()
 
 
 @pytest.mark.parametrize("content", ["", None, 7, [], [{"type": "image"}], [{"type": "text", "text": 7}], "a\x00b"])

@@ -91,6 +91,23 @@ def test_an_opened_approval_is_a_status_and_a_card() -> None:
     assert waiting.source_id != card.source_id
 
 
+@pytest.mark.parametrize(("quote", "expected"), [("I refund it.", "I refund it."), ("", None)])
+def test_an_opened_approval_keeps_what_the_agent_said(quote: str, expected: str | None) -> None:
+    """The pages quote it as mail and Slack do; where nothing was said, or may be seen, there is nothing."""
+    opened = ApprovalOpened(
+        tenant="acme",
+        approval_id="a",
+        revision=1,
+        summary="s",
+        rule="r",
+        reason="",
+        expires_at=NOON,
+        call=a_call().model_copy(update={"quote": quote}),
+        approval=an_approval_rule(),
+    )
+    assert expected == items_of(opened, "e")[1].data.get("quote")
+
+
 def test_a_closed_approval_keeps_its_card_with_its_state() -> None:
     """B4: the same approval, its final state, who decided and why."""
     over = {"decided_by": "person:ada", "reason": "no", "closed_at": NOON}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.gateway.dialects.moves import (
+    Call,
     CallAnswered,
     CallMade,
     CallProgressed,
@@ -142,6 +143,28 @@ def test_why_it_was_held_stays_beside_why_it_was_decided() -> None:
     (last,) = moves_of([proposed(), card(), closed()])[-1:]
     assert isinstance(last, CardMoved)
     assert ("by rule", "ok", "approved") == (last.card["reason"], last.card["decision_reason"], last.state)
+
+
+def test_a_card_that_comes_before_its_call_says_all_the_same() -> None:
+    """Why it was decided is not lost where the queues changed places."""
+    (last,) = moves_of([card(), closed(), proposed()])[-1:]
+    assert isinstance(last, CardMoved)
+    assert ("by rule", "ok", "approved") == (last.card["reason"], last.card["decision_reason"], last.state)
+
+
+def test_what_is_known_of_calls_is_kept_in_one_place() -> None:
+    """A reader writes into the calls that it was given, and waits for those of its own turn alone."""
+    calls = {"other": Call("u", "deploy", card={"state": "pending"})}
+    reader = TurnReader("t", calls)
+    moves_of([proposed(), card(), card(revision=3, arguments={"v": 2})], reader)
+    assert ("t", {"v": 2}, 3, {"k": "a-k"}) == (
+        calls["k"].turn_id,
+        calls["k"].arguments,
+        calls["k"].card["revision"],
+        reader.waiting,
+    )
+    moves_of([result()], reader)
+    assert (True, False, False) == (calls["k"].answered, calls["other"].answered, reader.waits)
 
 
 def test_another_turns_items_are_passed_over() -> None:

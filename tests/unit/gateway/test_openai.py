@@ -15,9 +15,10 @@ from services.gateway.dialects.openai_ids import (
     parse_response_id,
     request_id,
 )
-from services.gateway.dialects.openai_posted import Answer, ChatCompletionIn, ResponseIn, conversation_named
+from services.gateway.dialects.openai_posted import ChatCompletionIn, ResponseIn, conversation_named
 from services.gateway.dialects.openai_responses import ResponseWriter
 from services.gateway.dialects.openai_words import waits_note
+from services.gateway.dialects.posted import Answer
 from services.gateway.dialects.talk import Talk
 from shared.errors import Refused
 from tests.unit.gateway.test_moves import END, Item, closed, delta, proposed, result, said
@@ -244,7 +245,7 @@ def test_answers_at_the_end_are_read_and_earlier_ones_are_history() -> None:
     yes = {"type": "mcp_approval_response", "approval_request_id": f"mcpr_a_{DIGEST}", "approve": True}
     no = yes | {"approval_request_id": f"mcpr_b_{DIGEST}", "approve": False, "reason": "no"}
     posted = a_response(input=[yes, {"type": "message", "role": "assistant", "content": "ran"}, no])
-    assert ([Answer("b", DIGEST, approved=False, reason="no")], "") == (list(posted.answers()), posted.written())
+    assert ([Answer("b", DIGEST, approved=False, reason="no")], "") == (posted.answers(), posted.written())
 
 
 @pytest.mark.parametrize(
@@ -283,7 +284,7 @@ def test_what_is_neither_a_text_nor_an_answer_is_refused(content: list[Any]) -> 
     """Nothing is dropped in silence."""
     posted = a_response(input=content)
     with pytest.raises(Refused) as refused:
-        (posted.written(), list(posted.answers()))
+        (posted.written(), posted.answers())
     assert 400 == refused.value.status
 
 

@@ -43,6 +43,22 @@ def test_a_call_is_told_before_what_became_of_it(items: list[Item]) -> None:
     assert (["CallMade", "CallAnswered"], True) == (about, reader.calls["k"].answered)
 
 
+@given(st.permutations([proposed(), card(), closed(), result()]))
+def test_what_is_known_of_a_call_is_the_same_whatever_order_it_came_in(items: list[Item]) -> None:
+    """Its turn, its arguments, how its approval ended and why, and that it was answered."""
+    reader = Reader()
+    for item in items:
+        reader.read(*item)
+    known = reader.calls["k"]
+    assert ("t", {"v": 1}, "approved", "ok", True) == (
+        known.turn_id,
+        known.arguments,
+        known.card["state"],
+        known.card["decision_reason"],
+        known.answered,
+    )
+
+
 def test_what_became_of_a_call_is_told_by_its_own_turn() -> None:
     """Also where another turn began since; what people wrote has the message's id."""
     reader = Reader()

@@ -76,6 +76,14 @@ def test_every_kind_of_argument_has_an_input() -> None:
     assert ({**arguments, "note": "2", "to": {"name": "Bo"}}, {}) == edited(changed, arguments, SPEC, "en")
 
 
+@pytest.mark.parametrize(("locale", "told"), [("en", "note: this is needed."), ("de", "note: Das wird gebraucht.")])
+def test_what_is_needed_and_left_empty_is_told_at_its_input(locale: str, told: str) -> None:
+    """In the person's language, and not under the reason."""
+    spec = SPEC.model_copy(update={"parameters": {**SPEC.parameters, "required": ["note"]}})
+    made, problems = edited([Input("argument.note", "text", "")], {"note": "x"}, spec, locale)
+    assert ({}, {"argument.note": told}) == (made, problems)
+
+
 @pytest.mark.parametrize(
     ("block", "text", "told"),
     [

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.gateway.web.words import ago, due, risk, who
+from services.gateway.web.words import ago, due, lined, plain, risk, who
 from tests.builders import NOON
 
 
@@ -46,3 +46,8 @@ def test_names_are_told_without_their_kind(name: str, expected: str) -> None:
 def test_an_unknown_category_is_called_unknown() -> None:
     """Nothing is called harmless by mistake."""
     assert ("executes", "unknown", "unknown") == (risk("unsafe_exec"), risk("new"), risk(None))
+
+
+def test_a_text_has_lines_only_where_it_is_alone() -> None:
+    """Beside other words a line break is a code point; in a box of its own it is one, and in JSON it stays escaped."""
+    assert ("a[U+000A]b", "a\nb[U+000D]", '["a\\nb"]') == (plain("a\nb"), lined("a\nb\r"), lined(["a\nb"]))

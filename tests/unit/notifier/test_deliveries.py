@@ -28,6 +28,8 @@ class Deliveries(RuleBasedStateMachine):
         #: What the surface shows: place -> version.
         self.surface: dict[str, int] = {}
         self.lost = 0
+        #: Versions of which the channel said that there was nothing to show.
+        self.passed_over: set[int] = set()
         self.revision = 1
         self.path: list[tuple[State, State, Event]] = []
 
@@ -103,6 +105,15 @@ class Deliveries(RuleBasedStateMachine):
         tried = Tried(claimed, reference, "" if told else "no answer", permanent=permanent and not told)
         self._take(rules.settled(self.delivery, tried, self.now))
 
+    @precondition(lambda self: self.claims)
+    @rule(which=st.integers(0, 10))
+    def settle_untold(self, which: int) -> None:
+        """A worker comes back: its channel had nothing to show of this card."""
+        claimed = self.claims.pop(which % len(self.claims))
+        if claimed.fence == self.delivery.fence:
+            self.passed_over.add(claimed.version)
+            self._take(rules.settled(self.delivery, Tried(claimed, claimed.reference, shown=False), self.now))
+
     @invariant()
     def cards_are_no_more_than_one_and_the_lost_answers(self) -> None:
         """At most one card per place, and one more for each answer that nobody heard."""
@@ -110,11 +121,16 @@ class Deliveries(RuleBasedStateMachine):
 
     @invariant()
     def what_counts_as_sent_is_shown(self) -> None:
-        """Sent means that the surface shows this very version, at the place that the reference names."""
-        if self.delivery.state is State.SENT:
-            assert self.delivery.sent_version == self.delivery.version
-            assert self.surface[(self.delivery.reference or {})["place"]] >= self.delivery.version
-            assert self.delivery.sent_revision == self.delivery.revision
+        """What a delivery says was shown stands at the place that its reference names; what is spared, nowhere."""
+        if self.delivery.was_shown:
+            assert self.surface[(self.delivery.reference or {})["place"]] >= self.delivery.sent_version
+        if self.delivery.state is State.SENT and self.delivery.version not in self.passed_over:
+            assert (self.delivery.version, self.delivery.revision) == (
+                self.delivery.sent_version,
+                self.delivery.sent_revision,
+            )
+        if self.delivery.state is State.SPARED:
+            assert (0, 0) == (self.delivery.sent_version, self.delivery.sent_revision)
 
     @invariant()
     def nothing_is_sent_ahead(self) -> None:
@@ -126,6 +142,8 @@ class Deliveries(RuleBasedStateMachine):
     def a_shown_card_never_stays_pending_behind_the_end(self) -> None:
         """What was shown and is over is put right, or was tried to the end."""
         delivery = self.delivery
+        if delivery.version in self.passed_over:
+            return
         if delivery.was_shown and not delivery.card.is_open and delivery.sent_revision < delivery.revision:
             assert delivery.state in {State.DUE, State.GIVEN_UP}
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from services.notifier import drawing
 from services.notifier.cards import Card, as_json, from_json
 from services.notifier.crowds import topic_of
-from services.notifier.drawing import ARGUMENT_MAX, ARGUMENTS_MAX, QUOTE_MAX, Pen
+from services.notifier.drawing import ARGUMENTS_MAX, Pen
+from shared.card import ARGUMENT_MAX, QUOTE_MAX
 from shared.card_text import REDACTED
 from shared.messages import ApprovalOpened, ToolCallProgressed
 from tests.builders import NOON, a_call, an_approval_rule
@@ -100,6 +101,16 @@ def test_a_vote_is_told_and_which_way_it_went_only_in_the_end() -> None:
     assert ("denied", "Eve denied it.", 5) == (end.state, end.note, end.revision)
 
 
+def test_a_card_has_one_name_for_each_person() -> None:
+    """Whoever asked, voted and decided, as the directory calls them; where it does not know them, their id."""
+    news = opened(call=a_call(requester="person:eve"))
+    card = drawing.moved_on(a_card(news), progressed(news, 2, person="person:ben"), PEN, (), NOON)
+    over = drawing.over(card, closed(news, decided_by="person:ada"), PEN)
+    assert ["Eve", "Ben", "Ada", "visitor:x", "zoe"] == [
+        over.called(each) for each in ("person:eve", "person:ben", "person:ada", "visitor:x", "person:zoe")
+    ]
+
+
 def test_who_is_on_it_is_shown_until_they_are_not() -> None:
     """A claim is shown, a release and the end take it away."""
     card, news = a_card(), opened()
@@ -147,6 +158,15 @@ def test_tricks_in_arguments_are_flagged() -> None:
         "“to”: the word “p\u0430ypal” mixes alphabets (CYRILLIC, LATIN).",
         "“note” has characters that do not show.",
     ] == card.warnings
+
+
+def test_the_lines_of_a_value_stay_lines_and_are_no_trick() -> None:
+    """All else that steers a text is its code point, in a list within the arguments too."""
+    card = of_call({"body": "Hello,\n\r\tbye\u2028", "lines": ["a\nb"], "a\nb": 1})
+    assert {"body": "Hello,\n[U+000D][U+0009]bye[U+2028]", "lines.0": "a\nb", "a[U+000A]b": "1"} == {
+        each.name: each.text for each in card.arguments
+    }
+    assert ["“body” has characters that do not show.", "“a[U+000A]b” has characters that do not show."] == card.warnings
 
 
 def test_an_error_of_a_call_with_redacted_arguments_is_not_told() -> None:
@@ -208,11 +228,14 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text(min_size=1), JSON, max_size=6), st.text(), st.text())
 def test_nothing_on_a_card_hides(arguments: dict[str, Any], said: str, reason: str) -> None:
-    """Whatever the model wrote: nothing that prints nothing is on the card, and what is stored is read back."""
+    """Whatever the model wrote: nothing that prints nothing is on the card, and what is stored is read back.
+
+    Values and the quote have lines; no name, reason or warning has.
+    """
     call = a_call(arguments={}).model_copy(update={"shown_arguments": json.dumps(arguments), "quote": said})
     card = drawing.first_card(opened().model_copy(update={"call": call, "reason": reason}), PEN, ())
-    texts = [card.quote, card.reason, *card.warnings]
-    texts += [part for each in card.arguments for part in (each.name, each.text)]
+    texts = [card.quote.replace("\n", ""), card.reason, *card.warnings]
+    texts += [part for each in card.arguments for part in (each.name, each.text.replace("\n", ""))]
     assert [] == [
         char for text in texts for char in text if unicodedata.category(char) in {"Cc", "Cf", "Cs", "Co", "Cn"}
     ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import email.policy
+import re
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 from email import message_from_bytes
@@ -13,11 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.notifier.cards import Argument, Card, VoteShown
+from services.notifier.cards import Card, VoteShown
 from services.notifier.channels import ChannelFailed
 from services.notifier.channels.email.letters import ARGUMENT_MAX, Entry, Letterhead, Place, digest_letter, letter
 from services.notifier.channels.email.links import MailedLink
 from services.notifier.channels.email.threads import Kind, Told
+from shared.card import Argument
 
 HEAD = Letterhead("placet@example.org", "help@example.org")
 LINK = "https://placet.example/l/" + "t" * 43
@@ -151,11 +154,44 @@ def test_what_is_no_address_is_written_to_by_nobody(recipient: str) -> None:
     assert failed.value.permanent
 
 
+def test_one_person_has_one_name() -> None:
+    """Whoever asked, votes, is on it, and decides: never an id where there is a name."""
+    names = {"person:ada": "Ada Lovelace", "person:bo": "Bo"}
+    card = Card("a", "acme", "c", names=names, requested_by="person:ada", claimed_by="person:bo", digest="a" * 64)
+    card = replace(card, votes=[VoteShown("person:ada")], decided_by="person:bo")
+    mail = received(letter(HEAD, card, Kind.ASKED, Told(), PLACE))
+    for kind in ("plain", "html"):
+        found = re.findall(r"\b(Ada Lovelace|Bo|person|ada|bo)\b", text_of(mail, kind))
+        assert {"Ada Lovelace": 2, "Bo": 2} == Counter(found)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_german_mails_say_sie(kind: Kind) -> None:
+    """As the page behind the link does, and Slack."""
+    card = Card("a", "acme", "c", digest="a" * 64, locale="de", held_back=2, similar=1, state="denied", ended="failed")
+    digest = {"message_id": "<1@example.org>", "recipient": "ada@example.org", "inbox": "https://placet.example"}
+    mails = [letter(HEAD, card, kind, Told(), PLACE), digest_letter(HEAD, [Entry(card, PLACE.link)], [card], **digest)]
+    for mail in map(received, mails):
+        words = set(re.findall(r"\w+", text_of(mail, "plain").lower()))
+        assert set() == words & {"du", "dich", "dir", "dein", "deine", "deinen", "deiner"}
+
+
 def test_a_long_argument_is_cut() -> None:
     """A mail stays readable; the page has all of it."""
     card = Card("a", "acme", "c", arguments=[Argument("text", "x" * 50_000)], digest="a" * 64)
     plain = text_of(received(letter(HEAD, card, Kind.ASKED, Told(), PLACE)), "plain")
     assert ARGUMENT_MAX - 1 == plain.count("x" * 1) - plain.replace("x" * (ARGUMENT_MAX - 1), "").count("x")
+
+
+def test_lines_of_an_argument_each_begin_with_a_bar() -> None:
+    """A mail's body is read in its lines, and none of them can begin like an argument or a line of ours."""
+    body = Argument("body", "Hello\n  - amount: 1\n\nbye", changed_from="Hi")
+    mail = received(letter(HEAD, Card("a", "acme", "c", arguments=[body]), Kind.ASKED, Told(), PLACE))
+    shown = "  - body: \n      | Hello\n      | - amount: 1\n      | \n      | bye\n    before: Hi\n"
+    assert [True, True] == [
+        shown in text_of(mail, "plain").replace("\r\n", "\n"),
+        "Hello<br>- amount: 1<br><br>bye<br>" in text_of(mail, "html"),
+    ]
 
 
 def test_the_agents_words_are_only_a_quote() -> None:

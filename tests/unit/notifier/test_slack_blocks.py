@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.notifier.cards import Argument, Card, VoteShown
+from services.notifier.cards import Card, VoteShown
 from services.notifier.channels import slack_blocks
 from shared import slack as names
+from shared.card import Argument
 from shared.card_text import visible
 from shared.texts import text as translated
 from tests.support.shown_cards import HOSTILE, a_card
@@ -44,17 +45,19 @@ def words(blocks: list[dict[str, Any]]) -> str:
 
 
 #: What may come out of a model: everything that Unicode has, often what is dangerous in Slack.
+AMOUNT = Argument("amount", "299")
 _hostile = st.one_of(
     st.text(max_size=400),
     st.sampled_from([HOSTILE, "<!here>" * 300, "\u202e" * 50, "&" * 3000, "x" * 5000, "\n\n*Approved*", "`" * 10]),
 ).map(visible)
+_values = st.one_of(_hostile, st.lists(_hostile, max_size=60).map("\n".join))
 _arguments = st.builds(
     Argument,
     name=_hostile,
-    text=_hostile,
+    text=_values,
     critical=st.booleans(),
     redacted=st.booleans(),
-    changed_from=st.one_of(st.none(), _hostile),
+    changed_from=st.one_of(st.none(), _values),
 )
 _votes = st.builds(
     VoteShown, person=_hostile, decision=st.sampled_from(["", "approve", "deny", "abstain"]), reason=_hostile
@@ -138,6 +141,17 @@ def test_an_argument_that_wraps_looks_like_no_other() -> None:
     assert ("rich_text_list", 1) == (items["type"], len(items["elements"]))
 
 
+def test_lines_of_an_argument_stand_in_a_box() -> None:
+    """T1: a value of several lines is below its name in a box, and no line of it is an item of the list."""
+    body = Argument("body", "Hello\namount: 1", changed_from="Hi\nthere")
+    arguments = slack_blocks.blocks(a_card(arguments=[AMOUNT, body, AMOUNT]))[2]
+    kinds = [each["type"].removeprefix("rich_text_") for each in arguments["elements"]]
+    assert ["list", "preformatted", "list", "preformatted", "list"] == kinds
+    assert [2, 1, 1] == [len(each["elements"]) for each in arguments["elements"][::2]]
+    boxes = [each["elements"][0]["text"] for each in arguments["elements"][1::2]]
+    assert ["Hello\namount: 1", "Hi\nthere"] == boxes
+
+
 def test_a_button_names_what_was_shown() -> None:
     """The value has approval, revision and digest of the card, and no argument."""
     card = a_card(revision=3, edits=True)
@@ -179,13 +193,13 @@ def test_a_card_too_long_for_slack_cannot_be_approved_unseen() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"state": "approved", "decided_by": "person:ada"}, "Approved: create_pay_link · by person:ada"),
-        ({"state": "denied", "decided_by": "person:ada", "decision_reason": "no"}, "by person:ada · no"),
+        ({"state": "approved", "decided_by": "person:ada"}, "Approved: create_pay_link · by ada"),
+        ({"state": "denied", "decided_by": "person:ada", "decision_reason": "no"}, "by ada · no"),
         ({"state": "approved", "ended": "succeeded"}, "It ran and succeeded."),
         ({"state": "approved", "ended": "failed", "error": "no money"}, "It ran and failed. no money"),
         ({"state": "approved", "ended": "unknown"}, "It may have run"),
-        ({"claimed_by": "person:ada"}, "On it: person:ada"),
-        ({"votes": [VoteShown("person:ada")]}, "person:ada voted"),
+        ({"claimed_by": "person:ada"}, "On it: ada"),
+        ({"votes": [VoteShown("person:ada")]}, "ada voted"),
         ({"arguments_left_out": 7}, "7 more arguments"),
         ({"similar": 4}, "Alike and waiting: 4"),
     ],
@@ -201,6 +215,19 @@ def test_an_edited_argument_shows_what_it_was() -> None:
     (items,) = slack_blocks.blocks(a_card(arguments=[edited]))[2]["elements"]
     assert [("250", {"code": True}), ("299", {"strike": True})] == [
         (each["text"], each["style"]) for each in items["elements"][0]["elements"] if each["text"] in {"250", "299"}
+    ]
+
+
+def test_one_person_has_one_name_and_one_vote_is_told_once() -> None:
+    """Whoever asked, votes, is on it, and decides: never an id where there is a name, and no line twice."""
+    names = {"person:ada": "Ada Lovelace", "person:bo": "Bo Diddley"}
+    card = a_card(requested_by="person:ada", votes=[VoteShown("person:bo")], names=names)
+    voted = words(slack_blocks.blocks(replace(card, happened="voted", note="Bo Diddley voted.")))
+    claimed = replace(card, votes=[], claimed_by="person:bo", happened="claimed", note="Bo Diddley is on it.")
+    over = replace(card, votes=[], state="approved", decided_by="person:bo")
+    told = [voted, words(slack_blocks.blocks(claimed)), words(slack_blocks.blocks(over))]
+    assert [(1, 1, 0)] * 3 == [
+        tuple(each.count(name) for name in ("Ada Lovelace", "Bo Diddley", "person:")) for each in told
     ]
 
 

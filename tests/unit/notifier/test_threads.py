@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.notifier.cards import Card
+from services.notifier.cards import Card, VoteShown
 from services.notifier.channels.email.threads import (
     REFERENCES_MAX,
     Kind,
@@ -32,6 +32,9 @@ HEARD = replace(ASKED, state="approved")
         ({"happened": "reminded"}, ASKED, Kind.AGAIN),
         ({"happened": "escalated"}, ASKED, Kind.AGAIN),
         ({"digest": "b" * 64, "happened": "edited"}, ASKED, Kind.ASKED),
+        ({"digest": "b" * 64, "happened": "edited", "votes": [VoteShown("person:ada")]}, ASKED, None),
+        ({"digest": "b" * 64, "happened": "edited", "votes": [VoteShown("person:ben")]}, ASKED, Kind.ASKED),
+        ({"happened": "reminded", "votes": [VoteShown("person:ada")]}, ASKED, None),
         ({"state": "denied"}, ASKED, Kind.CLOSED),
         ({"state": "approved", "decided_by": "person:ada"}, ASKED, None),
         ({"state": "approved", "decided_by": "person:ada", "ended": "failed"}, ASKED, Kind.FINISHED),
@@ -60,6 +63,26 @@ def test_an_end_that_is_heard_too_early_is_told_in_its_time() -> None:
     told = ASKED.after(ran)
     over = replace(ran, state="approved", decided_by="person:ada")
     assert (None, Kind.FINISHED) == (kind_for(ran, ASKED, "ada"), kind_for(over, told, "ada"))
+
+
+def test_an_edit_that_decides_keeps_its_thread() -> None:
+    """Nobody was asked about the changed call: its maker hears how it ran, and all follows what was asked."""
+    over = replace(CARD, digest="b" * 64, state="approved", decided_by="person:ada")
+    told = {person: kind_for(over, ASKED, person) for person in ("ada", "ben")}
+    heard = ASKED.after(over)
+    ran = replace(over, ended="succeeded")
+    assert ({"ada": None, "ben": Kind.CLOSED}, ("<1@x>",), ("<1@x>", "<2@x>"), Kind.FINISHED) == (
+        told,
+        heard.ids,
+        ASKED.after(over, "<2@x>").ids,
+        kind_for(ran, heard, "ada"),
+    )
+
+
+def test_being_asked_about_another_call_begins_a_thread() -> None:
+    """Whoever made the change stays in the old one: nothing is asked of them."""
+    edited = replace(CARD, digest="b" * 64, happened="edited")
+    assert (("<2@x>",), ("<1@x>",)) == (ASKED.after(edited, "<2@x>").ids, ASKED.after(edited).ids)
 
 
 def test_a_thread_refers_to_its_first_mail_and_the_last_ones() -> None:

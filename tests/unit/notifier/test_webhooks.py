@@ -104,6 +104,18 @@ async def test_one_private_address_among_public_ones_spoils_all() -> None:
     assert caught.value.permanent
 
 
+@pytest.mark.parametrize(("address", "advised"), [("10.0.0.1", True), ("169.254.169.254", False)])
+async def test_advice_is_given_where_it_helps(address: str, *, advised: bool) -> None:
+    """What stays shut also where private addresses are meant is not said to open by that."""
+
+    async def look_up(_host: str, _port: int) -> list[str]:
+        return [address]
+
+    with pytest.raises(ChannelFailed) as caught:
+        await address_of("example.org", 443, look_up, private=False)
+    assert advised == ("private: true" in str(caught.value))
+
+
 async def test_a_name_without_an_address_is_tried_again() -> None:
     """A resolver that is away comes back."""
 

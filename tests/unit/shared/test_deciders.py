@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shared import deciders
 from shared.deciders import Delegation, Voter
+from shared.directory import Directory, Person
 from shared.messages import Escalation, Panel
 from tests.builders import an_approval_rule
 from tests.support.approval_builders import a_directory, an_approval
@@ -87,3 +89,30 @@ def test_who_is_not_named_is_not_let_into_the_inbox() -> None:
     assert [True, False, False, False] == [
         deciders.lets_in(rule, names, voter, a_directory(*gone)) for voter, gone in tried
     ]
+
+
+class Counted(dict[str, Person]):
+    """People, and how often somebody was looked up."""
+
+    looked_up = 0
+
+    def get(self, *wanted: Any) -> Any:
+        """Return somebody, and count it."""
+        self.looked_up += 1
+        return super().get(*wanted)
+
+
+def looked_up(count: int, condition: str) -> int:
+    """Return how often people are looked up to say that a whole group is too few."""
+    people = Counted({f"p{number}": Person(f"p{number}") for number in range(count)})
+    directory = Directory(people=people, groups={"crowd": frozenset(people), "other": frozenset(people)})
+    rule = an_approval_rule(approvers=["group:crowd"], approvals=count + 1, condition=condition)
+    assert f"and {count} can" in deciders.undecidable(an_approval(approval_rule=rule), directory)
+    return people.looked_up
+
+
+@pytest.mark.parametrize("condition", ["", "'crowd' in person.groups"])
+def test_asking_whether_a_group_can_decide_grows_as_the_group_does(condition: str) -> None:
+    """Nobody is looked up once for each of the others: inboxes ask it for each row."""
+    few, more, many = (looked_up(count, condition) for count in (2, 4, 8))
+    assert 2 * (more - few) == many - more

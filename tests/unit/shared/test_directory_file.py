@@ -192,6 +192,32 @@ def test_named_file_that_was_missing_and_comes_is_used(tmp_path: Path) -> None:
     assert ({"ada"}, {"eve"}) == (before, set(watched.current().members("lead")))
 
 
+@pytest.mark.parametrize("broken", ["rules: [\n", None])
+def test_people_in_a_file_of_their_own_are_read_while_the_rulebook_is_broken(
+    tmp_path: Path, broken: str | None
+) -> None:
+    """Who is made inactive there has left, whatever is wrong with the rulebook; a mistake there changes nothing."""
+    rulebook, people, clock = tmp_path / "rulebook.yaml", tmp_path / "people.yaml", Clock()
+    rulebook.write_text("directory: people.yaml\n")
+    people.write_text("people: {ada: {}, bob: {}}\n")
+    watched, failures = DirectoryFile(rulebook, clock), RELOAD_FAILURES._value.get()
+    if broken is None:
+        rulebook.unlink()
+    else:
+        written(rulebook, broken)
+    active = []
+    for text in (
+        "people: {ada: {}, bob: {}}\n",
+        "people: {ada: {active: false}, bob: {}}\n",
+        "people: {ada",
+        "people: {ada: {}, bob: {active: false}}\n",
+    ):
+        written(people, text)
+        clock.pass_by()
+        active.append({name for name in ("ada", "bob") if watched.current().is_active(name)})
+    assert ([{"ada", "bob"}, {"bob"}, {"bob"}, {"ada"}], True) == (active, RELOAD_FAILURES._value.get() > failures)
+
+
 def test_bad_file_at_the_start_is_an_error(tmp_path: Path) -> None:
     """Nothing runs with a directory that nobody could read."""
     rulebook = tmp_path / "rulebook.yaml"

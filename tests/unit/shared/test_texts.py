@@ -1,18 +1,29 @@
-"""Catalogues: every text that a card shows is there in every language, with its placeholders."""
+"""Catalogues: every text that a card or a page shows is there in every language, with its placeholders."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from babel.messages.pofile import read_po
 
-from services.gateway import argument_fields, decisions, slack, web
+from services.approval.states import EditState
+from services.approval.states import Event as ApprovalEvent
+from services.approval.states import State as ApprovalState
+from services.executor.states import State as ExecutionState
+from services.gateway import argument_fields, conversations, decisions, operators, slack, web
+from services.gateway.web.script_words import SCRIPT_WORDS
+from services.gateway.web.words import UNITS
 from services.notifier import channels, drawing
+from services.notifier.states import State as DeliveryState
 from shared import texts
-from shared.texts import CATALOGUES, LANGUAGES, language_of, moment, text
+from shared.messages import ResultKind
+from shared.messages.approvals import Outcome, ProgressKind, Proof, Verb
+from shared.texts import CATALOGUES, LANGUAGES, accepted, language_of, moment, text
 from tests.builders import NOON
 
 #: Where texts are that a catalogue must have.
@@ -22,32 +33,54 @@ SOURCES = [
     _CHANNELS / "email" / "letters.py",
     *(_CHANNELS / name for name in ("apprise.py", "slack_blocks.py")),
     *_SLACK.glob("*.py"),
-    _WEB / "links.py",
-    Path(decisions.__file__),
-    Path(argument_fields.__file__),
+    *_WEB.glob("*.py"),
+    *(Path(str(each.__file__)) for each in (decisions, argument_fields, operators, conversations)),
 ]
-TEMPLATES = [
-    *_CHANNELS.rglob("templates/*"),
-    *(_WEB / "templates").glob("link*.html"),
-    _WEB / "templates/arguments.html",
-]
+TEMPLATES = [*_CHANNELS.rglob("templates/*"), *(_WEB / "templates").iterdir()]
+SCRIPTS = [*(_WEB / "static").glob("*.js")]
 #: Tables of texts in them.
-TABLES = {"_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES", "_HEADINGS", "_ENDINGS", "_VOTES"}
+TABLES = {"_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES", "_HEADINGS", "_ENDINGS", "_VOTES", "RISKS"}
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
-NAMES, CALLS = {"words", "title", "AWAY", "_SLOW"}, {"text", "Refused", "NotHere", "NotAnArgument"}
-#: Of calls, states and verbs that are looked up by their name.
-VALUES = {"pending", "approved", "denied", "answered", "expired", "withdrawn", "approve", "deny", "abstain"} | {
-    "You are not among this approval's approvers."
+FORMS = "(one, many)"
+NAMES = {"words", "title", "told", "AWAY", "_SLOW"}
+CALLS = {"text", "translated", "plural", "Refused", "NotHere", "NotAnArgument"}
+#: Lists whose names a page shows as words: states, events and kinds.
+LISTS = (ApprovalState, ApprovalEvent, EditState, DeliveryState, ExecutionState)
+KINDS = (Verb, Outcome, ProgressKind, Proof, ResultKind)
+LISTED = {str(each) for names in LISTS for each in names} | {each for kind in KINDS for each in get_args(kind)}
+#: What is looked up by a name of these lists, or comes from where it is told in English alone.
+VALUES = {name.replace("_", " ") for name in (*LISTED, "opened")} | {
+    "You are not among this approval's approvers.",
+    "it executes",
+    "its rule asks several people",
+    "its rule wants to know you surely",
+    "its rule asks for a reason each time",
+    "{person} voted",
 }
 
+#: What pages say in every language: our name, keys, examples, and what a visitor of the demo may say, which it reads in
+#: English.
+PAGE_NAMES = {"Placet", "j", "k", "o", "a", "d", "e", "x", "grace", "placet_…"} | {
+    "Find red shoes under 500",
+    "Add two of them to my cart",
+    "Create a payment link over 299 TRY",
+    "I want to talk to a person",
+}
+
+_ATTRIBUTES = re.compile(r"{% block (?:body_class|words) %}.*?{% endblock %}")
+_JINJA, _LETTERS = re.compile(r"{#.*?#}|{%.*?%}|{{.*?}}", re.DOTALL), re.compile(r"[^\W\d_]")
 _PLACEHOLDER = re.compile(r"\{\w+\}")
+_TEXT, _TEXTS = re.compile(r'\bt\(\s*"([^"]+)"'), re.compile(r'\btn\("([^"]+)", "([^"]+)"')
 
 
 def used() -> set[str]:
     """Return the texts that the sources look up: arguments of `text`, values of the tables, and what `words` is."""
     nodes = [node for source in SOURCES for node in ast.walk(ast.parse(source.read_text()))]
     found = {each.value for node in nodes for each in _looked_up(node) if isinstance(each.value, str)}
-    return found.union(VALUES, *(re.findall(r'\bt\("([^"]+)"', each.read_text()) for each in TEMPLATES))
+    units = {each for unit in UNITS for each in unit[1:]}
+    pages = (_TEXT.findall(each.read_text()) for each in TEMPLATES)
+    several = (each for template in TEMPLATES for each in _TEXTS.findall(template.read_text()))
+    return found.union(VALUES, units, SCRIPT_WORDS, *pages, *several)
 
 
 def _looked_up(node: ast.AST) -> list[ast.Constant]:
@@ -61,18 +94,57 @@ def _looked_up(node: ast.AST) -> list[ast.Constant]:
             found = list(node.value.values)
         elif name in NAMES:
             found = [node.value]
+        elif isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple) and ast.unparse(target) == FORMS:
+            found = list(node.value.elts)
     return [each for each in found if isinstance(each, ast.Constant)]
+
+
+def catalogue_of(language: str) -> dict[str, str]:
+    """Return the translations of a catalogue, each form of a plural by its own English."""
+    with (CATALOGUES / f"{language}.po").open("rb") as source:
+        found = [each for each in read_po(source, locale=language) if each.id]
+    forms = (zip(_listed(each.id), _listed(each.string), strict=True) for each in found)
+    return {str(words): str(said) for form in forms for words, said in form}
+
+
+def _listed(words: Any) -> Sequence[Any]:
+    return words if isinstance(words, list | tuple) else [words]
 
 
 @pytest.mark.parametrize("language", [each for each in LANGUAGES if each != "en"])
 def test_every_text_is_translated_with_its_placeholders(language: str) -> None:
-    """None is missing, and none loses or invents a value."""
-    with (CATALOGUES / f"{language}.po").open("rb") as source:
-        catalogue = {str(each.id): str(each.string) for each in read_po(source, locale=language) if each.id}
-    missing = {each for each in used() if not catalogue.get(each)}
+    """None is missing, none loses or invents a value, and none is kept that nobody says."""
+    catalogue, told = catalogue_of(language), used()
+    missing = {each for each in told if not catalogue.get(each)}
     assert set() == missing
-    wrong = {each for each in used() if set(_PLACEHOLDER.findall(each)) != set(_PLACEHOLDER.findall(catalogue[each]))}
+    wrong = {each for each in told if set(_PLACEHOLDER.findall(each)) != set(_PLACEHOLDER.findall(catalogue[each]))}
     assert set() == wrong
+    assert set() == catalogue.keys() - told
+
+
+def test_no_template_of_a_page_says_a_word_of_its_own() -> None:
+    """Texts between tags and in attributes that people read come from catalogues, but for names and examples."""
+    told = {each for template in (_WEB / "templates").iterdir() for each in _own_words(template.read_text())}
+    assert PAGE_NAMES == told
+
+
+def _own_words(template: str) -> set[str]:
+    bare = _JINJA.sub("", _ATTRIBUTES.sub("", template))
+    attributes = re.findall(r'\b(?:aria-label|title|placeholder|alt)="([^"]*)"', bare)
+    texts = [each for each in (*attributes, *re.sub(r"<[^>]*>", "\n", bare).splitlines()) if _LETTERS.search(each)]
+    return {each.strip(" ·") for each in texts}
+
+
+def test_a_page_brings_each_word_that_its_scripts_say() -> None:
+    """What a script looks up and no page brings would be English for ever."""
+    units = {each for unit in UNITS for each in unit[1:]}
+    assert set(SCRIPT_WORDS) | units == {each for script in SCRIPTS for each in _TEXT.findall(script.read_text())}
+
+
+def test_a_browser_s_wishes_are_read_by_their_weight() -> None:
+    """As they come where they weigh the same; what is unwanted, or no wish, is none."""
+    assert ("de-AT", "de", "en") == accepted("en;q=0.5, de-AT, de;q=0.9, tr;q=0, fi;q=high,, ;q=1")
+    assert ["tr", "en", "en"] == [language_of(*accepted(each)) for each in ("fi, tr-TR;q=0.1", "*", "")]
 
 
 def test_the_languages_are_those_that_the_settings_offer() -> None:

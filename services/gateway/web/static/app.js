@@ -1,6 +1,7 @@
 // The page's wiring: one event stream in, messages out, cards kept fresh. Texts from outside are text nodes only.
 import { Feed } from "./feed.js";
 import { keepTime } from "./time.js";
+import { t } from "./words.js";
 
 const chat = document.getElementById("chat");
 const feedElement = document.getElementById("feed");
@@ -52,7 +53,7 @@ function showStop() {
 }
 
 function say(state) {
-  connection.textContent = { live: "live", connecting: "connecting", closed: "signed out?" }[state];
+  connection.textContent = { live: t("live"), connecting: t("connecting"), closed: t("signed out?") }[state];
   connection.dataset.state = state;
 }
 
@@ -130,7 +131,7 @@ if (composer) {
       showFault("");
       atEnd = true;
     } catch (error) {
-      showFault(`Not sent: ${error.message}`);
+      showFault(t("Not sent: {error}", { error: error.message }));
     } finally {
       button.disabled = false;
       grow();
@@ -146,7 +147,7 @@ if (composer) {
       showFault("");
     } catch (error) {
       stop.disabled = false;
-      showFault(`Not stopped: ${error.message}`);
+      showFault(t("Not stopped: {error}", { error: error.message }));
     }
   });
   for (const wish of document.querySelectorAll(".wish")) {
@@ -158,7 +159,7 @@ if (composer) {
 }
 
 document.body.addEventListener("htmx:response:error", () => {
-  showFault("That did not work. Try again in a moment.");
+  showFault(t("That did not work. Try again in a moment."));
 });
 
 // Who reads at the end stays at the end, also when a card or a picture grows; who scrolled up is left alone.

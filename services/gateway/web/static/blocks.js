@@ -1,19 +1,20 @@
 // What tools show people: one function per kind of block; a kind nobody knows is left out.
 import { make, money, webAddress } from "./dom.js";
+import { t } from "./words.js";
 
 const KINDS = {
-  product_carousel: (block) => make("div", { class: "carousel", tabindex: "0", role: "group", "aria-label": "Products" }, ...list(block.products).map(product)),
+  product_carousel: (block) => make("div", { class: "carousel", tabindex: "0", role: "group", "aria-label": t("Products") }, ...list(block.products).map(product)),
   cart: (block) =>
     make(
       "div",
       { class: "block cart" },
-      make("h3", {}, "Cart"),
+      make("h3", {}, t("Cart")),
       ...list(block.items).map((item) => cartLine(item, block.currency)),
-      make("p", { class: "line total" }, make("span", {}, "Total"), make("span", {}, money(block.total, block.currency))),
+      make("p", { class: "line total" }, make("span", {}, t("Total")), make("span", {}, money(block.total, block.currency))),
     ),
   payment_link: (block) => {
     const href = webAddress(block.url);
-    const text = `Pay ${money(block.amount, block.currency)}`;
+    const text = t("Pay {amount}", { amount: money(block.amount, block.currency) });
     const link = href
       ? make("a", { class: "block pay", href, target: "_blank", rel: "noopener noreferrer" }, text)
       : make("p", { class: "block" }, `${text}: ${block.url}`);
@@ -55,8 +56,8 @@ function product(each) {
       { class: "price" },
       make("strong", {}, money(each.price, each.currency)),
       each.list_price ? make("s", { class: "quiet" }, money(each.list_price, each.currency)) : null,
-      each.on_sale ? make("span", { class: "badge sale" }, "sale") : null,
-      each.in_stock === false ? make("span", { class: "badge" }, "sold out") : null,
+      each.on_sale ? make("span", { class: "badge sale" }, t("sale")) : null,
+      each.in_stock === false ? make("span", { class: "badge" }, t("sold out")) : null,
     ),
     make("p", { class: "variants" }, ...list(each.variants).map(variant)),
   );
@@ -64,7 +65,7 @@ function product(each) {
 
 function variant(each) {
   const gone = each.in_stock === false;
-  const told = gone ? make("span", { class: "unseen" }, " (sold out)") : null;
+  const told = gone ? make("span", { class: "unseen" }, ` (${t("sold out")})`) : null;
   return make("span", { class: gone ? "gone" : null }, String(each.label ?? each.id), told);
 }
 

@@ -2,10 +2,31 @@
 import { renderBlocks } from "./blocks.js";
 import { make, visible } from "./dom.js";
 import { markdown } from "./markdown.js";
+import { t } from "./words.js";
 
 const RANK = { proposed: 0, pending_confirmation: 1, success: 2, error: 2 };
-const LABELS = { proposed: "running", pending_confirmation: "waiting for approval", success: "done" };
+const LABELS = { proposed: t("running"), pending_confirmation: t("waiting for approval"), success: t("done") };
 const GOOD_ENDS = new Set(["finished", "completed", "succeeded", "ended", "done"]);
+
+// How a call ended. A new kind is shown by its name.
+const ENDS = {
+  succeeded: t("succeeded"),
+  failed: t("failed"),
+  refused: t("refused"),
+  denied: t("denied"),
+  answered: t("answered"),
+  expired: t("expired"),
+  cancelled: t("cancelled"),
+  superseded: t("superseded"),
+  invalid: t("invalid"),
+  staged: t("staged"),
+  unknown: t("unknown"),
+  error: t("error"),
+};
+
+function ended(kind) {
+  return Object.hasOwn(ENDS, kind) ? ENDS[kind] : kind;
+}
 
 export class Feed {
   #root;
@@ -74,8 +95,10 @@ export class Feed {
         : make("div", { class: "said by-other" }, bubble, make("p", { class: "from" }, author)),
     );
     if (data.taken_as && !element.querySelector(".taken")) {
-      const verb = data.taken_as.decision === "approve" ? "yes" : "no";
-      element.append(make("p", { class: "from taken" }, visible(`taken as: ${verb} to “${data.taken_as.summary}”`)));
+      const { decision, summary } = data.taken_as;
+      const yes = decision === "approve";
+      const taken = yes ? t("taken as: yes to “{summary}”", { summary }) : t("taken as: no to “{summary}”", { summary });
+      element.append(make("p", { class: "from taken" }, visible(taken)));
     }
   }
 
@@ -91,7 +114,7 @@ export class Feed {
   #decided(data) {
     const element = this.#things.get(`message ${data.message_id}`);
     if (!element || data.outcome === "accepted" || element.querySelector(".undecided")) return;
-    element.append(make("p", { class: "from undecided" }, visible(`it did not count: ${data.detail || data.outcome}`)));
+    element.append(make("p", { class: "from undecided" }, visible(t("it did not count: {why}", { why: data.detail || data.outcome }))));
   }
 
   #answer(data) {
@@ -103,7 +126,7 @@ export class Feed {
       element.remove();
     } else if (data.while_waiting) {
       element.append(
-        make("details", { class: "muted" }, make("summary", {}, "said while the call waited"), ...markdown(data.text)),
+        make("details", { class: "muted" }, make("summary", {}, t("said while the call waited")), ...markdown(data.text)),
       );
     } else {
       element.append(make("div", { class: "text" }, ...markdown(data.text)));
@@ -143,7 +166,7 @@ export class Feed {
     );
     const badge = element.querySelector(".badge");
     badge.className = `badge ${data.status === "error" ? (data.kind ?? "error") : data.status}`;
-    badge.textContent = LABELS[data.status] ?? data.kind ?? "error";
+    badge.textContent = LABELS[data.status] ?? ended(data.kind ?? "error");
     if (RANK[data.status] === 2) element.querySelector(".progress")?.remove();
     this.#inside(element.querySelector(".inside"), data);
     if (data.ui_blocks?.length) element.querySelector(".blocks").replaceChildren(...renderBlocks(data.ui_blocks));
@@ -166,7 +189,7 @@ export class Feed {
   }
 
   #inside(inside, data) {
-    const parts = { arguments: "Arguments", data: "Result", error: "Error" };
+    const parts = { arguments: t("Arguments"), data: t("Result"), error: t("Error") };
     for (const [name, title] of Object.entries(parts)) {
       const value = data[name];
       if (value === undefined || value === null || value === "") continue;
@@ -186,16 +209,20 @@ export class Feed {
   }
 
   #resolution(data) {
-    const found = data.outcome === "ran" ? "it did run" : "it did not run";
+    const { tool, by } = data;
+    const found =
+      data.outcome === "ran"
+        ? t("{tool}: {by} has checked, it did run.", { tool, by })
+        : t("{tool}: {by} has checked, it did not run.", { tool, by });
     this.#place(`resolution ${data.call_id}`, () =>
-      make("p", { class: "muted" }, `${data.tool}: ${data.by} has checked, ${found}. `, visible(data.note ?? "")),
+      make("p", { class: "muted" }, `${found} `, visible(data.note ?? "")),
     );
   }
 
   #showProgress(turn) {
     const element = this.#things.get(`turn ${turn}`);
     const open = this.#waitingTurns.get(turn)?.size ?? 0;
-    if (element) element.textContent = open ? "waiting for a decision" : "thinking";
+    if (element) element.textContent = open ? t("waiting for a decision") : t("thinking");
   }
 
   #remember(data) {
@@ -217,7 +244,7 @@ export class Feed {
     const key = `turn ${data.turn_id}`;
     if (data.state === "started") {
       if (!this.#over.has(data.turn_id)) this.#running.add(data.turn_id);
-      if (!this.#things.has(`${key} over`)) this.#place(key, () => make("p", { class: "thinking" }, "thinking"));
+      if (!this.#things.has(`${key} over`)) this.#place(key, () => make("p", { class: "thinking" }, t("thinking")));
       return;
     }
     this.#over.add(data.turn_id);
@@ -233,9 +260,9 @@ export class Feed {
     if (typeof result === "string" && result && result !== this.#said.get(data.turn_id)) {
       return make("div", { class: "said by-agent" }, make("div", { class: "text" }, ...markdown(result)));
     }
-    if (data.state === "stopped") return make("p", { class: "ending" }, visible(data.reason ?? "Stopped."));
+    if (data.state === "stopped") return make("p", { class: "ending" }, visible(data.reason ?? t("Stopped.")));
     const bad = data.state && !GOOD_ENDS.has(data.state);
-    const text = bad ? `The turn ended: ${data.reason || data.state}` : "";
+    const text = bad ? t("The turn ended: {why}", { why: data.reason || data.state }) : "";
     return make("p", { class: bad ? "ending" : "ending hidden" }, text);
   }
 }

@@ -1,6 +1,7 @@
 // The inbox, live: cards change where they stand; new ones wait behind a button, so that nothing moves under a hand.
 import { keyboard } from "./keys.js";
 import { keepTime } from "./time.js";
+import { t } from "./words.js";
 
 const GATHER_MS = 250;
 const whole = document.querySelector("[data-whole]")?.dataset.whole;
@@ -11,7 +12,7 @@ let changed = new Set();
 let waiting = null;
 
 function say(state) {
-  connection.textContent = { live: "live", connecting: "connecting", closed: "signed out?" }[state];
+  connection.textContent = { live: t("live"), connecting: t("connecting"), closed: t("signed out?") }[state];
   connection.dataset.state = state;
 }
 
@@ -43,7 +44,7 @@ async function look() {
     refresh(document.getElementById("list"));
     return;
   }
-  show.textContent = added === 1 ? "Show 1 new approval" : `Show ${added} new approvals`;
+  show.textContent = added === 1 ? t("Show 1 new approval") : t("Show {count} new approvals", { count: added });
   fresh.hidden = false;
 }
 
@@ -52,8 +53,9 @@ function count() {
   const open = document.querySelectorAll(".item.pending").length;
   // Only what differs is written: the observer below would call for ever.
   const chosen = document.getElementById("chosen");
-  if (chosen && chosen.textContent !== `${number} chosen`) chosen.textContent = `${number} chosen`;
-  if (!whole) document.title = open ? `(${open}) Inbox · Placet` : "Inbox · Placet";
+  const text = t("{count} chosen", { count: number });
+  if (chosen && chosen.textContent !== text) chosen.textContent = text;
+  if (!whole) document.title = `${open ? `(${open}) ` : ""}${t("Inbox")} · Placet`;
   for (const button of document.querySelectorAll(".choose")) button.hidden = false;
 }
 

@@ -2,6 +2,7 @@
 // a text node, so nothing that a model writes is ever read as markup, no picture is fetched, and there is nothing to
 // clean. HTML stays visible as what was typed.
 import { make, visible } from "./dom.js";
+import { t } from "./words.js";
 
 // Where set-up was not run, or a newer one is needed, answers are shown as they were written.
 const library = await import("./vendor/marked.js").catch(() => null);
@@ -25,7 +26,7 @@ const KINDS = {
   checkbox: (token) => plain(token.checked ? "☑ " : "☐ "),
   table: (token, depth) => table(token, depth),
   link: (token, depth) => link(token, depth),
-  image: (token) => link({ ...token, tokens: [{ type: "text", text: token.text || "picture" }] }, 0),
+  image: (token) => link({ ...token, tokens: [{ type: "text", text: token.text || t("picture") }] }, 0),
   hr: () => make("hr"),
   br: () => make("br"),
   escape: (token) => plain(token.text),
@@ -80,5 +81,5 @@ function table(token, depth) {
   const row = (cells, tag) => make("tr", {}, ...cells.map((cell) => make(tag, {}, ...inside(cell, depth))));
   const rows = token.rows.map((cells) => row(cells, "td"));
   const whole = make("table", {}, make("thead", {}, row(token.header, "th")), make("tbody", {}, ...rows));
-  return make("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "Table" }, whole);
+  return make("div", { class: "wide", tabindex: "0", role: "group", "aria-label": t("Table") }, whole);
 }

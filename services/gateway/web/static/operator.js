@@ -1,5 +1,6 @@
 // The operators' pages, live: the server renders what is new, and what is being typed stays where it is.
 import { keepTime } from "./time.js";
+import { t } from "./words.js";
 
 const GATHER_MS = 200;
 const KINDS = ["message", "holder", "tool_call", "approval", "conversation"];
@@ -10,7 +11,7 @@ let waiting = null;
 const holder = document.querySelector(".talk .title .badge")?.textContent;
 
 function say(state) {
-  connection.textContent = { live: "live", connecting: "connecting", closed: "signed out?" }[state];
+  connection.textContent = { live: t("live"), connecting: t("connecting"), closed: t("signed out?") }[state];
   connection.dataset.state = state;
 }
 

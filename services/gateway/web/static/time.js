@@ -1,11 +1,13 @@
 // Times as people say them, kept current; the exact time stands in each element's title.
+import { language, t } from "./words.js";
+
 const UNITS = [
   ["day", 86400],
   ["hour", 3600],
   ["minute", 60],
   ["second", 1],
 ];
-const words = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const words = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
 
 function relative(seconds) {
   const [unit, size] = UNITS.find(([, each]) => Math.abs(seconds) >= each) ?? UNITS[3];
@@ -13,19 +15,26 @@ function relative(seconds) {
 }
 
 function countdown(seconds) {
-  if (seconds <= 0) return "expired";
-  if (seconds >= 86400) return `expires ${relative(seconds)}`;
+  if (seconds <= 0) return t("expired");
+  if (seconds >= 86400) return t("expires {when}", { when: relative(seconds) });
   const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, Math.floor(seconds) % 60];
   const shown = parts[0] ? parts : parts.slice(1);
-  return `expires in ${shown.map((each, at) => (at ? String(each).padStart(2, "0") : each)).join(":")}`;
+  const left = shown.map((each, at) => (at ? String(each).padStart(2, "0") : each)).join(":");
+  return t("expires in {span}", { span: left });
 }
 
 // The words that the server renders for a deadline: see services/gateway/web/words.py.
 function due(seconds) {
-  if (seconds <= 0) return "overdue";
-  const [size, unit] = [[86400, "day"], [3600, "h"], [60, "min"], [1, "s"]].find(([each]) => seconds >= each) ?? [1, "s"];
+  if (seconds <= 0) return t("overdue");
+  const size = [86400, 3600, 60].find((each) => seconds >= each) ?? 1;
   const count = Math.floor(seconds / size);
-  return `in ${count} ${unit}${unit === "day" && count !== 1 ? "s" : ""}`;
+  return t("in {span}", { span: span(size, count) });
+}
+
+function span(size, count) {
+  if (size === 86400) return count === 1 ? t("{count} day", { count }) : t("{count} days", { count });
+  if (size === 3600) return t("{count} h", { count });
+  return size === 60 ? t("{count} min", { count }) : t("{count} s", { count });
 }
 
 function show(root) {

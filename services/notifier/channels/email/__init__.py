@@ -80,21 +80,21 @@ class EmailChannel:
         if reference == IN_DIGEST:
             async with self._units.begin() as work:
                 await self._gather(work, card, address)
-            return Delivered(IN_DIGEST)
+            return Delivered(IN_DIGEST, shown=False)
         told = told_from(reference)
         kind = kind_for(card, told, address.person)
         if kind is None:
             if counts_more(card, told):
                 async with self._units.begin() as work:
                     await self._gather(work, card, address)
-            return Delivered(told.after(card).as_reference())
+            return Delivered(told.after(card).as_reference(), shown=False)
         mail, post = mail_id(key), self._post
         alone = kind is Kind.ASKED and not told.ids
         link = post.links.new(card, address, mail) if kind in ASKING else None
         async with self._units.begin() as work:
             if alone and await self._is_enough(work, card, address, mail):
                 await self._gather(work, card, address)
-                return Delivered(IN_DIGEST)
+                return Delivered(IN_DIGEST, shown=False)
             mailed = Mailed(mail, card.tenant, card.approval_id, address, asked=alone)
             await add_mail(work, [mailed], [link.kept] if link and link.kept else [])
         sent = post.message_id(mail)

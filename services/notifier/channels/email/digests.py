@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 import structlog
 
+from services.notifier import rules, store
 from services.notifier.cards import Address, Card
 from services.notifier.channels import ChannelFailed
 from services.notifier.channels.email import DigestTerms, Post
 from services.notifier.channels.email.letters import Entry, digest_letter
-from services.notifier.channels.email.threads import mail_id
+from services.notifier.channels.email.threads import has_voted, mail_id
+from services.notifier.rounds import failed_by_bug, side_by_side
 from services.notifier.store.digests import Digest, Item, claim_digests, list_untold, settle_failed, settle_told
 from services.notifier.store.mails import Mailed, add_mail, forget
 from shared.work import UnitOfWork, Work
@@ -45,7 +46,7 @@ class Digests:
         """Send what is due; return how many digests were tried if more may be due, else 0."""
         async with self._units.begin() as work:
             claimed = await claim_digests(work, BATCH, LEASE)
-        await asyncio.gather(*map(self._deliver, claimed))
+        await side_by_side(map(self._deliver, claimed))
         return len(claimed) if len(claimed) == BATCH else 0
 
     async def forget_once(self) -> int:
@@ -58,18 +59,23 @@ class Digests:
         async with self._units.begin() as work:
             items = await list_untold(work, digest)
         failed: ChannelFailed | None = None
+        told: Sequence[Item] = ()
         try:
-            await self._send(digest, items)
+            told = await self._send(digest, items)
         except ChannelFailed as error:
             failed = error
+        except Exception as error:  # noqa: BLE001 - whatever a card does to its digest, its tries must end
+            failed = failed_by_bug(error, channel="email", tenant=digest.tenant, person=digest.person)
         async with self._units.begin() as work:
             await self._settle(work, digest, items, failed)
+            await _note_told(work, told)
 
-    async def _send(self, digest: Digest, items: Sequence[Item]) -> None:
-        waiting = [each for each in items if each.card.is_open]
-        over = [each.card for each in items if not each.card.is_open and each.told_version]
+    async def _send(self, digest: Digest, items: Sequence[Item]) -> list[Item]:
+        """Send what is worth telling of the items, and return it."""
+        waiting = [each for each in items if each.card.is_open and not has_voted(each.card, each.address.person)]
+        over = [each for each in items if not each.card.is_open and each.told_version]
         if not waiting and not over:
-            return
+            return []
         mail, post = _mail_of(digest, items), self._post
         links = [post.links.new(each.card, each.address, mail) for each in waiting]
         async with self._units.begin() as work:
@@ -79,12 +85,13 @@ class Digests:
         message = digest_letter(
             post.head,
             entries,
-            over,
+            [each.card for each in over],
             message_id=post.message_id(mail),
             recipient=digest.recipient,
             inbox=post.links.inbox,
         )
         await post.relay.send(message, sender=post.envelope_sender(mail), recipient=digest.recipient)
+        return [*waiting, *over]
 
     async def _settle(self, work: Work, digest: Digest, items: Sequence[Item], failed: ChannelFailed | None) -> None:
         if failed is None:
@@ -104,6 +111,14 @@ class Digests:
             if card.deadline is not None and card.deadline <= again_at:
                 # The next try comes too late for it; another place may not.
                 await self._give_up(work, card.approval_id, address, str(failed))
+
+
+async def _note_told(work: Work, told: Sequence[Item]) -> None:
+    """Let deliveries say that a digest has shown their cards."""
+    found = await store.lock_approvals(work, [each.card.approval_id for each in told])
+    deliveries = {(each.approval_id, each.address): each for several in found.values() for each in several}
+    known = [(deliveries.get((each.card.approval_id, each.address)), each.card) for each in told]
+    await store.tell(work, [rules.told_among_others(delivery, card) for delivery, card in known if delivery])
 
 
 def _open_cards(items: Sequence[Item]) -> list[tuple[Card, Address]]:

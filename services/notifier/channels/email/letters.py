@@ -24,6 +24,7 @@ from services.notifier.cards import Card
 from services.notifier.channels import ChannelFailed
 from services.notifier.channels.email.links import MailedLink
 from services.notifier.channels.email.threads import ASKING, Kind, Told
+from shared.card import Argument
 from shared.texts import moment, plural, text
 
 #: Longest argument in a mail, in characters; the page has all of it.
@@ -77,7 +78,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(line=line)
+    made.filters.update(line=line, lines=lines)
     return made
 
 
@@ -85,6 +86,12 @@ def line(value: str, most: int = ARGUMENT_MAX) -> str:
     """Return `value` on one line, cut: it can begin no line that looks like ours."""
     flat = " ".join(value.split())
     return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def lines(value: str, most: int = ARGUMENT_MAX) -> list[str]:
+    """Return `value` in its lines, cut; whoever writes them down begins each with a sign of its own."""
+    shown = value if len(value) <= most else value[: most - 1] + "…"
+    return [line(each) for each in shown.split("\n")]
 
 
 _TEMPLATES = _environment()
@@ -97,10 +104,10 @@ def letter(head: Letterhead, card: Card, kind: Kind, told: Told, place: Place) -
     """
     message = _envelope(head, _subject(card, kind), message_id=place.message_id, recipient=place.recipient)
     message["X-Placet-Approval"] = header_word(card.approval_id)
-    if told.ids and told.digest == card.digest:
+    if kind is not Kind.ASKED:
         _follow(message, told.ids)
     values = {"card": card, "kind": kind, "asks": kind in ASKING, "link": place.link, "arguments": head.arguments}
-    values["votes_max"] = VOTES_MAX
+    values |= {"votes_max": VOTES_MAX, "edited": _edited(card, told)}
     return _written(message, "letter", card.locale, values)
 
 
@@ -117,6 +124,12 @@ def digest_letter(
     subject = plural(locale, one, many, len(waiting) or len(over))
     message = _envelope(head, f"{_NAME}: {subject}", message_id=message_id, recipient=recipient)
     return _written(message, "digest", locale, {"waiting": waiting, "over": over, "inbox": inbox, "subject": subject})
+
+
+def _edited(card: Card, told: Told) -> list[Argument] | None:
+    """Return the arguments that people changed, none where these may not be seen; None where nobody changed any."""
+    changed = [each for each in card.arguments if each.changed_from is not None]
+    return changed if changed or told.digest not in {"", card.digest} else None
 
 
 def header_word(value: str, most: int = 64) -> str:

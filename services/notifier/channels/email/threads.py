@@ -1,7 +1,7 @@
 """Which mail a card needs, and the thread that it belongs to. Pure.
 
 Not every revision is worth a mail: people are asked once, reminded, asked again where the call changed, and told how
-it ended. Who decided is not told what they decided, only how it ran.
+it ended. Who has voted on what would run is not asked about it again, and who decided is only told how it ran.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ASKING = frozenset({Kind.ASKED, Kind.AGAIN})
 class Told:
     """What a person's mails about one approval have said so far; kept as the delivery's reference."""
 
-    #: Digest of the call that they were asked about; another one begins a new thread.
+    #: Digest of the call that they know; being asked about another one begins a new thread.
     digest: str = ""
     state: str = ""
     ended: str = ""
@@ -55,7 +55,9 @@ class Told:
 
     def after(self, card: Card, message_id: str = "") -> Told:
         """Return what is told once `card` is, in the mail `message_id` where there was one."""
-        ids = self.ids if self.digest == card.digest else ()
+        # Being asked about another call begins a thread. What became of it does not: that belongs to what was asked.
+        begins = message_id and card.is_open and self.digest != card.digest
+        ids = () if begins else self.ids
         if message_id and message_id not in ids:
             ids = (*ids, message_id)
             ids = ids if len(ids) <= REFERENCES_MAX else (ids[0], *ids[1 - REFERENCES_MAX :])
@@ -83,12 +85,15 @@ def counts_more(card: Card, told: Told) -> bool:
     return card.is_open and bool(told.ids) and kept_back(card) > told.kept_back
 
 
+def has_voted(card: Card, person: str) -> bool:
+    """Tell whether a person has voted on what would run; an edit is its maker's vote, and voids the others'."""
+    return any(vote.person == identity_of(person) for vote in card.votes)
+
+
 def kind_for(card: Card, told: Told, person: str) -> Kind | None:
     """Return which mail a person (an id of the directory) needs now; None where the card tells nothing worth one."""
     if card.is_open:
-        if not told.ids or told.digest != card.digest:
-            return Kind.ASKED
-        return Kind.AGAIN if card.happened in _URGENT else None
+        return _asking(card, told, person)
     if not told.ids:
         # Nobody was asked, so nobody waits to hear how it ended.
         return None
@@ -97,6 +102,16 @@ def kind_for(card: Card, told: Told, person: str) -> Kind | None:
     if card.state != told.state and card.decided_by != identity_of(person):
         return Kind.CLOSED
     return None
+
+
+def _asking(card: Card, told: Told, person: str) -> Kind | None:
+    if not told.ids:
+        return Kind.ASKED
+    if has_voted(card, person):
+        return None
+    if told.digest != card.digest:
+        return Kind.ASKED
+    return Kind.AGAIN if card.happened in _URGENT else None
 
 
 def mail_id(key: str) -> str:

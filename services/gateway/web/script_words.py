@@ -1,0 +1,71 @@
+"""Words that the pages' scripts say: each page brings them in its language, for scripts have no catalogue."""
+
+from __future__ import annotations
+
+from services.gateway.web.words import UNITS
+from shared.texts import LANGUAGES, translations
+
+#: What `t(…)` of `static/*.js` looks up, beside the units of time.
+SCRIPT_WORDS = (
+    "Arguments",
+    "Cart",
+    "Error",
+    "Inbox",
+    "Not sent: {error}",
+    "Not stopped: {error}",
+    "Pay {amount}",
+    "Products",
+    "Result",
+    "Show 1 new approval",
+    "Show {count} new approvals",
+    "Stopped.",
+    "Table",
+    "That did not work. Try again in a moment.",
+    "The turn ended: {why}",
+    "Total",
+    "answered",
+    "cancelled",
+    "connecting",
+    "denied",
+    "done",
+    "error",
+    "expired",
+    "expires in {span}",
+    "expires {when}",
+    "failed",
+    "in {span}",
+    "invalid",
+    "it did not count: {why}",
+    "live",
+    "overdue",
+    "picture",
+    "refused",
+    "running",
+    "said while the call waited",
+    "sale",
+    "signed out?",
+    "sold out",
+    "staged",
+    "succeeded",
+    "superseded",
+    "taken as: no to “{summary}”",
+    "taken as: yes to “{summary}”",
+    "thinking",
+    "unknown",
+    "waiting for a decision",
+    "waiting for approval",
+    "{count} chosen",
+    "{tool}: {by} has checked, it did not run.",
+    "{tool}: {by} has checked, it did run.",
+)
+
+
+def script_words(language: str) -> dict[str, str]:
+    """Return by its English what each of them is in a language; nothing for English, which stands in the scripts."""
+    if language == LANGUAGES[0]:
+        return {}
+    catalogue = translations(language)
+    forms = (
+        (said, catalogue.ngettext(one, many, count)) for _, one, many in UNITS for said, count in ((one, 1), (many, 2))
+    )
+    return {**{each: catalogue.gettext(each) for each in SCRIPT_WORDS}, **dict(forms)}

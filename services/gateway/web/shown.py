@@ -1,0 +1,69 @@
+"""What the pages show of a held call: drawn by the very module that draws mails and Slack's cards.
+
+Pages have room, so nothing of an argument is cut; the agent's own words are, everywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from services.gateway.store.feed import load_quotes
+from services.gateway.store.read import Row
+from shared.card import Argument, Trick, arguments_of, critical_arguments, edited, quoted, tricks
+from shared.catalog import Catalog, load_catalog
+from shared.messages import ApprovalRule
+from shared.sql import Connection
+from shared.yaml_source import RulebookInvalid
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One held call as a page shows it."""
+
+    #: Those first that the tool's sentence names; each that an edit changed with what it was.
+    arguments: tuple[Argument, ...]
+    tricks: tuple[Trick, ...]
+    #: The agent's own words; empty where it said nothing, or where they may not be seen.
+    quote: str
+    #: When whoever decides must say why.
+    reason_required: Literal["never", "deny", "always"]
+
+
+def shown_call(row: Row, tools: Catalog, quote: str = "") -> Shown:
+    """Return how a row of `read.approvals` is shown; `quote` is what the agent said, as it said it."""
+    critical = critical_arguments(tools, row["tool"], row["schema_digest"])
+    arguments = arguments_of(row["arguments"], critical)
+    if row["edited"]:
+        arguments = list(edited(arguments_of(row["edited"]["proposed"]), arguments))
+    rule = ApprovalRule.model_validate(row["approval_rule"])
+    return Shown(tuple(arguments), tuple(tricks(row["arguments"])), quoted(quote), rule.reason_required)
+
+
+async def shown_calls(connection: Connection, rows: Sequence[Row], tools: Catalog) -> dict[str, Shown]:
+    """Return by approval id how rows of one tenant are shown, with what the agent said beside each."""
+    quotes = await load_quotes(connection, rows)
+    return {row["approval_id"]: shown_call(row, tools, quotes.get(row["approval_id"], "")) for row in rows}
+
+
+async def tools_of(rulebook: Path) -> Catalog:
+    """Return the tools of a rulebook; none where it cannot be read, and then no argument stands before another."""
+    return await asyncio.to_thread(_read, rulebook)
+
+
+def _read(path: Path) -> Catalog:
+    try:
+        found = path.stat()
+        return _loaded(path, found.st_mtime_ns, found.st_size)
+    except (OSError, RulebookInvalid):
+        return Catalog([])
+
+
+@lru_cache(maxsize=4)
+def _loaded(path: Path, _changed_ns: int, _size: int) -> Catalog:
+    """Return the tools of a file, which is read again only once it has changed."""
+    return load_catalog(path)

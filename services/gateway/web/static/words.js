@@ -1,0 +1,10 @@
+// Words in the page's language: English stands in the scripts, and the page brings what it is in another language.
+const WORDS = JSON.parse(document.documentElement.dataset.words ?? "{}");
+
+export const language = document.documentElement.lang;
+
+// Words with their {placeholders} filled; values are put in as they are.
+export function t(words, values = {}) {
+  const said = Object.hasOwn(WORDS, words) ? WORDS[words] : words;
+  return said.replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
+}

@@ -1,0 +1,100 @@
+"""What pages show of a held call: the very card that mail and Slack show, with nothing cut."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from services.gateway.web.shown import Shown, shown_call, tools_of
+from services.notifier import drawing
+from services.notifier.drawing import Pen
+from shared.canonical import sha256_hex
+from shared.card import ARGUMENT_MAX, QUOTE_MAX
+from shared.catalog import Catalog, ToolSpec
+from shared.messages import ApprovalRule
+from tests.builders import a_call, an_approval_rule
+from tests.support.cards import opened
+
+MAIL = ToolSpec(
+    name="mail",
+    description="Send a mail.",
+    category="unsafe_write",
+    parameters={"type": "object", "properties": {"body": {"type": "string"}, "to": {"type": "string"}}},
+    summary={"en": "Mail {to}?"},
+)
+TOOLS = Catalog([MAIL])
+
+
+def a_row(arguments: dict[str, Any] | str, proposed: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """Return a row of `read.approvals`, as far as it is drawn; an edited one was `proposed` otherwise."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    edited = None if proposed is None else {"proposed": json.dumps(proposed), "proposed_digest": sha256_hex(proposed)}
+    rule: ApprovalRule = changes.pop("rule", an_approval_rule())
+    row = {"tool": "mail", "schema_digest": MAIL.schema_digest, "arguments": text, "edited": edited}
+    return row | {"approval_rule": rule.model_dump(mode="json")} | changes
+
+
+def named(shown: Shown) -> list[str]:
+    """Return the names of the arguments in their order."""
+    return [each.name for each in shown.arguments]
+
+
+def test_pages_show_what_the_other_places_show() -> None:
+    """Order, values, tricks and the quote of one call are the same on a page and on the notifier's card."""
+    arguments = {"body": "p\u0430y\nnow\u200b", "lines": [{"price": 1}], "to": "ada"}
+    call = a_call(arguments={}, tool="mail", shown_arguments=json.dumps(arguments), quote="Trust me.\u202e")
+    card = drawing.first_card(opened(call=call), Pen("de", "", str), ["to"])
+    page = shown_call(a_row(arguments), TOOLS, call.quote)
+    assert (card.arguments, card.warnings, card.quote) == (
+        list(page.arguments),
+        [each.said("de") for each in page.tricks],
+        page.quote,
+    )
+
+
+def test_what_the_summary_names_stands_first() -> None:
+    """A tool that is no more what it was when the call was checked says nothing of what is critical."""
+    arguments = {"body": "Hello", "to": "ada"}
+    known, changed = (
+        shown_call(a_row(arguments, schema_digest=each), TOOLS) for each in (MAIL.schema_digest, "0" * 64)
+    )
+    assert (["to", "body"], ["body", "to"]) == (named(known), named(changed))
+
+
+def test_an_edit_shows_what_each_argument_was() -> None:
+    """Changed, added and taken away, whole."""
+    long = "x" * (ARGUMENT_MAX + 1)
+    shown = shown_call(a_row({"amount": 4, "to": "ada", "note": "n"}, {"amount": 5, "to": "ada", "body": long}), TOOLS)
+    assert {"amount": ("4", "5"), "to": ("ada", None), "note": ("n", ""), "body": ("…", long)} == {
+        each.name: (each.text, each.changed_from) for each in shown.arguments
+    }
+
+
+def test_a_page_cuts_no_argument_and_cuts_the_quote() -> None:
+    """Whoever decides here has nowhere else to look; the agent's words cannot push the card off the screen."""
+    shown = shown_call(a_row({"body": "x" * 5_000}), TOOLS, "y" * 5_000)
+    assert (5_000, QUOTE_MAX, "…") == (len(shown.arguments[0].text), len(shown.quote), shown.quote[-1])
+
+
+def test_what_is_no_object_has_no_arguments() -> None:
+    """The page shows the text itself then; where nothing may be seen there is none."""
+    assert [[], [], []] == [named(shown_call(a_row(text), TOOLS)) for text in ("[1]", "{broken", "")]
+
+
+def test_a_card_knows_when_a_reason_is_needed() -> None:
+    """It is the rule's word."""
+    assert "deny" == shown_call(a_row({}, rule=an_approval_rule(reason_required="deny")), TOOLS).reason_required
+
+
+async def test_tools_are_read_again_once_their_file_has_changed(tmp_path: Path) -> None:
+    """A rulebook that is not there or broken names no tool, and breaks no page."""
+    book, found = tmp_path / "rulebook.yaml", []
+    texts = (None, "tools: {one: {description: d, category: safe_read, parameters: {type: object}}}\nrules: []", "{")
+    for second, text in enumerate(texts):
+        if text is not None:
+            book.write_text(text)
+            os.utime(book, (second, second))
+        found.append(list(await tools_of(book)))
+    assert [[], ["one"], []] == found
