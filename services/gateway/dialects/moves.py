@@ -189,6 +189,15 @@ class TurnReader:
         open_calls = [call for call in self.calls.values() if call.turn_id == self.turn_id and not call.answered]
         return bool(open_calls) and all(call.waits for call in open_calls)
 
+    @property
+    def waiting(self) -> dict[str, str]:
+        """The calls that wait for people: call id -> approval id."""
+        return {
+            call_id: call.card["approval_id"]
+            for call_id, call in self.calls.items()
+            if call.turn_id == self.turn_id and call.waits
+        }
+
     def pause(self) -> Iterator[Move]:
         """Yield what closes the current step: people are asked, and the stream ends for now."""
         yield from self._end_step()
