@@ -34,8 +34,16 @@ def pause_among(texts: int) -> float:
 class Deltas:
     """Announces the text of one model step."""
 
-    def __init__(self, claim: Claim, announce: Announce, *, gather_seconds: float = GATHER_SECONDS) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        announce: Announce,
+        *,
+        gather_seconds: float = GATHER_SECONDS,
+        while_waiting: bool = False,
+    ) -> None:
         self._claim = claim
+        self._while_waiting = while_waiting
         self._cause = Cause(**claim.cause)
         self._announce = announce
         self._gather_seconds = gather_seconds
@@ -88,6 +96,7 @@ class Deltas:
             offset=self._sent,
             text=text,
             reset=reset,
+            while_waiting=self._while_waiting,
         )
         self._announce(
             Event(

@@ -193,7 +193,9 @@ class Worker:
         return budgets.reached(limits, used, self._price_of)
 
     async def _ask_for(self, claim: Claim, talk: Talk, profile: Profile) -> ModelAnswer:
-        deltas = Deltas(claim, self._announce, gather_seconds=pause_among(self._slots.busy))
+        aside = talk.history.waits_in(claim.turn_id) and not talk.history.spoken_in(claim.turn_id)
+        pause = pause_among(self._slots.busy)
+        deltas = Deltas(claim, self._announce, gather_seconds=pause, while_waiting=aside)
         behaviour = profile.behaviour
         last = claim.step >= behaviour.steps_max
         veil = await self._through_outages(lambda: self._veils.over(claim, talk, profile))

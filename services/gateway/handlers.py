@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 #: Events that one transaction keeps at most.
 EVENTS_MAX = 256
 #: What a client is told of a delta; the rest is for routing.
-_DELTA_FIELDS = {"turn_id", "message_id", "offset", "text", "reset"}
+_DELTA_FIELDS = {"turn_id", "message_id", "offset", "text", "reset", "while_waiting"}
 
 
 @dataclass

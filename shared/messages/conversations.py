@@ -134,6 +134,10 @@ class ConversationDelta(Message):
     offset: int = Field(ge=0, description="Characters of the same message sent before this piece; 0 also starts over.")
     text: str
     reset: bool = Field(default=False, description="True: forget the text so far, the attempt was thrown away.")
+    while_waiting: bool = Field(
+        default=False,
+        description="Written while a call of its turn waits for people, and nobody wrote since: not to be shown yet.",
+    )
 
 
 class FeedAdvanced(Message):

@@ -250,6 +250,15 @@ async def test_a_stream_that_drops_stops_nothing(shopper: Caller) -> None:
     assert [("search_products", "succeeded")] == results(said)
 
 
+async def test_what_the_model_says_of_a_waiting_call_is_not_shown(shopper: Caller) -> None:
+    """B3: nothing of it streams; decided, the run tells what came of it."""
+    async with a_thread(shopper) as (page, _):
+        asked = await page.do("say", text="deploy at once")
+        done = await page.do("answer", payload={"approved": False})
+    assert (None, ("RUN_FINISHED", "interrupt"), ["Deploying."]) == (asked["error"], end(asked), texts(asked))
+    assert (None, ["Deploying.", "It came to nothing."]) == (done["error"], texts(done))
+
+
 async def test_a_message_while_a_call_waits_is_answered(shopper: Caller) -> None:
     """The model answers meanwhile and the question is asked again; the late outcome reaches a run that resumes."""
     async with a_thread(shopper) as (page, _):

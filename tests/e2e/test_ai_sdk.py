@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -103,6 +104,77 @@ async def test_a_page_that_is_loaded_again_shows_the_same_messages(shopper: Call
         resumed = await page.do("send", text="hello")
     assert [shown(message) for message in before["messages"]] == [shown(message) for message in after["messages"]]
     assert (None, ["Hello, how can I help you today?"]) == (resumed["error"], texts(resumed))
+
+
+async def test_what_the_model_says_of_a_waiting_call_is_not_shown(shopper: Caller, major: str) -> None:
+    """B3: nothing of it streams; the history that is loaded again is what the client had."""
+    async with a_chat(shopper, major) as (page, _):
+        asked = await page.do("send", text="deploy at once")
+        again = await page.do("reload")
+    assert ("ready", None, ["Deploying."]) == (asked["status"], asked["error"], texts(asked))
+    assert [("deploy", "approval-requested")] == tools(asked) == tools(again)
+    assert [shown(message) for message in asked["messages"]] == [shown(message) for message in again["messages"]]
+
+
+@pytest.mark.parametrize(
+    ("approved", "outcome", "word"),
+    [(True, "output-available", "The shop is green."), (False, "output-denied", "It came to nothing.")],
+)
+async def test_a_call_that_the_model_did_not_wait_for_is_decided_in_the_chat(
+    shopper: Caller,
+    major: str,
+    approved: bool,  # noqa: FBT001 - a table's column
+    outcome: str,
+    word: str,
+) -> None:
+    """C1: the turn is over by then; the SDK posts the answer all the same, and the message tells what came of it."""
+    async with a_chat(shopper, major) as (page, _):
+        await page.do("send", text="deploy at once")
+        done = await page.do("answer", approved=approved)
+        again = await page.do("reload")
+    assert ("ready", None, ["Deploying.", word]) == (done["status"], done["error"], texts(done))
+    assert ("deploy", outcome) == tools(done)[0]
+    assert [shown(message) for message in done["messages"]] == [shown(message) for message in again["messages"]]
+
+
+async def test_a_decision_made_elsewhere_reaches_a_page_that_resumes_after_the_turn(
+    shopper: Caller, operator: Caller, major: str
+) -> None:
+    """C1: it is told in the message that asked, also where another turn was over since; that is what a reload shows."""
+    async with a_chat(shopper, major) as (page, chat_id):
+        asked = await page.do("send", text="deploy at once")
+        visitor = Visitor(shopper.url, shopper.token, chat_id)
+        await operator.decide((await visitor.see(is_card))["data"], "deny")
+        await visitor.see(lambda item: item["data"].get("text") == "It came to nothing.")
+        done = await page.do("resume")
+        again = await page.do("reload")
+    assert [message["id"] for message in asked["messages"]] == [message["id"] for message in done["messages"]]
+    assert ("ready", None, ["Deploying.", "It came to nothing."]) == (done["status"], done["error"], texts(done))
+    assert [("deploy", "output-denied")] == tools(done)
+    assert [shown(message) for message in done["messages"]] == [shown(message) for message in again["messages"]]
+
+
+async def test_a_page_that_resumed_is_told_of_a_decision_when_it_is_made(
+    shopper: Caller, operator: Caller, major: str
+) -> None:
+    """C1: the turn is over and its card waits, so the stream stays open until that is decided."""
+    async with a_chat(shopper, major) as (page, chat_id):
+        await page.do("send", text="deploy at once")
+        visitor = Visitor(shopper.url, shopper.token, chat_id)
+        resuming = asyncio.create_task(page.do("resume"))
+        await operator.decide((await visitor.see(is_card))["data"], "deny")
+        done = await resuming
+    assert ("ready", None, ["Deploying.", "It came to nothing."]) == (done["status"], done["error"], texts(done))
+
+
+async def test_a_turn_that_fails_says_why(shopper: Caller, major: str) -> None:
+    """Before its first word: an error with the reason, which the message keeps."""
+    async with a_chat(shopper, major) as (page, _):
+        failed = await page.do("send", text="fall silent")
+        again = await page.do("reload")
+    reasons = [[part["data"]["reason"] for part in said["messages"][-1]["parts"]] for said in (failed, again)]
+    assert ("error", [[failed["error"].removeprefix("Error: ")]] * 2) == (failed["status"], reasons)
+    assert "The assistant could not answer just now." in failed["error"]
 
 
 def shown(message: dict[str, Any]) -> tuple[str, list[tuple[Any, ...]]]:

@@ -131,6 +131,22 @@ async def test_an_unknown_model_and_foreign_tools_are_refused(chatter: AsyncOpen
     assert ["default", "help-desk", "clerk", "frugal", "daily"] == [model.id for model in models.data]
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_what_the_model_says_of_a_waiting_call_is_not_shown(chatter: AsyncOpenAI, *, stream: bool) -> None:
+    """B3: neither streamed nor whole, in both dialects; a response that is retrieved has what was told."""
+    if stream:
+        async with chatter.chat.completions.stream(model="default", messages=said("deploy at once")) as completing:
+            completion: Any = await completing.get_final_completion()
+        async with chatter.responses.stream(model="default", input="deploy at once") as responding:
+            response = await responding.get_final_response()
+    else:
+        completion = await chatter.chat.completions.create(model="default", messages=said("deploy at once"))
+        response = await chatter.responses.create(model="default", input="deploy at once")
+    later = await chatter.responses.retrieve(response.id)
+    assert "Please say yes" not in completion.choices[0].message.content
+    assert "Deploying." == response.output_text == later.output_text
+
+
 async def test_a_held_call_is_said_in_words_and_its_outcome_comes_with_the_next_request(
     chatter: AsyncOpenAI, operator: Caller
 ) -> None:

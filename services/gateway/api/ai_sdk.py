@@ -6,7 +6,7 @@ posting the answers, or by resuming, which stays open until the turn is over.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -25,14 +25,16 @@ from services.gateway.deps import Deps
 from services.gateway.dialects.ai_sdk import AiSdk, Chunk, Version
 from services.gateway.dialects.ai_sdk_history import History
 from services.gateway.dialects.ai_sdk_posted import ChatIn, Seen, answers_of, seen_of
-from services.gateway.dialects.follow import Heard, HolderTold, follow_turn
+from services.gateway.dialects.follow import Heard, HolderTold, follow_reply
+from services.gateway.dialects.moves import TurnEnded
 from services.gateway.dialects.posted import Answer
 from services.gateway.dialects.unseen import Unseen
 from services.gateway.holder import shown
 from services.gateway.live import Topic
+from services.gateway.resting import look
 from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation
-from services.gateway.store.turns import load_newest_turn, load_turn_start, turn_had_approval, turn_waits
+from services.gateway.store.turns import load_newest_turn, load_reply, load_turn_start, turn_waits, turns_had_approval
 from services.gateway.stream import Stream, data_frame, replay
 from shared.errors import Refused
 
@@ -103,8 +105,10 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
     async with reading(deps.runtime.database) as connection:
         conversation = await load_conversation(connection, *_place(topic))
         began = await load_turn_start(connection, *_place(topic), turn_id)
-    if conversation is None or began is None:
+    if conversation is None:
         raise no_conversation()
+    if began is None:
+        raise _no_message(goal.refused)
     goal.after = int(joined_at) - 1 if joined_at.isdecimal() else began - 1
     goal.newest, goal.message_id = conversation.feed_seq, body.newest.id
     return _streaming(deps, caller, goal)
@@ -133,11 +137,11 @@ async def history(deps: DepsOf, caller: CallerOf, chat_id: PathId, version: Vers
 async def resume(
     deps: DepsOf, caller: CallerOf, chat_id: PathId, version: VersionOf = "6"
 ) -> StreamingResponse | Response:
-    """Replay the newest turn from its beginning and stay until it is over; 204 where nothing goes on.
+    """Replay what answers the newest message from its beginning and stay until it is over; 204 where nothing goes on.
 
     Where people hold the conversation and no turn runs, stay for what an operator says next.
 
-    A turn that waited for people is replayed after its end too: who posted last was not told how it went on.
+    What waited for people is replayed after its end too: who posted last was not told how it went on.
     """
     may_read(caller, chat_id)
     topic = Topic(caller.tenant, chat_id)
@@ -146,9 +150,9 @@ async def resume(
         if conversation is None:
             raise no_conversation()
         turn = await load_newest_turn(connection, *_place(topic))
-        began = await load_turn_start(connection, *_place(topic), turn["turn_id"]) if turn else None
+        reply = await load_reply(connection, *_place(topic), turn["turn_id"]) if turn else {}
         over = turn is None or (
-            turn["ended_at"] is not None and not await turn_had_approval(connection, caller.tenant, turn["turn_id"])
+            turn["ended_at"] is not None and not await turns_had_approval(connection, caller.tenant, reply)
         )
     if over and conversation.held.by_people and conversation.ended_at is None:
         # What was said so far is in the history; what comes next may be an operator's word.
@@ -157,9 +161,10 @@ async def resume(
             topic, AiSdk(version), now, now, stays=True, holder=shown(conversation.held, conversation.language)
         )
         return _streaming(deps, caller, goal)
-    if turn is None or began is None or over:
+    if over or not reply:
         return Response(status_code=204)
-    goal = _Goal(topic, AiSdk(version), began - 1, conversation.feed_seq, turn["turn_id"], stays=True)
+    turn_id, began = next(iter(reply.items()))
+    goal = _Goal(topic, AiSdk(version), began - 1, conversation.feed_seq, turn_id, stays=True)
     return _streaming(deps, caller, goal)
 
 
@@ -199,7 +204,8 @@ async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[byte
         yield _encode(goal.writer.holder(goal.holder))
     writer, unseen = goal.writer, Unseen(goal.seen, goal.refused)
     last: Heard | None = None
-    async for heard in follow_turn(stream, goal.turn_id):
+    ends: list[Mapping[str, Any]] = []
+    async for heard in follow_reply(stream, goal.turn_id):
         if isinstance(heard, HolderTold):
             yield _encode(writer.holder(heard.data))
             continue
@@ -207,24 +213,48 @@ async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[byte
             yield b": keep-alive\n\n"
         else:
             if last is None:
-                yield _encode(writer.begin(goal.message_id or heard.message_id))
+                yield _encode(writer.begin(goal.message_id or heard.reply.message_id))
                 yield _encode(_problem(approval_id, told) for approval_id, told in goal.refused.items())
             last = heard
+            ends += (move.end for move in heard.moves if isinstance(move, TurnEnded))
             yield _encode(chunk for move in unseen.of(heard.moves) for chunk in writer.chunks(move))
         if last is not None and not goal.stays and await _pauses(deps, last, goal):
-            yield _encode(chunk for move in unseen.of(last.reader.pause()) for chunk in writer.chunks(move))
+            yield _encode(chunk for move in unseen.of(last.reply.pause()) for chunk in writer.chunks(move))
             yield _encode(writer.pause())
             break
+        if last is not None and await _is_over(deps, last, goal):
+            break
+    yield _encode(chunk for end in ends[-1:] for chunk in writer.fail(end))
     yield b"data: [DONE]\n\n"
 
 
 async def _pauses(deps: Deps, heard: Heard, goal: _Goal) -> bool:
     """Tell whether nothing goes on in the turn until people decide; the agent knows of calls before the feed does."""
-    waiting = heard.reader.waiting
-    if heard.number < goal.newest or not heard.reader.waits or goal.decided.intersection(waiting.values()):
+    reply, waiting = heard.reply, heard.reply.waiting
+    if heard.number < goal.newest or not reply.waits or goal.decided.intersection(waiting.values()):
         return False
     async with reading(deps.runtime.database) as connection:
-        return await turn_waits(connection, goal.topic.tenant, heard.reader.turn_id, waiting.keys())
+        return await turn_waits(connection, goal.topic.tenant, reply.newest, waiting.keys())
+
+
+async def _is_over(deps: Deps, heard: Heard, goal: _Goal) -> bool:
+    """Tell whether nothing follows: the turn ended, and so did those that tell what became of its calls later."""
+    reply = heard.reply
+    if heard.number < goal.newest or not reply.over:
+        return False
+    if not reply.late or not (goal.stays or goal.decided):
+        return True
+    if reply.runs or (goal.stays and reply.waiting):
+        return False
+    return await look(deps.runtime.database, goal.topic, reply.reader, partial=True) is not None
+
+
+def _no_message(refused: Mapping[str, Any]) -> Refused:
+    """Return why there is nothing to stream: an answer that was refused, or else that nothing of the kind was said."""
+    for problem in refused.values():
+        return Refused(problem["title"], status=problem["status"], kind=problem["kind"])
+    fault = {"detail": "no such message of the assistant in this chat", "pointer": "#/messages"}
+    return Refused("There is no such message in this chat.", status=404, kind="not-found", errors=[fault])
 
 
 def _problem(approval_id: str, told: Any) -> Chunk:

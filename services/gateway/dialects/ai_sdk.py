@@ -91,6 +91,11 @@ class AiSdk:
         told = {name: data[name] for name in ("state", "operator", "text")}
         yield {"type": "data-holder", "data": told, "transient": True}
 
+    def fail(self, end: Mapping[str, Any]) -> Iterator[Chunk]:
+        """Yield what makes a stream one that failed, its last chunk, where its turn did: {state, reason}."""
+        if reason := failure_of(end):
+            yield {"type": "error", "errorText": reason}
+
     def pause(self) -> Iterator[Chunk]:
         """Yield what ends a stream whose calls wait for people."""
         yield {"type": "finish", "finishReason": "tool-calls"}
@@ -128,8 +133,15 @@ class AiSdk:
             yield {"type": "data-ui-blocks", "id": move.call_id, "data": {"call_id": move.call_id, "blocks": blocks}}
 
     def _end(self, end: Mapping[str, Any]) -> Iterator[Chunk]:
+        if reason := failure_of(end):
+            yield {"type": "data-failure", "id": str(end["turn_id"]), "data": {"reason": reason}}
         told = {name: end[name] for name in ("state", "reason", "final_answer", "operator") if end.get(name)}
         yield {"type": "finish", "finishReason": _FINISH.get(str(end["state"]), "other"), "messageMetadata": told}
+
+
+def failure_of(end: Mapping[str, Any]) -> str:
+    """Return why a turn failed; empty where it did not."""
+    return str(end.get("reason") or "The turn failed.") if end["state"] == "failed" else ""
 
 
 def approval_part(card: Mapping[str, Any]) -> Chunk:

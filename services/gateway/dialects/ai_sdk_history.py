@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from services.gateway.dialects.ai_sdk import AiSdk, Assembly, Chunk
+from services.gateway.dialects.follow import Replies
 from services.gateway.dialects.reader import Reader, Said
 
 
@@ -15,12 +16,14 @@ class History:
     def __init__(self, writer: AiSdk) -> None:
         self._writer = writer
         self._reader = Reader()
+        self._replies = Replies()
         #: Turn or message id -> the message, or what it is made of.
         self._messages: dict[str, dict[str, Any] | Assembly] = {}
 
     def add(self, item: Mapping[str, Any]) -> None:
         """Take a feed item, {id, type, at, data}, the oldest first."""
         kind, data = item["type"], item["data"]
+        self._replies.read(kind, data)
         if kind == "turn":
             self._begun(data["turn_id"])
         for told in self._reader.read(kind, data, item["id"]):
@@ -34,7 +37,8 @@ class History:
         """Return the messages, each {id, role, parts}."""
         return [each.message() if isinstance(each, Assembly) else each for each in self._messages.values()]
 
-    def _begun(self, message_id: str) -> Assembly:
+    def _begun(self, turn_id: str) -> Assembly:
+        message_id = self._replies.first(turn_id)
         found = self._messages.get(message_id)
         if not isinstance(found, Assembly):
             found = self._messages[message_id] = Assembly()

@@ -231,6 +231,9 @@ class TurnReader:
     # --- what the model says ------------------------------------------------------------------------------------
 
     def _written(self, data: Data) -> Iterator[Move]:
+        if data.get("while_waiting"):
+            # Where people decide before it is done, the whole text follows to be shown.
+            return
         if data.get("reset") and data["message_id"] == self._message:
             yield from self._end_text()
             self._told, self._resets = 0, self._resets + 1
@@ -241,9 +244,14 @@ class TurnReader:
     def _said(self, data: Data) -> Iterator[Move]:
         """Tell the rest of a message that is stored: its deltas may have been lost, and nothing is told twice."""
         self.step = max(self.step, data.get("step", 0))
+        if data.get("while_waiting"):
+            # Nothing of it is shown, so it is no step either: the one that asks people stays the last one.
+            if data["message_id"] != self._message:
+                yield from self._end_step()
+            yield from self._end_text()
+            return
         yield from self._begin_message(data["message_id"])
-        rest = "" if data.get("while_waiting") else str(data["text"])[self._told :]
-        if rest:
+        if rest := str(data["text"])[self._told :]:
             yield from self._tell(rest)
         yield from self._end_text()
 

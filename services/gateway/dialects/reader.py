@@ -97,6 +97,10 @@ class Reader:
         """Return the newest step of a turn whose message was told; 0 for none."""
         return self._turns[turn_id].step if turn_id in self._turns else 0
 
+    def pause(self, turn_id: str) -> list[Move]:
+        """Return what closes a turn's current step: people are asked, and the stream ends for now."""
+        return list(self._turns[turn_id].pause()) if turn_id in self._turns else []
+
     def _read(self, kind: str, data: Data) -> Iterator[Told]:
         if kind == "turn" and data["state"] == "started":
             self._began.add(data["turn_id"])

@@ -13,6 +13,7 @@ from services.gateway.dialects.moves import (
     Move,
     OperatorSpoke,
     StepBegan,
+    TurnEnded,
 )
 
 
@@ -40,7 +41,7 @@ class Unseen:
             case CardMoved(call_id):
                 moved_on = move.state != "pending" or move.approval_id in self._asked_again
                 return moved_on and not self._seen.answered(call_id)
-            case OperatorSpoke():
+            case OperatorSpoke() | TurnEnded():
                 return True
             case _:
                 return False

@@ -45,10 +45,10 @@ async def load_newest_turn(connection: Connection, tenant: str, conversation_id:
     return dict(found) if found else None
 
 
-async def turn_had_approval(connection: Connection, tenant: str, turn_id: str) -> bool:
-    """Tell whether a call of a turn was held for people."""
+async def turns_had_approval(connection: Connection, tenant: str, turn_ids: Collection[str]) -> bool:
+    """Tell whether a call of one of these turns was held for people."""
     c = APPROVALS.c
-    held = sa.select(sa.literal(1)).where(c.tenant == tenant, c.turn_id == turn_id)
+    held = sa.select(sa.literal(1)).where(c.tenant == tenant, c.turn_id.in_(list(turn_ids)))
     return (await connection.execute(held.limit(1))).first() is not None
 
 
@@ -63,6 +63,31 @@ async def load_turn_start(connection: Connection, tenant: str, conversation_id: 
         c.data["state"].astext == "started",
     )
     return (await connection.execute(began.limit(1))).scalar_one_or_none()
+
+
+async def load_reply(connection: Connection, tenant: str, conversation_id: str, turn_id: str) -> dict[str, int]:
+    """Return the turns that answer the same message as this one, the oldest first; empty where there is no such turn.
+
+    Turn id -> number of the feed item that tells of its beginning.
+    """
+    began, same = _FEED.alias("began"), _FEED.alias("same")
+    answered = same.c.data["message_id"].astext
+    here = [
+        condition
+        for feed in (began, same)
+        for condition in (
+            feed.c.tenant == tenant,
+            feed.c.conversation_id == conversation_id,
+            feed.c.type == "turn",
+            feed.c.data["state"].astext == "started",
+        )
+    ]
+    found = (
+        sa.select(same.c.data["turn_id"].astext, same.c.seq)
+        .where(*here, began.c.data["turn_id"].astext == turn_id, answered == began.c.data["message_id"].astext)
+        .order_by(same.c.seq)
+    )
+    return {each: seq for each, seq in (await connection.execute(found)).all()}  # noqa: C416 - rows are no pairs to mypy
 
 
 async def load_newest_start(connection: Connection, tenant: str, conversation_id: str) -> int | None:

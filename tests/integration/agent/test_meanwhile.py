@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.messages import Author, CallsWithdrawn, ToolCallProposed
+from shared.messages import Author, CallsWithdrawn, ConversationDelta, ToolCallProposed
 from tests.builders import a_posted_message
 from tests.support.agents import (
     Agent,
@@ -93,6 +93,20 @@ async def test_the_model_goes_on_at_once_and_hears_the_outcome_later(agent_url: 
     valid(model)
 
 
+async def test_what_is_written_while_people_think_says_so(agent_url: str) -> None:
+    """B3: pieces of a text about a call that waits are marked; words before it, and on its outcome, are not."""
+    model = ScriptedModel([says("Paying.", PAY), says("Please confirm."), says("It is paid.")])
+    async with an_agent(agent_url, model) as agent:
+        pay = await a_held_call(agent, **AT_ONCE)
+        await agent.ended()
+        await agent.post(finished(pay))
+        await agent.ended(2)
+    marked = dict.fromkeys((False, True), "")
+    for delta in agent.of(ConversationDelta):
+        marked[delta.while_waiting] += delta.text
+    assert {False: "Paying.It is paid.", True: "Please confirm."} == marked
+
+
 async def test_a_message_makes_the_turn_go_on(agent_url: str) -> None:
     """By default the turn waits until its requester writes: the model sees the interim result and the new message."""
     model = ScriptedModel([says("", PAY), says("Still waiting for Grace."), says("It is paid.")])
@@ -106,6 +120,7 @@ async def test_a_message_makes_the_turn_go_on(agent_url: str) -> None:
     assert ["pay", "assistant", "pending_confirmation", "are you there?"] == heard(model.asked[1])
     spoken = [event.payload.get("heard_meanwhile") for event in agent.events("assistant_message")]
     assert [None, True, None] == spoken
+    assert not any(delta.while_waiting for delta in agent.of(ConversationDelta))
     assert "outcome:succeeded" == heard(model.asked[2])[-1]
     assert 3 == len(model.asked)
     valid(model)

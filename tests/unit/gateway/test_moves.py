@@ -31,9 +31,10 @@ def said(text: str, message: str = "m", **more: Any) -> Item:
     return "message", {"role": "assistant", "turn_id": "t", "message_id": message, "text": text, **more}
 
 
-def delta(text: str, offset: int = 0, message: str = "m", *, reset: bool = False) -> Item:
+def delta(text: str, offset: int = 0, message: str = "m", **more: bool) -> Item:
     """Return a piece of text that is being written."""
-    return "delta", {"turn_id": "t", "message_id": message, "offset": offset, "text": text, "reset": reset}
+    piece = {"turn_id": "t", "message_id": message, "offset": offset, "text": text, "reset": False}
+    return "delta", {**piece, **more}
 
 
 def proposed(call: str = "k") -> Item:
@@ -96,7 +97,20 @@ def test_text_that_begins_anew_is_a_text_of_its_own() -> None:
 
 def test_what_the_model_says_while_people_think_is_not_told() -> None:
     """Such words are kept in the history and shown nowhere meanwhile."""
-    assert [StepBegan()] == moves_of([said("Please confirm!", while_waiting=True)])
+    assert [] == moves_of([said("Please confirm!", while_waiting=True)])
+
+
+def test_what_is_written_while_people_think_does_not_stream() -> None:
+    """Its pieces are passed over, and no step begins behind the one that asks people: clients look at the last."""
+    asked = [said("Deploying."), proposed(), card()]
+    chatter = [delta("Please ", message="m2", while_waiting=True), said("Please confirm!", "m2", while_waiting=True)]
+    assert moves_of([*asked, END]) == moves_of([*asked, *chatter, END])
+
+
+def test_words_that_were_kept_back_are_told_where_people_decided_meanwhile() -> None:
+    """The whole text follows its pieces without the mark, and is shown then."""
+    moves = moves_of([delta("It ", while_waiting=True), said("It is done.")])
+    assert [StepBegan(), TextBegan("m"), TextWritten("m", "It is done."), TextEnded("m")] == moves
 
 
 def test_each_model_answer_is_a_step() -> None:
