@@ -105,6 +105,17 @@ function showFault(text) {
   fault.hidden = !text;
 }
 
+// A text is never cut behind its writer's back: what is too long says so and is not sent. Characters as the server counts
+// them, which are not those of UTF-16.
+function checkLength(box) {
+  const most = Number(box.dataset.max);
+  const over = box.value.length > most ? [...box.value].length - most : 0;
+  const told = { max: most, over };
+  const text = over > 0 ? box.dataset.tooLong.replace(/\{(\w+)\}/g, (_, name) => told[name].toLocaleString(document.documentElement.lang || "en")) : "";
+  if (box.validationMessage || text) showFault(text);
+  box.setCustomValidity(text);
+}
+
 if (composer) {
   const box = document.getElementById("text");
   const button = document.getElementById("send");
@@ -112,7 +123,10 @@ if (composer) {
     box.style.height = "auto";
     box.style.height = `${Math.min(box.scrollHeight, 200)}px`;
   };
-  box.addEventListener("input", grow);
+  box.addEventListener("input", () => {
+    grow();
+    checkLength(box);
+  });
   box.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();

@@ -3,8 +3,8 @@ import { renderBlocks } from "./blocks.js";
 import { make, visible } from "./dom.js";
 import { markdown } from "./markdown.js";
 
-const RANK = { proposed: 0, pending_confirmation: 1, success: 2, error: 2 };
-const LABELS = { proposed: "running", pending_confirmation: "waiting for approval", success: "done" };
+const RANK = { proposed: 0, pending_confirmation: 1, decided: 2, executing: 3, success: 4, error: 4 };
+const LABELS = { proposed: "running", pending_confirmation: "waiting for approval", executing: "running", success: "done" };
 const GOOD_ENDS = new Set(["finished", "completed", "succeeded", "ended", "done"]);
 
 export class Feed {
@@ -96,6 +96,8 @@ export class Feed {
 
   #answer(data) {
     const element = this.#place(`message ${data.message_id}`, () => make("div", { class: "said by-agent" }));
+    // What came while it was written stands before it in the feed, and so after a reload.
+    if (element.classList.contains("writing")) this.#root.append(element);
     element.classList.remove("writing");
     element.replaceChildren();
     if (data.turn_id) this.#said.set(data.turn_id, data.text);
@@ -131,7 +133,7 @@ export class Feed {
     const element = this.#place(`call ${data.call_id}`, () =>
       make(
         "div",
-        { class: "tool" },
+        { class: "tool", "data-turn": data.turn_id },
         make(
           "details",
           {},
@@ -141,18 +143,34 @@ export class Feed {
         make("div", { class: "blocks" }),
       ),
     );
-    const badge = element.querySelector(".badge");
-    badge.className = `badge ${data.status === "error" ? (data.kind ?? "error") : data.status}`;
-    badge.textContent = LABELS[data.status] ?? data.kind ?? "error";
-    if (RANK[data.status] === 2) element.querySelector(".progress")?.remove();
+    this.#badge(element, data.status === "error" ? (data.kind ?? "error") : data.status);
+    if (RANK[data.status] === RANK.success) element.querySelector(".progress")?.remove();
     this.#inside(element.querySelector(".inside"), data);
     if (data.ui_blocks?.length) element.querySelector(".blocks").replaceChildren(...renderBlocks(data.ui_blocks));
+  }
+
+  // A badge says where a call stands; what is decided says how.
+  #badge(element, stands) {
+    const badge = element.querySelector(".badge");
+    badge.className = `badge ${stands}`;
+    badge.textContent = LABELS[stands] ?? stands;
+    this.#showProgress(element.dataset.turn);
+  }
+
+  // Cards and reports come by other ways than the call's own items, and may come before or after them.
+  #stands(call, status, word = status) {
+    const element = this.#things.get(`call ${call}`);
+    if (!element || RANK[this.#status.get(call)] >= RANK[status]) return;
+    this.#status.set(call, status);
+    this.#badge(element, word);
   }
 
   // How far a tool is. A report that comes after the call has ended says nothing any more.
   #progress(data) {
     const element = this.#things.get(`call ${data.call_id}`);
-    if (!element || RANK[this.#status.get(data.call_id)] === 2) return;
+    if (!element || RANK[this.#status.get(data.call_id)] === RANK.success) return;
+    this.#stands(data.call_id, "executing");
+    if (data.fraction === null && !data.text) return;
     let line = element.querySelector(".progress");
     if (!line) {
       line = make("div", { class: "progress" }, make("progress", { max: "1", "aria-label": data.tool }), make("p", {}));
@@ -177,6 +195,7 @@ export class Feed {
 
   #approval(data) {
     if (data.turn_id) this.#remember(data);
+    if (data.state !== "pending") this.#stands(data.call_id, "decided", data.state);
     if (data.state !== "pending") for (const open of this.#waitingTurns.values()) open.delete(data.approval_id);
     const element = this.#place(`approval ${data.approval_id}`, () =>
       this.#card(data),
@@ -195,7 +214,8 @@ export class Feed {
   #showProgress(turn) {
     const element = this.#things.get(`turn ${turn}`);
     const open = this.#waitingTurns.get(turn)?.size ?? 0;
-    if (element) element.textContent = open ? "waiting for a decision" : "thinking";
+    const runs = this.#root.querySelector(`.tool[data-turn="${CSS.escape(turn)}"] .badge.executing`);
+    if (element) element.textContent = open ? "waiting for a decision" : runs ? "running" : "thinking";
   }
 
   #remember(data) {
@@ -233,7 +253,9 @@ export class Feed {
     if (typeof result === "string" && result && result !== this.#said.get(data.turn_id)) {
       return make("div", { class: "said by-agent" }, make("div", { class: "text" }, ...markdown(result)));
     }
-    if (data.state === "stopped") return make("p", { class: "ending" }, visible(data.reason ?? "Stopped."));
+    // Nothing went wrong where somebody wanted it so.
+    const why = (data.reason ?? "Stopped.").replace(/\b(person|visitor|agent):(?=\S)/, "");
+    if (data.state === "stopped") return make("p", { class: "ending stopped" }, visible(why));
     const bad = data.state && !GOOD_ENDS.has(data.state);
     const text = bad ? `The turn ended: ${data.reason || data.state}` : "";
     return make("p", { class: bad ? "ending" : "ending hidden" }, text);
