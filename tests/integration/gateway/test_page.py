@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, Route, async_playwright, expect
 
+from services.executor.tools.ui_blocks import StagedDiffBlock
 from services.gateway.web.render import set_up_was_run
 from shared.messages import (
     ApprovalClosed,
@@ -196,6 +197,22 @@ async def test_a_running_call_shows_how_far_it_is(house: House, page: Page) -> N
     await house.deliver(ToolCallProposed(tenant="acme", call=a_call(call_id="later", conversation_id=conversation)))
     await expect(page.locator(".tool")).to_have_count(2)
     await expect(page.locator(".progress")).to_have_count(0)
+
+
+async def test_a_staged_difference_is_read_with_and_without_colours(house: House, page: Page) -> None:
+    """Signs for eyes, words for ears, and lines from outside are no markup."""
+    conversation = await say(page, "change it")
+    call = a_call(conversation_id=conversation, requester="person:ada")
+    await house.deliver(ToolCallProposed(tenant="acme", call=call))
+    block = StagedDiffBlock.of("etc/app.conf", f"a\n{EVIL}\nz", "a\nnew\nz").model_dump(mode="json")
+    told = {"tenant": "acme", "conversation_id": conversation, "call_id": call.call_id, "tool": call.tool, "attempt": 1}
+    ended = {"started_at": NOON, "finished_at": NOON}
+    await house.deliver(ToolCallFinished(**told, kind="succeeded", ui_blocks=[block], **ended))
+    lines = page.locator(".diff li")
+    await expect(page.locator(".diff figcaption")).to_have_text("etc/app.conf")
+    await expect(lines).to_have_text([" a", f"\u2212removed: {EVIL}", "+added: new", " z"])
+    await expect(page.get_by_role("insertion")).to_have_text("new")
+    assert "owned" != await page.title()
 
 
 async def test_a_text_that_is_too_long_is_neither_cut_nor_sent(house: House, page: Page) -> None:
