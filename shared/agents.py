@@ -79,6 +79,9 @@ class AgentEntry(ModelEntry):
         default=None, description="`provider/name` as litellm spells it; none: the settings' model."
     )
     description: Annotated[_Text, Field(max_length=300, description="For people who choose.")] = ""
+    suggestions: Annotated[list[Annotated[_Text, Field(min_length=1, max_length=120)]], Field(max_length=6)] | None = (
+        Field(default=None, description="What the chat's start page suggests to write.")
+    )
     fallbacks: list[ModelEntry] | None = Field(default=None, description="Models to try when this one cannot answer.")
     stream: bool | None = Field(default=None, description="Stream the text as it comes.")
     instructions: Annotated[_Text, Field(max_length=100_000)] | None = Field(

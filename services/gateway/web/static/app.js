@@ -163,6 +163,9 @@ if (composer) {
       showFault(`Not stopped: ${error.message}`);
     }
   });
+  document.getElementById("agent")?.addEventListener("change", (event) => {
+    for (const each of document.querySelectorAll(".wishes")) each.hidden = each.dataset.agent !== event.target.value;
+  });
   for (const wish of document.querySelectorAll(".wish")) {
     wish.addEventListener("click", () => {
       box.value = wish.textContent;
