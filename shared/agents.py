@@ -28,6 +28,10 @@ _Amount = Annotated[float, Field(gt=0, le=1e9)]
 _Tokens = Annotated[int, Field(ge=1)]
 
 
+#: Tells what is wrong with a text; None where nothing is.
+WhyNot = Callable[[str], str | None]
+
+
 class _Entry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -75,6 +79,9 @@ class AgentEntry(ModelEntry):
         default=None, description="`provider/name` as litellm spells it; none: the settings' model."
     )
     description: Annotated[_Text, Field(max_length=300, description="For people who choose.")] = ""
+    suggestions: Annotated[list[Annotated[_Text, Field(min_length=1, max_length=120)]], Field(max_length=6)] | None = (
+        Field(default=None, description="What the chat's start page suggests to write.")
+    )
     fallbacks: list[ModelEntry] | None = Field(default=None, description="Models to try when this one cannot answer.")
     stream: bool | None = Field(default=None, description="Stream the text as it comes.")
     instructions: Annotated[_Text, Field(max_length=100_000)] | None = Field(
@@ -142,8 +149,16 @@ class Agents:
     `names` are then those that a list of agents shows.
     """
 
-    def __init__(self, entries: Mapping[str, AgentEntry] | None = None, names: Iterable[str] = (DEFAULT,)) -> None:
+    def __init__(
+        self,
+        entries: Mapping[str, AgentEntry] | None = None,
+        names: Iterable[str] = (DEFAULT,),
+        *,
+        source: YamlSource | None = None,
+    ) -> None:
+        """Take the entries of a file, read from `source`."""
         self._entries = entries
+        self._source = source
         self._any = AgentEntry()
         self._all = dict.fromkeys(names, self._any) if entries is None else entries
 
@@ -158,6 +173,15 @@ class Agents:
         """Return a tenant's agents by name, in the order of the file."""
         return {name: entry for name, entry in self.all().items() if entry.serves(tenant)}
 
+    def place_of(self, name: str, *below: str) -> str:
+        """Return `FILE:LINE:COLUMN: ` of what an agent says `below` or, where it does not, of the agent.
+
+        Empty where no file says it.
+        """
+        if self._source is None:
+            return ""
+        return self._source.place_of(("agents", name, *below))
+
     def all(self) -> Mapping[str, AgentEntry]:
         """Return every agent by name."""
         return self._all
@@ -169,12 +193,13 @@ def load_agents(
     catalog: Catalog | None = None,
     environment: Mapping[str, str] | None = None,
     names: Iterable[str] = (DEFAULT,),
-    why_not_a_pattern: Callable[[str], str | None] = lambda _: None,
+    why_not_a_pattern: WhyNot = lambda _: None,
+    why_not_a_region: WhyNot = lambda _: None,
 ) -> Agents:
     """Return the agents of the file at `path`; where there is none, those without a file, listed by `names`.
 
     `catalog` are the tools that globs must match, `environment` the variables that must have the keys,
-    `why_not_a_pattern` tells what is wrong with a pattern; each is checked where it is given.
+    `why_not_a_pattern` and `why_not_a_region` tell what is wrong with one; each is checked where it is given.
     Raises RulebookInvalid with everything that is wrong.
     """
     if path is None:
@@ -193,8 +218,10 @@ def load_agents(
         for kind, pattern in entry.pseudonym_patterns.items():
             if problem := why_not_a_pattern(pattern):
                 source.report((*steps, "pseudonym_patterns", kind), problem)
+        if entry.pseudonym_region and (problem := why_not_a_region(entry.pseudonym_region)):
+            source.report((*steps, "pseudonym_region"), problem)
     source.check()
-    return Agents(found)
+    return Agents(found, source=source)
 
 
 def _check_models(source: YamlSource, steps: Steps, entry: AgentEntry, environment: Mapping[str, str] | None) -> None:

@@ -157,6 +157,14 @@ class YamlSource:
         """Return the line, from 1, where the value of `steps` begins."""
         return self.values[steps].start_mark.line + 1
 
+    def place_of(self, steps: Steps) -> str:
+        """Return `FILE:LINE:COLUMN: ` as a problem at the value of `steps` has it."""
+        noted = len(self.problems)
+        self.report(steps, "")
+        found = self.problems[noted]
+        del self.problems[noted:]
+        return str(found)
+
     def check(self) -> None:
         """Raise RulebookInvalid if any problem was noted."""
         if self.problems:

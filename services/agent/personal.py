@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import accumulate
@@ -16,6 +16,7 @@ from itertools import accumulate
 import phonenumbers
 from stdnum import iban, luhn
 
+from services.agent.names import finder
 from shared.patterns import NoPattern, compiled
 
 # No pattern of an agent can have such a name.
@@ -27,12 +28,20 @@ DATA = "data"
 PATTERN_BYTES_MAX = 1 << 20
 
 # Bounded on every side, so that a long text costs no more than its length times a constant.
-_EMAIL = re.compile(r"\w[\w.%+'-]{0,63}@(?:\w[\w-]{0,62}\.){1,8}\w[\w-]{1,62}")
+_EMAIL = re.compile(
+    r"""(?:\w[\w.%+'-]{0,63}|"(?:[^"\\\r\n]|\\.){1,64}")@"""
+    r"(?:(?:\w[\w-]{0,62}\.){1,8}\w[\w-]{1,62}|\[(?:IPv6:)?[0-9A-Fa-f:.]{2,45}\])"
+)
 _PHONE = re.compile(r"\+?(?:\(\+?)?\d(?:[ ()./-]{0,3}\d){6,19}")
-_DIGITS = re.compile(r"\d+(?:[ -]\d+)*")
+_DIGITS = re.compile(r"\d+(?:[\s._-]{1,3}\d+)*")
 _IBAN = re.compile(r"(?<![^\W_])[A-Za-z]{2}\d{2}(?:[ -]?[A-Za-z0-9]){11,30}")
 _CARD_DIGITS = range(13, 20)
 _CARD_BEGINS = "23456"
+#: Groups of digits as cards have them; in other groups only single spaces and dashes make one number of them.
+_CARD_LAYOUT = re.compile(r"\d{4}\D+(?:\d{4}\D+\d{4}(?:\D+\d{1,4}){1,2}|\d{6}\D+\d{4,5})")
+_ROW = re.compile(r"\d+(?:[ -]\d+)*")
+#: What people write for regions that ISO 3166 calls otherwise.
+_OFTEN_MEANT = {"UK": "GB", "EL": "GR", "EN": "GB"}
 _DASHES = dict.fromkeys((*range(0x2010, 0x2016), 0x2212), "-")
 
 
@@ -58,6 +67,14 @@ def why_not_a_pattern(pattern: str) -> str | None:
     return "it matches the empty text" if found else None
 
 
+def why_not_a_region(region: str) -> str | None:
+    """Return what is wrong with the region of phone numbers; None where its numbers are known."""
+    if region in phonenumbers.SUPPORTED_REGIONS:
+        return None
+    meant = _OFTEN_MEANT.get(region)
+    return f"no numbers of a region {region!r} are known" + (f", did you mean {meant!r}?" if meant else "")
+
+
 @dataclass(frozen=True)
 class Personal:
     """What an agent takes for personal data."""
@@ -72,24 +89,22 @@ class Personal:
     def recognise_in(self, labels: Mapping[str, str]) -> Recognise:
         """Return what finds personal data in a conversation with these labels."""
         names = [text for label, text in labels.items() if any(fnmatchcase(label, glob) for glob in self.name_labels)]
-        named = _names(names)
+        named = finder(names)
         own = {kind: compiled(pattern, PATTERN_BYTES_MAX) for kind, pattern in (self.patterns or {}).items()}
 
         def recognise(text: str) -> list[Found]:
             folded, places = fold(text)
             found = list(_usual(folded, self.region))
-            if named is not None:
-                found += [
-                    Found(each.start(), each.end(), NAME, " ".join(each[0].casefold().split()))
-                    for each in named.finditer(folded)
-                ]
             found += [
                 Found(each.start(), each.end(), kind, each.group())
                 for kind, pattern in own.items()
                 for each in pattern.finditer(folded)
                 if each.group()
             ]
-            return [Found(places[each.start], places[each.end - 1] + 1, each.kind, each.canonical) for each in found]
+            there = [Found(places[each.start], places[each.end - 1] + 1, each.kind, each.canonical) for each in found]
+            if named is not None:
+                there += [Found(start, end, NAME, canonical) for start, end, canonical in named(text)]
+            return there
 
         return recognise
 
@@ -143,11 +158,15 @@ def _cards(text: str, start: int) -> Iterator[Found]:
         for last in reversed(lasts):
             begin, end = groups[first][0], groups[last - 1][1]
             digits = re.sub(r"\D", "", text[begin:end])
-            if len(digits) in _CARD_DIGITS and digits[0] in _CARD_BEGINS and luhn.is_valid(digits):
+            if _is_card(digits) and any(form.fullmatch(text, begin, end) for form in (_ROW, _CARD_LAYOUT)):
                 yield Found(start + begin, start + end, CARD, digits)
                 first = last - 1
                 break
         first += 1
+
+
+def _is_card(digits: str) -> bool:
+    return len(digits) in _CARD_DIGITS and digits[0] in _CARD_BEGINS and luhn.is_valid(digits)
 
 
 def _ibans(text: str, start: int) -> Iterator[Found]:
@@ -156,14 +175,3 @@ def _ibans(text: str, start: int) -> Iterator[Found]:
         if text[end - 1].isalnum() and iban.is_valid(text[:end], check_country=False):
             yield Found(start, start + end, IBAN, iban.compact(text[:end]))
             return
-
-
-def _names(names: Iterable[str]) -> re.Pattern[str] | None:
-    """Return what finds whole names and each of their words, however they are spaced and cased."""
-    words = [fold(unicodedata.normalize(form, name))[0].split() for name in names for form in ("NFC", "NFD")]
-    wanted = {tuple(each) for each in words if each} | {(word,) for each in words for word in each if len(word) > 1}
-    if not wanted:
-        return None
-    longest_first = sorted(wanted, key=lambda each: (-len(" ".join(each)), each))
-    either = "|".join(r"\s+".join(map(re.escape, each)) for each in longest_first)
-    return re.compile(rf"(?<!\w)(?:{either})(?!\w)", re.IGNORECASE)

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from services.agent.budgets import Price, PriceOf, costs
 from services.agent.settings import AgentSettings
-from shared.agents import Agents
+from shared.agents import AgentEntry, Agents
 from shared.errors import PlacetError
 
 
@@ -46,13 +46,23 @@ class Prices:
         return self._found[model]
 
     def check(self, settings: AgentSettings, agents: Agents) -> None:
-        """Raise NoPrice where an agent has a budget of money and a model without a price."""
+        """Raise NoPrice where an agent has a budget of money and a model without a price.
+
+        It tells the place in the file of agents where the agent says the budget itself.
+        """
         for name, entry in agents.all().items():
             if not costs(settings.behaviour(entry).limits):
                 continue
             for each in settings.model_settings(entry).chain():
                 if self(each.model) is None:
+                    place = agents.place_of(name, *_said_budget(entry))
                     raise NoPrice(
-                        f"agent {name}: a budget of money cannot be kept, because nobody knows the price of "
+                        f"{place}agent {name}: a budget of money cannot be kept, because nobody knows the price of "
                         f"{each.model}; say it in the file of agents (`price`)"
                     )
+
+
+def _said_budget(entry: AgentEntry) -> tuple[str, ...]:
+    """Return the steps to an entry's budget of money; none where the settings say it."""
+    said = [key for key in ("cost_per_conversation", "cost_per_day") if getattr(entry.budget, key) is not None]
+    return ("budget", said[0]) if said else ()

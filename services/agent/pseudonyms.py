@@ -15,6 +15,7 @@ from typing import Self
 from stdnum import luhn
 
 from services.agent.personal import CARD, DATA, EMAIL, IBAN, NAME, PHONE, Found, Recognise
+from services.agent.scripts import is_word, standing_alone
 
 #: Countries +999 and XX do not exist, and no card network begins with 999: such numbers reach nobody.
 _NOWHERE = "999"
@@ -186,19 +187,15 @@ class Restorer:
 def _any_of(texts: Iterable[str]) -> re.Pattern[str] | None:
     """Return what finds any of these texts where it stands by itself, the longest first."""
     either = "|".join(map(re.escape, sorted(texts, key=lambda text: (-len(text), text))))
-    return re.compile(rf"(?<!\w)(?:{either})(?!\w)") if either else None
-
-
-def _is_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
+    return re.compile(standing_alone(either)) if either else None
 
 
 def _whole_words(found: Found, text: str) -> Found:
     """Widen a piece to whole words; what grows is no longer of its kind."""
     start, end = found.start, found.end
-    while start > 0 and _is_word(text[start - 1]):
+    while start > 0 and is_word(text[start - 1]):
         start -= 1
-    while end < len(text) and _is_word(text[end]):
+    while end < len(text) and is_word(text[end]):
         end += 1
     if (start, end) == (found.start, found.end):
         return found

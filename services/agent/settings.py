@@ -9,7 +9,7 @@ from pydantic import Field, SecretStr
 
 from services.agent.budgets import limits_of
 from services.agent.model import ModelSettings
-from services.agent.personal import Personal, why_not_a_pattern
+from services.agent.personal import Personal, why_not_a_pattern, why_not_a_region
 from services.agent.rules import Behaviour
 from shared.agents import AgentEntry, Agents, BudgetEntry, ModelEntry, load_agents
 from shared.catalog import Catalog
@@ -90,7 +90,13 @@ class AgentSettings(Settings):
 
     def agents_of(self, catalog: Catalog) -> Agents:
         """Return which agents there are; raise RulebookInvalid where their file cannot be used."""
-        return load_agents(self.agents, catalog=catalog, environment=os.environ, why_not_a_pattern=why_not_a_pattern)
+        return load_agents(
+            self.agents,
+            catalog=catalog,
+            environment=os.environ,
+            why_not_a_pattern=why_not_a_pattern,
+            why_not_a_region=why_not_a_region,
+        )
 
     def personal(self, entry: AgentEntry = _PLAIN) -> Personal | None:
         """Return what is personal data for an agent; None where its model sees everything as it is."""

@@ -1,7 +1,7 @@
 """From messages to feed items: what every frontend of a conversation is told, in one vocabulary.
 
-Pure. A frontend can render a call from `status` alone: proposed, pending_confirmation, success or error. Items of one
-call come from several queues and may change places; a final status (success, error) is never taken back.
+Pure. A frontend can render a call from `status` alone: proposed, pending_confirmation, executing, success or error.
+Items of one call come from several queues and may change places; a final status (success, error) is never taken back.
 """
 
 from __future__ import annotations
@@ -191,6 +191,7 @@ def _finished(message: m.ToolCallFinished, event_id: str) -> list[Item]:
 
 def _progressed_call(message: m.ToolCallProgressed, event_id: str) -> list[Item]:
     data = message.model_dump(mode="json", include={"call_id", "tool", "fraction", "text", "attempt"})
+    data["status"] = "executing"
     return [_item(message, "progress", data, event_id)]
 
 

@@ -161,7 +161,10 @@ PROGRESS_TEXT_MAX = 200
 
 
 class ToolCallProgressed(Message):
-    """A tool says how far it is. Sent by the executor now and then while it runs; its end is ToolCallFinished."""
+    """A tool says how far it is. Sent by the executor now and then while it runs; its end is ToolCallFinished.
+
+    Of a call that people were asked about the first one, without fraction and text, says that it runs now.
+    """
 
     type_name: ClassVar[str] = "placet.tool-call.progressed.v1"
 

@@ -129,7 +129,7 @@ async def test_cards_are_confirmed_cancelled_edited_and_stopped_and_stay_so(
     card = await _ask(page, "create a payment link over 500 TRY", 4)
     await page.get_by_role("button", name="Stop").click()
     await expect(card.locator(".badge").first).to_have_text("withdrawn")
-    await expect(page.get_by_text("Stopped by person:ada.", exact=True)).to_be_visible()
+    await expect(page.get_by_text("Stopped by ada.", exact=True)).to_be_visible()
     await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
 
     before = await page.locator("#feed .card .badge").all_text_contents()

@@ -10,6 +10,7 @@ model in between.
 product_carousel    `products`: [{id, name, price, list_price, currency, in_stock, on_sale, variants}]
 cart                `items`: [{product_id, variant_id, name, variant_label, quantity, unit_price}], total, currency
 payment_link        link_id, url, amount, currency, note
+staged_diff         `target`, `lines`: [{change (same, removed, added, gap), text}]
 notice              `level` (info, success, warning), `text` in the visitor's language
 ==================  ============================================================================================
 
@@ -19,7 +20,8 @@ Money is a JSON number with at most two decimals. Text is plain text: a frontend
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Annotated, Literal
+from difflib import SequenceMatcher
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer
 
@@ -100,6 +102,43 @@ class PaymentLinkBlock(UiBlock):
     amount: Money
     currency: str
     note: str | None
+
+
+DiffChange = Literal["same", "removed", "added", "gap"]
+#: Unchanged lines that are shown around a change.
+DIFF_CONTEXT = 3
+
+
+class DiffLine(_Frozen):
+    """One line of a difference; a `gap` has no text and stands for unchanged lines that are left out."""
+
+    change: DiffChange
+    text: str = ""
+
+
+class StagedDiffBlock(UiBlock):
+    """What a staged change would make of a file or a record, line by line."""
+
+    type: Literal["staged_diff"] = "staged_diff"
+    #: What changes, as people call it: a path, a record's name.
+    target: str
+    lines: tuple[DiffLine, ...]
+
+    @classmethod
+    def of(cls, target: str, before: str, after: str) -> Self:
+        """Return the difference of two texts: changed lines with a few around them, no line where they are equal."""
+        old, new = before.splitlines(), after.splitlines()
+        lines: list[DiffLine] = []
+        for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(DIFF_CONTEXT):
+            if lines or group[0][1]:
+                lines.append(DiffLine(change="gap"))
+            for tag, begin, end, new_begin, new_end in group:
+                if tag == "equal":
+                    lines += [DiffLine(change="same", text=each) for each in old[begin:end]]
+                    continue
+                lines += [DiffLine(change="removed", text=each) for each in old[begin:end]]
+                lines += [DiffLine(change="added", text=each) for each in new[new_begin:new_end]]
+        return cls(target=target, lines=tuple(lines))
 
 
 NoticeLevel = Literal["info", "success", "warning"]

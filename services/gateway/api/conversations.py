@@ -24,6 +24,7 @@ from services.gateway.store.conversations import load_conversation
 from services.gateway.store.feed import StoredItem, load_messages
 from services.gateway.store.inbox import Filters, list_approvals
 from services.gateway.store.read import Row, list_calls
+from services.gateway.store.standing import UNKNOWN, Standing, load_standings
 from services.gateway.store.turns import load_newest_turn, turn_end_is_kept
 from services.gateway.texts import Text
 from shared.messages.conversations import TEXT_MAX, Holder
@@ -68,12 +69,18 @@ class OpenedOut(BaseModel):
     requester: str = Field(description="Stable id of the token's holder.")
 
 
+def _said(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
 class MessageIn(BaseModel):
     """What somebody writes."""
 
     model_config = ConfigDict(extra="forbid")
 
-    text: Annotated[Text, Field(min_length=1, max_length=TEXT_MAX)]
+    text: Annotated[Text, Field(min_length=1, max_length=TEXT_MAX), AfterValidator(_said)]
     message_id: Identifier | None = Field(default=None, description="Yours; the same id again is the same message.")
     author: Literal["visitor", "person", "operator"] | None = Field(
         default=None,
@@ -125,9 +132,9 @@ class CallSummary(BaseModel):
     turn_id: str
     tool: str
     arguments: Any
-    status: Literal["proposed", "pending_confirmation", "success", "error"]
+    status: Literal["proposed", "pending_confirmation", "decided", "executing", "success", "error"]
     kind: str | None = Field(description="How it ended; null while it has not.")
-    approval_id: str | None = None
+    approval_id: str | None = Field(default=None, description="Of a call that people were asked about.")
     proposed_at: datetime
     answered_at: datetime | None = None
 
@@ -231,6 +238,7 @@ async def show(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> Conve
         calls = await list_calls(connection, *place, SHOWN_MAX)
         here = Filters(state="pending", conversation_id=conversation_id)
         waiting = await list_approvals(connection, caller.tenant, here, limit=SHOWN_MAX)
+        standings = await load_standings(connection, caller.tenant, [row["call_id"] for row in calls])
         turn = await load_newest_turn(connection, *place)
         told = turn is None or turn["ended_at"] is None or await turn_end_is_kept(connection, *place, turn["turn_id"])
     return ConversationOut(
@@ -246,7 +254,7 @@ async def show(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> Conve
         operator=conversation.operator or None,
         last_event_id=conversation.feed_seq,
         messages=[_message_out(item) for item in messages],
-        calls=_calls_out(calls, waiting),
+        calls=[_call_out(row, standings.get(row["call_id"], UNKNOWN)) for row in calls],
         approvals=[approval_out(row) for row in waiting],
     )
 
@@ -270,21 +278,15 @@ def _message_out(item: StoredItem) -> MessageOut:
     return MessageOut.model_validate({**item.data, "id": item.data["message_id"], "event_id": item.seq, "at": item.at})
 
 
-def _calls_out(calls: Sequence[Row], waiting: Sequence[Row]) -> list[CallSummary]:
-    approvals = {row["call_id"]: row["approval_id"] for row in waiting}
-    return [_call_out(row, approvals.get(row["call_id"])) for row in calls]
-
-
-def _call_out(row: Row, approval_id: str | None) -> CallSummary:
+def _call_out(row: Row, standing: Standing) -> CallSummary:
     kind = row["result_kind"]
-    waiting = "pending_confirmation" if approval_id else "proposed"
     return CallSummary.model_validate(
         {
             **row,
             "id": row["call_id"],
             "arguments": arguments_value(row["arguments"]),
-            "status": status_of(kind) if kind else waiting,
+            "status": status_of(kind) if kind else standing.status,
             "kind": kind,
-            "approval_id": approval_id,
+            "approval_id": standing.approval_id or None,
         }
     )

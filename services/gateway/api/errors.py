@@ -123,7 +123,7 @@ async def _http(_: Request, error: Exception) -> JSONResponse:
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - what this handler is registered for
-    faults = error.errors()
+    faults = [{**fault, "loc": _place(fault, error.body)} for fault in error.errors()]
     if any(fault["loc"][0] == "path" for fault in faults):
         # An id that no row can have names nothing that exists.
         return problem(404, "There is no such thing.", kind="not-found")
@@ -152,6 +152,20 @@ def _route(request: Request) -> str:
 
 def _faults(errors: Sequence[Any]) -> list[dict[str, str]]:
     return [_fault(each["loc"], _wording(each)) for each in errors]
+
+
+def _place(fault: Any, body: Any) -> tuple[str | int, ...]:
+    """Return where a fault is, of steps that the body has: those between are names of our own checks."""
+    where, *steps = fault["loc"]
+    if where != "body":
+        return tuple(fault["loc"])
+    last = steps.pop() if steps and fault["type"] == "missing" else None
+    place: list[str | int] = [where]
+    for step in steps:
+        if (isinstance(body, dict) and step in body) or (isinstance(body, list) and step in range(len(body))):
+            place.append(step)
+            body = body[step]
+    return (*place, *([] if last is None else [last]))
 
 
 def _wording(fault: Any) -> str:

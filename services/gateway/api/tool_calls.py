@@ -17,6 +17,7 @@ from services.gateway.feed import arguments_value, status_of
 from services.gateway.keys import Scope
 from services.gateway.store import read, reading
 from services.gateway.store.read import Row
+from services.gateway.store.standing import Standing
 from shared.errors import Refused
 from shared.messages import ResolveCall
 from shared.messages.tool_calls import NOTE_MAX, Resolution
@@ -45,7 +46,7 @@ class ToolCallOut(BaseModel):
     )
     digest: str | None
     state: str
-    status: Literal["proposed", "pending_confirmation", "success", "error"]
+    status: Literal["proposed", "pending_confirmation", "decided", "executing", "success", "error"]
     kind: str | None
     result: Any
     proposed_at: datetime
@@ -93,7 +94,7 @@ async def show(deps: DepsOf, caller: CallerOf, call_id: PathId) -> ToolCallOut:
             "id": call_id,
             "arguments": arguments_value(call["arguments"]),
             "arguments_text": call["arguments"],
-            "status": _status(call, approval),
+            "status": _status(call, approval, execution),
             "kind": call["result_kind"],
             "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
             "approval": approval_out(approval) if approval else None,
@@ -130,7 +131,10 @@ async def resolve(
     return ResolutionSent(id=call_id, outcome=said.outcome)
 
 
-def _status(call: Row, approval: Row | None) -> str:
+def _status(call: Row, approval: Row | None, execution: Row | None) -> str:
     if call["result_kind"]:
         return status_of(call["result_kind"])
-    return "pending_confirmation" if approval is not None and approval["state"] == "pending" else "proposed"
+    standing = Standing(
+        approval=approval["state"] if approval else "", execution=execution["state"] if execution else ""
+    )
+    return standing.status

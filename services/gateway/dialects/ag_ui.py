@@ -123,7 +123,8 @@ class AgUi:
             case CallAnswered():
                 yield from self._answer(told)
             case CallProgressed(call_id, fraction, text):
-                self._calls[call_id] = {**self._calls[call_id], "progress": {"text": text, "fraction": fraction}}
+                told_now = {"status": "executing", "progress": {"text": text, "fraction": fraction}}
+                self._calls[call_id] = {**self._calls[call_id], **told_now}
                 yield self._changed("calls", call_id, self._calls[call_id])
             case OperatorSpoke(message_id, operator, text):
                 yield from _message(message_id, "assistant", text, name=name_of(operator))

@@ -55,7 +55,7 @@ TURNS = _view("turns", "turn_id tenant conversation_id state step started_at end
 STEPS = _view("steps", "turn_id tenant conversation_id step model input_tokens output_tokens said_at")
 _CONVERSATIONS = table_of(ConversationRow)
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
-_EXECUTIONS = _view(
+EXECUTIONS = _view(
     "executions",
     "call_id tenant conversation_id pool state fence worker permit_id permit_issuer lease_until started_at"
     " finished_at result_kind error digest permit_expires_at resolution resolved_by resolution_note resolved_at",
@@ -221,7 +221,7 @@ async def load_webhook_event(connection: Connection, tenant: str, event_id: str)
 
 async def load_execution(connection: Connection, tenant: str, call_id: str) -> Row | None:
     """Return the execution of a call."""
-    return await _of_call(connection, _EXECUTIONS, tenant, call_id, _EXECUTIONS.c.started_at)
+    return await _of_call(connection, EXECUTIONS, tenant, call_id, EXECUTIONS.c.started_at)
 
 
 async def load_history_of(connection: Connection, tenant: str, subject_id: str, limit: int) -> Sequence[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -16,6 +17,7 @@ from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation, recent_conversations
 from services.gateway.store.holders import load_talk
 from services.gateway.web.render import SignedIn, render, set_up_was_run
+from services.gateway.web.suggestions import suggestions, tools_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -34,6 +36,8 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId =
         if conversation_id and not await load_conversation(connection, caller.tenant, conversation_id):
             raise no_conversation()
         said = await load_talk(connection, caller.tenant, conversation_id, SAID_MAX) if conversation_id else []
+    agents = deps.agents.of(caller.tenant)
+    tools = frozenset[str]() if conversation_id else await asyncio.to_thread(tools_of, deps.settings.rulebook)
     return render(
         "page.html",
         language=caller.language,
@@ -41,7 +45,8 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId =
         here="chat",
         conversation_id=conversation_id,
         recent=recent,
-        agents=deps.agents.of(caller.tenant),
+        agents=agents,
+        suggested=suggestions(agents, tools),
         said=[item for item in said if item.type == "message" and item.data.get("text")],
         may_chat=caller.may(Scope.CHAT),
         may_decide=caller.may(Scope.DECIDE),

@@ -8,6 +8,7 @@ from shared.texts import LANGUAGES, translations
 #: What `t(…)` of `static/*.js` looks up, beside the units of time.
 SCRIPT_WORDS = (
     "Arguments",
+    "At most {max} characters: {over} too many.",
     "Cart",
     "Error",
     "Inbox",
@@ -23,6 +24,7 @@ SCRIPT_WORDS = (
     "That did not work. Try again in a moment.",
     "The turn ended: {why}",
     "Total",
+    "added: ",
     "answered",
     "cancelled",
     "connecting",
@@ -40,6 +42,7 @@ SCRIPT_WORDS = (
     "overdue",
     "picture",
     "refused",
+    "removed: ",
     "running",
     "said while the call waited",
     "sale",
@@ -51,6 +54,7 @@ SCRIPT_WORDS = (
     "taken as: no to “{summary}”",
     "taken as: yes to “{summary}”",
     "thinking",
+    "unchanged lines",
     "unknown",
     "waiting for a decision",
     "waiting for approval",

@@ -8,8 +8,11 @@ import pytest
 
 from services.executor import rules
 from services.executor.states import State
+from shared.bus import Delivery
+from shared.consumer import read_delivery
 from shared.ids import derived_id
-from shared.messages import ToolCallFinished
+from shared.messages import Event, ToolCallFinished, ToolCallProgressed
+from shared.topology import queue
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import a_gate
 
@@ -22,6 +25,25 @@ async def test_a_tool_that_says_no_fails_with_its_own_words(house: House) -> Non
     assert isinstance(answer, ToolCallFinished)
     assert ("failed", "The product is sold out.", {"variants": ["38"]}) == (answer.kind, answer.error, answer.data)
     assert ["claimed", "failed"] == house.premises.history(call)
+
+
+@pytest.mark.parametrize(("issuer", "begun"), [("approval", [(None, "", 1)]), ("policy", [])])
+async def test_a_call_that_people_approved_says_that_it_begins(
+    house: House, issuer: str, begun: list[tuple[None, str, int]]
+) -> None:
+    """Who said yes sees that it runs; a call that nobody was asked about has its answer alone."""
+    told: list[Event] = []
+
+    async def catch(delivery: Delivery) -> None:
+        told.extend(read_delivery(delivery)[0])
+
+    house.bus.subscribe(queue("gateway.feed"), catch)
+    call = house.premises.call("say_no")
+    await house.deliver(house.premises.permitted(call, issuer=issuer))
+    assert isinstance(await house.answer(), ToolCallFinished)
+    await house.idle()
+    reports = [each.message for each in told if isinstance(each.message, ToolCallProgressed)]
+    assert begun == [(each.fraction, each.text, each.attempt) for each in reports]
 
 
 async def test_a_tool_that_breaks_fails_with_neutral_words(house: House) -> None:

@@ -102,6 +102,7 @@ async def test_what_does_not_exist_or_make_sense_is_a_problem(
         (b"null", "#"),
         (b"{}", "#/text"),
         (b'{"text": ""}', "#/text"),
+        (b'{"text": " \\n\\t"}', "#/text"),
         (b'{"text": 7}', "#/text"),
         (b'{"text": "a\\u0000b"}', "#/text"),
         (b'{"text": "\\ud800"}', "#"),
@@ -257,6 +258,12 @@ async def test_a_missing_database_is_told_and_recovered_from(
                 ready = await client.get("/readyz")
     assert ((503, "application/problem+json"), "2") == (told(away), away.headers["retry-after"])
     assert [503, 200, 201, 200] == [each.status_code for each in (unready, alive, back, ready)]
+
+
+async def test_a_pointer_names_nothing_of_our_insides(client: httpx.AsyncClient) -> None:
+    """Where a value may have several forms, the place is that of the value in the body."""
+    answer = await client.post("/v1/responses", json={"model": "default", "input": "a\x00b"})
+    assert (400, {"#/input"}) == (answer.status_code, {fault["pointer"] for fault in answer.json()["errors"]})
 
 
 @pytest.mark.parametrize(

@@ -211,6 +211,48 @@ async def test_a_conversation_shows_calls_by_status_and_what_waits(house: House)
     )
 
 
+@pytest.mark.parametrize(
+    ("approval", "execution", "status"),
+    [
+        ("pending", None, "pending_confirmation"),
+        ("approved", None, "decided"),
+        ("denied", None, "decided"),
+        ("approved", "running", "executing"),
+        ("approved", "verifying", "executing"),
+        (None, "running", "executing"),
+        (None, None, "proposed"),
+    ],
+)
+async def test_a_call_is_told_to_wait_only_while_it_waits(
+    house: House, approval: str | None, execution: str | None, status: str
+) -> None:
+    """Once people have decided it is decided, then executing, in both places that tell it; its approval stays named."""
+    async with house.client(house.key("chat", "decide")) as client:
+        conversation, _ = await a_conversation(client)
+        call = a_call(conversation_id=conversation)
+        of_call = call.model_dump(include={"call_id", "tenant", "turn_id", "message_id", "tool", "arguments", "digest"})
+        place = {
+            "conversation_id": conversation,
+            "step": 1,
+            "position": 0,
+            "proposed_at": datetime(2026, 1, 1, tzinfo=UTC),
+        }
+        insert(house.url, "tool_calls", **of_call, **place, state="x")
+        row = an_approval_row(call, state=approval or "")
+        if approval:
+            insert(house.url, "approvals", **row)
+        if execution:
+            began = {"call_id": call.call_id, "tenant": "acme", "conversation_id": conversation}
+            insert(house.url, "executions", **began, pool="default", state=execution, fence=1)
+        (shown,) = (await client.get(f"/v1/conversations/{conversation}")).json()["calls"]
+        told = (await client.get(f"/v1/tool-calls/{call.call_id}")).json()
+    assert (status, status, row["approval_id"] if approval else None) == (
+        shown["status"],
+        told["status"],
+        shown["approval_id"],
+    )
+
+
 async def test_a_conversation_works_while_its_turn_runs(house: House) -> None:
     """The state is working from the turn's start until its end is told in the feed, then idle."""
     async with house.client(house.key("chat")) as client:

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from playwright.async_api import Page, Route, async_playwright, expect
 
+from services.executor.tools.ui_blocks import StagedDiffBlock
 from services.gateway.web.render import set_up_was_run
 from shared.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ConversationDelta,
     ConversationEvent,
+    HolderChanged,
     StopTurn,
     ToolCall,
     ToolCallFinished,
@@ -197,6 +199,79 @@ async def test_a_running_call_shows_how_far_it_is(house: House, page: Page) -> N
     await expect(page.locator(".progress")).to_have_count(0)
 
 
+async def test_a_staged_difference_is_read_with_and_without_colours(house: House, page: Page) -> None:
+    """Signs for eyes, words for ears, and lines from outside are no markup."""
+    conversation = await say(page, "change it")
+    call = a_call(conversation_id=conversation, requester="person:ada")
+    await house.deliver(ToolCallProposed(tenant="acme", call=call))
+    block = StagedDiffBlock.of("etc/app.conf", f"a\n{EVIL}\nz", "a\nnew\nz").model_dump(mode="json")
+    told = {"tenant": "acme", "conversation_id": conversation, "call_id": call.call_id, "tool": call.tool, "attempt": 1}
+    ended = {"started_at": NOON, "finished_at": NOON}
+    await house.deliver(ToolCallFinished(**told, kind="succeeded", ui_blocks=[block], **ended))
+    lines = page.locator(".diff li")
+    await expect(page.locator(".diff figcaption")).to_have_text("etc/app.conf")
+    await expect(lines).to_have_text([" a", f"\u2212removed: {EVIL}", "+added: new", " z"])
+    await expect(page.get_by_role("insertion")).to_have_text("new")
+    assert "owned" != await page.title()
+
+
+async def test_a_text_that_is_too_long_is_neither_cut_nor_sent(house: House, page: Page) -> None:
+    """The page says so while it is written; what is not too long any more goes out whole."""
+    box, fault = page.get_by_placeholder("Write a message"), page.locator("#fault")
+    await box.fill("é" * 32_001)
+    await expect(fault).to_have_text("At most 32,000 characters: 1 too many.")
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator(".said")).to_have_count(0)
+    assert 32_001 == len(await box.input_value())
+    await box.fill("😀" * 32_000)
+    await expect(fault).to_be_hidden()
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator(".said.by-me")).to_have_text("😀" * 32_000)
+
+
+async def test_an_answer_stands_where_the_feed_has_it(house: House, page: Page) -> None:
+    """What came while it was written is above it, as it is after a reload."""
+    conversation = await say(page, "a person, please")
+    of_turn = {"tenant": "acme", "conversation_id": conversation, "turn_id": "t"}
+    await house.deliver(ConversationDelta(**of_turn, message_id="a-1", offset=0, text="I have"))
+    await expect(page.locator(".writing")).to_have_text("I have")
+    awaited = {"holder": "waiting", "event": "escalated", "revision": 1, "by": "call"}
+    place = {"tenant": "acme", "conversation_id": conversation}
+    await house.deliver(HolderChanged(**place, **awaited, text="A person has been asked to join."))
+    await expect(page.get_by_text("asked to join")).to_be_visible()
+    payload = {"message_id": "a-1", "step": 1, "text": "I have asked somebody."}
+    await house.deliver(ConversationEvent(**of_turn, kind="assistant_message", payload=payload))
+    told = ["a person, please", "A person has been asked to join.", "I have asked somebody."]
+    shown = page.locator("#feed > .said, #feed > .muted")
+    await expect(shown).to_contain_text(told)
+    await page.reload()
+    await expect(shown).to_contain_text(told)
+
+
+async def test_an_approved_call_says_that_it_runs(house: House, page: Page) -> None:
+    """The badge is never behind the card: waiting, approved, running, done; also where news change places."""
+    conversation = await say(page, "roll it out")
+    place = {"tenant": "acme", "conversation_id": conversation}
+    begun = {"kind": "turn_started", "payload": {"message_id": "m"}}
+    call, approval_id = await hold(house, conversation)
+    await house.deliver(ConversationEvent(**place, turn_id=call.turn_id, **begun))
+    badge, status = page.locator(".tool .badge"), page.locator(".thinking")
+    await expect(badge).to_have_text("waiting for approval")
+    await closed(house, call, approval_id)
+    await expect(badge).to_have_text("approved")
+    told = {**place, "call_id": call.call_id, "tool": call.tool, "attempt": 1}
+    await house.deliver(ToolCallProgressed(**told))
+    await expect(badge).to_have_text("running")
+    await expect(status).to_have_text("running")
+    await expect(page.locator(".progress")).to_have_count(0)
+    await closed(house, call, approval_id)
+    await page.reload()
+    await expect(badge).to_have_text("running")
+    await house.deliver(ToolCallFinished(**told, kind="succeeded", started_at=NOON, finished_at=NOON))
+    await expect(badge).to_have_text("done")
+    await expect(status).to_have_text("thinking")
+
+
 async def test_nothing_from_outside_is_markup(house: House, page: Page) -> None:
     """Texts, arguments, summaries, results and blocks are shown as they are written, and a script link is no link."""
     conversation = await say(page, EVIL)
@@ -255,7 +330,7 @@ async def test_an_answer_is_read_as_markdown_and_never_as_markup(house: House, p
     """Lists, tables and code are elements; HTML stays text, no picture is fetched, a link says where it leads."""
     conversation = await say(page, "hello")
     text = (
-        f"## Two things\n\n- **one**\n- `two`\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n{EVIL}\n\n"
+        f"## Two things\n\n- **one**\n- `two`\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n{EVIL}\n\n"
         "![seen](https://evil.example/pixel.png) [pay](https://evil.example/x) [run](javascript:alert(1))"
     )
     payload = {"message_id": "a1", "step": 1, "text": text}
@@ -268,6 +343,8 @@ async def test_an_answer_is_read_as_markdown_and_never_as_markup(house: House, p
     await expect(answer.locator("h3")).to_have_text("Two things")
     assert ["one", "two"] == await answer.locator("li").all_text_contents()
     assert ["1", "2"] == await answer.locator("td").all_text_contents()
+    await expect(answer.locator("td", has_text="2")).to_have_css("text-align", "right")
+    await expect(answer.locator("td", has_text="1")).to_have_css("text-align", "left")
     assert 0 == await answer.locator("img, script").count()
     links = answer.locator("a")
     addresses = [await links.nth(place).get_attribute("href") for place in range(await links.count())]
@@ -293,6 +370,6 @@ async def test_a_running_turn_can_be_stopped_and_says_who_did(house: House, page
     assert StopTurn(**place, by="person:ada") == asked
     ended = {"state": "stopped", "reason": "Stopped by person:ada."}
     await house.deliver(ConversationEvent(**place, kind="turn_ended", payload=ended))
-    await expect(page.locator(".ending")).to_have_text("Stopped by person:ada.")
+    await expect(page.locator(".ending")).to_have_text("Stopped by ada.")
     await expect(stop).to_be_hidden()
     await expect(page.get_by_label("Message", exact=True)).to_be_focused()

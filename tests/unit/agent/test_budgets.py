@@ -101,7 +101,7 @@ def a_dear_agent(folder: Path, fallback: str) -> Agents:
 def test_a_budget_of_money_needs_a_price_for_every_model(tmp_path: Path) -> None:
     """A fallback without a price stops the start, and the message names agent and model; others need none."""
     agents = a_dear_agent(tmp_path, "model: b/x")
-    with pytest.raises(NoPrice, match=r"agent dear: .* b/x;"):
+    with pytest.raises(NoPrice, match=r"agents\.yaml:3:\d+: agent dear: .* b/x;"):
         Prices(agents).check(AgentSettings(), agents)
     agents = a_dear_agent(tmp_path, f"model: b/x, {PRICED}")
     Prices(agents).check(AgentSettings(), agents)

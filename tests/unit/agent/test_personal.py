@@ -42,6 +42,14 @@ def pieces(text: str) -> list[tuple[str, str]]:
         (NAME, "Ada Lovelace"),
         (NAME, "ADA  lovelace"),
         (NAME, "Lovelace"),
+        (EMAIL, '"a b"@x.org'),
+        (EMAIL, "x@[192.168.0.1]"),
+        (EMAIL, "x@[IPv6:2001:db8::1]"),
+        (CARD, "4111.1111.1111.1111"),
+        (CARD, "4111_1111_1111_1111"),
+        (CARD, "4111 1111\n1111 1111"),
+        (CARD, "4111 1111 1111 \r\n1111"),
+        (CARD, "3782.822463.10005"),
         ("customer", "K-12345"),
     ],
 )
@@ -59,6 +67,44 @@ def test_personal_data_is_found_however_it_is_written(kind: str, text: str) -> N
 def test_what_only_looks_like_personal_data_is_left_alone(text: str) -> None:
     """Numbers without a right check digit, dates, times and words that begin like a name are nobody's data."""
     assert [] == pieces(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("王小明", "王小明"),
+        ("王 小明", "王小明"),
+        ("山田・太郎", "山田太郎"),
+        ("สมชาย", "สมชาย"),
+        ("김민수", "김민수"),
+        ("Straße", "STRASSE"),
+        ("Strasse", "Straße"),
+        ("Ελένη", "ΕΛΕΝΗ"),
+        ("Νίκος", "ΝΙΚΟΣ"),
+        ("René", "Rene\u0301"),
+        ("Rene", "RENÉ"),
+        ("Işıl Çağlar", "ISIL CAGLAR"),
+        ("İlker", "ilker"),
+        ("Müller", "Mueller"),
+        ("Anne-Marie O'Neil", "Anne-Marie O\u2019Neil"),
+        ("Anne-Marie O'Neil", "anne\u2011marie oneil"),
+        ("Anne-Marie O\u2019Neil", "Anne Marie O'Neil"),
+        ("Anne-Marie O'Neil", "Anne-Marie"),
+        ("Anne-Marie O'Neil", "Marie"),
+    ],
+)
+def test_a_name_is_found_in_its_ordinary_spellings(name: str, written: str) -> None:
+    """Case, accents, apostrophes, dashes; and inside of a row of letters where a script has no spaces."""
+    recognise = Personal(["name"]).recognise_in({"name": name})
+    unspaced = ord(written[0]) > 0xE00
+    for text in (written, f"({written}),", f"我是{written}你好" if unspaced else f"I am {written}."):
+        assert [(NAME, written)] == [(each.kind, text[each.start : each.end]) for each in recognise(text)]
+
+
+def test_a_column_of_numbers_is_no_card() -> None:
+    """Only groups as cards have them are one number over dots and lines."""
+    assert [] == pieces("41111111\n11111111")
+    assert [] == pieces("4111.11.11.11.1111.11")
 
 
 def test_spellings_of_one_datum_are_known_to_be_one() -> None:

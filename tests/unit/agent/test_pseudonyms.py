@@ -14,7 +14,9 @@ from services.agent.personal import Personal, fold
 from services.agent.pseudonyms import Entry, Pseudonyms
 from services.agent.transcript import Call, Fact, History, Spoken, Step, UserMessage, transcript
 
-RECOGNISE = Personal(["name"], {"customer": "K-[0-9]{3,}"}, "DE").recognise_in({"name": "Ada Lovelace"})
+RECOGNISE = Personal(["name", "name.*"], {"customer": "K-[0-9]{3,}"}, "DE").recognise_in(
+    {"name": "Ada Lovelace", "name.own": "王小明"}
+)
 
 DATA = [
     "ada@example.org",
@@ -27,6 +29,8 @@ DATA = [
     "Ada Lovelace",
     "ada",
     "K-123",
+    "王小明",
+    "我是王小明\uff0c你好",
 ]
 BAITS = [
     "person-1@example.invalid",
@@ -138,6 +142,15 @@ def test_who_writes_a_pseudonym_by_hand_gets_their_own_words_back() -> None:
     assert "Person 1" == late.hide("Ada")
     shown = late.hide("I am Person 1")
     assert ("I am data-2", "I am Person 1") == (shown, late.restore(shown))
+
+
+def test_a_name_in_a_script_without_spaces_is_hidden_alone() -> None:
+    """What stands around it is read by the model, and a stream brings the name back."""
+    table = a_table()
+    shown = table.hide("我是王小明\uff0c王小明的车")
+    assert ("我是Person 1\uff0cPerson 1的车", "我是王小明\uff0c王小明的车") == (shown, table.restore(shown))
+    restorer = table.restorer()
+    assert "你好王小明吗" == "".join([*(restorer.add(char) for char in "你好Person 1吗"), restorer.close()])
 
 
 def test_a_longer_number_is_not_a_shorter_one() -> None:

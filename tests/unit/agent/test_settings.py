@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
 from services.agent.settings import AgentSettings
+from shared.catalog import Catalog
+from shared.yaml_source import RulebookInvalid
 
 
 def test_model_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,3 +52,20 @@ def test_unknown_mode_stops_the_start(name: str) -> None:
     """A misspelt mode is no mode."""
     with pytest.raises(ValidationError, match="Input should be"):
         AgentSettings.model_validate({name: "hurry"})
+
+
+@pytest.mark.parametrize(
+    ("region", "problem"),
+    [
+        ("UK", "3:25: no numbers of a region 'UK' are known, did you mean 'GB'?"),
+        ("XX", "3:25: no numbers of a region 'XX' are known"),
+    ],
+)
+def test_a_region_without_phone_numbers_stops_the_start(tmp_path: Path, region: str, problem: str) -> None:
+    """Its national numbers would go to the model in plain, and nobody would notice."""
+    path = tmp_path / "agents.yaml"
+    settings = AgentSettings(agents=path)
+    path.write_text(f"version: 1\nagents:\n  a: {{pseudonym_region: {region}}}\n")
+    with pytest.raises(RulebookInvalid) as caught:
+        settings.agents_of(Catalog([]))
+    assert [f"{path}:{problem}"] == [str(each) for each in caught.value.problems]

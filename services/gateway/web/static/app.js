@@ -106,6 +106,17 @@ function showFault(text) {
   fault.hidden = !text;
 }
 
+// A text is never cut behind its writer's back: what is too long says so and is not sent. Characters as the server counts
+// them, which are not those of UTF-16.
+function checkLength(box) {
+  const most = Number(box.dataset.max);
+  const over = box.value.length > most ? [...box.value].length - most : 0;
+  const [max, much] = [most, over].map((each) => each.toLocaleString(document.documentElement.lang || "en"));
+  const text = over > 0 ? t("At most {max} characters: {over} too many.", { max, over: much }) : "";
+  if (box.validationMessage || text) showFault(text);
+  box.setCustomValidity(text);
+}
+
 if (composer) {
   const box = document.getElementById("text");
   const button = document.getElementById("send");
@@ -113,7 +124,10 @@ if (composer) {
     box.style.height = "auto";
     box.style.height = `${Math.min(box.scrollHeight, 200)}px`;
   };
-  box.addEventListener("input", grow);
+  box.addEventListener("input", () => {
+    grow();
+    checkLength(box);
+  });
   box.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
@@ -149,6 +163,9 @@ if (composer) {
       stop.disabled = false;
       showFault(t("Not stopped: {error}", { error: error.message }));
     }
+  });
+  document.getElementById("agent")?.addEventListener("change", (event) => {
+    for (const each of document.querySelectorAll(".wishes")) each.hidden = each.dataset.agent !== event.target.value;
   });
   for (const wish of document.querySelectorAll(".wish")) {
     wish.addEventListener("click", () => {

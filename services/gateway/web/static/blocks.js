@@ -1,5 +1,5 @@
 // What tools show people: one function per kind of block; a kind nobody knows is left out.
-import { make, money, webAddress } from "./dom.js";
+import { make, money, visible, webAddress } from "./dom.js";
 import { t } from "./words.js";
 
 const KINDS = {
@@ -20,6 +20,13 @@ const KINDS = {
       : make("p", { class: "block" }, `${text}: ${block.url}`);
     return make("div", {}, link, block.note ? make("p", { class: "quiet small" }, String(block.note)) : null);
   },
+  staged_diff: (block) =>
+    make(
+      "figure",
+      { class: "block diff", tabindex: "0" },
+      make("figcaption", {}, make("code", {}, visible(String(block.target ?? "")))),
+      make("ol", {}, ...list(block.lines).map(diffLine)),
+    ),
   notice: (block) =>
     make("p", { class: `block notice-${NOTICES.has(block.level) ? block.level : "info"}` }, String(block.text ?? "")),
 };
@@ -39,6 +46,26 @@ function cartLine(item, currency) {
     { class: "line" },
     make("span", {}, `${item.quantity ?? 1} × ${name}`),
     make("span", {}, money(price * (item.quantity ?? 1), item.currency ?? currency)),
+  );
+}
+
+// Signs beside the colours for who does not see these, words for who sees neither.
+const CHANGES = {
+  same: { tag: "span", sign: " ", word: "" },
+  removed: { tag: "del", sign: "−", word: t("removed: ") },
+  added: { tag: "ins", sign: "+", word: t("added: ") },
+  gap: { tag: "span", sign: "⋯", word: t("unchanged lines") },
+};
+
+function diffLine(each) {
+  const change = Object.hasOwn(CHANGES, each?.change) ? each.change : "same";
+  const { tag, sign, word } = CHANGES[change];
+  return make(
+    "li",
+    { class: change },
+    make("span", { class: "sign", "aria-hidden": "true" }, sign),
+    word ? make("span", { class: "unseen" }, word) : null,
+    make(tag, {}, visible(String(each?.text ?? ""))),
   );
 }
 

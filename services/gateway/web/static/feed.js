@@ -4,8 +4,8 @@ import { make, visible } from "./dom.js";
 import { markdown } from "./markdown.js";
 import { t } from "./words.js";
 
-const RANK = { proposed: 0, pending_confirmation: 1, success: 2, error: 2 };
-const LABELS = { proposed: t("running"), pending_confirmation: t("waiting for approval"), success: t("done") };
+const RANK = { proposed: 0, pending_confirmation: 1, decided: 2, executing: 3, success: 4, error: 4 };
+const LABELS = { proposed: t("running"), pending_confirmation: t("waiting for approval"), executing: t("running"), success: t("done") };
 const GOOD_ENDS = new Set(["finished", "completed", "succeeded", "ended", "done"]);
 
 // How a call ended. A new kind is shown by its name.
@@ -119,6 +119,8 @@ export class Feed {
 
   #answer(data) {
     const element = this.#place(`message ${data.message_id}`, () => make("div", { class: "said by-agent" }));
+    // What came while it was written stands before it in the feed, and so after a reload.
+    if (element.classList.contains("writing")) this.#root.append(element);
     element.classList.remove("writing");
     element.replaceChildren();
     if (data.turn_id) this.#said.set(data.turn_id, data.text);
@@ -154,7 +156,7 @@ export class Feed {
     const element = this.#place(`call ${data.call_id}`, () =>
       make(
         "div",
-        { class: "tool" },
+        { class: "tool", "data-turn": data.turn_id },
         make(
           "details",
           {},
@@ -164,18 +166,34 @@ export class Feed {
         make("div", { class: "blocks" }),
       ),
     );
-    const badge = element.querySelector(".badge");
-    badge.className = `badge ${data.status === "error" ? (data.kind ?? "error") : data.status}`;
-    badge.textContent = LABELS[data.status] ?? ended(data.kind ?? "error");
-    if (RANK[data.status] === 2) element.querySelector(".progress")?.remove();
+    this.#badge(element, data.status === "error" ? (data.kind ?? "error") : data.status);
+    if (RANK[data.status] === RANK.success) element.querySelector(".progress")?.remove();
     this.#inside(element.querySelector(".inside"), data);
     if (data.ui_blocks?.length) element.querySelector(".blocks").replaceChildren(...renderBlocks(data.ui_blocks));
+  }
+
+  // A badge says where a call stands; what is decided says how.
+  #badge(element, stands) {
+    const badge = element.querySelector(".badge");
+    badge.className = `badge ${stands}`;
+    badge.textContent = LABELS[stands] ?? ended(stands);
+    this.#showProgress(element.dataset.turn);
+  }
+
+  // Cards and reports come by other ways than the call's own items, and may come before or after them.
+  #stands(call, status, word = status) {
+    const element = this.#things.get(`call ${call}`);
+    if (!element || RANK[this.#status.get(call)] >= RANK[status]) return;
+    this.#status.set(call, status);
+    this.#badge(element, word);
   }
 
   // How far a tool is. A report that comes after the call has ended says nothing any more.
   #progress(data) {
     const element = this.#things.get(`call ${data.call_id}`);
-    if (!element || RANK[this.#status.get(data.call_id)] === 2) return;
+    if (!element || RANK[this.#status.get(data.call_id)] === RANK.success) return;
+    this.#stands(data.call_id, "executing");
+    if (data.fraction === null && !data.text) return;
     let line = element.querySelector(".progress");
     if (!line) {
       line = make("div", { class: "progress" }, make("progress", { max: "1", "aria-label": data.tool }), make("p", {}));
@@ -200,6 +218,7 @@ export class Feed {
 
   #approval(data) {
     if (data.turn_id) this.#remember(data);
+    if (data.state !== "pending") this.#stands(data.call_id, "decided", data.state);
     if (data.state !== "pending") for (const open of this.#waitingTurns.values()) open.delete(data.approval_id);
     const element = this.#place(`approval ${data.approval_id}`, () =>
       this.#card(data),
@@ -222,7 +241,8 @@ export class Feed {
   #showProgress(turn) {
     const element = this.#things.get(`turn ${turn}`);
     const open = this.#waitingTurns.get(turn)?.size ?? 0;
-    if (element) element.textContent = open ? t("waiting for a decision") : t("thinking");
+    const runs = this.#root.querySelector(`.tool[data-turn="${CSS.escape(turn)}"] .badge.executing`);
+    if (element) element.textContent = open ? t("waiting for a decision") : runs ? t("running") : t("thinking");
   }
 
   #remember(data) {
@@ -260,7 +280,9 @@ export class Feed {
     if (typeof result === "string" && result && result !== this.#said.get(data.turn_id)) {
       return make("div", { class: "said by-agent" }, make("div", { class: "text" }, ...markdown(result)));
     }
-    if (data.state === "stopped") return make("p", { class: "ending" }, visible(data.reason ?? t("Stopped.")));
+    // Nothing went wrong where somebody wanted it so.
+    const why = (data.reason ?? t("Stopped.")).replace(/\b(person|visitor|agent):(?=\S)/, "");
+    if (data.state === "stopped") return make("p", { class: "ending stopped" }, visible(why));
     const bad = data.state && !GOOD_ENDS.has(data.state);
     const text = bad ? t("The turn ended: {why}", { why: data.reason || data.state }) : "";
     return make("p", { class: bad ? "ending" : "ending hidden" }, text);

@@ -8,6 +8,7 @@ import { t } from "./words.js";
 const library = await import("./vendor/marked.js").catch(() => null);
 const LENGTH_MAX = 100_000;
 const DEPTH_MAX = 20;
+const SIDES = { center: "to-center", right: "to-right" };
 const ADDRESS = /^(https?:\/\/|mailto:)/i;
 
 const KINDS = {
@@ -78,7 +79,9 @@ function parsed(href) {
 }
 
 function table(token, depth) {
-  const row = (cells, tag) => make("tr", {}, ...cells.map((cell) => make(tag, {}, ...inside(cell, depth))));
+  const side = (column) => SIDES[token.align?.[column]] ?? null;
+  const cell = (each, tag, column) => make(tag, { class: side(column) }, ...inside(each, depth));
+  const row = (cells, tag) => make("tr", {}, ...cells.map((each, column) => cell(each, tag, column)));
   const rows = token.rows.map((cells) => row(cells, "td"));
   const whole = make("table", {}, make("thead", {}, row(token.header, "th")), make("tbody", {}, ...rows));
   return make("div", { class: "wide", tabindex: "0", role: "group", "aria-label": t("Table") }, whole);
