@@ -138,7 +138,7 @@ async def test_what_the_model_says_of_a_waiting_call_is_not_shown(chatter: Async
         async with chatter.chat.completions.stream(model="default", messages=said("deploy at once")) as completing:
             completion: Any = await completing.get_final_completion()
         async with chatter.responses.stream(model="default", input="deploy at once") as responding:
-            response = await responding.get_final_response()
+            response: Any = await responding.get_final_response()
     else:
         completion = await chatter.chat.completions.create(model="default", messages=said("deploy at once"))
         response = await chatter.responses.create(model="default", input="deploy at once")
