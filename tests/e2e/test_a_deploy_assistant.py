@@ -74,7 +74,8 @@ async def test_what_the_model_says_of_a_waiting_call_is_kept_and_not_shown(
         ("Please say yes to the deployment.", True),
         ("It came to nothing.", False),
     ] == [(message["text"], message["while_waiting"]) for message in shown if message["role"] == "assistant"]
-    marked = [item["data"]["text"] for item in visitor.items if item["data"].get("while_waiting")]
+    kept = [item for item in visitor.items if item["type"] == "message"]
+    marked = [item["data"]["text"] for item in kept if item["data"].get("while_waiting")]
     assert (200, ["Please say yes to the deployment."]) == (denied.status_code, marked)
     outcome = transcript_of(stage, '"tool": "deploy", "result": "denied"')[-1]["content"]
     assert "Not today." in outcome

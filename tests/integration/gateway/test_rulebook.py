@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -94,11 +95,12 @@ async def test_a_policy_that_does_not_answer_is_504(fresh_database: Callable[[Mi
 
 async def test_trials_at_once_are_bounded(house: House) -> None:
     """Each may keep policy busy for seconds, so one more than that is asked to come again."""
-    trials = house.gateways[0].trials
-    trials._awaited._waiting.update({str(number): None for number in range(TRIALS_MAX)})  # type: ignore[misc]
-    async with house.client(house.key("admin")) as client:
-        answer = await client.post("/v1/rulebook/check", json=BODIES["check"])
-    trials._awaited._waiting.clear()
+    awaited = house.gateways[0].trials._awaited
+    with ExitStack() as waiting:
+        for number in range(TRIALS_MAX):
+            waiting.enter_context(awaited.expected(str(number)))
+        async with house.client(house.key("admin")) as client:
+            answer = await client.post("/v1/rulebook/check", json=BODIES["check"])
     assert 429 == answer.status_code
 
 
