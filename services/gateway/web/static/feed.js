@@ -8,11 +8,12 @@ const RANK = { proposed: 0, pending_confirmation: 1, decided: 2, executing: 3, s
 const LABELS = { proposed: t("running"), pending_confirmation: t("waiting for approval"), executing: t("running"), success: t("done") };
 const GOOD_ENDS = new Set(["finished", "completed", "succeeded", "ended", "done"]);
 
-// How a call ended. A new kind is shown by its name.
+// How a call was decided, or ended. A new kind is shown by its name.
 const ENDS = {
   succeeded: t("succeeded"),
   failed: t("failed"),
   refused: t("refused"),
+  approved: t("approved"),
   denied: t("denied"),
   answered: t("answered"),
   expired: t("expired"),
@@ -21,6 +22,7 @@ const ENDS = {
   invalid: t("invalid"),
   staged: t("staged"),
   unknown: t("unknown"),
+  withdrawn: t("withdrawn"),
   error: t("error"),
 };
 
