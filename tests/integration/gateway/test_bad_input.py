@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import psycopg
@@ -242,7 +243,7 @@ async def test_a_missing_database_is_told_and_recovered_from(
 ) -> None:
     """While the database is away answers are 503 with a time to come back, readiness is false; then all is well."""
     url = fresh_database(prepare)
-    name = url.rsplit("/", 1)[1]
+    name = urlsplit(url).path.removeprefix("/")
     switch = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
     async with open_house(url, tmp_path) as house:
         key = house.key("chat")

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import psycopg
@@ -256,7 +257,7 @@ async def test_a_gateway_waits_for_its_database_and_says_so(
     gateway_database_url: str, postgres_url: str, tmp_path: Path
 ) -> None:
     """Started without a database it answers, is not ready, and becomes ready by itself when the database comes."""
-    name = gateway_database_url.rsplit("/", 1)[1]
+    name = urlsplit(gateway_database_url).path.removeprefix("/")
     switch = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
     create_keys(tmp_path)
     settings = GatewaySettings(database_url=SecretStr(gateway_database_url), keys=tmp_path, gateway_port=0)
