@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.executor_house import House, Premises, make_schema, open_house, premises
+from tests.support.executor_processes import Processes
 from tests.support.postgres import Migrate
 
 
@@ -22,3 +23,13 @@ async def house(place: Premises) -> AsyncIterator[House]:
     """One running executor of the pool `default`."""
     async with open_house(place) as opened:
         yield opened
+
+
+@pytest.fixture
+async def processes(place: Premises, rabbitmq_url: str) -> AsyncIterator[Processes]:
+    """Nothing running yet, on a broker of its own."""
+    opened = Processes(place, rabbitmq_url)
+    await opened.bus.start()
+    await opened.declare()
+    yield opened
+    await opened.close()

@@ -10,26 +10,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from services.executor.settings import ExecutorSettings
 from shared.topology import executor_queue
-from tests.integration.executor.test_on_rabbitmq import Processes
-from tests.support.executor_house import Premises
+from tests.support.executor_processes import Processes
 
 ROOT = Path(__file__).parents[3]
 CALLS = 6
-
-
-@pytest.fixture
-async def processes(place: Premises, rabbitmq_url: str) -> AsyncIterator[Processes]:
-    """Nothing running yet, on a broker of its own."""
-    opened = Processes(place, rabbitmq_url)
-    await opened.bus.start()
-    await opened.declare()
-    yield opened
-    await opened.close()
 
 
 async def test_executors_come_while_calls_wait_and_leave_when_none_do(processes: Processes) -> None:
