@@ -6,15 +6,12 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import Process
-from pathlib import Path
 
 import pytest
 
 from services.executor.states import State
 from tests.support.executor_processes import Processes
 from tests.support.executor_tools import BEGUN
-
-ROOT = Path(__file__).parents[3]
 
 
 async def has_begun(process: Process) -> None:
