@@ -1,8 +1,12 @@
-"""What the notifier does with each message: it only notes that cards are due; the worker sends them."""
+"""What the notifier does with each message: it only notes that cards are due; the worker sends them.
+
+But for the log: its line is written as soon as the transaction is committed, because nobody keeps it waiting.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import structlog
@@ -10,6 +14,7 @@ import structlog
 from services.notifier import rules, store
 from services.notifier.announcing import Announcer
 from services.notifier.changes import change_of
+from services.notifier.channels.log import note
 from services.notifier.rules import Delivery, Moved
 from services.notifier.states import MACHINE, Event
 from services.notifier.store.events import add_events, lock_event, restart_event
@@ -28,7 +33,7 @@ from shared.messages import (
     ToolCallProgressed,
 )
 from shared.transitions import ExpectedRace
-from shared.work import Change, Work
+from shared.work import Cause, Change, Work
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +58,7 @@ async def hear(
 
 async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, announcer: Announcer) -> None:
     """Make one card per address due: calls wait for people. Addresses of escalations get theirs too, asleep."""
-    await store.add(work, (added for each in arrivals for added in announcer.open(each.message, work.now)))
+    await _add(work, ((each.cause, added) for each in arrivals for added in announcer.open(each.message, work.now)))
 
 
 async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, announcer: Announcer) -> None:
@@ -65,13 +70,13 @@ async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, an
     for wave in waves(arrivals, key=lambda each: each.message.approval_id):
         found = await store.lock_approvals(work, [each.message.approval_id for each in wave])
         joining = [
-            added
+            (each.cause, added)
             for each in wave
             if each.message.approval_id in found
             for added in announcer.join(each.message, found[each.message.approval_id], work.now)
         ]
         await _move(work, wave, [found.get(each.message.approval_id, []) for each in wave], move)
-        await store.add(work, joining)
+        await _add(work, joining)
         for each in wave:
             if each.message.approval_id not in found:
                 raise _too_early(each.message)
@@ -162,12 +167,37 @@ async def _move(
 ) -> None:
     """Do to the deliveries found for each message what it means for them, and keep it in the history."""
     changed: list[Delivery] = []
+    noted: list[Delivery] = []
     for each, deliveries in zip(arrivals, found, strict=True):
         work.cause = each.cause
-        moved = list(move(each.message, deliveries))
-        work.record(*map(change_of, moved))
-        changed += [one.after for one in moved if one.changed]
+        for moved in move(each.message, deliveries):
+            work.record(change_of(moved))
+            line = rules.noted(moved.after, work.now)
+            if line.changed:
+                _note(work, line)
+                noted.append(line.after)
+            elif moved.changed:
+                changed.append(moved.after)
     await store.change(work, changed)
+    await store.note(work, noted)
+
+
+async def _add(work: Work, opened: Iterable[tuple[Cause, Delivery]]) -> None:
+    """Store new deliveries, each with what it goes back to; those that are there already stay as they are."""
+    lines = [(cause, rules.noted(each, work.now)) for cause, each in opened]
+    added = await store.add(work, (line.after for _, line in lines))
+    for cause, line in lines:
+        if line.changed and line.after.delivery_id in added:
+            # What was announced twice is one delivery.
+            added.discard(line.after.delivery_id)
+            work.cause = cause
+            _note(work, line)
+
+
+def _note(work: Work, line: Moved) -> None:
+    """Let the log have the line of a delivery after the commit."""
+    work.record(change_of(line))
+    work.act(partial(note, line.after.card))
 
 
 def _same_tenant(news: ToolCallFinished | ToolCallProgressed, found: list[Delivery]) -> list[Delivery]:

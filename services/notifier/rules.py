@@ -314,6 +314,13 @@ def settled(now: Delivery, tried: Tried, at: datetime) -> Moved:
     return Moved(now, replace(now, state=state, attempt=claimed.attempt, due_at=at + pause, error=tried.error), event)
 
 
+def noted(delivery: Delivery, at: datetime) -> Moved:
+    """Return a delivery once the log has its line, where that is all it waits for: no worker has to send a line."""
+    if delivery.address.kind != LOG or delivery.state is not State.DUE:
+        return unchanged(delivery)
+    return settled(delivery, Tried(delivery), at)
+
+
 def _outcome(now: Delivery, tried: Tried, wait: float | None) -> Event:
     if tried.error:
         return Event.FAILED if wait is not None else Event.FAILED_FOR_GOOD

@@ -20,15 +20,20 @@ class LogChannel:
     async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
         """Write the card's line."""
         del address, reference, key
-        log.info(
-            "approval.card",
-            approval_id=card.approval_id,
-            tenant=card.tenant,
-            tool=card.tool,
-            digest_prefix=card.digest[:DIGEST_SHOWN],
-            approval_state=card.state,
-            decided_by=card.decided_by,
-            ended=card.ended,
-            revision=card.revision,
-        )
+        await note(card)
         return Delivered()
+
+
+async def note(card: Card) -> None:
+    """Write a card's line."""
+    log.info(
+        "approval.card",
+        approval_id=card.approval_id,
+        tenant=card.tenant,
+        tool=card.tool,
+        digest_prefix=card.digest[:DIGEST_SHOWN],
+        approval_state=card.state,
+        decided_by=card.decided_by,
+        ended=card.ended,
+        revision=card.revision,
+    )

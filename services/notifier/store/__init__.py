@@ -68,6 +68,12 @@ async def change(work: Work, deliveries: Sequence[Delivery]) -> None:
         await work.connection.execute(statements.CHANGE, {"changed": [_row(each) for each in deliveries]})
 
 
+async def note(work: Work, deliveries: Sequence[Delivery]) -> None:
+    """Write what news made of locked deliveries, and that they show it already."""
+    if deliveries:
+        await work.connection.execute(statements.NOTE, {"noted": [_row(each) for each in deliveries]})
+
+
 async def claimable(work: Work, claims: Claims, limit: int) -> list[Delivery]:
     """Lock and return due deliveries that nobody sends and whose channel does not rest, the longest due first."""
     asked = {"kinds": list(claims.kinds), "known": claims.among, "most": limit}

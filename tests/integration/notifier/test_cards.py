@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 import pytest
+import structlog
 from psycopg import OperationalError
 
 from services.notifier import handlers
@@ -101,6 +102,21 @@ async def test_a_closed_approval_has_its_cards_redrawn(replica: Replica) -> None
     ]
 
 
+async def test_the_log_waits_for_no_worker(replica: Replica) -> None:
+    """Where a rule names no channel, each state of the approval is a line at once, and stands as shown."""
+    news = opened()
+    with structlog.testing.capture_logs() as lines:
+        await replica.send(news, news)
+        await replica.send(closed(news))
+    assert [("pending", 1), ("approved", 2)] == [(each["approval_state"], each["revision"]) for each in lines]
+    assert [{"channel": "log", "state": "sent", "revision": 2, "sent_revision": 2, "attempt": 0, "error": ""}] == (
+        await replica.rows(STATES)
+    )
+    assert [("succeeded", "due", "sent"), ("ended", "sent", "due"), ("succeeded", "due", "sent")] == [
+        tuple(row.values()) for row in await replica.rows(HISTORY)
+    ]
+
+
 async def test_an_older_revision_that_comes_late_changes_nothing(replica: Replica) -> None:
     """The card that shows the end stays as it is; the late news stands in the history without a move."""
     wall, news = Wall(), opened("wall")
@@ -148,7 +164,7 @@ async def test_two_revisions_at_once_are_both_drawn(replica: Replica) -> None:
 
 async def test_news_of_many_approvals_is_written_together(replica: Replica) -> None:
     """One transaction adds the cards and one revises them; each says its own, and its history names its own news."""
-    news = [opened("east", "west"), opened("east"), opened()]
+    news = [opened("east", "west"), opened("east"), opened("west")]
     await replica.send(*news)
     writers = "SELECT count(*) AS cards, count(DISTINCT xmin::text) AS writers FROM notifier.deliveries"
     assert [{"cards": 4, "writers": 1}] == await replica.rows(writers)
