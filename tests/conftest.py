@@ -70,14 +70,14 @@ def databases(postgres_url: str) -> Iterator[Databases]:
 
 @pytest.fixture
 def fresh_database(databases: Databases) -> Iterator[Callable[[Migrate], str]]:
-    """Lend a function from a `migrate` to the URL of a database that it made ready for this test alone."""
+    """Lend a function from a `migrate` to the URL of an empty database that it made ready, for this test alone."""
     with ExitStack() as stack:
-        yield lambda migrate: stack.enter_context(databases.fresh(migrate))
+        yield lambda migrate: stack.enter_context(databases.lent(migrate))
 
 
 @pytest.fixture
 def database_url(fresh_database: Callable[[Migrate], str]) -> str:
-    """Make a migrated database that no other test has seen."""
+    """Lend a migrated and empty database."""
     return fresh_database(migrate)
 
 

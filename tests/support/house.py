@@ -137,10 +137,15 @@ class Replica:
             await connection.execute(sa.text(statement), values)
 
     async def empty_tables(self) -> None:
-        """Forget everything that earlier tests left in this service's tables."""
+        """Forget everything that earlier tests left in this service's tables.
+
+        For a few rows a DELETE takes a hundredth of a TRUNCATE, which makes each table and index anew.
+        """
         schema = self.units.database.service
-        names = ", ".join(f"{schema}.{each.name}" for each in metadata.sorted_tables if each.schema == schema)
-        await self.execute(f"TRUNCATE {names}")
+        async with self.units.database.transaction() as connection:
+            for table in reversed(metadata.sorted_tables):
+                if table.schema == schema:
+                    await connection.execute(sa.delete(table))
 
     async def until_waiting(self, sessions: int) -> None:
         """Return when that many sessions of this database wait for a lock."""
