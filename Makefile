@@ -103,8 +103,8 @@ test-e2e: setup $(DONE)/tests $(DONE)/clients ## Run the tests of the whole syst
 
 .PHONY: bench
 bench: setup $(DONE)/tests ## Measure Placet against the bare floor, its inbox, many chats at once (SHORT=1: a quick look)
-	$(WITH_SERVICES) $(PY) -m bench $(if $(SHORT),--short)
-	$(WITH_SERVICES) $(PY) -m bench --soak $(if $(SHORT),--short)
+	$(WITH_SERVICES) --durable $(PY) -m bench $(if $(SHORT),--short)
+	$(WITH_SERVICES) --durable $(PY) -m bench --soak $(if $(SHORT),--short)
 
 # --- keeping house ----------------------------------------------------------------------------------------
 

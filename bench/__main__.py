@@ -17,12 +17,16 @@ from bench import floor, inbox, placet_system, soak
 from bench.measurement import System
 from bench.report import FLOOR, as_json, in_turns, say, table, write
 
-SYSTEMS = (System(FLOOR, floor.measure), System("placet", placet_system.measure))
+SYSTEMS = (
+    System(FLOOR, floor.measure),
+    System("placet", placet_system.measure),
+    System("placet_single", placet_system.measure_single),
+)
 """The floor first; what is compared with it after."""
 
 FULL = {1: 200, 16: 2000, 64: 4000}
 """Calls in flight -> calls of one run: some ten seconds each at the floor's speed."""
-SHORT = {1: 20, 16: 160, 64: 320}
+SHORT = {1: 16, 16: 128, 64: 512}
 ROWS = 1_000_000
 """Approvals that wait where the inbox is measured."""
 SHORT_ROWS = 10_000

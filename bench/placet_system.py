@@ -1,8 +1,11 @@
 """Placet whole, as it is measured: every service a process of its own, messages and decisions over HTTP.
 
-One call: a message is posted, the stub model proposes the tool, policy holds it, the decision is posted, the executor
-runs the tool, the agent records the result, asks the stub model again and ends the turn. The end of the turn, seen on
-RabbitMQ, is what counts as "back with the agent": later than the floor's, never earlier.
+One call: the stub model proposes the tool, policy holds it, the decision is posted, the executor runs the tool, the
+agent records the result and asks the stub model again. What the model says to the result, seen on RabbitMQ, is what
+counts as "back with the agent": later than the floor's, never earlier.
+
+Two shapes: an agent at work proposes one call after another in a turn, as models do that are given a task; or a person
+writes before every single call, and each turn begins, ends and is shown for one call alone.
 """
 
 from __future__ import annotations
@@ -16,13 +19,13 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
-from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import aio_pika
 import aiohttp
+import psycopg
 
 from bench.floor import POSTGRES_URL, STALL_SECONDS
 from bench.measurement import Measurement, percentile, verify
@@ -42,23 +45,41 @@ SETTINGS = {
 }
 #: Pause before a request that was answered with 503 is made again.
 PAUSE_SECONDS = 0.05
-#: Turns of one conversation; its transcript grows with each.
-TURNS = 8
-#: Calls made before the clock starts, for each call in flight.
-WARM_UP = 2
+#: Calls of one conversation, in one turn or in as many; its transcript grows with each.
+CALLS = 8
 
 
 async def measure(in_flight: int, count: int) -> Measurement:
-    """Start a fresh Placet, run `count` gated calls with `in_flight` open at a time, and stop it."""
+    """Measure calls of an agent at work: a turn of several calls, one after the other."""
+    return await _measure(in_flight, count, calls_per_turn=CALLS)
+
+
+async def measure_single(in_flight: int, count: int) -> Measurement:
+    """Measure calls each in a turn of its own."""
+    return await _measure(in_flight, count, calls_per_turn=1)
+
+
+async def _measure(in_flight: int, count: int, *, calls_per_turn: int) -> Measurement:
+    """Start a fresh Placet, run gated calls with `in_flight` open at a time, and stop it.
+
+    As many calls as whole conversations have: about `count`, and at least one conversation for each call in flight.
+    """
+    conversations = max(in_flight, count // CALLS)
+    count = conversations * CALLS
+    settings = {**SETTINGS, "PLACET_BENCH_CALLS_PER_TURN": str(calls_per_turn)}
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
-        async with a_placet(Path(folder), "bench.stub_agent", SETTINGS) as system, _load(system) as load:
+        async with (
+            a_placet(Path(folder), "bench.stub_agent", settings) as system,
+            _load(system, calls_per_turn) as load,
+        ):
             await load.open(in_flight)
-            await load.run(in_flight, WARM_UP * in_flight)
-            await load.open(max(in_flight, -(-count // TURNS)))
+            await load.run(in_flight)
+            _analyze(system.database_url)
+            await load.open(conversations)
             load.ledger.unlink()
             with ProcessorTime() as spent:
                 began = perf_counter()
-                waits = await load.run(in_flight, count)
+                waits = await load.run(in_flight)
                 elapsed = perf_counter() - began
             verify(count, len(waits), Counter(load.ledger.read_text().split()))
     return Measurement(
@@ -106,28 +127,37 @@ def _add_agent(system: System, module: str) -> None:
     agent.arguments = ("-m", module)
 
 
+def _analyze(url: str) -> None:
+    """Let PostgreSQL know its tables, as it does by itself within the first minute of their life."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE")
+
+
 class Load:
     """People and frontends, as fast as they can."""
 
-    def __init__(self, http: aiohttp.ClientSession, ledger: Path) -> None:
+    def __init__(self, http: aiohttp.ClientSession, ledger: Path, calls_per_turn: int) -> None:
         self.ledger = ledger
         self._http = http
+        self._calls_per_turn = calls_per_turn
         self._conversations: list[str] = []
-        self._opened: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._opened: dict[str, asyncio.Queue[dict[str, Any]]] = {}
+        self._answered: dict[str, asyncio.Future[None]] = {}
         self._ended: dict[str, asyncio.Future[None]] = {}
 
     async def open(self, number: int) -> None:
-        """Open conversations for the next run; each serves some turns, one at a time."""
+        """Open conversations for the next run; each serves some calls, one at a time."""
         self._conversations = [(await self._post("/v1/conversations", {}))["id"] for _ in range(number)]
 
-    async def run(self, in_flight: int, count: int) -> list[float]:
-        """Return the seconds from decision to result of each call."""
-        numbers = iter(range(count))
+    async def run(self, in_flight: int) -> list[float]:
+        """Have all open conversations, `in_flight` at a time; return each call's seconds from decision to result."""
         waits: list[float] = []
 
         async def worker() -> None:
             for conversation in iter(self._next, ""):
-                waits.extend([await self._one_call(conversation) for _ in islice(numbers, TURNS)])
+                self._opened[conversation] = asyncio.Queue()
+                for _ in range(CALLS // self._calls_per_turn):
+                    waits.extend(await self._one_turn(conversation))
 
         await asyncio.gather(*(worker() for _ in range(in_flight)))
         return waits
@@ -135,17 +165,21 @@ class Load:
     def _next(self) -> str:
         return self._conversations.pop() if self._conversations else ""
 
-    async def _one_call(self, conversation: str) -> float:
-        loop = asyncio.get_running_loop()
-        opened = self._opened[conversation] = loop.create_future()
-        ended = self._ended[conversation] = loop.create_future()
+    async def _one_turn(self, conversation: str) -> list[float]:
+        ended = self._ended[conversation] = asyncio.get_running_loop().create_future()
         async with asyncio.timeout(STALL_SECONDS):
             await self._post(f"/v1/conversations/{conversation}/messages", {"text": "touch it"})
-            card = await opened
-            decided = perf_counter()
-            body = {"decision": "approve", "digest": card["call"]["digest"]}
-            await self._post(f"/v1/approvals/{card['approval_id']}/decisions", body)
+            waits = [await self._one_call(conversation) for _ in range(self._calls_per_turn)]
             await ended
+        return waits
+
+    async def _one_call(self, conversation: str) -> float:
+        card = await self._opened[conversation].get()
+        answered = self._answered[conversation] = asyncio.get_running_loop().create_future()
+        decided = perf_counter()
+        body = {"decision": "approve", "digest": card["call"]["digest"]}
+        await self._post(f"/v1/approvals/{card['approval_id']}/decisions", body)
+        await answered
         return perf_counter() - decided
 
     async def _post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -166,13 +200,20 @@ class Load:
             data = event["data"]
             match event["type"]:
                 case "placet.approval.opened.v1":
-                    self._opened[data["call"]["conversation_id"]].set_result(data)
-                case "placet.conversation.event.v1" if data["kind"] == "turn_ended":
-                    self._ended[data["conversation_id"]].set_result(None)
+                    self._opened[data["call"]["conversation_id"]].put_nowait(data)
+                case "placet.conversation.event.v1":
+                    self._hear_of_turn(data["conversation_id"], data["kind"], data["payload"])
+
+    def _hear_of_turn(self, conversation: str, kind: str, payload: dict[str, Any]) -> None:
+        # What the model says first in a turn answers nothing.
+        if kind == "assistant_message" and payload["step"] > 1:
+            self._answered.pop(conversation).set_result(None)
+        elif kind == "turn_ended":
+            self._ended.pop(conversation).set_result(None)
 
 
 @asynccontextmanager
-async def _load(system: System) -> AsyncIterator[Load]:
+async def _load(system: System, calls_per_turn: int) -> AsyncIterator[Load]:
     key = system.key("chat", "decide")
     headers = {"authorization": f"Bearer {key}"}
     connector = aiohttp.TCPConnector(limit=256)
@@ -180,7 +221,7 @@ async def _load(system: System) -> AsyncIterator[Load]:
         await aio_pika.connect(system.rabbitmq_url) as connection,
         aiohttp.ClientSession(system.url, headers=headers, connector=connector) as http,
     ):
-        load = Load(http, system.folder / "ledger")
+        load = Load(http, system.folder / "ledger", calls_per_turn)
         channel = await connection.channel(publisher_confirms=False)
         queue = await channel.declare_queue(exclusive=True)
         await queue.bind("approvals", "approval.opened")
@@ -190,8 +231,10 @@ async def _load(system: System) -> AsyncIterator[Load]:
 
 
 def main() -> None:
-    """Measure once, for a quick look: `python -m bench.placet_system IN_FLIGHT COUNT`."""
-    sys.stdout.write(f"{asyncio.run(measure(int(sys.argv[1]), int(sys.argv[2])))}\n")
+    """Measure once, for a quick look: `python -m bench.placet_system IN_FLIGHT COUNT [CALLS_PER_TURN]`."""
+    in_flight, count, calls_per_turn = (*map(int, sys.argv[1:]), CALLS)[:3]
+    found = asyncio.run(_measure(in_flight, count, calls_per_turn=calls_per_turn))
+    sys.stdout.write(f"{found}\n")
 
 
 if __name__ == "__main__":

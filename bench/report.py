@@ -52,12 +52,12 @@ def ratios(results: Results) -> dict[str, float]:
     """Compare each system with the floor; empty where there is nothing but the floor.
 
     Keys are `{figure}_{in flight}_vs_floor`; `gated` is throughput, where more is better, `decision_p50` and
-    `cpu` are costs, where less is better. With several systems beside the floor the name stands in front.
+    `cpu` are costs, where less is better. From the second system beside the floor on, its name stands in front.
     """
     others = [name for name in results if name != FLOOR]
     found = {}
     for name in others:
-        prefix = f"{name}_" if len(others) > 1 else ""
+        prefix = f"{name}_" if name != others[0] else ""
         for at, seen in results[name].items():
             for figure, ratio in _against(seen, results[FLOOR][at]).items():
                 found[f"{prefix}{figure}_{at}_vs_floor"] = round(ratio, 3)

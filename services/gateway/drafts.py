@@ -23,6 +23,10 @@ class Drafts:
         self._conversations_max = conversations_max
         self._drafts: OrderedDict[Topic, dict[str, dict[str, Any]]] = OrderedDict()
 
+    def __bool__(self) -> bool:
+        """Whether any text is being written."""
+        return bool(self._drafts)
+
     def write(self, topic: Topic, delta: dict[str, Any]) -> None:
         """Add a piece of text, {turn_id, message_id, offset, text, reset}; one that does not join on ends its draft."""
         drafts = self._drafts.setdefault(topic, {})

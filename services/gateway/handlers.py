@@ -44,6 +44,8 @@ log = structlog.get_logger(__name__)
 
 #: Events that one transaction keeps at most.
 EVENTS_MAX = 256
+#: How the routing keys of FeedAdvanced begin.
+_FEED = "feed."
 #: What a client is told of a delta; the rest is for routing.
 _DELTA_FIELDS = {"turn_id", "message_id", "offset", "text", "reset", "while_waiting"}
 
@@ -131,6 +133,8 @@ def openings_of(messages: Iterable[Message]) -> list[Opening]:
 
 async def pass_on(delivery: Delivery, hub: Hub, drafts: Drafts) -> None:
     """Hand feed items and deltas to the clients of this instance; keep deltas for who comes while they are written."""
+    if delivery.key.startswith(_FEED) and not hub.is_followed and not drafts:
+        return
     events, _ = read_envelope(delivery.body)
     for event in events:
         match event.message:

@@ -102,6 +102,11 @@ class Hub:
         """Streams that follow something now."""
         return len({id(each) for followings in self._following.values() for each in followings})
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether anybody follows anything here."""
+        return bool(self._following)
+
     @contextmanager
     def follow(self, topics: Iterable[Topic]) -> Iterator[Following]:
         """Follow `topics` while the block runs; on an instance that stops, the stream is over at once."""

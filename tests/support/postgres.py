@@ -45,11 +45,15 @@ def has_room(url: str) -> bool:
 
 
 @contextmanager
-def private_server() -> Iterator[str]:
+def private_server(*, durable: bool = False) -> Iterator[str]:
     """Run a server on a socket of its own until the block ends; yields its admin URL. Its data is dropped.
 
-    It never waits for the disk: a machine that fails ends the tests anyway.
+    It never waits for the disk: a machine that fails ends the tests anyway. Where it is `durable` it does, as every
+    server does that somebody relies on.
     """
+    settings: list[tuple[str, object]] = [("max_connections", ROOM)]
+    if not durable:
+        settings += [("fsync", "off"), ("full_page_writes", "off")]
     with warnings.catch_warnings():
         # The package looks for a runtime folder when it is imported, and grumbles on machines without one.
         warnings.simplefilter("ignore")
@@ -60,7 +64,7 @@ def private_server() -> Iterator[str]:
             get_server(data, cleanup_mode="stop") as server,
             psycopg.connect(server.get_uri(), autocommit=True) as set_up,
         ):
-            for setting, value in (("max_connections", ROOM), ("fsync", "off"), ("full_page_writes", "off")):
+            for setting, value in settings:
                 set_up.execute(sql.SQL("ALTER SYSTEM SET {} = {}").format(sql.Identifier(setting), value))
         with get_server(data, cleanup_mode="stop") as server:
             yield server.get_uri()

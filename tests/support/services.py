@@ -1,8 +1,8 @@
 """Find the services that tests need, or start private ones, and run a command with their addresses set.
 
-`python -m tests.support.services [--browser] COMMAND …`. An address in the environment wins and must answer;
-else a local server with the usual credentials is used, if it takes enough connections; else private ones run as long
-as the command does.
+`python -m tests.support.services [--browser] [--durable] COMMAND …`. An address in the environment wins and must
+answer; else a local server with the usual credentials is used, if it takes enough connections; else private ones run as
+long as the command does.
 """
 
 from __future__ import annotations
@@ -62,14 +62,17 @@ def administration(environment: Mapping[str, str], url: str) -> rabbitmq.Adminis
     return rabbitmq.administration(url, environment.get(RABBITMQ_CONTROL), environment.get(RABBITMQ_MANAGEMENT))
 
 
-def provide(environment: Mapping[str, str], stack: ExitStack) -> dict[str, str]:
-    """Return the variables that name both services; private ones end with `stack`."""
+def provide(environment: Mapping[str, str], stack: ExitStack, *, durable: bool = False) -> dict[str, str]:
+    """Return the variables that name both services; private ones end with `stack`.
+
+    `durable`: a private PostgreSQL waits for the disk.
+    """
     variables = {}
     found = find_postgres(environment)
     if found and POSTGRES not in environment and not postgres.has_room(found):
         found = None
     say("PostgreSQL", found)
-    variables[POSTGRES] = found or stack.enter_context(postgres.private_server())
+    variables[POSTGRES] = found or stack.enter_context(postgres.private_server(durable=durable))
     found = find_rabbitmq(environment)
     say("RabbitMQ", found)
     if found:
@@ -98,6 +101,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run a command with services; returns its exit code, or 1 when a service cannot be had."""
     parser = argparse.ArgumentParser(description="Run a command with PostgreSQL and RabbitMQ for tests.")
     parser.add_argument("--browser", action="store_true", help="see that there is a Chromium, too")
+    parser.add_argument("--durable", action="store_true", help="a private PostgreSQL waits for the disk, as a real one")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
     # The client logs each refused connection; being refused is an answer here.
@@ -106,7 +110,7 @@ def main(arguments: Sequence[str]) -> int:
         with ExitStack() as stack:
             if options.browser:
                 ensure(CHROMIUM, apt())
-            variables = provide(os.environ, stack)
+            variables = provide(os.environ, stack, durable=options.durable)
             return subprocess.call(options.command, env=os.environ | variables) if options.command else 0
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

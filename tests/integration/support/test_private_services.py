@@ -38,6 +38,31 @@ def test_a_private_server_ends_with_its_block() -> None:
     assert not postgres.answers(url)
 
 
+@pytest.mark.parametrize(("durable", "fsync"), [(False, "off"), (True, "on")])
+def test_only_a_durable_server_waits_for_the_disk(*, durable: bool, fsync: str) -> None:
+    """Tests need not outlive their machine; what is measured beside others must keep what they keep."""
+    with postgres.private_server(durable=durable) as url, psycopg.connect(url) as connection:
+        assert (fsync,) == connection.execute("SHOW fsync").fetchone()
+
+
+def test_a_lent_database_is_empty_and_counts_anew(databases: Databases) -> None:
+    """Whatever its last user left in it is gone, and is not there to be waited for either."""
+    with databases.lent(make_notes) as first, psycopg.connect(first) as left_open:
+        left_open.execute("INSERT INTO notes VALUES ('mine')")
+        left_open.commit()
+        left_open.execute("LOCK TABLE notes")
+    with databases.lent(make_notes) as second, psycopg.connect(second) as connection:
+        assert (first, []) == (second, connection.execute("SELECT * FROM notes").fetchall())
+
+
+def test_a_database_whose_schema_was_changed_is_lent_to_nobody(databases: Databases) -> None:
+    """A test that breaks a schema breaks nobody else's."""
+    with databases.lent(make_notes) as first, psycopg.connect(first) as connection:
+        connection.execute("GRANT SELECT ON notes TO public")
+    with databases.lent(make_notes) as second:
+        assert first != second
+
+
 def test_fresh_databases_share_the_schema_and_no_rows(databases: Databases) -> None:
     """What one test writes into its database, the next one's does not have."""
     with databases.fresh(make_notes) as first, databases.fresh(make_notes) as second:
