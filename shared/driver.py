@@ -177,10 +177,8 @@ class Address:
         known = _ARGUMENTS.keys() | _ENCRYPTION | _SERVER_SETTINGS | _OTHERS
         if unknown := sorted(asked.keys() - known):
             raise BadDatabaseUrl(f"the URL of the database has what services do not follow: {', '.join(unknown)}")
-        encryption = {name: value for name, value in asked.items() if name in _ENCRYPTION}
         self._arguments: dict[str, Any] = {
-            # asyncpg takes these from a URL only.
-            "dsn": f"postgresql://?{urlencode(encryption)}" if encryption else None,
+            **_encryption({name: value for name, value in asked.items() if name in _ENCRYPTION}),
             "server_settings": {name: asked[name] for name in _SERVER_SETTINGS & asked.keys()}
             | {"application_name": application},
             "target_session_attrs": asked.get("target_session_attrs"),
@@ -210,6 +208,15 @@ class Address:
         except _RAISED as error:
             raise _translated(error, lost=True) from None
         return Driver(connection)
+
+
+def _encryption(asked: dict[str, str]) -> dict[str, Any]:
+    if asked.get("sslrootcert") == "system":
+        if asked.get("sslmode", "verify-full") != "verify-full" or asked.keys() > {"sslmode", "sslrootcert"}:
+            raise BadDatabaseUrl("the URL of the database has sslrootcert=system, which goes with verify-full alone")
+        return {"ssl": True}
+    # asyncpg takes these from a URL only.
+    return {"dsn": f"postgresql://?{urlencode(asked)}"} if asked else {}
 
 
 def _ports(text: str) -> int | list[int]:
