@@ -8,6 +8,7 @@ refused, arguments and all, and errors go to logs.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -23,8 +24,9 @@ from pydantic_core import from_json
 
 from shared.errors import PlacetError
 
-#: How long making a connection may take, and closing one in good order.
+#: How long making a connection may take, taking back what was done on it, and closing it in good order.
 CONNECT_SECONDS = 5.0
+ROLLBACK_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 #: Statements that a connection keeps prepared. A service has fewer; some are written anew for what they are asked.
 PREPARED_MAX = 200
@@ -41,7 +43,13 @@ _ENCRYPTION = frozenset({
     "ssl_min_protocol_version", "ssl_max_protocol_version",
 })  # fmt: skip
 _SERVER_SETTINGS = frozenset({"options", "application_name"})
+#: How libpq tells a name that it does not know.
+_UNKNOWN = re.compile(r'invalid URI query parameter: "(\w+)"')
 _OTHERS = frozenset({"host", "port", "connect_timeout", "target_session_attrs"})
+_CHOICES = {
+    "sslmode": ("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    "target_session_attrs": ("any", "read-write", "read-only", "primary", "standby", "prefer-standby"),
+}
 
 
 class DatabaseError(Exception):
@@ -122,13 +130,19 @@ class Driver:
 
     async def rollback(self) -> None:
         """Take back what was done since the first statement. Raises DatabaseError."""
-        if self.in_transaction or (self._under_way and not self.closed):
-            await self._end("ROLLBACK")
+        if not self.in_transaction and (self.closed or not self._under_way):
+            return
+        try:
+            # What a cancelled task left under way is waited for first.
+            async with asyncio.timeout(ROLLBACK_SECONDS):
+                await self._end("ROLLBACK")
+        except TimeoutError:
+            self.terminate()
 
     async def close(self) -> None:
         """Say good-bye to the server, or hang up where that takes long."""
         if not self.closed:
-            with suppress(*_RAISED, TimeoutError):
+            with suppress(*_RAISED):
                 await self._connection.close(timeout=CLOSE_SECONDS)
 
     def terminate(self) -> None:
@@ -160,9 +174,11 @@ class Driver:
     def _told(self, error: Exception) -> DatabaseError:
         """Return the error as our own; hang up where no statement can succeed any more."""
         self._under_way = False
-        if isinstance(error, _OUTDATED) or getattr(error, "severity_en", "") in {"FATAL", "PANIC"}:
+        fatal = getattr(error, "severity_en", "") in {"FATAL", "PANIC"}
+        lost = self.closed or fatal or isinstance(error, (*_OUTDATED, OSError))
+        if lost or isinstance(error, asyncpg.InternalClientError):
             self.terminate()
-        return _translated(error, lost=self.closed)
+        return _translated(error, lost=lost)
 
 
 class Address:
@@ -170,13 +186,7 @@ class Address:
 
     def __init__(self, url: str, *, application: str) -> None:
         """Read the URL; raise BadDatabaseUrl for what a service cannot follow."""
-        try:
-            asked = {name: str(value) for name, value in conninfo_to_dict(url).items() if value not in {None, ""}}
-        except ProgrammingError as error:
-            raise BadDatabaseUrl(f"the URL of the database cannot be read: {str(error).strip()}") from None
-        known = _ARGUMENTS.keys() | _ENCRYPTION | _SERVER_SETTINGS | _OTHERS
-        if unknown := sorted(asked.keys() - known):
-            raise BadDatabaseUrl(f"the URL of the database has what services do not follow: {', '.join(unknown)}")
+        asked = _asked(url)
         self._arguments: dict[str, Any] = {
             **_encryption({name: value for name, value in asked.items() if name in _ENCRYPTION}),
             "server_settings": {name: asked[name] for name in _SERVER_SETTINGS & asked.keys()}
@@ -197,22 +207,42 @@ class Address:
         """Return a new connection. Raises Outage, at once where the server is not there."""
         try:
             async with asyncio.timeout(self._patience):
-                connection = await asyncpg.connect(**self._arguments)
-                await connection.set_type_codec(
-                    "jsonb", schema="pg_catalog", encoder=_as_it_is, decoder=from_json, format="text"
-                )
-        except asyncpg.ClientConfigurationError as error:
-            raise BadDatabaseUrl(f"the URL of the database cannot be followed: {_message(error)}") from None
+                return Driver(await self._connect())
         except TimeoutError:
             raise Outage(f"the database did not answer within {self._patience:g} seconds") from None
         except _RAISED as error:
             raise _translated(error, lost=True) from None
-        return Driver(connection)
+
+    async def _connect(self) -> Any:
+        connection = await asyncpg.connect(**self._arguments)
+        try:
+            await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_as_it_is, decoder=from_json)
+        except BaseException:
+            connection.terminate()
+            raise
+        return connection
+
+
+def _asked(url: str) -> dict[str, str]:
+    """Return the parameters of a libpq URL by libpq's names. Errors quote names, and never what may be a password."""
+    try:
+        asked = {name: str(value) for name, value in conninfo_to_dict(url).items() if value not in {None, ""}}
+    except ProgrammingError as error:
+        found = _UNKNOWN.search(str(error))
+        why = f"it has no parameter {found[1]}" if found else "write postgresql://user:password@host:5432/database"
+        raise BadDatabaseUrl(f"the URL of the database cannot be read: {why}") from None
+    known = _ARGUMENTS.keys() | _ENCRYPTION | _SERVER_SETTINGS | _OTHERS
+    if unknown := sorted(asked.keys() - known):
+        raise BadDatabaseUrl(f"the URL of the database has what services do not follow: {', '.join(unknown)}")
+    for name, choices in _CHOICES.items():
+        if asked.get(name, choices[0]) not in choices:
+            raise BadDatabaseUrl(f"the URL of the database has a {name} that is none of {', '.join(choices)}")
+    return asked
 
 
 def _encryption(asked: dict[str, str]) -> dict[str, Any]:
     if asked.get("sslrootcert") == "system":
-        if asked.get("sslmode", "verify-full") != "verify-full" or asked.keys() > {"sslmode", "sslrootcert"}:
+        if asked.get("sslmode", "verify-full") != "verify-full" or asked.keys() - {"sslmode", "sslrootcert"}:
             raise BadDatabaseUrl("the URL of the database has sslrootcert=system, which goes with verify-full alone")
         return {"ssl": True}
     # asyncpg takes these from a URL only.

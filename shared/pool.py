@@ -48,7 +48,8 @@ class Pool:
     async def close(self) -> None:
         """Close what is idle now, and the rest when it comes back."""
         self._closed = True
-        await self._drop_idle()
+        while self._idle:
+            await self._idle.pop().close()
 
     async def _take_place(self) -> None:
         if not self._free.locked():
@@ -62,7 +63,7 @@ class Pool:
 
     async def _give_out(self) -> Driver:
         if self._idle and self._idle[-1].closed:
-            await self._drop_idle()
+            self._drop_idle()
         return self._idle.pop() if self._idle else await self._address.connect()
 
     async def _take_back(self, driver: Driver) -> None:
@@ -76,13 +77,12 @@ class Pool:
             raise
         driver.autocommit = False
         if driver.closed:
-            await self._drop_idle()
+            self._drop_idle()
         elif self._closed or len(self._idle) >= self._keep:
             await driver.close()
         else:
             self._idle.append(driver)
 
-    async def _drop_idle(self) -> None:
-        idle, self._idle = self._idle, []
-        for driver in idle:
-            await driver.close()
+    def _drop_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().terminate()

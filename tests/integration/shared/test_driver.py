@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from shared.driver import PREPARED_MAX, Address, BadDatabaseUrl, DatabaseError, Driver, Outage
+from shared.driver import PREPARED_MAX, Address, DatabaseError, Driver, Outage
 from shared.sql import Connection
 
 
@@ -141,13 +141,6 @@ async def test_rows_are_counted(driver: Driver, statement: str, count: int) -> N
     """Those that were found or changed."""
     await driver.run("CREATE TEMPORARY TABLE counted AS SELECT generate_series(1, 2) AS n")
     assert count == (await driver.run(statement)).rowcount
-
-
-async def test_a_mode_that_is_none_is_told_as_the_operators_mistake(postgres_url: str) -> None:
-    """It is no outage: waiting would not help."""
-    mark = "&" if "?" in postgres_url else "?"
-    with pytest.raises(BadDatabaseUrl):
-        await Address(f"{postgres_url}{mark}sslmode=sometimes", application="placet-test").connect()
 
 
 async def test_options_reach_the_server(postgres_url: str) -> None:

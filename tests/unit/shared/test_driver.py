@@ -13,9 +13,12 @@ from shared.driver import Address, BadDatabaseUrl
         ("postgresql://placet@db/placet?keepalives=1", "keepalives"),
         ("postgresql://placet@db/placet?channel_binding=require", "channel_binding"),
         ("postgresql://placet@db/placet?sslmod=require", "sslmod"),
+        ("postgresql://placet@db/placet?sslmode=sometimes", "verify-full"),
+        ("postgresql://placet@db/placet?target_session_attrs=mine", "read-write"),
         ("postgresql://placet@db:many/placet", "port"),
         ("postgresql://placet@db/placet?connect_timeout=soon", "connect_timeout"),
         ("postgresql://placet@db/placet?sslrootcert=system&sslmode=require", "verify-full"),
+        ("postgresql://placet@db/placet?sslrootcert=system&sslcert=/mine.pem", "verify-full"),
     ],
 )
 def test_what_cannot_be_followed_is_told_in_one_line(url: str, told: str) -> None:
@@ -25,10 +28,19 @@ def test_what_cannot_be_followed_is_told_in_one_line(url: str, told: str) -> Non
     assert (True, 1) == (told in str(caught.value), len(str(caught.value).splitlines()))
 
 
-def test_no_password_is_told_of_a_url_that_cannot_be_read() -> None:
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://placet:hunter2@db/placet?keepalives=1&sslmod=x",
+        "postgresql//placet:hunter2@db/placet",
+        "postgresql://placet:hunter2@[db/placet",
+        "postgresql://placet:hunter2%zz@db/placet",
+    ],
+)
+def test_no_password_is_told_of_a_url_that_cannot_be_read(url: str) -> None:
     """The line goes to a terminal and to logs."""
     with pytest.raises(BadDatabaseUrl) as caught:
-        Address("postgresql://placet:hunter2@db/placet?keepalives=1&sslmod=x", application="placet-test")
+        Address(url, application="placet-test")
     assert "hunter2" not in str(caught.value)
 
 
