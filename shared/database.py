@@ -13,20 +13,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-import psycopg
 import sqlalchemy as sa
 import structlog
 from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.engine import make_url
 from sqlmodel import SQLModel
 
+from shared.driver import DatabaseError, Outage
 from shared.pool import Pool
 from shared.sql import Connection
 
 log = structlog.get_logger(__name__)
 
-#: What a statement or a connection raises; ask `is_outage` what it means.
-DatabaseError = psycopg.Error
 SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "audit")
 
 metadata = SQLModel.metadata
@@ -140,7 +138,7 @@ class Database:
     async def single(self) -> AsyncIterator[Connection]:
         """Yield a connection whose every statement is a transaction: no BEGIN and no COMMIT to pay for."""
         async with self._pool.connection() as driver:
-            await driver.set_autocommit(True)
+            driver.autocommit = True
             yield Connection(driver)
 
     async def ready(self) -> bool:
@@ -148,7 +146,7 @@ class Database:
         try:
             async with asyncio.timeout(3), self.single() as connection:
                 await connection.execute(_ONE)
-        except (psycopg.Error, OSError, TimeoutError):
+        except (DatabaseError, TimeoutError):
             return False
         return True
 
@@ -179,10 +177,10 @@ def check_states(column: str, states: type[StrEnum]) -> sa.CheckConstraint:
 
 
 def async_url(url: str) -> str:
-    """Return the SQLAlchemy form of a libpq URL."""
+    """Return the form of a libpq URL for SQLAlchemy's engine, which psycopg serves: migrations, and stores of tools."""
     return url.replace("postgresql://", "postgresql+psycopg://", 1)
 
 
 def is_outage(error: BaseException) -> bool:
     """Tell whether an error says nothing about the event: connection lost, deadlock, server stopping, pool empty."""
-    return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+    return isinstance(error, Outage)

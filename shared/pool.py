@@ -9,15 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
 
-import psycopg
-from psycopg.pq import TransactionStatus
-
-Driver: TypeAlias = "psycopg.AsyncConnection[tuple[Any, ...]]"
+from shared.driver import Address, DatabaseError, Driver, Outage
 
 
-class NoConnectionFree(psycopg.OperationalError):
+class NoConnectionFree(Outage):
     """Every connection stayed in use for as long as it is worth waiting."""
 
 
@@ -25,9 +21,8 @@ class Pool:
     """At most `size` connections, made when they are needed; of those that are idle, `keep` stay open."""
 
     def __init__(self, url: str, *, application: str, size: int, keep: int, wait_seconds: float = 30.0) -> None:
-        #: libpq URL, with its password.
-        self.url = url
-        self._application = application
+        """Raise BadDatabaseUrl where `url`, a libpq URL, has what cannot be followed."""
+        self._address = Address(url, application=application)
         self._wait_seconds = wait_seconds
         self._free = asyncio.Semaphore(size)
         self._keep = keep
@@ -38,16 +33,13 @@ class Pool:
     async def connection(self) -> AsyncIterator[Driver]:
         """Yield a connection outside any transaction; what is not committed at the end is rolled back.
 
-        Raises NoConnectionFree, and OperationalError where the server cannot be reached.
+        Raises NoConnectionFree, and Outage where the server cannot be reached.
         """
         await self._take_place()
         try:
-            driver = self._idle.pop() if self._idle else await self._connect()
+            driver = await self._give_out()
             try:
                 yield driver
-            except psycopg.Error as error:
-                _leave_out_values(error)
-                raise
             finally:
                 await self._take_back(driver)
         finally:
@@ -56,7 +48,8 @@ class Pool:
     async def close(self) -> None:
         """Close what is idle now, and the rest when it comes back."""
         self._closed = True
-        await self._drop_idle()
+        while self._idle:
+            await self._idle.pop().close()
 
     async def _take_place(self) -> None:
         if not self._free.locked():
@@ -68,35 +61,28 @@ class Pool:
         except TimeoutError as error:
             raise NoConnectionFree(f"no connection was free for {self._wait_seconds:g} seconds") from error
 
-    async def _connect(self) -> Driver:
-        return await psycopg.AsyncConnection.connect(self.url, application_name=self._application, connect_timeout=5)
+    async def _give_out(self) -> Driver:
+        if self._idle and self._idle[-1].closed:
+            self._drop_idle()
+        return self._idle.pop() if self._idle else await self._address.connect()
 
     async def _take_back(self, driver: Driver) -> None:
         """Keep a connection that is good for the next caller, whatever state the last one left it in."""
         try:
-            if driver.pgconn.transaction_status not in {TransactionStatus.IDLE, TransactionStatus.UNKNOWN}:
-                await driver.rollback()
-            if driver.autocommit:
-                await driver.set_autocommit(False)
-        except psycopg.Error:
-            await driver.close()
+            await driver.rollback()
+        except DatabaseError:
+            driver.terminate()
         except BaseException:
-            await driver.close()
+            driver.terminate()
             raise
+        driver.autocommit = False
         if driver.closed:
-            await self._drop_idle()
+            self._drop_idle()
         elif self._closed or len(self._idle) >= self._keep:
             await driver.close()
         else:
             self._idle.append(driver)
 
-    async def _drop_idle(self) -> None:
-        idle, self._idle = self._idle, []
-        for driver in idle:
-            await driver.close()
-
-
-def _leave_out_values(error: psycopg.Error) -> None:
-    """Cut the DETAIL off an error: it quotes the row that was refused, arguments and all, and errors go to logs."""
-    if error.args:
-        error.args = (str(error.args[0]).partition("\nDETAIL:")[0], *error.args[1:])
+    def _drop_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().terminate()

@@ -1,4 +1,4 @@
-"""SQLAlchemy writes the SQL, psycopg runs it: each statement is compiled once and then sent with nothing in between.
+"""SQLAlchemy writes the SQL, asyncpg runs it: each statement is compiled once and then sent with nothing in between.
 
 SQLAlchemy's own engine costs as much again per statement as sending it does, and it is sent twenty times per call (see
 ADR 0012). What comes back is SQLAlchemy's result, so a store reads the same either way.
@@ -11,16 +11,24 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
-import psycopg
 import sqlalchemy as sa
+from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql as pg
-from sqlalchemy.dialects.postgresql.psycopg import dialect as psycopg_dialect
+from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
+
+from shared.driver import Driver
 
 Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 _Convert: TypeAlias = Callable[[Any], Any]
 
-_DIALECT = psycopg_dialect()  # type: ignore[no-untyped-call]
+
+def _json(value: Any) -> str:
+    """Return JSON; a number that is none stands in it as NaN, so that PostgreSQL refuses it."""
+    return to_json(value, inf_nan_mode="constants").decode()
+
+
+_DIALECT = asyncpg_dialect(json_serializer=_json)  # type: ignore[no-untyped-call]
 
 
 def records(parameter: str, kinds: Mapping[str, Any]) -> sa.TableValuedAlias:
@@ -35,27 +43,25 @@ class Rows(IteratorResult[*tuple[Any, ...]]):
 
     def __init__(self, names: Sequence[str], rows: Sequence[Any], rowcount: int) -> None:
         super().__init__(SimpleResultMetaData(names), iter(rows))
-        #: Rows that were found or changed.
+        #: Rows that were found or changed; -1 where nobody counted.
         self.rowcount = rowcount
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """One statement as psycopg takes it."""
+    """One statement as asyncpg takes it."""
 
-    text: bytes
-    #: Parameters that a caller must give, each with what turns its value into one that psycopg knows.
-    given: tuple[tuple[str, _Convert | None], ...]
-    #: Values that stand in the statement itself.
-    fixed: Mapping[str, Any]
+    text: str
+    #: Its parameters in order: a name that the caller must give, with what turns its value into one that asyncpg
+    #: knows; or no name, and the value that stands in the statement itself.
+    parameters: tuple[tuple[str | None, _Convert | None, Any], ...]
 
-    def parameters(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def values(self, given: Mapping[str, Any]) -> list[Any]:
         """Return the statement's parameters; raise KeyError for one that is missing."""
-        found = dict(self.fixed)
-        for name, convert in self.given:
-            value = values[name]
-            found[name] = value if convert is None else convert(value)
-        return found
+        return [
+            standing if name is None else given[name] if convert is None else convert(given[name])
+            for name, convert, standing in self.parameters
+        ]
 
 
 #: By statement and by the names of the given values, which decide what an INSERT without values inserts.
@@ -76,39 +82,39 @@ def _compile(statement: Any, names: tuple[str, ...]) -> _Compiled:
     converters: Mapping[str, _Convert] = compiled._bind_processors  # noqa: SLF001 - nothing public tells them
     # A column's own default, where the statement leaves the column out.
     defaults = {column.key: column.default.arg for column in compiled.insert_prefetch}
-    given: list[tuple[str, _Convert | None]] = []
-    fixed: dict[str, Any] = {}
-    for name, value in compiled.params.items():
+    values = compiled.params
+    parameters: list[tuple[str | None, _Convert | None, Any]] = []
+    for name in compiled.positiontup or ():
         convert = converters.get(name)
         bind = compiled.binds.get(name)
         if name in names or (bind is not None and bind.required):
-            given.append((name, convert))
+            parameters.append((name, convert, None))
         else:
-            standing = defaults.get(name, value)
-            fixed[name] = standing if convert is None else convert(standing)
-    return _Compiled(str(compiled).encode(), tuple(given), fixed)
+            standing = defaults.get(name, values[name])
+            parameters.append((None, None, standing if convert is None else convert(standing)))
+    return _Compiled(str(compiled), tuple(parameters))
 
 
 class Connection:
     """A database connection for stores. Not for two tasks at once."""
 
-    def __init__(self, driver: psycopg.AsyncConnection[Any]) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
     async def execute(self, statement: sa.Executable, values: Values | None = None) -> Rows:
-        """Run a statement, once for each of `values` where these are several; return what it returned."""
+        """Run a statement, once for each of `values` where these are several; return what it returned.
+
+        Raises DatabaseError.
+        """
         if isinstance(values, Sequence):
             return await self._execute_many(statement, values)
         values = values or {}
         compiled = _compiled(statement, tuple(values))
-        cursor = await self._driver.execute(compiled.text, compiled.parameters(values))
-        if cursor.description is None:
-            return Rows((), (), cursor.rowcount)
-        names = [column.name for column in cursor.description]
-        return Rows(names, await cursor.fetchall(), cursor.rowcount)
+        answer = await self._driver.run(compiled.text, compiled.values(values))
+        return Rows(answer.names, answer.rows, answer.rowcount)
 
     async def _execute_many(self, statement: sa.Executable, values: Sequence[Mapping[str, Any]]) -> Rows:
+        """Return no rows, and no count either: asyncpg tells none."""
         compiled = _compiled(statement, tuple(values[0]))
-        async with self._driver.cursor() as cursor:
-            await cursor.executemany(compiled.text, [compiled.parameters(each) for each in values])
-            return Rows((), (), cursor.rowcount)
+        await self._driver.run_each(compiled.text, [compiled.values(each) for each in values])
+        return Rows((), (), -1)

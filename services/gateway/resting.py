@@ -16,7 +16,8 @@ from services.gateway.store.conversations import load_conversation
 from services.gateway.store.inbox import Filters, list_approvals
 from services.gateway.store.read import Row
 from services.gateway.store.turns import Rest, load_rest
-from shared.database import Database, DatabaseError, is_outage
+from shared.database import Database, is_outage
+from shared.driver import DatabaseError
 
 #: Calls of one conversation that may wait for people.
 WAITING_MAX = 1_000

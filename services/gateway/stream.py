@@ -19,7 +19,8 @@ from services.gateway.drafts import Drafts
 from services.gateway.live import Advanced, Closed, Following, Hub, Topic, Transient
 from services.gateway.store import reading
 from services.gateway.store.feed import StoredItem, load_feed
-from shared.database import Database, DatabaseError, is_outage
+from shared.database import Database, is_outage
+from shared.driver import DatabaseError
 
 log = structlog.get_logger(__name__)
 

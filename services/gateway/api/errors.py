@@ -16,7 +16,8 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from shared.database import DatabaseError, is_outage
+from shared.database import is_outage
+from shared.driver import DatabaseError
 from shared.errors import Refused
 
 log = structlog.get_logger(__name__)

@@ -104,8 +104,8 @@ class Counters:
     async def take(self, call_id: str, demands: Sequence[Demand]) -> bool:
         """Reserve what a call asks of every limit of a rule; False, and nothing is reserved, where one has no room.
 
-        The counters are locked first, so that nobody else finds the same room. Raises what psycopg raises for a lock
-        that is not free where calls of the same envelope hold counters already.
+        The counters are locked first, so that nobody else finds the same room. Raises what the database raises for a
+        lock that is not free where calls of the same envelope hold counters already.
         """
         await self._lock(call_id, demands)
         values = {
@@ -122,7 +122,7 @@ class Counters:
     async def hardly_waiting(self) -> AsyncIterator[None]:
         """Have statements of the block wait for no lock while a counter is held: who has it may wait for that one.
 
-        They raise what psycopg raises for a lock that is not free.
+        They raise what the database raises for a lock that is not free.
         """
         if not self.work.held:
             yield

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-import psycopg
-
 from services.executor.rules import Outcome
 from services.executor.settling import Settling
 from services.executor.states import Event, State
 from services.executor.store import Attempt
+from shared.driver import DatabaseError
 from shared.messages import ToolCallFinished
 from shared.work import Cause
 from tests.support.executor_house import House
@@ -68,7 +67,7 @@ async def test_an_outcome_that_cannot_be_stored_spoils_no_other(house: House) ->
     attempts, settling = await running(house, *names), a_settling(house)
     outcomes = [Outcome(Event.SUCCEEDED), Outcome(Event.FAILED, error="\x00"), Outcome(Event.SUCCEEDED)]
     results = await asyncio.gather(*map(settling.settle, attempts, outcomes), return_exceptions=True)
-    assert [False, True, False] == [isinstance(result, psycopg.DatabaseError) for result in results]
+    assert [False, True, False] == [isinstance(result, DatabaseError) for result in results]
     states = [house.premises.execution(attempt.call).state for attempt in attempts]
     assert [State.SUCCEEDED, State.RUNNING, State.SUCCEEDED] == states
     await end_tools(house, *names)

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import pytest
 import structlog
-from psycopg import OperationalError
 
 from services.notifier import handlers
 from services.notifier.announcing import Announcer
@@ -20,6 +19,7 @@ from shared.bus import Delivery
 from shared.catalog import Catalog
 from shared.consumer import Arrival, Consumer, Together, read_envelope
 from shared.directory import Directory
+from shared.driver import Outage
 from shared.errors import Transient
 from shared.in_process import InProcessBus
 from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, Message
@@ -297,8 +297,8 @@ async def test_a_card_that_breaks_its_channel_is_given_up_in_the_end(replica: Re
 async def test_an_outage_of_the_database_is_no_fault_of_a_card(replica: Replica) -> None:
     """It ends the round loudly; what was sent is written, and the other card waits for its lease to end."""
     await replica.send(opened("wall"), opened("wall"))
-    with pytest.raises(OperationalError):
-        await Worker(replica.units, {"wall": Breaking(OperationalError())}).run_once()
+    with pytest.raises(Outage):
+        await Worker(replica.units, {"wall": Breaking(Outage())}).run_once()
     assert [("due", ""), ("sent", "")] == sorted((row["state"], row["error"]) for row in await replica.rows(STATES))
 
 

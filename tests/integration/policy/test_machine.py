@@ -167,8 +167,9 @@ class Machine(RuleBasedStateMachine):
     @rule(span=st.sampled_from([timedelta(minutes=12), timedelta(hours=5)]))
     def wait(self, span: timedelta) -> None:
         """Time passes: everything stored becomes older."""
-        grants = "UPDATE policy.grants SET given_at = given_at - :span, expires_at = expires_at - :span"
-        for statement in ("UPDATE policy.reservations SET reserved_at = reserved_at - :span", grants):
+        older = "{0} = {0} - CAST(:span AS interval)".format
+        grants = f"UPDATE policy.grants SET {older('given_at')}, {older('expires_at')}"  # noqa: S608
+        for statement in (f"UPDATE policy.reservations SET {older('reserved_at')}", grants):  # noqa: S608
             self.run(self.replica.execute(statement, span=span))
         for paid in self.paid:
             paid.age += span

@@ -210,7 +210,7 @@ async def test_no_verdict_is_waited_for_while_a_counter_is_held(
             await limited_replicas[1].until_waiting(1)
             await connection.execute(sa.text("SELECT counter_id FROM policy.counters FOR UPDATE"))
         assert (PERMITTED, []) == (kinds(await sending)[0], limited_replicas[0].dead)
-    assert ["LockNotAvailable"] == [line["error"] for line in logs if line["event"] == "envelope.falls_back"]
+    assert ["LockNotAvailableError"] == [line["error"] for line in logs if line["event"] == "envelope.falls_back"]
 
 
 async def test_verdicts_are_stored_in_one_order(replicas: Replicas, rulebook: Rulebook) -> None:

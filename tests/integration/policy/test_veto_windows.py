@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from psycopg.errors import IntegrityError
 
 from services.policy.rulebook import load_rulebook
 from services.policy.rules import Rulebook
 from services.policy.settings import PolicySettings
+from shared.driver import DatabaseError
 from shared.messages import ApprovalRequested, ToolCallProposed
 from shared.signing import Signer
 from tests.integration.policy.conftest import two_replicas
@@ -111,7 +111,7 @@ async def test_a_denied_call_is_held_although_a_rule_allows_it(policy: Replica, 
 async def test_a_denial_without_its_window_is_refused(policy: Replica, book: Rulebook, change: str) -> None:
     """The database keeps both or neither: a denial that never ends, and an end of nothing, cannot be written."""
     await a_denied_payment(policy, book)
-    with pytest.raises(IntegrityError, match='"ck_watched_calls_denied_until"'):
+    with pytest.raises(DatabaseError, match='"ck_watched_calls_denied_until"'):
         await policy.execute(f"UPDATE policy.watched_calls SET {change}")  # noqa: S608
 
 

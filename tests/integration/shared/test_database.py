@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import sqlalchemy as sa
-from psycopg.errors import IntegrityError
 
 from shared.database import Database
+from shared.driver import DatabaseError
 from tests.support.postgres import Databases
 
 
@@ -17,7 +17,7 @@ async def test_an_error_names_the_rule_and_not_the_row(databases: Databases) -> 
         refused = sa.text("INSERT INTO once VALUES (:pin)")
         async with database.transaction() as connection:
             await connection.execute(sa.text("CREATE TABLE once (pin text CONSTRAINT short CHECK (length(pin) < 3))"))
-        with pytest.raises(IntegrityError) as caught:
+        with pytest.raises(DatabaseError) as caught:
             async with database.transaction() as connection:
                 await connection.execute(refused, {"pin": "no-4929\nDETAIL: x"})
         await database.close()

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from psycopg import OperationalError
 
 from services.gateway.together import Together
+from shared.driver import Outage
 from shared.errors import Refused
 
 
@@ -68,7 +68,7 @@ async def test_a_request_alone_fails_with_its_own_error() -> None:
 
 async def test_an_outage_is_told_to_everybody_at_once() -> None:
     """While the database is away, trying each request alone would only make all of them wait."""
-    desk = Desk(OperationalError())
+    desk = Desk(Outage())
     outcomes = await asked_together(desk, 1, -1)
-    assert [OperationalError] * 2 == [type(each) for each in outcomes]
+    assert [Outage] * 2 == [type(each) for each in outcomes]
     assert [[9], [1, -1]] == desk.batches
