@@ -15,9 +15,8 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-#: Longest time that a batch gathers under load, in seconds.
-PAUSE_MAX_SECONDS = float(__import__("os").environ.get("XPAUSE", "0.01"))
-XF = float(__import__("os").environ.get("XFACTOR", "1"))
+#: Longest time that a batch gathers under load, in seconds: a tool's answer is not felt to be later by that.
+PAUSE_MAX_SECONDS = 0.02
 
 
 class Gathering(Generic[T]):
@@ -72,7 +71,12 @@ class Gathering(Generic[T]):
                     done.set_result(None)
         finally:
             ended = monotonic()
-            self._free_at = ended + min(XF * (ended - began), PAUSE_MAX_SECONDS) if len(batch) > 1 else 0.0
+            self._free_at = ended + pause_after(len(batch), ended - began)
+
+
+def pause_after(number: int, seconds: float) -> float:
+    """Return how many seconds the next batch gathers after one of `number` items that took `seconds`."""
+    return min(seconds, PAUSE_MAX_SECONDS) if number > 1 else 0.0
 
 
 def waves(items: Iterable[T], key: Callable[[T], Hashable]) -> list[list[T]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -57,6 +58,8 @@ class OutboxRow:
 class _Lane:
     """Events for one destination, and how many of its envelopes await their confirm."""
 
+    #: Events per envelope at most, and envelopes that may await their confirm at the same time.
+    batch: int
     outstanding_max: int
     rows: deque[OutboxRow] = field(default_factory=deque)
     outstanding: int = 0
@@ -112,11 +115,15 @@ async def save_rows(connection: Connection, outbox: sa.Table, rows: Sequence[Out
 
 
 class Outbox:
-    """Sends one service's committed events."""
+    """Sends one service's committed events.
 
-    def __init__(self, database: Database, bus: Bus) -> None:
+    `batches` are events per envelope of destinations that have another number than their route.
+    """
+
+    def __init__(self, database: Database, bus: Bus, batches: Mapping[Destination, int] = MappingProxyType({})) -> None:
         self._database = database
         self._bus = bus
+        self._batches = batches
         self._table = database.tables.outbox
         self._lanes: dict[tuple[Destination, int, bool, bool], _Lane] = {}
         self._in_flight: set[str] = set()
@@ -135,16 +142,17 @@ class Outbox:
             key = (row.destination, row.batch, row.mandatory, row.transient)
             lane = self._lanes.get(key)
             if lane is None:
-                lane = self._lanes[key] = _Lane(self._limit(row))
+                lane = self._lanes[key] = self._lane_of(row)
             lane.rows.append(row)
             if lane.outstanding < lane.outstanding_max:
                 lane.outstanding += 1
                 self._spawn(lane)
 
-    def _limit(self, row: OutboxRow) -> int:
+    def _lane_of(self, row: OutboxRow) -> _Lane:
+        batch = self._batches.get(row.destination, row.batch)
         if row.transient:
-            return 1
-        return self._bus.outstanding_max if row.batch > 1 else SINGLES_OUTSTANDING_MAX
+            return _Lane(batch, outstanding_max=1)
+        return _Lane(batch, outstanding_max=self._bus.outstanding_max if batch > 1 else SINGLES_OUTSTANDING_MAX)
 
     def announce(self, event: Event) -> None:
         """Send a transient event: never stored, at most once."""
@@ -160,7 +168,7 @@ class Outbox:
         await asyncio.sleep(0)
         try:
             while lane.rows:
-                size = min(lane.rows[0].batch, len(lane.rows))
+                size = min(lane.batch, len(lane.rows))
                 transient = lane.rows[0].transient
                 await self._publish([lane.rows.popleft() for _ in range(size)])
                 if transient:

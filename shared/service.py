@@ -31,7 +31,7 @@ from shared.outbox import Outbox
 from shared.rabbit import RabbitBus
 from shared.settings import Settings, default_credentials, refuse_unknown, what_is_wrong
 from shared.slots import Slots
-from shared.topology import Destination, QueueSpec
+from shared.topology import Destination, QueueSpec, permits_of
 from shared.work import UnitOfWork
 
 log = structlog.get_logger(__name__)
@@ -163,7 +163,8 @@ def runtime_on(settings: Settings, service: str, bus: Bus) -> Runtime:
     """Return a runtime on a given bus."""
     url = settings.database_url.get_secret_value()
     database = Database(url, service=service, pool_size=settings.database_pool_size)
-    outbox = Outbox(database, bus)
+    batches = {permits_of(pool): batch for pool, batch in settings.pool_batches.items()}
+    outbox = Outbox(database, bus, batches)
     return Runtime(database, bus, outbox, UnitOfWork(database, outbox))
 
 

@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from shared.errors import PlacetError
+from shared.messages import ENVELOPE_EVENTS_MAX
 
 PREFIX = "PLACET_"
 #: The names of all settings of all services, one a line; drawn by `python -m deploy.example_env`.
@@ -69,6 +70,11 @@ class Settings(BaseSettings):
         default="",
         description="Address that people's browsers use, such as https://placet.example; empty: as they ask for it, "
         "and cards have no link.",
+    )
+    pool_batches: dict[str, Annotated[int, Field(ge=1, le=ENVELOPE_EVENTS_MAX)]] = Field(
+        default_factory=dict,
+        description='Executor pool to permits per message, such as {"fast": 16}; other pools get one, so that no '
+        "worker hoards slow calls that others could run. For the services that permit calls: policy and approval.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info")
     log_format: Literal["json", "console"] = Field(default="json")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -38,11 +39,16 @@ def records(parameter: str, kinds: Mapping[str, Any]) -> sa.TableValuedAlias:
     return rows.render_derived(name=f"brought_{parameter}", with_types=True)
 
 
+@lru_cache(maxsize=1_000)
+def _columns(names: tuple[str, ...]) -> SimpleResultMetaData:
+    return SimpleResultMetaData(names)
+
+
 class Rows(IteratorResult[*tuple[Any, ...]]):
     """What a statement returned; read it with `all`, `first`, `one`, `scalars`, `mappings` and their like."""
 
-    def __init__(self, names: Sequence[str], rows: Sequence[Any], rowcount: int) -> None:
-        super().__init__(SimpleResultMetaData(names), iter(rows))
+    def __init__(self, names: tuple[str, ...], rows: Sequence[Any], rowcount: int) -> None:
+        super().__init__(_columns(names), iter(rows))
         #: Rows that were found or changed; -1 where nobody counted.
         self.rowcount = rowcount
 

@@ -37,7 +37,8 @@ class Route:
 
     exchange: str
     key: Callable[[Any], str]
-    #: Events per envelope at most. `executions` keeps 1, so that a worker does not hoard slow work.
+    #: Events per envelope at most. `executions` keeps 1 where its pool says nothing else, so that a worker does not
+    #: hoard slow work.
     batch: int = ENVELOPE_EVENTS_MAX
     #: True: a message that reaches no queue is an error of the publisher.
     mandatory: bool = True
@@ -129,7 +130,12 @@ def executor_queue(pool: str) -> QueueSpec:
     """Return the queue of one executor pool. Prefetch 1: what waits, waits where every worker can take it."""
     name = f"executor.{pool}"
     words = Destination("decisions", resolve_key(pool))
-    return QueueSpec(name, "executor", (Destination("executions", pool), _abandonments(name), words), prefetch=1)
+    return QueueSpec(name, "executor", (permits_of(pool), _abandonments(name), words), prefetch=1)
+
+
+def permits_of(pool: str) -> Destination:
+    """Return where the permits of an executor pool go."""
+    return Destination(ROUTES[m.ToolCallPermitted].exchange, pool)
 
 
 def answers_key(instance: str) -> str:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import structlog
+from pydantic_core import from_json, to_json
 
 from shared.bus import Bus, Delivery, OnDelivery
 from shared.errors import PlacetError
+from shared.messages import ENVELOPE_EVENTS_MAX
 from shared.slots import Slots
 
 log = structlog.get_logger(__name__)
@@ -58,9 +61,9 @@ class Intake:
             await self._slots.wait_free()
 
     def guard(self, consumer: OnDelivery, bus: Bus) -> OnDelivery:
-        """Return `consumer` behind the door."""
+        """Return `consumer` behind the door. Of an envelope with several permits each comes to the door by itself."""
 
-        async def on_delivery(delivery: Delivery) -> None:
+        async def enter(delivery: Delivery) -> None:
             try:
                 async with self.entered():
                     await consumer(delivery)
@@ -69,4 +72,25 @@ class Intake:
                 # The same attempt again: waiting for a slot is no failure of the event.
                 await bus.retry(delivery, delivery.body, attempt=max(1, delivery.attempt))
 
+        async def on_delivery(delivery: Delivery) -> None:
+            singles = _singles(delivery)
+            if len(singles) == 1:
+                await enter(delivery)
+            else:
+                # All of them end before one's failure gives the envelope back: the inbox knows those that were taken.
+                ends = await asyncio.gather(*map(enter, singles), return_exceptions=True)
+                for error in filter(None, ends):
+                    raise error
+
         return on_delivery
+
+
+def _singles(delivery: Delivery) -> list[Delivery]:
+    """Return a delivery for each event of an envelope; the whole where it is no envelope, which its reader judges."""
+    try:
+        items = from_json(delivery.body, allow_inf_nan=False)
+    except ValueError:
+        return [delivery]
+    if not isinstance(items, list) or not 1 < len(items) <= ENVELOPE_EVENTS_MAX:
+        return [delivery]
+    return [replace(delivery, body=to_json([item])) for item in items]

@@ -19,6 +19,7 @@ from services.notifier.claiming import Manners, recount
 from services.notifier.crowds import Limits
 from services.notifier.falling_back import see_to_untold
 from services.notifier.peace import hours_of
+from services.notifier.rules import IN_PLACE
 from services.notifier.settings import NotifierSettings
 from services.notifier.store import Claims
 from services.notifier.webhooks.endpoints import Endpoint, load_endpoints
@@ -79,7 +80,9 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         name="notifier",
         runtime=runtime,
         subscriptions=(
-            Subscription(queue("notifier.approvals"), _handlers(announcer, endpoints)),
+            Subscription(
+                queue("notifier.approvals"), _handlers(announcer, endpoints, in_place=bool(IN_PLACE & set(channels)))
+            ),
             Subscription(
                 queue("notifier.commands"),
                 {RetryDelivery: handlers.retry, RetryWebhookEvent: handlers.retry_event},
@@ -98,13 +101,18 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     )
 
 
-def _handlers(announcer: Announcer, endpoints: Mapping[str, Endpoint]) -> dict[type[Message], Together[Any]]:
-    """Return what is done with each message: cards first, and then what webhooks hear of it."""
+def _handlers(
+    announcer: Announcer, endpoints: Mapping[str, Endpoint], *, in_place: bool
+) -> dict[type[Message], Together[Any]]:
+    """Return what is done with each message: cards first, and then what webhooks hear of it.
+
+    `in_place`: whether there is a channel whose cards can say how far a call is.
+    """
     cards: dict[type[Message], Any] = {
         ApprovalOpened: handlers.announce,
         ApprovalProgressed: handlers.redraw,
         ApprovalClosed: handlers.close,
-        ToolCallProgressed: handlers.advance,
+        ToolCallProgressed: handlers.advance if in_place else None,
         ToolCallFinished: handlers.finish,
         ToolCallRefused: None,
     }

@@ -125,3 +125,44 @@ def _into(consumed: list[Delivery]) -> Any:
         consumed.append(delivery)
 
     return consumer
+
+
+async def test_each_permit_of_an_envelope_enters_by_itself() -> None:
+    """Three permits in one envelope take three slots; who finds none comes again alone, and its neighbours run."""
+    acts, bus = Acts(2, patience_seconds=0.01), ParkingBus()
+    entered: list[bytes] = []
+
+    async def claim(delivery: Delivery) -> None:
+        entered.append(delivery.body)
+        acts.slots.spawn(acts.end.wait(), name="act")  # type: ignore[arg-type]
+
+    await acts.intake.guard(claim, bus)(Delivery("executor.default", b'[{"id":"a"},{"id":"b"},{"id":"c"}]'))
+    assert ([b'[{"id":"a"}]', b'[{"id":"b"}]'], [(b'[{"id":"c"}]', 1)]) == (entered, bus.parked)
+    acts.end.set()
+
+
+async def test_what_fails_gives_its_envelope_back_when_its_neighbours_have_ended() -> None:
+    """The broker brings all of it again, and the inbox knows those that were taken."""
+    acts, taken = Acts(2), []
+
+    async def claim(delivery: Delivery) -> None:
+        if delivery.body == b'[{"id":"a"}]':
+            raise ZeroDivisionError
+        await asyncio.sleep(0)
+        taken.append(delivery.body)
+
+    with pytest.raises(ZeroDivisionError):
+        await acts.intake.guard(claim, ParkingBus())(Delivery("executor.default", b'[{"id":"a"},{"id":"b"}]'))
+    assert [b'[{"id":"b"}]'] == taken
+
+
+@pytest.mark.parametrize("body", [b"no JSON", b"{}", b"[]", b'[{"id":"a"}]'])
+async def test_what_is_no_envelope_of_several_comes_whole(body: bytes) -> None:
+    """Whoever reads it judges it."""
+    bodies: list[bytes] = []
+
+    async def note(delivery: Delivery) -> None:
+        bodies.append(delivery.body)
+
+    await Acts(1).intake.guard(note, ParkingBus())(Delivery("executor.default", body))
+    assert [body] == bodies

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shared.gathering import Gathering, waves
+from shared.gathering import PAUSE_MAX_SECONDS, Gathering, pause_after, waves
 
 
 class Handler:
@@ -77,3 +77,11 @@ def test_waves_keep_the_order_of_each_key_and_never_carry_a_key_twice() -> None:
     items = ["a1", "b1", "a2", "c1", "a3", "b2"]
     assert [["a1", "b1", "c1"], ["a2", "b2"], ["a3"]] == waves(items, key=lambda item: item[0])
     assert [] == waves([], key=str)
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds", "pause"), [(1, 0.005, 0.0), (2, 0.005, 0.005), (64, 5.0, PAUSE_MAX_SECONDS)]
+)
+def test_only_who_has_neighbours_waits_for_more(number: int, seconds: float, pause: float) -> None:
+    """After a batch of several the next one gathers for as long as that took, up to a bound; after one of one, not."""
+    assert pause == pause_after(number, seconds)
