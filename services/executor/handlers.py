@@ -43,9 +43,6 @@ async def _begin(wanted: Wanted, work: Work, worker: Worker, *, now: datetime) -
     admission = rules.admit(call, wanted.permit, spec, now=now)
     await store.admit(work, wanted, admission, worker=worker.holder.worker)
     if admission.event is Event.CLAIMED:
-        if wanted.attempt.held:
-            # Whoever said yes, and whoever waited for it, sees that it was heard.
-            work.emit(rules.begun(call, fence=wanted.attempt.fence))
         work.act(partial(worker.start, wanted.attempt))
     else:
         answer = rules.refused(call, admission)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from shared.messages.tool_calls import PROGRESS_TEXT_MAX
 
+#: How long a call that people were asked about runs before it is told that it does, in seconds: what has ended sooner
+#: needs no word in between.
+SILENCE_SECONDS = 0.25
 #: Shortest pause between two reports of a call, in seconds.
 PAUSE_MIN_SECONDS = 1.0
 #: Reports made in the time that a call has run so far, at most, once the shortest pause is outgrown.

@@ -30,7 +30,12 @@ class Reporting:
         self._began = time.monotonic()
         self._newest: Progress | None = None
         self._telling: asyncio.Task[None] | None = None
+        self._silence: asyncio.TimerHandle | None = None
         self._over = False
+
+    def tell_of_silence(self, after_seconds: float) -> None:
+        """Tell that the tool runs, where it still does after so long and has reported nothing itself."""
+        self._silence = self._loop.call_later(after_seconds, self._take, Progress(None, ""))
 
     def report(self, fraction: float | None, text: str) -> None:
         """Take a report; returns at once."""
@@ -41,10 +46,17 @@ class Reporting:
     def end(self) -> None:
         """Tell nothing more: how the call ended is told instead."""
         self._over = True
+        self._break_silence()
         if self._telling is not None:
             self._telling.cancel()
 
+    def _break_silence(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+            self._silence = None
+
     def _take(self, progress: Progress) -> None:
+        self._break_silence()
         self._newest = progress
         if self._telling is None and not self._over:
             self._telling = asyncio.create_task(self._tell_on())

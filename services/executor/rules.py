@@ -221,11 +221,6 @@ def finished(
     )
 
 
-def begun(call: ToolCall, *, fence: int) -> ToolCallProgressed:
-    """Return what the conversation is told when a call begins that people were asked about."""
-    return progressed(call, Progress(None, ""), fence=fence)
-
-
 def progressed(call: ToolCall, progress: Progress, *, fence: int) -> ToolCallProgressed:
     """Return what the conversation is told while the call runs."""
     return ToolCallProgressed(

@@ -21,7 +21,7 @@ from services.executor import rules, store
 from services.executor.discretion import discreet, discreet_text
 from services.executor.metrics import TOOL_SECONDS
 from services.executor.outcomes import found, said
-from services.executor.progress import Progress
+from services.executor.progress import SILENCE_SECONDS, Progress
 from services.executor.reporting import Reporting
 from services.executor.rules import Outcome
 from services.executor.settling import Settling
@@ -160,6 +160,9 @@ class Worker:
         if attempt.state is State.VERIFYING:
             return await tool.probe.find(arguments, self._context(attempt)) if tool.probe else CannotTell()
         reporting = Reporting(partial(self._tell, attempt))
+        if attempt.held:
+            # Whoever said yes, and whoever waited for it, sees that it was heard.
+            reporting.tell_of_silence(SILENCE_SECONDS)
         try:
             with TOOL_SECONDS.labels(attempt.call.tool).time():
                 return await tool.run(arguments, replace(self._context(attempt), reporter=reporting.report))

@@ -11,7 +11,7 @@ from services.executor.states import State
 from shared.bus import Delivery
 from shared.consumer import read_delivery
 from shared.ids import derived_id
-from shared.messages import Event, ToolCallFinished, ToolCallProgressed
+from shared.messages import ToolCallFinished, ToolCallProgressed
 from shared.topology import queue
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import a_gate
@@ -27,23 +27,27 @@ async def test_a_tool_that_says_no_fails_with_its_own_words(house: House) -> Non
     assert ["claimed", "failed"] == house.premises.history(call)
 
 
-@pytest.mark.parametrize(("issuer", "begun"), [("approval", [(None, "", 1)]), ("policy", [])])
-async def test_a_call_that_people_approved_says_that_it_begins(
-    house: House, issuer: str, begun: list[tuple[None, str, int]]
-) -> None:
-    """Who said yes sees that it runs; a call that nobody was asked about has its answer alone."""
-    told: list[Event] = []
+async def test_a_call_that_people_approved_says_that_it_runs(house: House) -> None:
+    """Who said yes sees that it runs; what nobody was asked about, or has ended in a moment, has its answer alone."""
+    told: asyncio.Queue[tuple[float | None, str, int]] = asyncio.Queue()
 
     async def catch(delivery: Delivery) -> None:
-        told.extend(read_delivery(delivery)[0])
+        for each in read_delivery(delivery)[0]:
+            if isinstance(each.message, ToolCallProgressed):
+                told.put_nowait((each.message.fraction, each.message.text, each.message.attempt))
 
     house.bus.subscribe(queue("gateway.feed"), catch)
-    call = house.premises.call("say_no")
-    await house.deliver(house.premises.permitted(call, issuer=issuer))
+    await house.deliver(house.premises.permitted(house.premises.call("say_no"), issuer="approval"))
     assert isinstance(await house.answer(), ToolCallFinished)
+    for issuer in ("policy", "approval"):
+        call = house.premises.call("wait", gate=issuer)
+        await house.deliver(house.premises.permitted(call, issuer=issuer))
+    assert (None, "", 1) == await told.get()
+    for issuer in ("policy", "approval"):
+        a_gate(issuer).opened.set()
+        assert isinstance(await house.answer(), ToolCallFinished)
     await house.idle()
-    reports = [each.message for each in told if isinstance(each.message, ToolCallProgressed)]
-    assert begun == [(each.fraction, each.text, each.attempt) for each in reports]
+    assert told.empty()
 
 
 async def test_a_tool_that_breaks_fails_with_neutral_words(house: House) -> None:

@@ -101,3 +101,31 @@ async def test_nothing_is_told_after_the_end() -> None:
     asyncio.get_running_loop().call_soon(passed.set)
     await passed.wait()
     assert told == []
+
+
+async def test_a_silent_tool_is_told_of() -> None:
+    """A tool that reports nothing is told to run after a while."""
+    told: asyncio.Queue[Progress] = asyncio.Queue()
+    reporting = Reporting(told.put)
+    reporting.tell_of_silence(0.0)
+    assert Progress(None, "") == await told.get()
+    reporting.end()
+
+
+@pytest.mark.parametrize("speaks", [True, False])
+async def test_who_speaks_or_ends_is_not_silent(*, speaks: bool) -> None:
+    """A report says more than that it runs, and after an end there is nothing to say."""
+    told: list[Progress] = []
+
+    async def tell(progress: Progress) -> None:
+        told.append(progress)
+
+    reporting = Reporting(tell, pause=lambda _: 0.0)
+    reporting.tell_of_silence(0.0)
+    if speaks:
+        reporting.report(0.5, "")
+    else:
+        reporting.end()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert ([Progress(0.5, "")] if speaks else []) == told
