@@ -47,8 +47,8 @@ class Stream:
     conversation: Topic | None
     after: int
     heartbeat_seconds: float
-    #: Asked once a heartbeat, however much there is to tell; the stream ends when it says no, and when for `doubt_seconds`
-    #: an outage has kept it from saying anything.
+    #: Asked once a heartbeat, however much there is to tell; the stream ends when it says no, and when an outage has
+    #: kept it from saying anything for `doubt_seconds`.
     still_allowed: Callable[[], Awaitable[bool]]
     doubt_seconds: float = DOUBT_SECONDS
 
