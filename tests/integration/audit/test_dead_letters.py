@@ -106,8 +106,9 @@ async def test_a_letter_outlasts_an_outage_of_the_database(replica: Replica, pos
         burying = asyncio.create_task(
             bury(Delivery(DEAD_LETTERS, body, key="policy.tool-calls"), UnitOfWork(database, Outbox(database, bus)))
         )
-        await database.waited.wait()
-        assert not burying.done()
+        waiting = asyncio.create_task(database.waited.wait())
+        await asyncio.wait({burying, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        assert (True, False) == (waiting.done(), burying.done())
     finally:
         let_in(postgres_url, audit_url, allowed=True)
     await burying
