@@ -81,5 +81,8 @@ class Bus(Protocol):
     async def stop(self) -> None:
         """Stop consuming, then disconnect."""
 
+    async def connected(self) -> bool:
+        """Tell whether envelopes can be published now."""
+
     async def ready(self) -> bool:
-        """Tell whether the bus is connected and every consumer runs."""
+        """Tell whether the bus is connected and every consumer runs, as far as this process can see."""

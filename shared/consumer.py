@@ -138,7 +138,8 @@ class Consumer:
             for kind, run in groupby(_first_of_each(events, fresh), key=lambda event: type(event.message)):
                 await self._run(self._handlers[kind], list(run), work)
             await work.flush()
-        EVENTS.labels(self._queue, "handled").inc(len(events))
+        EVENTS.labels(self._queue, "handled").inc(len(fresh))
+        EVENTS.labels(self._queue, "duplicate").inc(len(events) - len(fresh))
         return work
 
     async def _run(self, handler: Handler | Together[Any], events: Sequence[Event], work: Work) -> None:

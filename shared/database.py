@@ -27,6 +27,10 @@ log = structlog.get_logger(__name__)
 
 SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "audit")
 
+#: How long a committed row of an outbox belongs to the process that wrote it, in seconds; then any replica's relay may
+#: send it. The tables were migrated with it: another value needs a migration.
+OWN_SECONDS = 5
+
 metadata = SQLModel.metadata
 metadata.naming_convention = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -85,7 +89,7 @@ def _outbox(schema: str) -> sa.Table:
             "due_at",
             sa.TIMESTAMP(timezone=True),
             nullable=False,
-            server_default=sa.text("now() + interval '5 seconds'"),
+            server_default=sa.text(f"now() + interval '{OWN_SECONDS} seconds'"),
             index=True,
         ),
         schema=schema,

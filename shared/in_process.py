@@ -20,6 +20,10 @@ from shared.topology import DEAD_LETTERS, Destination, QueueSpec, key_matches, r
 
 log = structlog.get_logger(__name__)
 
+#: How long a stop waits for deliveries that are being handled, in seconds. What takes longer waits itself, for a slot
+#: or the database, and has claimed nothing.
+STOP_SECONDS = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class _LocalDelivery(Delivery):
@@ -57,6 +61,8 @@ class InProcessBus:
         self._queues: dict[str, _LocalQueue] = {}
         self._running = False
         self._deliveries: set[asyncio.Task[None]] = set()
+        #: Deliveries whose handlers are at work; the others wait for their turn or their retry.
+        self._handling: set[asyncio.Task[Any]] = set()
 
     def subscribe(self, spec: QueueSpec, on_delivery: OnDelivery) -> None:
         """Consume `spec` from `start` on."""
@@ -98,10 +104,21 @@ class InProcessBus:
     async def _deliver(self, queue: _LocalQueue, delivery: Delivery) -> None:
         local = _LocalDelivery(delivery.queue, delivery.body, delivery.headers)
         async with queue.limit:
-            await queue.on_delivery(local)
+            await self._handle(queue, local)
         for body, attempt in local.retries:
+            if not self._running:
+                raise PublishFailed("the bus stopped before the retry")
             await asyncio.sleep(retry_delay(attempt))
             await self._deliver(queue, Delivery(queue.name, body, {ATTEMPT_HEADER: attempt}))
+
+    async def _handle(self, queue: _LocalQueue, delivery: Delivery) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - every delivery runs in its task
+        self._handling.add(task)
+        try:
+            await queue.on_delivery(delivery)
+        finally:
+            self._handling.discard(task)
 
     async def retry(self, delivery: Delivery, body: bytes, *, attempt: int) -> None:
         """See `body` again after its delay; the outbox row stays until then."""
@@ -131,12 +148,23 @@ class InProcessBus:
         """Do nothing: inside one process the other services still need theirs; `stop` ends all at once."""
 
     async def stop(self) -> None:
-        """Refuse new envelopes and cancel running deliveries; their outbox rows stay."""
+        """Refuse new envelopes, wait a while for what is being handled, and cancel the rest; outbox rows stay.
+
+        What was cancelled between its commit and its act would be a claim that nobody works on.
+        """
         self._running = False
-        for task in list(self._deliveries):
+        for task in self._deliveries - self._handling:
             task.cancel()
         if self._deliveries:
-            await asyncio.wait(self._deliveries, timeout=5)
+            _, late = await asyncio.wait(self._deliveries, timeout=STOP_SECONDS)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late, timeout=STOP_SECONDS)
+
+    async def connected(self) -> bool:
+        """Tell whether the bus routes."""
+        return self._running
 
     async def ready(self) -> bool:
         """Tell whether the bus routes."""

@@ -20,6 +20,7 @@ import structlog
 from sqlalchemy.dialects import postgresql as pg
 
 from shared.bus import Bus
+from shared.database import OWN_SECONDS
 from shared.messages import Event
 from shared.sql import Connection, records
 from shared.topology import ROUTES, Destination, destination_of
@@ -36,8 +37,6 @@ SINGLES_OUTSTANDING_MAX = 32
 #: Pause after an envelope of transient events, in seconds: two hundred chats that are written to at once cost a hundred
 #: envelopes a second, and nobody sees the difference.
 TRANSIENT_PAUSE_SECONDS = 0.01
-#: How long a committed row belongs to the process that wrote it, in seconds; then any replica's relay may send it.
-OWN_SECONDS = 5
 #: Rows that one sweep of the relay takes.
 SWEEP_ROWS = 1_000
 
@@ -222,7 +221,7 @@ class Outbox:
 
     async def sweep(self) -> int:
         """Send rows whose time with their writer is over; return how many. Any number of replicas may sweep."""
-        if not await self._bus.ready():
+        if not await self._bus.connected():
             return 0
         table = self._table
         due = (

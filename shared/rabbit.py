@@ -47,6 +47,8 @@ log = structlog.get_logger(__name__)
 CONFIRM_SECONDS = 10.0
 #: Pause before a delivery that failed unexpectedly goes back to its queue, in seconds.
 GIVE_BACK_SECONDS = 1.0
+#: How long readiness may take to be told, in seconds.
+READY_SECONDS = 2.0
 _ERRORS = (AMQPError, ChannelInvalidStateError, ConnectionError, TimeoutError, RuntimeError, OSError)
 _CONTENT_TYPE = "application/cloudevents-batch+json"
 
@@ -192,9 +194,31 @@ class RabbitBus:
         """Stop consuming, wait for running deliveries, disconnect."""
         await self._broker.stop()
 
-    async def ready(self) -> bool:
+    async def connected(self) -> bool:
         """Tell whether the connection is open."""
-        return await self._broker.ping(timeout=2.0)
+        return await self._broker.ping(timeout=READY_SECONDS)
+
+    async def ready(self) -> bool:
+        """Tell whether the connection is open and every consumer runs."""
+        if not await self.connected():
+            return False
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                return all([await _consumes(subscriber) for subscriber in self._subscribers])
+        except _ERRORS:
+            return False
+
+
+async def _consumes(subscriber: Any) -> bool:
+    """Tell whether a subscriber consumes, by what the broker has told so far: asking costs no round trip.
+
+    The broker cancels a consumer whose queue goes, and the connection stays open.
+    """
+    queue, tag = subscriber._queue_obj, subscriber._consumer_tag  # noqa: SLF001 - no public name for either
+    if queue is None or tag is None:
+        return False
+    channel = await queue.channel.get_underlay_channel()
+    return not channel.is_closed and tag in channel.consumers
 
 
 async def _same(message: Any) -> Any:

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+
+import structlog
 
 from services.audit import rules, store
 from services.audit.states import MACHINE, Event, State
 from services.audit.tables import DeadLetterRow
 from shared.bus import Delivery
+from shared.database import is_outage
+from shared.driver import DatabaseError
 from shared.errors import Poison, Refused
 from shared.messages import ResolveDeadLetter
 from shared.topology import Destination
 from shared.transitions import ExpectedRace
 from shared.work import Change, UnitOfWork, Work
 
+log = structlog.get_logger(__name__)
+
+#: Longest pause between two tries to keep a letter while the database is away, in seconds.
+PAUSE_MAX_SECONDS = 5.0
+
 
 async def bury(delivery: Delivery, units: UnitOfWork) -> None:
-    """Keep what came to the dead-letter queue, readable or not; raising gives it back to the queue."""
+    """Keep what came to the dead-letter queue, readable or not, however long the database takes to let us.
+
+    A letter that is given back counts as redelivered, and the broker drops what was redelivered too often: nothing
+    stands behind this queue.
+    """
     letter = rules.letter_from(delivery)
+    pause = 0.05
+    while True:
+        try:
+            await _keep(letter, units)
+        except DatabaseError as error:
+            log.warning(
+                "letter.waiting", letter=letter.dead_letter_id, outage=is_outage(error), error=type(error).__name__
+            )
+        else:
+            return
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, PAUSE_MAX_SECONDS)
+        await units.database.wait_ready()
+
+
+async def _keep(letter: rules.Letter, units: UnitOfWork) -> None:
     async with units.begin() as work:
         if await store.add_letter(work.connection, letter):
             work.record(_change(letter.tenant, letter.dead_letter_id, "buried", None, State.OPEN, letter.service))

@@ -26,6 +26,9 @@ log = structlog.get_logger(__name__)
 
 #: Items read from the store at a time.
 PAGE = 200
+#: How long a client is told on while nobody can say whether they may still be, in seconds: one vain wait for a
+#: connection to the database, and two heartbeats. Then they come again and are asked as everybody is.
+DOUBT_SECONDS = 60.0
 # Neither ends with an empty line: some readers take a block without data for an event.
 #: First bytes of a stream: how long a browser waits before it reconnects.
 _HELLO = b"retry: 1000\n"
@@ -44,8 +47,10 @@ class Stream:
     conversation: Topic | None
     after: int
     heartbeat_seconds: float
-    #: Asked once a heartbeat, however much there is to tell; the stream ends when it says no.
+    #: Asked once a heartbeat, however much there is to tell; the stream ends when it says no, and when an outage has
+    #: kept it from saying anything for `doubt_seconds`.
     still_allowed: Callable[[], Awaitable[bool]]
+    doubt_seconds: float = DOUBT_SECONDS
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Yield the bytes of the stream until the client is gone, let go, or no longer allowed."""
@@ -80,7 +85,9 @@ class Stream:
 
     async def _live(self, following: Following, last: int) -> AsyncIterator[dict[str, Any] | Transient | None]:
         now = asyncio.get_running_loop().time
-        ask_at = now() + self.heartbeat_seconds
+        # When the client was last known to be allowed: whoever opened the stream was.
+        known_at = now()
+        ask_at = known_at + self.heartbeat_seconds
         while True:
             try:
                 signal = await following.next(max(0.0, ask_at - now()))
@@ -88,8 +95,10 @@ class Stream:
                 return
             if signal is None or now() >= ask_at:
                 # Before anything else is told: it may be what they must not hear any more.
-                if not await self._allowed():
+                allowed = await self._allowed()
+                if allowed is False or (allowed is None and now() >= known_at + self.doubt_seconds):
                     return
+                known_at = known_at if allowed is None else now()
                 ask_at = now() + self.heartbeat_seconds
             if signal is None:
                 yield None
@@ -124,13 +133,15 @@ class Stream:
         async for item in replay(self.database, self.conversation, last):
             yield item.as_wire()
 
-    async def _allowed(self) -> bool:
+    async def _allowed(self) -> bool | None:
+        """Tell whether the client may still listen; None where an outage keeps us from knowing."""
         try:
             return await self.still_allowed()
         except DatabaseError as error:
             if not is_outage(error):
                 raise
-            return True
+            log.warning("stream.unsure", error=type(error).__name__)
+            return None
 
 
 async def replay(database: Database, conversation: Topic, after: int) -> AsyncIterator[StoredItem]:

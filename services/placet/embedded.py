@@ -11,7 +11,7 @@ import fcntl
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,14 +101,26 @@ async def _services(embedded: Embedded, url: str, say: Say) -> AsyncIterator[str
         bus = InProcessBus()
         services = [_build(name, embedded, url, payments, bus) for name in SERVICES]
         say("starting the services")
+        await stack.enter_async_context(at_work(services, bus))
+        yield f"{embedded.url}{one_time_link()}"
+
+
+@asynccontextmanager
+async def at_work(services: Sequence[Service], bus: InProcessBus) -> AsyncIterator[None]:
+    """Run the services on their bus while the block runs.
+
+    The bus starts after the last of them and stops before the first, so that nothing comes to one that has not opened
+    yet, or has closed, what it works with. What they send outside of that time waits in their outboxes.
+    """
+    async with AsyncExitStack() as stack:
         for service in services:
             service.subscribe()
-        await bus.start()
-        stack.push_async_callback(bus.stop)
         # The gateway comes last, so that its first request finds everybody else at work.
         for service in sorted(services, key=lambda each: each.name == "gateway"):
             await stack.enter_async_context(service.running(own_bus=False))
-        yield f"{embedded.url}{one_time_link()}"
+        await bus.start()
+        stack.push_async_callback(bus.stop)
+        yield
 
 
 def _build(name: str, embedded: Embedded, url: str, payments: str, bus: InProcessBus) -> Service:

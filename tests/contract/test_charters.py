@@ -1,4 +1,4 @@
-"""Charters: what a service says it consumes, in the first lines of its package, is what the topology brings it."""
+"""Charters: what a service says in the first lines of its package is what it is brought, and what it may send."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from types import SimpleNamespace
 
 import pytest
 
+from deploy.rabbitmq.rights import SENDERS
 from shared.topology import QUEUES, ROUTES, QueueSpec, executor_queue, key_matches
 
 POOL = "default"
 SERVICES = sorted({spec.service for spec in QUEUES} | {"executor"})
 SPECS = (*QUEUES, executor_queue(POOL))
 _CONSUMES = re.compile(r"Consumes:(.*?)(?:Emits:|Promises:)", re.DOTALL)
+_EMITS = re.compile(r"Emits:(.*?)Promises:", re.DOTALL)
+
+
+def told(service: str, part: re.Pattern[str]) -> set[str]:
+    """Return the names of the messages in one part of a charter."""
+    found = part.search(import_module(f"services.{service}").__doc__ or "")
+    assert found is not None
+    return set(re.findall(r"\w+", found[1])) & {kind.__name__ for kind in ROUTES}
 
 
 def brought(spec: QueueSpec) -> set[str]:
@@ -30,9 +39,12 @@ def brought(spec: QueueSpec) -> set[str]:
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_consumes_what_its_charter_says(service: str) -> None:
     """No message more and none less; what comes to one instance alone is left out, because no queue of ours has it."""
-    charter = import_module(f"services.{service}").__doc__ or ""
-    found = _CONSUMES.search(charter)
-    assert found is not None
-    told = set(re.findall(r"\w+", found[1])) & {kind.__name__ for kind in ROUTES}
     own = {"ConversationDelta", "DecisionAnswered", "RulebookTried", "FeedAdvanced"}
-    assert {name for spec in SPECS if spec.service == service for name in brought(spec)} == told - own
+    consumed = {name for spec in SPECS if spec.service == service for name in brought(spec)}
+    assert consumed == told(service, _CONSUMES) - own
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_emits_what_its_charter_says(service: str) -> None:
+    """No message more and none less than the broker lets it send."""
+    assert {kind.__name__ for kind, senders in SENDERS.items() if service in senders} == told(service, _EMITS)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from services.audit.handlers import bury
 from shared.bus import Delivery
+from shared.database import Database
 from shared.ids import new_id
 from shared.messages import (
     AbandonCall,
@@ -17,7 +22,9 @@ from shared.messages import (
     ToolCallPermitted,
     ToolCallProposed,
 )
+from shared.outbox import Outbox
 from shared.topology import DEAD_LETTERS, queue
+from shared.work import UnitOfWork
 from tests.builders import NOON, a_call, a_posted_message, a_result, an_envelope, an_event
 from tests.support.approval_builders import a_request
 from tests.support.house import Replica
@@ -63,6 +70,50 @@ async def test_a_letter_that_comes_twice_is_kept_once(replica: Replica) -> None:
     assert await buried(replica, event) == await buried(replica, event)
     assert [("open", None)] == await states(replica)
     assert [("buried", None, "open", "policy", None)] == await history(replica)
+
+
+class Waited(Database):
+    """A database that tells when somebody waits for it."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, service="audit", pool_size=1)
+        self.waited = asyncio.Event()
+
+    async def wait_ready(self) -> None:
+        """Tell, and wait."""
+        self.waited.set()
+        await super().wait_ready()
+
+
+def let_in(postgres_url: str, database_url: str, *, allowed: bool) -> None:
+    """Let connections into a database, or end those that it has and let none in."""
+    name = urlsplit(database_url).path.removeprefix("/")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(
+            sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}").format(sql.Identifier(name), sql.Literal(allowed))
+        )
+        if not allowed:
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+
+
+async def test_a_letter_outlasts_an_outage_of_the_database(replica: Replica, postgres_url: str, audit_url: str) -> None:
+    """It is neither taken nor given back while the database is away: a letter given back too often is dropped."""
+    database = Waited(audit_url)
+    bus = replica.service.runtime.bus
+    body = an_envelope(an_event(PROPOSED))
+    let_in(postgres_url, audit_url, allowed=False)
+    try:
+        burying = asyncio.create_task(
+            bury(Delivery(DEAD_LETTERS, body, key="policy.tool-calls"), UnitOfWork(database, Outbox(database, bus)))
+        )
+        waiting = asyncio.create_task(database.waited.wait())
+        await asyncio.wait({burying, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        assert (True, False) == (waiting.done(), burying.done())
+    finally:
+        let_in(postgres_url, audit_url, allowed=True)
+    await burying
+    await database.close()
+    assert [("open", None)] == await states(replica)
 
 
 async def test_what_people_may_see_of_a_letter_is_kept_beside_it(replica: Replica) -> None:

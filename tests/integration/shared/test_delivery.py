@@ -10,18 +10,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
+import aio_pika
+import psycopg
 import pytest
 import sqlalchemy as sa
 
-from shared.bus import ATTEMPT_HEADER, Bus, Delivery
-from shared.consumer import Consumer, Handler
-from shared.database import Database, async_url
+from shared.bus import ATTEMPT_HEADER, Bus, Delivery, PublishFailed
+from shared.consumer import EVENTS, Consumer, Handler
+from shared.database import OWN_SECONDS, Database, async_url
 from shared.errors import Poison, Refused, SecurityAlert, Transient
 from shared.in_process import InProcessBus
 from shared.messages import Message, MessagePosted
 from shared.outbox import Outbox, row_of
 from shared.rabbit import RabbitBus
-from shared.topology import DEAD_LETTERS, RETRIES_MAX, RETRY_DELAYS_SECONDS, Destination, queue
+from shared.topology import DEAD_LETTERS, RETRIES_MAX, RETRY_DELAYS_SECONDS, Destination, QueueSpec, queue
 from shared.work import UnitOfWork, Work
 from tests.builders import a_posted_message, an_envelope, an_event
 from tests.support.system import until
@@ -270,3 +272,95 @@ async def test_events_gather_into_few_envelopes(house: House) -> None:
         work.emit(*(a_posted_message(text=str(number)) for number in range(100)))
     texts = {await house.handled.get() for _ in range(100)}
     assert {str(number) for number in range(100)} == texts
+
+
+async def test_a_bus_whose_consumer_is_cancelled_is_not_ready(rabbitmq_url: str) -> None:
+    """A queue that goes takes its consumer along; the connection stays open, and envelopes can be published on it."""
+
+    async def take(delivery: Delivery) -> None:
+        del delivery
+
+    bus = RabbitBus(rabbitmq_url, service="agent", declare=True)
+    bus.subscribe(queue(QUEUE), take)
+    before = await bus.ready()
+    await bus.start()
+    try:
+        running = await bus.ready()
+        async with await aio_pika.connect(rabbitmq_url) as connection:
+            await (await connection.channel()).queue_delete(QUEUE)
+
+        async def cancelled() -> bool:
+            return not await bus.ready()
+
+        await until(cancelled, "the bus says that a consumer is gone")
+        assert (False, True, True) == (before, running, await bus.connected())
+    finally:
+        await bus.stop()
+
+
+async def test_an_event_that_came_before_counts_as_a_duplicate_beside_new_ones(house: House) -> None:
+    """An envelope of which half was handled before counts one event as handled and one as a duplicate."""
+
+    def counted() -> tuple[float, float]:
+        return tuple(EVENTS.labels(QUEUE, outcome)._value.get() for outcome in ("handled", "duplicate"))
+
+    known, new = an_event(a_posted_message(text="known")), an_event(a_posted_message(text="new"))
+    await house.deliver(an_envelope(known))
+    assert await house.handled.get() == "known"
+
+    async def forgotten() -> bool:
+        return await house.count("inbox") == 1
+
+    await until(forgotten, "the first is committed")
+    handled, duplicates = counted()
+    await house.deliver(an_envelope(known, new))
+
+    async def committed() -> bool:
+        return await house.count("inbox") == 2
+
+    await until(committed, "the second is committed")
+
+    async def told() -> bool:
+        return counted() == (handled + 1, duplicates + 1)
+
+    await until(told, "one is counted as handled and one as a duplicate")
+
+
+async def test_a_row_is_its_writers_own_for_as_long_as_the_relay_leaves_it(database_url: str) -> None:
+    """The migrated default of `due_at` is the time that the relay gives a row it has taken."""
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        cursor = await connection.execute(
+            "INSERT INTO agent.outbox (id, exchange, key, batch, mandatory, event) VALUES ('1', '', '', 1, true, '[]') "
+            "RETURNING extract(epoch FROM due_at - now())::int"
+        )
+        assert await cursor.fetchone() == (OWN_SECONDS,)
+
+
+async def test_a_bus_that_stops_waits_for_what_is_being_handled() -> None:
+    """In one process: who is at work ends it and is confirmed; who has not begun is refused, so that its row stays."""
+    bus, begun, go_on = InProcessBus(), asyncio.Event(), asyncio.Event()
+    ended: list[bytes] = []
+
+    async def handle(delivery: Delivery) -> None:
+        begun.set()
+        await go_on.wait()
+        ended.append(delivery.body)
+
+    async def publish(body: bytes) -> None:
+        await bus.publish(Destination("", "one"), body, message_id="m", mandatory=True)
+
+    bus.subscribe(QueueSpec("one", "agent", (), prefetch=1), handle)
+    await bus.start()
+    at_work = asyncio.create_task(publish(b"at work"))
+    await begun.wait()
+    waiting = asyncio.create_task(publish(b"waiting"))
+    await asyncio.sleep(0)
+    stopping = asyncio.create_task(bus.stop())
+    with pytest.raises(PublishFailed):
+        await waiting
+    with pytest.raises(PublishFailed):
+        await publish(b"late")
+    go_on.set()
+    await stopping
+    await at_work
+    assert [b"at work"] == ended

@@ -1,0 +1,51 @@
+"""The embedded footing's bus works while every service does, and at no other time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from pydantic import SecretStr
+
+from services.placet.embedded import at_work
+from shared.bus import Delivery, PublishFailed
+from shared.in_process import InProcessBus
+from shared.service import Service, runtime_on
+from shared.settings import Settings
+from shared.topology import Destination, QueueSpec
+
+NAMES = ("policy", "executor")
+
+
+async def test_nothing_is_delivered_while_a_service_does_not_run(database_url: str) -> None:
+    """What the first service sends before the last one runs, or after the last one began to end, reaches nobody."""
+    bus, told = InProcessBus(), list[str]()
+
+    async def handle(delivery: Delivery) -> None:
+        told.append(f"{delivery.queue} got it {delivery.body.decode()}")
+
+    async def send(when: str) -> None:
+        for name in NAMES:
+            try:
+                await bus.publish(Destination("", name), when.encode(), message_id="m", mandatory=True)
+            except PublishFailed:
+                told.append(f"refused {when}")
+
+    @asynccontextmanager
+    async def sending(name: str) -> AsyncIterator[None]:
+        await send(f"while {name} opens")
+        yield
+        await send(f"while {name} closes")
+
+    def service(name: str) -> Service:
+        settings = Settings(database_url=SecretStr(database_url))
+        subscriptions = ((QueueSpec(name, name, ()), handle),)
+        return Service(
+            name, runtime_on(settings, name, bus), raw_subscriptions=subscriptions, resources=(sending(name),)
+        )
+
+    async with at_work([service(name) for name in NAMES], bus):
+        await send("at work")
+    opening = [f"refused while {name} opens" for name in NAMES for _ in NAMES]
+    closing = [f"refused while {name} closes" for name in reversed(NAMES) for _ in NAMES]
+    assert [*opening, *(f"{name} got it at work" for name in NAMES), *closing] == told
