@@ -21,15 +21,12 @@ BUTTON_MAX = 75
 TITLE_MAX = 24
 INPUT_MAX = 3000
 LABEL_MAX = 2000
-PLACEHOLDER_MAX = 150
 ERROR_MAX = 2000
 #: Slack's limits, in pieces.
 FIELDS_MAX = 10
 MESSAGE_BLOCKS_MAX = 50
 MODAL_BLOCKS_MAX = 100
 OPTIONS_MAX = 100
-#: Longest `private_metadata` of a modal.
-METADATA_MAX = 3000
 
 
 def cut(text: str, length: int) -> str:

@@ -77,7 +77,8 @@ def row_of(event: Event) -> OutboxRow:
     )
 
 
-_COLUMNS: dict[str, Any] = {
+#: Columns of the outbox that a row brings, with their types, for statements that write an outbox of their own.
+OUTBOX_COLUMNS: dict[str, Any] = {
     "id": pg.TEXT,
     "exchange": pg.TEXT,
     "key": pg.TEXT,
@@ -87,9 +88,15 @@ _COLUMNS: dict[str, Any] = {
 }
 
 
+def stored_row(row: OutboxRow) -> dict[str, Any]:
+    """Return an outbox row as a row of `OUTBOX_COLUMNS`."""
+    place = {"exchange": row.destination.exchange, "key": row.destination.key}
+    return {"id": row.id, **place, "batch": row.batch, "mandatory": row.mandatory, "event": row.event}
+
+
 @cache
 def _save(outbox: sa.Table) -> sa.Insert:
-    return sa.insert(outbox).from_select(list(_COLUMNS), sa.select(records("rows", _COLUMNS)))
+    return sa.insert(outbox).from_select(list(OUTBOX_COLUMNS), sa.select(records("rows", OUTBOX_COLUMNS)))
 
 
 @cache
@@ -99,18 +106,7 @@ def _forget(outbox: sa.Table) -> sa.Delete:
 
 async def save_rows(connection: Connection, outbox: sa.Table, rows: Sequence[OutboxRow]) -> None:
     """Store `rows` in one statement."""
-    given = [
-        {
-            "id": row.id,
-            "exchange": row.destination.exchange,
-            "key": row.destination.key,
-            "batch": row.batch,
-            "mandatory": row.mandatory,
-            "event": row.event,
-        }
-        for row in rows
-    ]
-    await connection.execute(_save(outbox), {"rows": given})
+    await connection.execute(_save(outbox), {"rows": [stored_row(row) for row in rows]})
 
 
 class Outbox:

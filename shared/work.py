@@ -61,17 +61,22 @@ class Change:
     detail: dict[str, Any] = field(default_factory=dict)
 
 
-#: Columns of the history that a change brings.
-_CHANGE: dict[str, Any] = {
+#: Columns of the history that a change brings, with their types, for statements that write history of their own.
+CHANGE_COLUMNS: dict[str, Any] = {
     **dict.fromkeys((name for name in Change.__slots__ if name != "detail"), sa.Text),
     "detail": pg.JSONB,
     "message_id": sa.Text,
 }
 
 
+def change_row(change: Change, message_id: str) -> dict[str, Any]:
+    """Return a change as a row of `CHANGE_COLUMNS`; `message_id` is that of the event that caused it, or empty."""
+    return {name: getattr(change, name) for name in Change.__slots__} | {"message_id": message_id or None}
+
+
 @cache
 def _record(history: sa.Table) -> sa.Insert:
-    return sa.insert(history).from_select(list(_CHANGE), sa.select(records("changes", _CHANGE)))
+    return sa.insert(history).from_select(list(CHANGE_COLUMNS), sa.select(records("changes", CHANGE_COLUMNS)))
 
 
 class Work:
@@ -80,7 +85,8 @@ class Work:
     def __init__(self, connection: Connection, database: Database, *, now: datetime, cause: Cause) -> None:
         #: The transaction's connection; only `store` modules use it.
         self.connection = connection
-        #: When the transaction began, by the database clock. Expiry needs `clock()` after the row lock instead.
+        #: When the transaction began, by the database clock; where that is told by an earlier statement, its clock as
+        #: far as it has gone on since. Expiry needs `clock()` after the row lock instead.
         self.now = now
         #: What this work goes back to; the consumer shell sets it for each event of an envelope.
         self.cause = cause
@@ -99,8 +105,7 @@ class Work:
 
     def record(self, *changes: Change) -> None:
         """Hand over history rows."""
-        caused = {"message_id": self.cause.id or None}
-        self._changes += [{name: getattr(change, name) for name in Change.__slots__} | caused for change in changes]
+        self._changes += [change_row(change, self.cause.id) for change in changes]
 
     def act(self, *acts: Act) -> None:
         """Hand over what to do with the slow outside world once the commit is safe."""

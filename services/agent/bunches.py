@@ -6,8 +6,9 @@ pays one round trip for many turns.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -35,6 +36,8 @@ class _Load:
 
     conversation_id: str
     row: Any = None
+    #: Monotonic seconds when it was found.
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -63,7 +66,7 @@ class Bunches:
         await self._loads.join(load)
         if load.row is None:
             raise LookupError(f"there is no conversation {conversation_id}")
-        return together.talk_of(load.row)
+        return together.talk_of(load.row, load.seconds)
 
     async def settle(
         self, claim: Claim, settlement: Settlement, said: tuple[ModelAnswer, Talk], *, alone: bool
@@ -79,8 +82,9 @@ class Bunches:
     async def _load(self, loads: list[_Load]) -> None:
         async with self._units.database.single() as connection:
             found = await together.load(connection, [load.conversation_id for load in loads])
+        seconds = time.monotonic()
         for load in loads:
-            load.row = found.get(load.conversation_id)
+            load.row, load.seconds = found.get(load.conversation_id), seconds
 
     async def _settle(self, settles: list[_Settle]) -> None:
         try:
@@ -99,5 +103,6 @@ class Bunches:
             await self._units.finish(works[place])
 
     def _work(self, connection: Connection, settle: _Settle) -> Work:
-        cause = Cause(**settle.claim.cause)
-        return Work(connection, self._units.database, now=datetime.now(UTC), cause=cause)
+        _, talk = settle.said
+        now, cause = talk.clock.after(time.monotonic()), Cause(**settle.claim.cause)
+        return Work(connection, self._units.database, now=now, cause=cause)

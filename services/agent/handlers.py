@@ -16,7 +16,7 @@ from services.agent.meanwhile import held_as
 from services.agent.profiles import Profiles
 from services.agent.rules import Claim, Result
 from services.agent.states import CallState
-from services.agent.store import Answer, Arriving, holders, meanwhile
+from services.agent.store import Answer, Arriving, TakenIn, holders, meanwhile
 from services.agent.store.meanwhile import Holding, Late
 from shared.consumer import Arrival
 from shared.errors import Poison, Refused, Transient
@@ -65,10 +65,10 @@ async def take_messages(arrivals: Sequence[Posted], work: Work, deps: Deps) -> N
         await holding.hold(work, message.tenant, message.conversation_id, message.held_revision)
     for wave in waves(arrivals, key=lambda each: each.message.conversation_id):
         arriving = [Arriving(_labelled(each.message, deps), _first_claim(each)) for each in wave]
-        taken = await store.take_in(work, arriving, deps.lease)
-        for each, (posted, arrival) in zip(arriving, zip(wave, taken, strict=True), strict=True):
+        found = await store.take_in(work, arriving, deps.lease)
+        for each, (posted, taken) in zip(arriving, zip(wave, found, strict=True), strict=True):
             work.cause = posted.cause
-            await _follow(each, work, deps, arrival)
+            await _follow(each, work, deps, taken)
 
 
 async def take_holder(changed: HolderChanged, work: Work, deps: Deps) -> None:
@@ -146,22 +146,22 @@ async def _look(turn_ids: Sequence[str], work: Work, deps: Deps) -> None:
             work.act(deps.acts.asking(claim))
 
 
-async def _follow(arriving: Arriving, work: Work, deps: Deps, arrival: store.Arrival | None) -> None:
+async def _follow(arriving: Arriving, work: Work, deps: Deps, taken: TakenIn | None) -> None:
     """Do what follows from how a message was taken in."""
     posted, claim = arriving.posted, arriving.claim
-    if arrival is None:
+    if taken is None:
         if await store.has_ended(work, posted.tenant, posted.conversation_id):
             raise Refused(f"conversation {posted.conversation_id} has ended: nobody answers there")
         raise Poison(f"conversation {posted.conversation_id} belongs to another tenant than {posted.tenant}")
-    if deps.profiles.find(posted.tenant, arrival.agent) is None:
-        raise Poison(f"tenant {posted.tenant} has no agent {arrival.agent}")
-    if not arrival.is_new:
-        await _know_again(posted, work, claim, arrival)
-    elif arrival.turn_id == claim.turn_id:
+    if deps.profiles.find(posted.tenant, taken.agent) is None:
+        raise Poison(f"tenant {posted.tenant} has no agent {taken.agent}")
+    if not taken.is_new:
+        await _know_again(posted, work, claim, taken)
+    elif taken.turn_id == claim.turn_id:
         turns.begun(work, claim)
         work.act(deps.acts.asking(claim))
-    elif arrival.turn_id is not None and not arrival.held:
-        await _withdraw(posted, work, deps, claim.author, arrival.turn_id)
+    elif taken.turn_id is not None and not taken.held:
+        await _withdraw(posted, work, deps, claim.author, taken.turn_id)
 
 
 async def _take_results(answers: Sequence[Answer], work: Work, deps: Deps) -> None:
@@ -243,9 +243,9 @@ async def _go_on(claim: Claim | None, last: Answer, work: Work, deps: Deps) -> N
         work.act(deps.acts.asking(claim))
 
 
-async def _know_again(posted: MessagePosted, work: Work, claim: Claim, arrival: store.Arrival) -> None:
+async def _know_again(posted: MessagePosted, work: Work, claim: Claim, taken: TakenIn) -> None:
     """Let the same message again have no effect; another text under a used id must not vanish unseen."""
-    first = await store.forget_arrival(work, claim, arrival)
+    first = await store.forget_arrival(work, claim, taken)
     if first != rules.storable(posted.text):
         raise Poison(f"message id {posted.message_id} was used before for another text")
 

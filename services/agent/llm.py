@@ -59,7 +59,7 @@ class _NoProviderError(PlacetError):
 class ModelUnavailable(PlacetError):
     """No model gave a usable answer. The text is fit for a log and for the person who waits."""
 
-    def __init__(self, model: str, attempts: int, reason: str) -> None:
+    def __init__(self, model: str, attempts: int, reason: str, *, too_long: bool = False) -> None:
         super().__init__(f"{model} gave no answer in {attempts} attempts: {reason}")
         #: The last model that was tried.
         self.model = model
@@ -67,6 +67,8 @@ class ModelUnavailable(PlacetError):
         self.attempts = attempts
         #: One line, without keys and without a word of the conversation.
         self.reason = reason
+        #: True: the conversation is too long, and no model that was tried may answer it later.
+        self.too_long = too_long
 
 
 async def ask(
@@ -143,6 +145,9 @@ class _Asking:
     attempts: int = 0
     reason: str = ""
     said: bool = False
+    #: Whether one of the models found the conversation too long, and whether one of them may answer it later.
+    too_long: bool = False
+    may_answer_later: bool = False
 
     async def ask_all(self, models: Sequence[ModelSettings]) -> ModelAnswer:
         for settings in models:
@@ -150,7 +155,8 @@ class _Asking:
             answer = await self._ask_one(settings)
             if answer is not None:
                 return answer
-        raise ModelUnavailable(self.model, self.attempts, self.reason)
+        too_long = self.too_long and not self.may_answer_later
+        raise ModelUnavailable(self.model, self.attempts, self.reason, too_long=too_long)
 
     async def take_back(self) -> None:
         if self.said:
@@ -171,9 +177,11 @@ class _Asking:
             self.reason = failure.reason
             log.warning("model.attempt_failed", model=self.model, attempt=attempt, reason=failure.reason)
             if failure.retries_max is not None and attempt > failure.retries_max:
+                self.too_long |= failure.too_long
                 return None
             if attempt <= settings.retries:
                 await self._wait(attempt, failure.wait_seconds)
+        self.may_answer_later = True
         return None
 
     async def _wait(self, attempt: int, wish_seconds: float | None) -> None:

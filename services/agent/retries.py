@@ -45,6 +45,8 @@ TRANSIENT = {
     "Timeout",
     "TransportError",
 }
+#: What says that a conversation is longer than the model reads, where litellm took it for any other bad request.
+TOO_LONG = ("context_length_exceeded", "exceeds the context window", "prompt is too long")
 TRANSIENT_STATUS = {408, 409, 425, 429}
 SERVER_ERROR = 500
 
@@ -59,6 +61,8 @@ class Failure:
     retries_max: int | None
     #: The provider's own wish, in seconds, or None.
     wait_seconds: float | None = None
+    #: True: the conversation is longer than the model reads, so no later attempt will do either.
+    too_long: bool = False
 
 
 def judge(error: BaseException, now: datetime) -> Failure:
@@ -69,6 +73,8 @@ def judge(error: BaseException, now: datetime) -> Failure:
         return Failure(str(error), retries_max=None)
     if isinstance(error, PlacetError):
         return Failure(str(error), retries_max=0)
+    if _is_too_long(error):
+        return Failure(_reason(error), retries_max=0, too_long=True)
     wait = _retry_after(error, now)
     worth_it = _is_transient(error) and (wait is None or wait <= WAIT_SECONDS_MAX)
     return Failure(_reason(error), None if worth_it else 0, wait)
@@ -78,6 +84,16 @@ def backoff_seconds(attempt: int, chance: float) -> float:
     """Wait before the attempt after number `attempt` (1, 2 ...); `chance` in [0, 1) spreads replicas."""
     longest = min(BACKOFF_SECONDS * 2.0 ** min(attempt - 1, DOUBLINGS_MAX), BACKOFF_SECONDS_MAX)
     return longest * (0.5 + chance / 2)
+
+
+def _is_too_long(error: BaseException) -> bool:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if "ContextWindowExceededError" in names:
+        return True
+    body = getattr(error, "body", None)
+    code = body.get("code") if isinstance(body, Mapping) else None
+    told = f"{code} {error}".lower()
+    return "BadRequestError" in names and any(mark in told for mark in TOO_LONG)
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -34,6 +34,7 @@ QUOTE_MAX = 600
 TAKEOVERS_MAX = 5
 
 NO_MODEL = "The assistant could not answer just now. Please write again in a moment."
+TOO_LONG = "This conversation has become too long for the assistant. Please begin a new one."
 NO_AGENT = "This assistant is not available any more. Please begin a new conversation."
 
 NEVER_RAN = "Not run: it could not be handled, and an operator gave it up."

@@ -38,6 +38,7 @@ BUDGET_STOPS = Counter("placet_agent_budget_stops_total", "Turns that ended beca
 T = TypeVar("T")
 
 _FAILED = Settlement(Event.MODEL_FAILED, reason=rules.NO_MODEL)
+_TOO_LONG = Settlement(Event.MODEL_FAILED, reason=rules.TOO_LONG)
 _NO_AGENT = Settlement(Event.MODEL_FAILED, reason=rules.NO_AGENT)
 
 #: Tries of one piece of database work before a claim is left to the sweeper.
@@ -156,23 +157,25 @@ class Worker:
 
     async def _step_now(self, claim: Claim) -> Claim | None:
         """Ask and settle; a turn that nothing can come of ends, and the conversation goes on."""
+        ending = _FAILED
         try:
             talk = await self._through_outages(lambda: self._bunches.load(claim.conversation_id))
             profile = self._profiles.find(claim.tenant, talk.agent)
             if profile is None:
                 log.warning("agent.unknown", agent=talk.agent, tenant=claim.tenant, turn_id=claim.turn_id)
                 return await self._settle_unasked(claim, _NO_AGENT)
-            if (ending := await self._not_asked(claim, talk, profile)) is not None:
-                return await self._settle_unasked(claim, ending)
+            if (spent := await self._not_asked(claim, talk, profile)) is not None:
+                return await self._settle_unasked(claim, spent)
             answer = await self._ask_for(claim, talk, profile)
             return await self._through_outages(lambda: self._settle_answer(claim, answer, talk, profile))
         except ModelUnavailable as error:
             log.warning("model.unavailable", turn_id=claim.turn_id, step=claim.step, reason=str(error))
+            ending = _TOO_LONG if error.too_long else _FAILED
         except Exception as error:
             if is_outage(error):
                 raise
             log.exception("turn.bug", turn_id=claim.turn_id, step=claim.step)
-        return await self._settle_unasked(claim, _FAILED)
+        return await self._settle_unasked(claim, ending)
 
     async def _not_asked(self, claim: Claim, talk: Talk, profile: Profile) -> Settlement | None:
         """Return the end of a turn that has nothing left to use up; None where it goes on."""

@@ -78,7 +78,8 @@ class Event:
     id: str
     #: The service that sent it.
     source: str
-    #: When the sender's transaction began, by the database clock.
+    #: When the sender's transaction began, by the database clock; of what is never stored, such as deltas, when it was
+    #: sent or happened, by the clock that the sender had at hand.
     time: datetime
     #: The conversation's thread: equal over everything one user message caused.
     correlation_id: str

@@ -21,6 +21,8 @@ PRODUCT = sorted(
 #: Longest function and file, in lines. A file that wants more is two ideas.
 FUNCTION_LINES_MAX = 60
 FILE_LINES_MAX = 400
+#: Rules and states: decisions that look at nothing but what they are given.
+PURE = [path for path in PRODUCT if path.name in {"rules.py", "states.py"} or path.parent.name == "rules"]
 ANATOMY = ("__init__.py", "__main__.py", "handlers.py", "service.py", "settings.py", "views.py")
 
 
@@ -80,10 +82,23 @@ def test_a_service_begins_with_its_charter(service: str) -> None:
     assert [] == [word for word in ("owns", "consumes", "emits", "promises") if word not in text]
 
 
-@pytest.mark.parametrize("path", [path for path in PRODUCT if path.name in {"rules.py", "states.py"}], ids=name_of)
+def test_rules_are_found_wherever_they_are() -> None:
+    """A service's rules are a file, or a folder of files where they grew."""
+    found = {str(path.parent.relative_to(ROOT)) for path in PURE}
+    assert {"services/agent", "services/approval/rules", "services/policy/rules"} <= found
+
+
+@pytest.mark.parametrize("path", PURE, ids=name_of)
 def test_rules_and_states_are_synchronous(path: Path) -> None:
     """Pure code awaits nothing."""
     assert [] == [node.name for node in functions(path) if isinstance(node, ast.AsyncFunctionDef)]
+
+
+@pytest.mark.parametrize("path", PURE, ids=name_of)
+def test_rules_and_states_look_at_no_clock(path: Path) -> None:
+    """Time is an argument, so that a decision can be made again and tested at any moment."""
+    clocks = ("now", "utcnow", "today", "monotonic")
+    assert [] == [line for clock in clocks for line in calls_of(path, clock)]
 
 
 def test_names_that_mean_nothing_are_not_used() -> None:

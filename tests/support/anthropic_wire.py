@@ -62,8 +62,9 @@ def events(body: dict[str, Any], answer: Answer) -> Iterator[str]:
     yield _event("message_stop")
 
 
-def error_body(status: int, message: str) -> dict[str, Any]:
-    """Write an error as Anthropic does."""
+def error_body(status: int, message: str, code: str | None = None) -> dict[str, Any]:
+    """Write an error as Anthropic does, which has no codes."""
+    del code
     kinds = {429: "rate_limit_error", 401: "authentication_error", 529: "overloaded_error"}
     kind = kinds.get(status, "invalid_request_error" if status < 500 else "api_error")
     return {"type": "error", "error": {"type": kind, "message": message}}

@@ -57,6 +57,9 @@ class Answer(Line):
     finish: str | None = None
     #: Anything but 200 is an error answer.
     status: int = 200
+    #: What an error answer says, and OpenAI's code for it.
+    error: str = "scripted"
+    code: str | None = None
     #: The value of the Retry-After header of an error answer, in seconds or as a date.
     retry_after: str | float | None = None
     #: Drop the connection after this many stream events (or in the middle of a body that is not streamed).

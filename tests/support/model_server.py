@@ -147,7 +147,9 @@ class ModelServer:
         if not streaming or not answer.gate_after:
             await self._wait(answer)
         if answer.status != 200:
-            await _json(send, answer.status, wire.error_body(answer.status, "scripted"), answer.retry_after)
+            await _json(
+                send, answer.status, wire.error_body(answer.status, answer.error, answer.code), answer.retry_after
+            )
         elif streaming:
             await self._stream(wire, body, answer, send)
         else:

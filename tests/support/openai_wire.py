@@ -55,10 +55,10 @@ def events(body: dict[str, Any], answer: Answer) -> Iterator[str]:
     yield "data: [DONE]\n\n"
 
 
-def error_body(status: int, message: str) -> dict[str, Any]:
+def error_body(status: int, message: str, code: str | None = None) -> dict[str, Any]:
     """Write an error as OpenAI does."""
     kind = "invalid_request_error" if status < 500 else "server_error"
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def error_event() -> str:

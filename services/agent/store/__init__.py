@@ -34,7 +34,7 @@ class Arriving:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class TakenIn:
     """What became of a message at the door."""
 
     #: The turn that goes on in the conversation now; None where people hold it and none goes on.
@@ -84,14 +84,14 @@ class Settled:
     next_turn_id: str | None
 
 
-async def take_in(work: Work, arriving: Sequence[Arriving], lease: timedelta) -> list[Arrival | None]:
+async def take_in(work: Work, arriving: Sequence[Arriving], lease: timedelta) -> list[TakenIn | None]:
     """Store messages of different conversations and, where a conversation idles, the turn of its message's claim.
 
     Return what became of each; None where its conversation is another tenant's or has ended.
     """
     values = {"b_arriving": [_of_arriving(each) for each in arriving], "b_lease": lease}
     rows = await work.connection.execute(statements.ARRIVE, values)
-    found = {row.conversation_id: Arrival(row.turn_id, row.agent, row.number is not None, row.held) for row in rows}
+    found = {row.conversation_id: TakenIn(row.turn_id, row.agent, row.number is not None, row.held) for row in rows}
     return [found.get(each.claim.conversation_id) for each in arriving]
 
 
@@ -102,9 +102,9 @@ async def has_ended(work: Work, tenant: str, conversation_id: str) -> bool:
     return (await work.connection.execute(found)).first() is not None
 
 
-async def forget_arrival(work: Work, claim: Claim, arrival: Arrival) -> str:
+async def forget_arrival(work: Work, claim: Claim, taken: TakenIn) -> str:
     """Undo what a message that was there before did to its conversation; return the text that it had first."""
-    mine = arrival.turn_id == claim.turn_id
+    mine = taken.turn_id == claim.turn_id
     values = {"turn_id": None} if mine else {"queued": CONVERSATIONS.c.queued - 1}
     same = CONVERSATIONS.c.conversation_id == claim.conversation_id
     await work.connection.execute(sa.update(CONVERSATIONS).where(same).values(values))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -35,11 +35,24 @@ from services.agent.store.statements import (
 from services.agent.store.values import of_answer, of_call, of_settlement
 from services.agent.transcript import STOPPED_HEAD, Call, Fact, History, Spoken, Step, UserMessage
 from shared.database import service_tables
-from shared.outbox import OutboxRow
+from shared.outbox import OUTBOX_COLUMNS, OutboxRow, stored_row
 from shared.sql import Connection
-from shared.work import Change
+from shared.work import CHANGE_COLUMNS, Change, change_row
 
 _OWN = service_tables("agent")
+
+
+@dataclass(frozen=True, slots=True)
+class ClockReading:
+    """The database clock as a statement told it that was made anyway: knowing the time needs no other one."""
+
+    at: datetime
+    #: This process's monotonic seconds when the answer came.
+    seconds: float
+
+    def after(self, seconds: float) -> datetime:
+        """Return the database clock when the monotonic seconds are these: late by the answer's way, never early."""
+        return self.at + timedelta(seconds=seconds - self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,8 @@ class Talk:
     language: str
     labels: dict[str, str]
     history: History
+    #: The database clock as it was told with the conversation.
+    clock: ClockReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +86,8 @@ async def load(connection: Connection, conversation_ids: Sequence[str]) -> dict[
     return {row.conversation_id: row for row in found}
 
 
-def talk_of(row: Any) -> Talk:
-    """Read what `load` returned of one conversation."""
+def talk_of(row: Any, seconds: float) -> Talk:
+    """Read what `load` returned of one conversation, at these monotonic seconds of this process."""
     facts = [Fact(*fact) for fact in row.facts or ()]
     facts += [Fact(number, STOPPED_HEAD) for number in row.stops or ()]
     history = History(
@@ -82,7 +97,7 @@ def talk_of(row: Any) -> Talk:
         tuple(sorted(facts, key=lambda fact: fact.number)),
         tuple(Spoken(*spoken) for spoken in row.spoken or ()),
     )
-    return Talk(row.agent, row.language, row.labels, history)
+    return Talk(row.agent, row.language, row.labels, history, ClockReading(row.read_at, seconds))
 
 
 async def settle(connection: Connection, settlings: Sequence[Settling], lease: timedelta) -> set[int]:
@@ -95,8 +110,12 @@ async def settle(connection: Connection, settlings: Sequence[Settling], lease: t
     values = {
         "b_settlements": [_settlement(place, each) for place, each in numbered],
         "b_calls": [of_call(call) | {"place": place} for place, each in numbered for call in each.settlement.calls],
-        "b_changes": _numbered((place, _change(change, each)) for place, each in numbered for change in each.changes),
-        "b_rows": _numbered((place, _row(row)) for place, each in numbered for row in each.rows),
+        "b_changes": _numbered(
+            (place, change_row(change, each.claim.cause.get("id", "")))
+            for place, each in numbered
+            for change in each.changes
+        ),
+        "b_rows": _numbered((place, stored_row(row)) for place, each in numbered for row in each.rows),
         "b_lease": lease,
     }
     return set((await connection.execute(_SETTLE, values)).scalars())
@@ -111,22 +130,6 @@ def _settlement(place: int, settling: Settling) -> dict[str, Any]:
 
 def _numbered(rows: Iterable[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
     return [row | {"place": place, "number": number} for number, (place, row) in enumerate(rows)]
-
-
-def _change(change: Change, settling: Settling) -> dict[str, Any]:
-    values = {name: getattr(change, name) for name in Change.__slots__}
-    return values | {"message_id": settling.claim.cause.get("id") or None}
-
-
-def _row(row: OutboxRow) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "exchange": row.destination.exchange,
-        "key": row.destination.key,
-        "batch": row.batch,
-        "mandatory": row.mandatory,
-        "event": row.event,
-    }
 
 
 _SETTLEMENT: dict[str, Any] = {
@@ -146,16 +149,6 @@ _SETTLEMENT: dict[str, Any] = {
     "model": sa.Text,
     "input_tokens": sa.Integer,
     "output_tokens": sa.Integer,
-}
-_CHANGE: dict[str, Any] = {
-    **dict.fromkeys(("tenant", "machine", "subject_id", "call_id", "event", "from_state"), sa.Text),
-    **dict.fromkeys(("to_state", "actor", "message_id"), sa.Text),
-    "detail": pg.JSONB,
-}
-_ROW: dict[str, Any] = {
-    **dict.fromkeys(("id", "exchange", "key", "event"), sa.Text),
-    "batch": sa.SmallInteger,
-    "mandatory": sa.Boolean,
 }
 
 
@@ -209,7 +202,10 @@ def _settled() -> sa.Select[Any]:
         .returning(CONVERSATIONS.c.conversation_id)
         .cte("freed")
     )
-    told = [_stored(_OWN.history, "changes", _CHANGE, moved), _stored(_OWN.outbox, "rows", _ROW, moved)]
+    told = [
+        _stored(_OWN.history, "changes", CHANGE_COLUMNS, moved),
+        _stored(_OWN.outbox, "rows", OUTBOX_COLUMNS, moved),
+    ]
     return sa.select(moved.c.place).add_cte(freed, _said(moved), _proposed(moved), *told)
 
 
@@ -261,6 +257,7 @@ def _loaded() -> sa.Select[Any]:
         CONVERSATIONS.c.agent,
         CONVERSATIONS.c.language,
         CONVERSATIONS.c.labels,
+        sa.func.now().label("read_at"),
         gathered(
             MESSAGES, message.number, message.turn_id, message.step, message.text, message.number, message.call_id
         ),

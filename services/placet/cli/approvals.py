@@ -8,6 +8,7 @@ import typer
 
 from services.placet.cli.client import call
 from services.placet.cli.output import Json, fail, out, show_fields, show_json, show_table
+from services.placet.cli.pages import LIMIT, After, Limit, show_page
 from shared.approvers import identity_of, is_person
 from shared.canonical import NotStrictJson, parse_arguments
 from shared.card_text import visible
@@ -40,20 +41,15 @@ def list_approvals(  # noqa: PLR0913 - one for each filter
     category: Annotated[str, typer.Option(help="Only tools that can do this: unsafe_write, unsafe_api, …")] = "",
     older_than: Annotated[int, typer.Option(min=0, help="Only what was opened so many seconds ago or earlier.")] = 0,
     search: Annotated[str, typer.Option("--search", "--q", help='Words of the summary: payment -test "299 TRY".')] = "",
-    limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
-    cursor: Annotated[str, typer.Option(help="Where the last page ended.")] = "",
+    limit: Limit = LIMIT,
+    cursor: After = "",
     json: Json = False,
 ) -> None:
     """List approvals that fit everything asked, newest first."""
-    asked = {"tool": tool, "agent": agent, "conversation": conversation, "category": category}
-    more: dict[str, Any] = {"mine": "true" if mine else "", "older_than": older_than, "q": search, "cursor": cursor}
-    page = call("GET", "/v1/approvals", params={"state": state, "limit": limit} | _given(asked | more))
-    if json:
-        show_json(page)
-        return
-    show_table(page["items"], ["id", "state", "tool", "summary", "requester", "expires_at"])
-    if page.get("next"):
-        out.print(f"more: --cursor {page['next']}")
+    asked = {"state": state, "tool": tool, "agent": agent, "conversation": conversation, "category": category}
+    more: dict[str, Any] = {"mine": "true" if mine else "", "older_than": older_than, "q": search}
+    columns = ["id", "state", "tool", "summary", "requester", "expires_at"]
+    show_page("/v1/approvals", asked | more, columns, limit=limit, cursor=cursor, json=json)
 
 
 @app.command()

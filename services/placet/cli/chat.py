@@ -14,8 +14,8 @@ import typer
 from httpx_sse import connect_sse
 
 from services.placet.cli.client import address, call, client, problem_line
-from services.placet.cli.output import Json, fail, out, show_json, spoken
-from shared.card_text import visible
+from services.placet.cli.items import Item, closed_approval, ends_turn, is_card, lines_of
+from services.placet.cli.output import Json, fail, out, show_json
 
 #: How long to look for news while an approval was left for later, in seconds.
 POSTPONED_SECONDS = 3.0
@@ -59,7 +59,7 @@ class _Session:
         self.path = f"/v1/conversations/{conversation}"
         self.token = token
         self.json = json
-        self.items: Queue[dict[str, Any]] = Queue()
+        self.items: Queue[Item] = Queue()
         #: Approvals that the person at the terminal left for later.
         self.postponed: set[str] = set()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -74,7 +74,7 @@ class _Session:
             except httpx.HTTPError:
                 time.sleep(RECONNECT_SECONDS)
 
-    def _events(self, last: str) -> Iterator[dict[str, Any]]:
+    def _events(self, last: str) -> Iterator[Item]:
         headers = {"last-event-id": last} if last else {}
         with (
             client(self.token) as http,
@@ -89,7 +89,7 @@ class _Session:
     def one_shot(self, text: str) -> None:
         """Send one message and show what follows, until the turn ends or waits for people."""
         self._say(text)
-        shown: list[dict[str, Any]] = []
+        shown: list[Item] = []
         while True:
             try:
                 item = self.items.get(timeout=TURN_SECONDS)
@@ -97,13 +97,13 @@ class _Session:
                 fail("the turn did not end in time")
             shown.append(item)
             if not self.json:
-                self._show(item)
-            if _settled(item):
+                _show(item)
+            if ends_turn(item) or is_card(item):
                 break
         kept = [item for item in shown if item["type"] != "delta"]
         if self.json:
             show_json({"conversation": self.path.rsplit("/", 1)[1], "token": self.token, "items": kept})
-        elif _is_card(shown[-1]):
+        elif is_card(shown[-1]):
             out.print(f"waits: placet approvals approve {shown[-1]['data']['approval_id']}")
             out.print(f"go on: placet chat --conversation {self.path.rsplit('/', 1)[1]} --token {self.token}")
 
@@ -128,12 +128,10 @@ class _Session:
             except Empty:
                 out.print("an approval still waits; type on" if self.postponed else "still working", style="dim")
                 return
-            self._show(item)
-            if item["type"] == "approval" and item["data"].get("state") != "pending":
-                self.postponed.discard(str(item["data"].get("approval_id")))
-            if item["type"] == "turn" and item["data"].get("state") != "started":
-                return
-            if _is_card(item) and not self._ask(item["data"]):
+            _show(item)
+            if (over := closed_approval(item)) is not None:
+                self.postponed.discard(over)
+            if ends_turn(item) or (is_card(item) and not self._ask(item["data"])):
                 return
 
     def _say(self, text: str) -> None:
@@ -153,33 +151,7 @@ class _Session:
             out.print(problem_line(response), style="red")
         return True
 
-    def _show(self, item: dict[str, Any]) -> None:
-        data = item["data"]
-        match item["type"]:
-            case "message" if data.get("role") == "assistant" and data.get("text"):
-                out.print(f"agent> {spoken(data['text'])}")
-            case "message" if data.get("taken_as"):
-                taken = data["taken_as"]
-                out.print(f"  = taken as {taken['decision']}: {taken['summary']}", style="dim")
-            case "tool_call":
-                out.print(f"  . {data.get('tool')}: {data.get('status')}", style="dim")
-            case "progress":
-                share = "" if data.get("fraction") is None else f" {data['fraction']:.0%}"
-                out.print(f"  . {data.get('tool')}:{share} {spoken(data.get('text', ''))}", style="dim")
-            case "approval" if data.get("state") == "pending":
-                out.print(f"  ? {data.get('summary')}", style="yellow")
-                arguments = visible(jsonlib.dumps(data.get("arguments"), ensure_ascii=False))
-                out.print(f"    {data.get('tool')} {arguments}")
-            case "approval":
-                out.print(f"  = {data.get('state')}", style="dim")
-            case _:
-                return
 
-
-def _is_card(item: dict[str, Any]) -> bool:
-    return bool(item["type"] == "approval" and item["data"].get("state") == "pending")
-
-
-def _settled(item: dict[str, Any]) -> bool:
-    ended = item["type"] == "turn" and item["data"].get("state") != "started"
-    return bool(ended or _is_card(item))
+def _show(item: Item) -> None:
+    for text, style in lines_of(item):
+        out.print(text, style=style or None)

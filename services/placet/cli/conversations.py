@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from services.placet.cli.client import call
-from services.placet.cli.output import Json, out, show_fields, show_json, show_table
+from services.placet.cli.output import Json, out, show_fields, show_json
+from services.placet.cli.pages import LIMIT, After, Limit, show_page
 
 app = typer.Typer(no_args_is_help=True, help="List, show, take over, give back, stop and end conversations.")
 
@@ -18,17 +19,14 @@ ConversationId = Annotated[str, typer.Argument(metavar="ID", help="The conversat
 def list_held(
     *,
     escalated: Annotated[bool, typer.Option("--escalated", help="Only those that still wait for an operator.")] = False,
-    cursor: Annotated[str, typer.Option(help="Where the last page ended.")] = "",
+    limit: Limit = LIMIT,
+    cursor: After = "",
     json: Json = False,
 ) -> None:
     """List the conversations that people hold, those held last first."""
-    wanted = {"holder": "waiting"} if escalated else {}
-    wanted |= {"cursor": cursor} if cursor else {}
-    page = call("GET", "/v1/conversations", params=wanted)
     columns = ["id", "holder", "operator", "held_since", "reason"]
-    show_json(page) if json else show_table(page["items"], columns)
-    if page["next"] and not json:
-        out.print(f"more: --cursor {page['next']}")
+    asked = {"holder": "waiting" if escalated else ""}
+    show_page("/v1/conversations", asked, columns, limit=limit, cursor=cursor, json=json)
 
 
 @app.command()

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from services.placet.cli.client import call
-from services.placet.cli.output import Json, out, show_fields, show_json, show_table
+from services.placet.cli.output import Json, out, show_fields, show_json
+from services.placet.cli.pages import LIMIT, After, Limit, show_page
 
 app = typer.Typer(no_args_is_help=True, help="List, show, replay and discard dead letters.")
 
@@ -16,12 +17,15 @@ LetterId = Annotated[str, typer.Argument(metavar="ID")]
 
 @app.command("list")
 def list_letters(
-    state: Annotated[str, typer.Option(help="open, replayed or discarded.")] = "open", *, json: Json = False
+    state: Annotated[str, typer.Option(help="open, replayed or discarded.")] = "open",
+    limit: Limit = LIMIT,
+    cursor: After = "",
+    *,
+    json: Json = False,
 ) -> None:
     """List dead letters, newest first."""
-    page = call("GET", "/v1/dead-letters", params={"state": state})
     columns = ["id", "state", "queue", "message_type", "reason", "received_at"]
-    show_json(page) if json else show_table(page["items"], columns)
+    show_page("/v1/dead-letters", {"state": state}, columns, limit=limit, cursor=cursor, json=json)
 
 
 @app.command()

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from services.placet.cli.client import call
-from services.placet.cli.output import Json, out, show_json, show_table
+from services.placet.cli.output import Json, out, show_json
+from services.placet.cli.pages import LIMIT, After, Limit, show_page
 
 app = typer.Typer(no_args_is_help=True, help="List deliveries of cards, and try those again that were given up.")
 
@@ -17,12 +18,13 @@ _COLUMNS = ["id", "state", "channel", "recipient", "approval_id", "error", "upda
 @app.command("list")
 def list_deliveries(
     state: Annotated[str, typer.Option(help="due, kept, sent or given_up; empty for all.")] = "given_up",
+    limit: Limit = LIMIT,
+    cursor: After = "",
     *,
     json: Json = False,
 ) -> None:
     """List deliveries, the newest change first."""
-    page = call("GET", "/v1/deliveries", params={"state": state} if state else {})
-    show_json(page) if json else show_table(page["items"], _COLUMNS)
+    show_page("/v1/deliveries", {"state": state}, _COLUMNS, limit=limit, cursor=cursor, json=json)
 
 
 @app.command()

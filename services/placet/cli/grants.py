@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from services.placet.cli.client import call
-from services.placet.cli.output import Json, out, show_fields, show_json, show_table
+from services.placet.cli.output import Json, out, show_fields, show_json
+from services.placet.cli.pages import LIMIT, After, Limit, show_page
 
 app = typer.Typer(no_args_is_help=True, help="List, show and revoke grants.")
 
@@ -17,22 +18,15 @@ GrantId = Annotated[str, typer.Argument(metavar="ID", help="The grant's id.")]
 @app.command("list")
 def list_grants(
     state: Annotated[str, typer.Option(help="active, used_up, expired, revoked, void, or all.")] = "active",
-    limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
-    cursor: Annotated[str, typer.Option(help="Where the last page ended.")] = "",
+    limit: Limit = LIMIT,
+    cursor: After = "",
     *,
     json: Json = False,
 ) -> None:
     """List your grants, newest first; with an administrator's key everybody's."""
-    query: dict[str, str | int] = {"limit": limit}
-    query |= {"state": state} if state != "all" else {}
-    query |= {"cursor": cursor} if cursor else {}
-    page = call("GET", "/v1/grants", params=query)
-    if json:
-        show_json(page)
-        return
-    show_table(page["items"], ["id", "state", "owner", "tool", "scope", "arguments", "uses_left", "expires_at"])
-    if page.get("next"):
-        out.print(f"more: --cursor {page['next']}")
+    asked = {"state": "" if state == "all" else state}
+    columns = ["id", "state", "owner", "tool", "scope", "arguments", "uses_left", "expires_at"]
+    show_page("/v1/grants", asked, columns, limit=limit, cursor=cursor, json=json)
 
 
 @app.command()

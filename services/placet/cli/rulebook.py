@@ -11,6 +11,7 @@ import typer
 
 from services.placet.cli.client import call as ask
 from services.placet.cli.output import Json, fail, out, progress, show_json, show_table, spoken
+from services.placet.cli.pages import LIMIT, After, Limit, tell_next
 
 if TYPE_CHECKING:
     from services.policy.rules import Rulebook
@@ -118,8 +119,8 @@ def simulate(
 
 @app.command()
 def activations(
-    limit: Annotated[int, typer.Option(min=1, max=200)] = 50,
-    cursor: Annotated[str, typer.Option(help="Where the last page ended.")] = "",
+    limit: Limit = LIMIT,
+    cursor: After = "",
     *,
     diff: Annotated[bool, typer.Option("--diff", help="Print what changed too.")] = False,
     json: Json = False,
@@ -135,8 +136,7 @@ def activations(
             out.print(spoken(each["diff"]) + "\n")
     else:
         show_table(page["items"], ["id", "kind", "activated_at", "activated_by", "digest"])
-    if page.get("next"):
-        out.print(f"more: --cursor {page['next']}")
+    tell_next(page)
 
 
 def _show(report: Report, file: str, *, json: bool) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from services.placet.cli.client import call
-from services.placet.cli.output import Json, out, show_json, show_table
+from services.placet.cli.output import Json, out, show_json
+from services.placet.cli.pages import LIMIT, After, Limit, show_page
 
 app = typer.Typer(no_args_is_help=True, help="List events for webhooks, and post those again that were given up.")
 
@@ -17,12 +18,13 @@ _COLUMNS = ["id", "state", "webhook", "type", "attempt", "error", "created_at"]
 @app.command("list")
 def list_events(
     state: Annotated[str, typer.Option(help="due, sent or given_up; empty for all.")] = "given_up",
+    limit: Limit = LIMIT,
+    cursor: After = "",
     *,
     json: Json = False,
 ) -> None:
     """List events, the newest first."""
-    page = call("GET", "/v1/webhook-events", params={"state": state} if state else {})
-    show_json(page) if json else show_table(page["items"], _COLUMNS)
+    show_page("/v1/webhook-events", {"state": state}, _COLUMNS, limit=limit, cursor=cursor, json=json)
 
 
 @app.command()

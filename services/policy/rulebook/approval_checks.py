@@ -13,11 +13,11 @@ from services.policy.rulebook.four_eyes import may_hold, panels, people_alone, r
 from services.policy.rulebook.rule_checks import nobody_behind
 from services.policy.rulebook.scope import Scope
 from services.policy.rules.cel_checks import checked_type
+from services.policy.rules.cel_failures import failures
 from services.policy.rules.conditions import known_steps, unknown_arguments
 from shared.approvers import OPERATORS, REQUESTER, identity_of
 from shared.catalog import ToolSpec
 from shared.cel import ConditionInvalid, constant
-from shared.cel_failures import failures
 from shared.directory import Directory
 from shared.messages.approvals import strengths_met
 from shared.person_condition import VARIABLES, compile_person_condition, facts_of

@@ -15,10 +15,10 @@ from typing import Any
 
 from services.policy.rules.call import CallFacts
 from services.policy.rules.cel_checks import checked_type, type_of
+from services.policy.rules.cel_failures import failures
 from services.policy.rules.history import COUNTERS
 from shared.catalog import ToolSpec
 from shared.cel import INT, STRING, TEXTS, VALUES, ConditionInvalid, Environment, Expression, check_condition
-from shared.cel_failures import failures
 from shared.tool_schema import argument_names, closed
 from shared.visitors import rule_name
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -14,12 +15,13 @@ from services.agent.assembly import ModelAnswer
 from services.agent.bunches import Bunches
 from services.agent.rules import Behaviour, Claim
 from services.agent.store import Arriving
+from services.agent.store.together import ClockReading
 from shared.database import Database
 from shared.in_process import InProcessBus
 from shared.messages import MessagePosted
 from shared.outbox import Outbox
 from shared.work import UnitOfWork
-from tests.builders import a_posted_message
+from tests.builders import NOON, a_posted_message
 from tests.support.agents import PATIENCE_SECONDS, SHOP, rows, says
 
 LEASE = timedelta(seconds=30)
@@ -100,6 +102,28 @@ async def test_steps_of_a_bunch_are_stored_each_with_its_own(
         "SELECT event::jsonb->'data'->>'kind', event::jsonb->'data'->>'turn_id' FROM agent.outbox"
         " WHERE event::jsonb->'data'->>'conversation_id' = 'c-ada' ORDER BY id",
     )
+
+
+async def test_what_a_bunch_says_carries_the_clock_of_the_database(
+    units: UnitOfWork, bunches: Bunches, agent_url: str
+) -> None:
+    """It is told with the conversation and goes on from there; the host's own clock may be wrong."""
+    (ada,) = await begun(units, "ada")
+    talk = replace(await bunches.load("c-ada"), clock=ClockReading(NOON, time.monotonic()))
+    answer = says("Hi")
+    assert await bunches.settle(ada, rules.settle(answer, ada, SHOP, CHAT), (answer, talk), alone=False)
+    (told,) = rows(agent_url, "SELECT DISTINCT (event::jsonb->>'time')::timestamptz FROM agent.outbox")
+    assert timedelta(0) <= told[0] - NOON < timedelta(seconds=PATIENCE_SECONDS)
+
+
+async def test_conversation_is_loaded_with_the_clock_of_the_database(units: UnitOfWork, bunches: Bunches) -> None:
+    """With the statement that is made anyway."""
+    await begun(units, "ada")
+    async with units.begin() as work:
+        before = work.now
+    read_at = (await bunches.load("c-ada")).clock.at
+    async with units.begin() as work:
+        assert before <= read_at <= work.now
 
 
 async def test_turn_with_a_message_behind_it_does_not_end_in_a_bunch(

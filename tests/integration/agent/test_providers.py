@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from services.agent.rules import NO_MODEL
+from services.agent.model import ModelSettings
+from services.agent.rules import NO_MODEL, TOO_LONG
 from shared.messages import ToolCallProposed
 from tests.builders import a_posted_message
 from tests.support.agents import an_agent, finished, refused
@@ -68,6 +69,45 @@ async def test_provider_that_is_down_costs_one_turn(agent_url: str) -> None:
         await agent.post(a_posted_message(text="go"))
         (end,) = await agent.ended(1)
     assert {"state": "failed", "reason": NO_MODEL} == end.payload
+
+
+@pytest.mark.parametrize(
+    ("provider", "error", "code"),
+    [
+        ("openai", "This model's maximum context length is 128000 tokens.", "context_length_exceeded"),
+        ("openai", "Your input exceeds the context window of this model.", "context_length_exceeded"),
+        ("openai", "Too much.", "context_length_exceeded"),
+        ("anthropic", "prompt is too long: 210000 tokens > 200000 maximum", None),
+    ],
+)
+async def test_conversation_that_is_too_long_says_so(
+    agent_url: str, provider: str, error: str, code: str | None
+) -> None:
+    """Writing again would end the same way for ever, so people read that they should begin a new one; asked once."""
+    too_long = Script.model_validate({"otherwise": {"status": 400, "error": error, "code": code}})
+    async with serving(too_long) as server, an_agent(agent_url, None, **model_of(provider, server)) as agent:
+        await agent.post(a_posted_message(text="go"))
+        (end,) = await agent.ended(1)
+    assert ({"state": "failed", "reason": TOO_LONG}, 1) == (end.payload, len(server.requests))
+
+
+@pytest.mark.parametrize(("status", "reason"), [(400, TOO_LONG), (500, NO_MODEL)])
+async def test_conversation_is_too_long_where_no_model_may_answer_it_later(
+    agent_url: str, status: int, reason: str
+) -> None:
+    """A fallback that is down may be back in a moment, and read more than the model that it stands in for."""
+    rules = [
+        {"model": "small", "answer": {"status": 400, "code": "context_length_exceeded"}},
+        {"model": "large", "answer": {"status": status}},
+    ]
+    async with serving(Script.model_validate({"rules": rules})) as server:
+        base = {"api_base": server.openai_base, "api_key": "x", "retries": 0}
+        large = ModelSettings.model_validate({"model": "openai/large", **base})
+        small = model_of("openai", server) | {"model": "openai/small", "model_fallbacks": [large]}
+        async with an_agent(agent_url, None, **small) as agent:
+            await agent.post(a_posted_message(text="go"))
+            (end,) = await agent.ended(1)
+    assert {"state": "failed", "reason": reason} == end.payload
 
 
 async def test_demo_model_needs_no_key(agent_url: str) -> None:

@@ -14,7 +14,7 @@ from services.agent.profiles import Profile
 from services.agent.pseudonyms import Entry
 from services.agent.rules import Behaviour, Claim
 from services.agent.store.pseudonyms import keep, load
-from services.agent.store.together import Talk
+from services.agent.store.together import ClockReading, Talk
 from services.agent.transcript import History, UserMessage
 from services.agent.veils import Veils
 from shared.database import Database
@@ -22,7 +22,7 @@ from shared.in_process import InProcessBus
 from shared.messages import ConversationDelta, ToolCallProposed
 from shared.outbox import Outbox
 from shared.work import UnitOfWork
-from tests.builders import a_posted_message
+from tests.builders import NOON, a_posted_message
 from tests.support.agents import SHOP, ScriptedModel, an_agent, finished, rows, says
 
 ORIGINALS = ("ada@example.org", "Lovelace", "4111 1111", "171 1234567", "3704 0044")
@@ -53,7 +53,8 @@ def a_claim(conversation: str = "c1") -> Claim:
 
 def a_talk(text: str) -> Talk:
     """Return a conversation of one message."""
-    return Talk("default", "en", {}, History((UserMessage("t", 1, text, number=1),), (), ()))
+    history = History((UserMessage("t", 1, text, number=1),), (), ())
+    return Talk("default", "en", {}, history, ClockReading(NOON, 0.0))
 
 
 def a_profile() -> Profile:

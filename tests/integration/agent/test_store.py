@@ -14,7 +14,7 @@ import pytest
 from services.agent import rules, store
 from services.agent.rules import Behaviour, Claim, Result, Settlement
 from services.agent.states import Event
-from services.agent.store import Answer, Answered, Arrival, Arriving
+from services.agent.store import Answer, Answered, Arriving, TakenIn
 from shared.database import Database
 from shared.in_process import InProcessBus
 from shared.messages import MessagePosted
@@ -56,7 +56,7 @@ def a_claim(message: MessagePosted, turn_id: str) -> Claim:
     return Claim(message.tenant, message.conversation_id, turn_id, 1, 1, message.message_id, author, {"id": turn_id})
 
 
-async def arrive(work: Work, turn_id: str, **changes: Any) -> Arrival | None:
+async def arrive(work: Work, turn_id: str, **changes: Any) -> TakenIn | None:
     """Take a message in."""
     message = a_posted_message(**changes)
     (arrival,) = await store.take_in(work, [Arriving(message, a_claim(message, turn_id))], LEASE)
@@ -71,7 +71,7 @@ async def wait_blocked(units: UnitOfWork) -> None:
 async def test_message_that_waits_for_the_end_of_a_turn_begins_its_own(units: UnitOfWork) -> None:
     """The turn ends in a transaction that holds the conversation; the message behind it finds it idle."""
 
-    async def second() -> Arrival | None:
+    async def second() -> TakenIn | None:
         async with units.begin() as work:
             return await arrive(work, "turn-2")
 
@@ -85,7 +85,7 @@ async def test_message_that_waits_for_the_end_of_a_turn_begins_its_own(units: Un
         task = asyncio.create_task(second())
         await wait_blocked(units)
     assert ended == store.Settled(None)
-    assert Arrival("turn-2", "default", is_new=True) == await task
+    assert TakenIn("turn-2", "default", is_new=True) == await task
 
 
 async def test_turn_that_ends_behind_a_message_picks_it_up(units: UnitOfWork) -> None:
@@ -103,7 +103,7 @@ async def test_turn_that_ends_behind_a_message_picks_it_up(units: UnitOfWork) ->
         arrival = await arrive(work, "turn-9")
         task = asyncio.create_task(end())
         await wait_blocked(units)
-    assert Arrival("turn-1", "default", is_new=True) == arrival
+    assert TakenIn("turn-1", "default", is_new=True) == arrival
     assert store.Settled("turn-2") == await task
 
 

@@ -213,7 +213,7 @@ async def test_conversations_are_locked_in_one_order(units: UnitOfWork, agent_ur
     """A batch that waits for the first conversation holds no later one."""
     await waiting(units, "ada", "bob")
 
-    async def arrive_in_both() -> list[store.Arrival | None]:
+    async def arrive_in_both() -> list[store.TakenIn | None]:
         async with units.begin() as work:
             return await store.take_in(work, [arriving("bob", "u"), arriving("ada", "u")], LEASE)
 

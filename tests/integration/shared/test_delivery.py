@@ -21,7 +21,7 @@ from shared.database import OWN_SECONDS, Database, async_url
 from shared.errors import Poison, Refused, SecurityAlert, Transient
 from shared.in_process import InProcessBus
 from shared.messages import Message, MessagePosted
-from shared.outbox import Outbox, row_of
+from shared.outbox import Outbox, row_of, stored_row
 from shared.rabbit import RabbitBus
 from shared.topology import DEAD_LETTERS, RETRIES_MAX, RETRY_DELAYS_SECONDS, Destination, QueueSpec, queue
 from shared.work import UnitOfWork, Work
@@ -243,16 +243,7 @@ async def test_the_relay_sends_what_a_crash_left_behind(house: House) -> None:
     """A committed row that nobody published is sent by the sweep once it is due."""
     event = an_event(a_posted_message(text="left behind"))
     async with house.database.transaction() as connection:
-        row = row_of(event)
-        values = {
-            "id": row.id,
-            "exchange": row.destination.exchange,
-            "key": row.destination.key,
-            "batch": row.batch,
-            "mandatory": row.mandatory,
-            "event": row.event,
-            "due_at": sa.func.now(),
-        }
+        values = stored_row(row_of(event)) | {"due_at": sa.func.now()}
         await connection.execute(sa.insert(house.database.tables.outbox).values(**values))
     assert await house.outbox.sweep() == 1
     assert await house.handled.get() == "left behind"

@@ -12,10 +12,16 @@ from shared.errors import PlacetError
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 
 
-def failing(name: str, status: int | None = None, headers: dict[str, str] | None = None, base: str = "") -> Exception:
+def failing(
+    name: str,
+    status: int | None = None,
+    headers: dict[str, str] | None = None,
+    base: str = "",
+    text: str = "secret prompt",
+) -> Exception:
     """Build an exception as litellm raises it, by its class name (and its parent's)."""
     parent: Any = type(base, (Exception,), {}) if base else Exception
-    error: Exception = type(name, (parent,), {})("secret prompt")
+    error: Exception = type(name, (parent,), {})(text)
     error.__dict__.update(status_code=status, litellm_response_headers=headers)
     return error
 
@@ -43,7 +49,6 @@ def test_transient_failure_is_worth_all_retries(error: Exception) -> None:
     "error",
     [
         failing("BadRequestError", 400),
-        failing("ContextWindowExceededError", 400, base="BadRequestError"),
         failing("BadRequestError", 409, base="APIError"),
         failing("AuthenticationError", 401),
         failing("APIError", 413),
@@ -55,6 +60,42 @@ def test_transient_failure_is_worth_all_retries(error: Exception) -> None:
 def test_permanent_failure_is_worth_no_retry(error: Exception) -> None:
     """The same request gets the same answer."""
     assert 0 == judge(error, NOW).retries_max
+
+
+def with_body(error: Exception, body: object) -> Exception:
+    """Give an exception the body that the provider answered."""
+    error.__dict__.update(body=body)
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        failing("ContextWindowExceededError", 400, base="BadRequestError"),
+        failing("BadRequestError", 400, text="Your input exceeds the context window of this model."),
+        failing("BadRequestError", 400, text='{"error": {"code": "context_length_exceeded"}}'),
+        failing("BadRequestError", 400, text="Prompt is too long: 210000 tokens > 200000 maximum"),
+        with_body(failing("BadRequestError", 400), {"code": "context_length_exceeded"}),
+    ],
+)
+def test_conversation_that_is_too_long_is_worth_no_retry_and_says_so(error: Exception) -> None:
+    """Also where litellm takes it for any other bad request; its reason has no word of the provider."""
+    failure = judge(error, NOW)
+    assert (0, True, f"{type(error).__name__} (400)") == (failure.retries_max, failure.too_long, failure.reason)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        failing("BadRequestError", 400),
+        with_body(failing("BadRequestError", 400), "no JSON"),
+        with_body(failing("BadRequestError", 400), {"code": "invalid_value"}),
+        failing("RateLimitError", 429, text="context_length_exceeded"),
+    ],
+)
+def test_other_failure_does_not_say_that_the_conversation_is_too_long(error: Exception) -> None:
+    """A person would begin a new conversation for nothing."""
+    assert not judge(error, NOW).too_long
 
 
 def test_answer_cut_at_its_length_is_worth_one_retry() -> None:
