@@ -11,7 +11,8 @@ from sqlalchemy.dialects import postgresql as pg
 
 from shared.sql import Connection
 
-#: How long ids are remembered. Longer than any message can stay on its way.
+#: How long ids are remembered. Copies come within minutes where services run; but queues drop nothing for its age, so a
+#: copy that comes later than this after the first one was handled is stopped by the keys of the service's tables alone.
 REMEMBER = timedelta(days=7)
 
 

@@ -1,8 +1,9 @@
 """Messages that are signed as a whole: those that nobody but their one sender may ever write.
 
 Without the signature whoever can write to the broker could change what runs or what counts as a person's word. The
-table says who signs what; a message that is not in it can only make things stricter, or carries a signature of its own
-(permits and decisions).
+table says who signs what. Permits and decisions carry a signature of their own. The other messages let nothing run by
+themselves; one of them is weaker than it should be: ToolCallRefused gives back what a call took of limits and grants.
+SECURITY.md says what follows from that.
 """
 
 from __future__ import annotations

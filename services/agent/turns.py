@@ -102,9 +102,9 @@ def record_second_result(work: Work, tenant: str, call_id: str, state: CallState
 def went_on(work: Work, after: Claim, call_ids: Sequence[str]) -> None:
     """Record that a turn goes on while people think about these calls."""
     to = CALL_MACHINE.next_state(CallState.OPEN, CallEvent.WENT_ON)
-    event, machine, turn = CallEvent.WENT_ON, CALL_MACHINE.name, {"turn_id": after.turn_id}
+    before, turn = CallState.OPEN, {"turn_id": after.turn_id}
     for call_id in call_ids:
-        work.record(Change(after.tenant, machine, call_id, event, CallState.OPEN, to, "agent", call_id, turn))
+        work.record(_move_of_call(after.tenant, call_id, CallEvent.WENT_ON, (before, to), turn))
     detail = {"step": after.step, "fence": after.fence}
     work.record(_change(after, Event.WENT_ON, State.WAITING, MACHINE.next_state(State.WAITING, Event.WENT_ON), detail))
 
@@ -125,10 +125,10 @@ def stopped(work: Work, claim: Claim, before: State, reason: str) -> None:
 
 def calls_stopped(work: Work, claim: Claim, calls: Sequence[tuple[str, CallState]]) -> None:
     """Record that the turn of these calls was stopped; with each comes the state that it was in."""
-    event, machine, turn = CallEvent.TURN_STOPPED, CALL_MACHINE.name, {"turn_id": claim.turn_id}
+    event, turn = CallEvent.TURN_STOPPED, {"turn_id": claim.turn_id}
     for call_id, before in calls:
-        to = CALL_MACHINE.next_state(before, event)
-        work.record(Change(claim.tenant, machine, call_id, event, before, to, "agent", call_id, turn))
+        move = (before, CALL_MACHINE.next_state(before, event))
+        work.record(_move_of_call(claim.tenant, call_id, event, move, turn))
 
 
 async def record_late_stop(work: Work, tenant: str, turn_id: str, by: str) -> None:
@@ -229,8 +229,13 @@ def _call_change(claim: Claim, call: CheckedCall) -> Change:
 
 
 def _result_change(tenant: str, call_id: str, move: tuple[CallState, CallState], result: Result) -> Change:
-    event, machine, detail = CallEvent.RESULT_CAME, CALL_MACHINE.name, {"kind": result.kind}
-    return Change(tenant, machine, call_id, event, *move, "agent", call_id, detail)
+    return _move_of_call(tenant, call_id, CallEvent.RESULT_CAME, move, {"kind": result.kind})
+
+
+def _move_of_call(
+    tenant: str, call_id: str, event: CallEvent, move: tuple[CallState, CallState], detail: dict[str, Any]
+) -> Change:
+    return Change(tenant, CALL_MACHINE.name, call_id, event, *move, "agent", call_id, detail)
 
 
 def _if_any(**values: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from shared.messages import (
     DecisionAnswered,
     EditJudged,
 )
-from shared.signed import verify_signed
+from shared.signed import signed, verify_signed
 from shared.signing import Signer, Verifier
 from shared.work import Cause, Work
 
@@ -165,7 +165,7 @@ async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:
     withdrawal = Withdrawal("cancelled", notices.ABANDONED)
     approvals = await _withdraw(work, deps, message.tenant, [message.call_id], withdrawal, actor=message.by)
     if not approvals:
-        work.emit(notices.given_up(message))
+        work.emit(notices.given_up(message), signed(notices.watch_given_up(message, work.now), deps.signer))
 
 
 async def _withdraw(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any, cast
 
 from services.approval.rules import Answer, Approval, RefusedKind, Vote
@@ -162,6 +163,13 @@ def given_up(message: AbandonCall) -> ToolCallRefused:
         tool=message.tool,
         kind="failed",
         reason=ABANDONED,
+    )
+
+
+def watch_given_up(message: AbandonCall, at: datetime) -> WatchedCallClosed:
+    """Return what policy must hear of such a call: approval cannot know whether its rule has a veto window."""
+    return WatchedCallClosed(
+        tenant=message.tenant, call_id=message.call_id, state="withdrawn", reason=ABANDONED, closed_at=at
     )
 
 

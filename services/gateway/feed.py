@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pydantic_core import from_json
 
@@ -17,6 +17,11 @@ from shared import messages as m
 from shared.messages import Message, ShownCall
 
 Data = dict[str, Any]
+#: What a feed item can be; beside these a stream has `delta`, a text being written, which is kept nowhere.
+ItemType = Literal[
+    "message", "tool_call", "approval", "progress", "decision", "holder", "turn", "resolution", "conversation"
+]
+ITEM_TYPES: tuple[ItemType, ...] = get_args(ItemType)
 #: A conversation's key: tenant and id.
 Place = tuple[str, str]
 
@@ -30,7 +35,7 @@ class Item:
 
     tenant: str
     conversation_id: str
-    type: str
+    type: ItemType
     data: Data
     #: The same source never makes two items of a conversation.
     source_id: str
@@ -214,7 +219,7 @@ def _resolved(message: m.CallResolved, event_id: str) -> list[Item]:
     return [_item(message, "resolution", data, event_id)]
 
 
-def _item(message: Any, kind: str, data: Data, source_id: str) -> Item:
+def _item(message: Any, kind: ItemType, data: Data, source_id: str) -> Item:
     return Item(message.tenant, message.conversation_id, kind, data, source_id)
 
 

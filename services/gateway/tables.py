@@ -186,7 +186,7 @@ class SlackSeenRow(SQLModel, table=True):
 
 
 class LinkUseRow(SQLModel, table=True):
-    """One mailed link that somebody decided with. The key is what makes a link good for one verdict."""
+    """One mailed link that somebody decided with. The key is what makes a link good for one decision."""
 
     __tablename__ = "link_uses"
     __table_args__ = (

@@ -143,8 +143,17 @@ async def retry_event(message: RetryWebhookEvent, work: Work) -> None:
     except ExpectedRace:
         state = found.state
     detail = {"channel": f"webhook:{found.webhook}", "type": found.type}
-    change = (MACHINE.name, message.event_id, Event.RETRIED, found.state, state)
-    work.record(Change(message.tenant, *change, actor=message.by, detail=detail))
+    change = Change(
+        message.tenant,
+        MACHINE.name,
+        message.event_id,
+        Event.RETRIED,
+        found.state,
+        state,
+        actor=message.by,
+        detail=detail,
+    )
+    work.record(change)
     if state is not found.state:
         await restart_event(work, message.event_id, state)
 

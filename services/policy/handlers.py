@@ -129,14 +129,12 @@ async def revoke_grant(message: RevokeGrant, work: Work) -> None:
 
 
 async def give_back(refused: ToolCallRefused, work: Work) -> None:
-    """Free what a call had taken of limits and grants, because it did not run."""
-    if refused.kind not in DID_NOT_RUN:
-        return
-    tenant, call_id = refused.tenant, refused.call_id
-    if refused.kind == "failed":
-        # Nobody was asked, or what they approved took no effect: there is no denial that could be remembered.
-        await watched_store.forget(work, tenant, call_id)
-    await _free(work, tenant, call_id, refused.kind)
+    """Free what a call had taken of limits and grants, because it did not run.
+
+    Nobody signs this message, so it ends no watch: that is for WatchedCallClosed.
+    """
+    if refused.kind in DID_NOT_RUN:
+        await _free(work, refused.tenant, refused.call_id, refused.kind)
 
 
 async def take_resolved(resolved: CallResolved, work: Work) -> None:

@@ -14,6 +14,8 @@ from shared.work import Change
 
 #: How the history calls what happened to a grant.
 _HAPPENED: Mapping[GrantEvent, str] = {
+    GrantEvent.GIVE: "given",
+    GrantEvent.REFUSE: "refused",
     GrantEvent.USE: "used",
     GrantEvent.USE_LAST: "used",
     GrantEvent.RETURN: "returned",
@@ -25,15 +27,19 @@ _HAPPENED: Mapping[GrantEvent, str] = {
 def grant_given(asked: GrantAsked) -> Change:
     """Return the row of a grant that begins."""
     detail = {"approval_id": asked.approval_id, "rule": asked.rule, "uses_left": asked.uses}
-    where = (asked.tenant, "grant", asked.grant_id)
-    return Change(*where, "given", None, GRANT_MACHINE.initial, asked.owner, asked.call.call_id, detail)
+    return _of_asked(asked, GrantEvent.GIVE, detail)
 
 
 def grant_refused(asked: GrantAsked, reason: str) -> Change:
     """Return the row of a grant that somebody asked for and did not get."""
     detail = {"approval_id": asked.approval_id, "reason": reason}
-    where = (asked.tenant, "grant", asked.grant_id)
-    return Change(*where, "refused", None, "refused", asked.owner, asked.call.call_id, detail)
+    return _of_asked(asked, GrantEvent.REFUSE, detail)
+
+
+def _of_asked(asked: GrantAsked, event: GrantEvent, detail: dict[str, Any]) -> Change:
+    happened, to = _HAPPENED[event], GRANT_MACHINE.next_state(GRANT_MACHINE.initial, event)
+    by, call_id = asked.owner, asked.call.call_id
+    return Change(asked.tenant, GRANT_MACHINE.name, asked.grant_id, happened, None, to, by, call_id, detail)
 
 
 def grant_used(call: CallFacts, grant: Grant, *, rule: str, uses_left: int) -> Change:
@@ -54,14 +60,14 @@ def of_grant(
     """Return the row of something that happened to a grant, which its tenant and its id name."""
     tenant, grant_id = grant
     after = grant_after(before, event)
-    return Change(tenant, "grant", grant_id, _HAPPENED[event], before, after, actor, call_id, detail)
+    return Change(tenant, GRANT_MACHINE.name, grant_id, _HAPPENED[event], before, after, actor, call_id, detail)
 
 
 def exhausted(call: CallFacts, verdict: Verdict) -> Change:
     """Return the row of a rule that would have decided a call, had its limits had room."""
     limits = [f"{each.measure} <= {each.at_most} per {each.per} in {each.within_seconds} s" for each in verdict.demands]
-    moved = ("exhausted", None, "passed_over", "policy")
-    return Change(call.tenant, "limit", verdict.rule, *moved, call.call_id, {"limits": limits})
+    detail = {"limits": limits}
+    return Change(call.tenant, "limit", verdict.rule, "exhausted", None, "passed_over", "policy", call.call_id, detail)
 
 
 def asked_again(call: CallFacts, verdict: Verdict, earlier: Watched) -> Change:

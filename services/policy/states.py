@@ -1,14 +1,16 @@
 """States of one grant. Every change of state is a row of the table below.
 
-Nothing of it is a column: how many uses are left, whether somebody revoked it and what time it is say where it is. Each
-statement that changes a grant names in its WHERE what the table asks for, and its history row has both states. A grant
-whose rule has changed covers nothing, and is in no other state for that: the old rule may come back. One whose tool has
-changed is void: what people allowed was that tool, and the old one comes back without them.
+Nothing of it is a column: how many uses are left, whether somebody revoked it and what time it is say where it is; the
+clock fires `time_out` when a row is read. Each statement that changes a grant names in its WHERE what the table asks
+for, and its history row has both states. A grant whose rule has changed covers nothing, and is in no other state for
+that: the old rule may come back. One whose tool has changed is void: what people allowed was that tool, and the old one
+comes back without them.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import reduce
 
 from shared.transitions import ExpectedRace, Machine
 
@@ -16,31 +18,38 @@ from shared.transitions import ExpectedRace, Machine
 class GrantState(StrEnum):
     """Where a grant can be."""
 
+    ASKED = "asked"  # never stored: somebody wants it, the handler moves it on
     ACTIVE = "active"  # it lets calls through
     USED_UP = "used_up"  # no use is left, until a call that took one did not run
     EXPIRED = "expired"  # its time is over, by the database's clock; it can still be revoked
     VOID = "void"  # a rulebook took over in which its tool is another one or gone; it can still be revoked
     REVOKED = "revoked"  # final: its owner or an administrator took it back
+    REFUSED = "refused"  # final: it never began, the rulebook of the day did not let it; only the history knows of it
 
 
 class GrantEvent(StrEnum):
     """What can happen to a grant."""
 
+    GIVE = "give"  # the rulebook lets somebody have it
+    REFUSE = "refuse"  # the rulebook does not
     USE = "use"  # a call takes a use, and others are left
     USE_LAST = "use_last"  # a call takes the last use
     RETURN = "return"  # a call that took a use did not run
-    TIME_OUT = "time_out"  # the time has passed
+    TIME_OUT = "time_out"  # its time has passed when its row is read
     VOID = "void"  # a rulebook takes over in which its tool is another one or gone
     REVOKE = "revoke"  # somebody takes it back
 
 
 _OVER = (GrantState.EXPIRED, GrantState.VOID, GrantState.REVOKED)
 _USES = (GrantEvent.USE, GrantEvent.USE_LAST)
+_LATE = (*_USES, GrantEvent.RETURN, GrantEvent.TIME_OUT, GrantEvent.VOID)
 
 GRANT_MACHINE = Machine(
     name="grant",
-    initial=GrantState.ACTIVE,
+    initial=GrantState.ASKED,
     transitions={
+        (GrantState.ASKED, GrantEvent.GIVE): GrantState.ACTIVE,
+        (GrantState.ASKED, GrantEvent.REFUSE): GrantState.REFUSED,
         (GrantState.ACTIVE, GrantEvent.USE): GrantState.ACTIVE,
         (GrantState.ACTIVE, GrantEvent.USE_LAST): GrantState.USED_UP,
         (GrantState.ACTIVE, GrantEvent.RETURN): GrantState.ACTIVE,
@@ -54,11 +63,11 @@ GRANT_MACHINE = Machine(
         (GrantState.USED_UP, GrantEvent.REVOKE): GrantState.REVOKED,
         (GrantState.EXPIRED, GrantEvent.REVOKE): GrantState.REVOKED,
     },
-    final=frozenset({GrantState.REVOKED}),
+    final=frozenset({GrantState.REVOKED, GrantState.REFUSED}),
     # Calls meet at the last use, the end crosses a use or its return, two people revoke at once.
     races=frozenset(
         {(GrantState.USED_UP, event) for event in _USES}
-        | {(state, event) for state in _OVER for event in GrantEvent if event is not GrantEvent.REVOKE}
+        | {(state, event) for state in _OVER for event in _LATE}
         | {(GrantState.REVOKED, GrantEvent.REVOKE)}
     ),
 )
@@ -66,13 +75,9 @@ GRANT_MACHINE = Machine(
 
 def grant_state(uses_left: int, *, expired: bool, revoked: bool, void: bool) -> GrantState:
     """Return where a grant is by what its row and the clock say."""
-    if revoked:
-        return GrantState.REVOKED
-    if void:
-        return GrantState.VOID
-    if expired:
-        return GrantState.EXPIRED
-    return GrantState.ACTIVE if uses_left else GrantState.USED_UP
+    state = GrantState.ACTIVE if uses_left else GrantState.USED_UP
+    happened = {GrantEvent.VOID: void, GrantEvent.TIME_OUT: expired, GrantEvent.REVOKE: revoked}
+    return reduce(grant_after, (event for event, done in happened.items() if done), state)
 
 
 def grant_after(before: GrantState, event: GrantEvent) -> GrantState:

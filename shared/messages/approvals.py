@@ -234,7 +234,10 @@ class ApprovalClosed(Message):
 
 
 class WatchedCallClosed(SignedMessage):
-    """The approval of a call whose rule has a veto window is over. Sent to policy, which remembers a denial."""
+    """The approval of a call whose rule has a veto window is over, or a held call was given up before it had one.
+
+    Sent to policy, which remembers a denial. Policy passes over calls that it does not watch.
+    """
 
     type_name: ClassVar[str] = "placet.approval.watched-call-closed.v1"
 

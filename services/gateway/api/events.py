@@ -14,6 +14,7 @@ from services.gateway.api.errors import described
 from services.gateway.auth import Caller
 from services.gateway.conversations import no_conversation
 from services.gateway.deps import Deps
+from services.gateway.feed import ITEM_TYPES
 from services.gateway.live import Topic
 from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation
@@ -29,9 +30,15 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 LastEventId = Annotated[str | None, Header(description="Number of the last event seen; browsers send it.")]
 After = Annotated[str | None, Query(description="The same, for clients that cannot set headers.")]
 
+_FOLLOWED = (
+    "Follow a conversation: everything after the given event, then what comes, without gap or repeat.\n\n"
+    f"Types: {', '.join(ITEM_TYPES[:-1])} and {ITEM_TYPES[-1]} have a number; delta, a text being written, has none."
+)
+
 
 @router.get(
     "/{conversation_id}/events",
+    description=_FOLLOWED,
     response_class=StreamingResponse,
     responses={
         200: {"description": "Events.", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
@@ -45,10 +52,7 @@ async def follow(
     last_event_id: LastEventId = None,
     after: After = None,
 ) -> StreamingResponse:
-    """Follow a conversation: everything after the given event, then what comes, without gap or repeat.
-
-    Types: message, tool_call, approval, decision, holder and turn have a number; delta, a text being written, has none.
-    """
+    """Follow a conversation."""
     may_read(caller, conversation_id)
     topic = Topic(caller.tenant, conversation_id)
     start = await start_of(deps, topic, last_event_id, after)

@@ -87,7 +87,7 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
 
 @router.delete("/{key_id}", status_code=204, responses=described(401, 403, 404, 503))
 async def revoke(deps: DepsOf, caller: CallerOf, key_id: PathId) -> Response:
-    """Revoke a key; it and the sessions that began with it stop working at once."""
+    """Revoke a key; it and the sessions that began with it stop working at once here, within a second elsewhere."""
     caller.need(Scope.ADMIN)
     async with deps.runtime.units.begin() as work:
         if not await revoke_key(work.connection, caller.tenant, key_id, caller.person):

@@ -13,6 +13,7 @@ from services.gateway.api.conversations import may_read
 from services.gateway.api.errors import described
 from services.gateway.api.events import start_of
 from services.gateway.auth import NoCaller
+from services.gateway.feed import ITEM_TYPES
 from services.gateway.live import Topic
 from services.gateway.polling import Poll
 
@@ -36,7 +37,7 @@ class FeedItemOut(BaseModel):
     """One thing that happened, as the event stream has it."""
 
     id: int = Field(description="Its number; they have no gaps.")
-    type: str = Field(description="message, tool_call, approval, progress, decision, holder, conversation or turn.")
+    type: str = Field(description=f"{', '.join(ITEM_TYPES[:-1])} or {ITEM_TYPES[-1]}.")
     at: datetime
     data: dict[str, Any]
 

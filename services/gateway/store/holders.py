@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from services.gateway.feed import Place
+from services.gateway.feed import ItemType, Place
 from services.gateway.holder import Held
 from services.gateway.paging import Cursor
 from services.gateway.states import MACHINE, State
@@ -22,7 +22,7 @@ from shared.sql import Connection
 _CONVERSATIONS = table_of(ConversationRow)
 _FEED = table_of(FeedRow)
 #: Types of feed items that say something to a reader: neither the beginnings of turns nor decisions by message.
-_READ_BY_PEOPLE = ("message", "holder", "tool_call", "approval", "conversation")
+READ_BY_PEOPLE: tuple[ItemType, ...] = ("message", "holder", "tool_call", "approval", "conversation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ async def load_talk(connection: Connection, tenant: str, conversation_id: str, l
     c = _FEED.c
     newest = (
         sa.select(*(c[name] for name in ("tenant", "conversation_id", "seq", "type", "at", "data")))
-        .where(c.tenant == tenant, c.conversation_id == conversation_id, c.type.in_(_READ_BY_PEOPLE))
+        .where(c.tenant == tenant, c.conversation_id == conversation_id, c.type.in_(READ_BY_PEOPLE))
         .order_by(c.seq.desc())
         .limit(limit)
     )

@@ -22,6 +22,7 @@ SCRIPT_WORDS = (
     "Stopped.",
     "Table",
     "That did not work. Try again in a moment.",
+    "The conversation has ended.",
     "The turn ended: {why}",
     "Total",
     "added: ",

@@ -20,10 +20,11 @@ from shared.messages import (
     ToolCall,
     ToolCallPermitted,
     ToolCallRefused,
+    WatchedCallClosed,
 )
 from shared.messages.tool_calls import Category
 from shared.permit import verify_permit
-from shared.signed import signed
+from shared.signed import signed, verify_signed
 from shared.signing import Signer, Verifier, create_keys, load_signer
 from tests.builders import a_call, an_abandonment, an_approval_rule, an_event
 from tests.support.approval_builders import a_decision, a_request, a_withdrawal, some_claims
@@ -375,8 +376,7 @@ async def test_an_envelope_of_everything_is_one_transaction(replica: Replica, ga
 async def test_a_call_whose_request_was_given_up_fails_and_waits_for_nobody(replicas: tuple[Replica, Replica]) -> None:
     """Its one result comes from here, and a second copy of the request opens no card."""
     request = a_request()
-    (refused,) = await replicas[0].send(an_abandonment("approval.requests", request.call))
-    assert isinstance(refused, ToolCallRefused)
+    refused = by_type(await replicas[0].send(an_abandonment("approval.requests", request.call)))[ToolCallRefused]
     assert ("failed", request.call.call_id) == (refused.kind, refused.call_id)
     assert "The call did not run: people could not be asked, and an operator gave it up." == refused.reason
     sent = by_type(await replicas[1].send(request))
@@ -402,6 +402,15 @@ async def test_a_request_given_up_after_its_withdrawal_is_answered(replica: Repl
     """The withdrawal waited for the request to answer it; nobody else would."""
     request = a_request()
     await replica.send(a_withdrawal(request.call))
-    (refused,) = await replica.send(an_abandonment("approval.requests", request.call))
-    assert isinstance(refused, ToolCallRefused)
+    refused = by_type(await replica.send(an_abandonment("approval.requests", request.call)))[ToolCallRefused]
     assert ("failed", request.call.call_id) == (refused.kind, refused.call_id)
+
+
+async def test_a_call_that_was_given_up_is_watched_no_more(replica: Replica, verifier: Verifier) -> None:
+    """Policy believes approval's signature alone: the end of a call without an approval is signed like any other."""
+    request = a_request()
+    sent = by_type(await replica.send(an_abandonment("approval.requests", request.call)))
+    assert {ToolCallRefused, WatchedCallClosed} == set(sent)
+    end = sent[WatchedCallClosed]
+    verify_signed(verifier, end)
+    assert (request.call.call_id, "withdrawn", "") == (end.call_id, end.state, end.decided_by)

@@ -1,4 +1,4 @@
-"""Mailed links: showing never decides, a scanner decides nothing, and one link is good for one verdict."""
+"""Mailed links: showing never decides, a scanner decides nothing, and one link is good for one decision."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ async def test_the_page_tells_nobody_where_it_was_and_runs_nothing(house: House)
     assert (0, {"decision": ["approve", "deny"]}, False) == (page.scripts, page.choices, "decision" in page.fields)
 
 
-async def test_a_link_is_good_for_one_verdict(house: House) -> None:
+async def test_a_link_is_good_for_one_decision(house: House) -> None:
     """While others must agree, the link that voted votes no more: the same again shows it, another is refused."""
     house.approvers.outcome = "accepted"
     path = f"/l/{a_link(house.url, waiting(house))}"

@@ -172,7 +172,7 @@ async def test_the_question_carries_pkce_state_and_nonce(house: House, issuer: s
 
 
 async def test_leaving_the_directory_ends_the_session(house: House, people: People) -> None:
-    """Rights are read at each request: whoever was made inactive is out at once."""
+    """Rights are read at each request: whoever signed in at a provider and is not listed any more is out at once."""
     async with house.client() as browser:
         await log_in(browser, subject="subject-7")
         before = (await browser.get("/inbox")).status_code

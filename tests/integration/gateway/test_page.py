@@ -16,6 +16,7 @@ from shared.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ConversationDelta,
+    ConversationEnded,
     ConversationEvent,
     HolderChanged,
     StopTurn,
@@ -227,6 +228,23 @@ async def test_a_text_that_is_too_long_is_neither_cut_nor_sent(house: House, pag
     await expect(fault).to_be_hidden()
     await page.get_by_role("button", name="Send").click()
     await expect(page.locator(".said.by-me")).to_have_text("😀" * 32_000)
+
+
+async def test_an_ended_conversation_says_so_and_takes_no_more(house: House, page: Page) -> None:
+    """At once and after a reload; what was being written is not sent, and not lost."""
+    conversation = await say(page, "that is all")
+    box = page.get_by_role("textbox", name="Message")
+    await box.fill("one more thing")
+    place = {"tenant": "acme", "conversation_id": conversation}
+    await house.deliver(ConversationEnded(**place, by="person:ada"))
+    await expect(page.locator("#feed .muted")).to_have_text("The conversation has ended.")
+    await expect(page.get_by_role("button", name="Send")).to_be_hidden()
+    await box.press("Enter")
+    await expect(box).to_have_value("one more thing")
+    await page.reload()
+    await expect(box).to_have_attribute("readonly", "")
+    await expect(box).to_have_attribute("placeholder", "The conversation has ended.")
+    await expect(page.locator(".said")).to_have_count(1)
 
 
 async def test_an_answer_stands_where_the_feed_has_it(house: House, page: Page) -> None:

@@ -172,11 +172,24 @@ async def test_what_ended_without_a_denial_holds_nothing(policy: Replica, book: 
 
 
 async def test_a_call_that_was_given_up_holds_nothing(policy: Replica, book: Rulebook) -> None:
-    """Its request never became an approval, so its end comes as a refusal alone."""
+    """Its request never became an approval; approval signs its end all the same."""
     proposed = a_payment(book, marked=True)
     await policy.send(proposed)
     await policy.send(a_refusal(proposed.call, "failed"))
+    await policy.send(an_end(proposed.call, "withdrawn", decided_by="", reason=""))
     assert [PERMITTED] == kinds(await policy.send(a_payment(book)))
+
+
+@pytest.mark.parametrize("kind", ["failed", "cancelled", "denied"])
+async def test_a_refusal_before_the_denial_closes_no_window(policy: Replica, book: Rulebook, kind: str) -> None:
+    """Nobody signs refusals, so whoever can write one cannot make policy deaf to the denial that comes after it."""
+    proposed = a_payment(book, marked=True)
+    await policy.send(proposed)
+    await policy.send(a_refusal(proposed.call, kind))
+    await policy.send(an_end(proposed.call))
+    (held,) = await policy.send(a_payment(book))
+    assert isinstance(held, ApprovalRequested)
+    assert "person:bob denied" in held.reason
 
 
 async def test_a_window_ends(policy: Replica, book: Rulebook) -> None:

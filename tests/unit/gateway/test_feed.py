@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.gateway.feed import SOURCES, Item, arguments_value, items_of, muted, parts_of, status_of
+from services.gateway.feed import SOURCES, Item, ItemType, arguments_value, items_of, muted, parts_of, status_of
 from shared.messages import (
     MESSAGES,
     ApprovalClosed,
@@ -218,7 +218,8 @@ def test_an_answer_to_somebody_who_wrote_meanwhile_is_shown() -> None:
 
 def test_what_the_model_says_is_stored_after_the_approvals_before_it() -> None:
     """B3: one part per order that counts; other conversations and other items need no part of their own."""
-    order = [("c", "approval", ""), ("d", "message", "assistant"), ("c", "message", "user"), ("c", "turn", "")]
+    order: list[tuple[str, ItemType, str]] = [("c", "approval", ""), ("d", "message", "assistant")]
+    order += [("c", "message", "user"), ("c", "turn", "")]
     order += [("c", "message", "assistant"), ("c", "approval", ""), ("c", "message", "assistant")]
     items = [Item("acme", place, kind, {"role": role}, str(n)) for n, (place, kind, role) in enumerate(order)]
     assert [items[:4], items[4:6], items[6:]] == parts_of(items)

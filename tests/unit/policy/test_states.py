@@ -23,6 +23,12 @@ def test_row_and_clock_say_where_a_grant_is(uses_left: int, *, expired: bool, re
     assert state == grant_state(uses_left, expired=expired, revoked=revoked, void=False)
 
 
+@pytest.mark.parametrize("expired", [False, True])
+def test_a_void_grant_is_void_also_when_its_time_is_over(*, expired: bool) -> None:
+    """What its tool was is gone for good, whatever the clock says after that."""
+    assert GrantState.VOID == grant_state(1, expired=expired, revoked=False, void=True)
+
+
 @pytest.mark.parametrize(
     ("before", "event", "after"),
     [

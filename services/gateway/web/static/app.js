@@ -3,6 +3,8 @@ import { Feed } from "./feed.js";
 import { keepTime } from "./time.js";
 import { t } from "./words.js";
 
+// Every type of `ItemType` in services/gateway/feed.py, and texts as they are written.
+const TYPES = ["message", "tool_call", "progress", "approval", "decision", "holder", "turn", "resolution", "conversation", "delta"];
 const chat = document.getElementById("chat");
 const feedElement = document.getElementById("feed");
 const connection = document.getElementById("connection");
@@ -29,7 +31,7 @@ function follow() {
     refreshPane();
     refreshCards(JSON.parse(event.data).approval_id);
   });
-  for (const type of ["message", "tool_call", "progress", "approval", "decision", "holder", "turn", "resolution", "delta"]) {
+  for (const type of TYPES) {
     events.addEventListener(type, (event) => {
       if (event.data) receive(type, event);
     });
@@ -42,6 +44,16 @@ function receive(type, event) {
   document.getElementById("empty").hidden = true;
   feed.take(type, data);
   if (type === "turn") showStop();
+  if (type === "conversation") endWriting();
+}
+
+// What was being written stays, to be copied; nobody writes here any more.
+function endWriting() {
+  if (!composer) return;
+  const box = document.getElementById("text");
+  box.readOnly = true;
+  box.placeholder = t("The conversation has ended.");
+  document.getElementById("send").hidden = true;
 }
 
 // Stopping is for while something runs; the focus must not fall out of the page when the button goes.
@@ -137,7 +149,7 @@ if (composer) {
   composer.addEventListener("submit", async (event) => {
     event.preventDefault();
     const text = box.value.trim();
-    if (!text) return;
+    if (!text || box.readOnly) return;
     button.disabled = true;
     try {
       await send(text);

@@ -73,6 +73,8 @@ export class Feed {
         return this.#turn(data);
       case "resolution":
         return this.#resolution(data);
+      case "conversation":
+        return this.#place("conversation", () => make("p", { class: "muted" }, t("The conversation has ended.")));
     }
   }
 

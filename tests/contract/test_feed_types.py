@@ -1,0 +1,48 @@
+"""Every type of feed item is one that the API tells of and that the pages show, or pass over on purpose."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from services.gateway.api import events, polls
+from services.gateway.feed import ITEM_TYPES
+from services.gateway.store.holders import READ_BY_PEOPLE
+
+STATIC = Path(__file__).parent.parent.parent / "services" / "gateway" / "web" / "static"
+#: Types that the chat page does not show; none by now.
+PASSED_OVER: frozenset[str] = frozenset()
+
+
+def listed(script: str, name: str) -> list[str]:
+    """Return the texts of a constant list of a script."""
+    found = re.search(rf"^const {name} = (\[.*?\]);", (STATIC / script).read_text(), re.MULTILINE)
+    assert found is not None
+    return [str(each) for each in json.loads(found[1])]
+
+
+def test_the_chat_page_listens_to_every_type() -> None:
+    """An event stream is silent about what nobody listens to by name."""
+    assert sorted({*ITEM_TYPES, "delta"} - PASSED_OVER) == sorted(listed("app.js", "TYPES"))
+
+
+def test_the_chat_page_shows_what_it_listens_to() -> None:
+    """Each type has a place in the feed."""
+    cases = re.findall(r'^      case "(\w+)":', (STATIC / "feed.js").read_text(), re.MULTILINE)
+    assert sorted(listed("app.js", "TYPES")) == sorted(cases)
+
+
+def test_the_operators_page_listens_to_what_it_shows() -> None:
+    """It is drawn by the server, which reads items of these types."""
+    assert sorted(READ_BY_PEOPLE) == sorted(listed("operator.js", "KINDS"))
+
+
+@pytest.mark.parametrize("kind", ITEM_TYPES)
+def test_the_api_names_every_type(kind: str) -> None:
+    """In the description of the event stream, and in that of an item."""
+    (stream,) = (route for route in events.router.routes if getattr(route, "name", "") == "follow")
+    item = polls.FeedItemOut.model_fields["type"].description or ""
+    assert (True, True) == (kind in getattr(stream, "description", ""), kind in item)
