@@ -59,21 +59,26 @@ def letter_from(delivery: Delivery) -> Letter:
     body = delivery.body.decode("utf-8", "replace")
     event = _first_event(body)
     # The key is the queue it came from, and the broker lets each service use its own only: a header could lie.
-    queue = delivery.key or "unknown"
-    message_id = str(delivery.headers.get("x-placet-message-id") or event.get("id") or "")
+    queue = _storable(delivery.key) or "unknown"
+    message_id = _storable(str(delivery.headers.get("x-placet-message-id") or event.get("id") or ""))
     data = event.get("data")
     tenant = data.get("tenant") if isinstance(data, dict) else None
     return Letter(
         dead_letter_id=derived_id("dead-letter", queue, message_id, hashlib.sha256(delivery.body).hexdigest()),
-        tenant=tenant if isinstance(tenant, str) and tenant else OPERATORS_TENANT,
+        tenant=_storable(tenant) if isinstance(tenant, str) and tenant else OPERATORS_TENANT,
         queue=queue,
         service=queue.partition(".")[0],
-        reason=_why(delivery.headers),
+        reason=_storable(_why(delivery.headers)),
         message_id=message_id[:128],
-        message_type=str(event.get("type", ""))[:128],
-        body=body.replace("\x00", "\ufffd"),
-        shown_body=shown(body).replace("\x00", "\ufffd"),
+        message_type=_storable(str(event.get("type", "")))[:128],
+        body=_storable(body),
+        shown_body=_storable(shown(body)),
     )
+
+
+def _storable(text: str) -> str:
+    """Return a text as PostgreSQL keeps it: half a character pair and NUL are none."""
+    return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
 
 
 def shown(body: str) -> str:

@@ -20,6 +20,9 @@ Identifier = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-
 Tenant = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9][a-z0-9-]*$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
+#: CloudEvents allows no control characters in attributes, and PostgreSQL keeps no NUL.
+Printable = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
+
 #: How a call can end. Each call ends in exactly one of these.
 ResultKind = Literal[
     "succeeded",
@@ -61,13 +64,13 @@ class Attributes(Value):
     """The CloudEvents attributes of one event, as they stand on the wire."""
 
     specversion: Literal["1.0"] = "1.0"
-    id: Annotated[str, Field(min_length=1, max_length=128)]
-    source: Annotated[str, Field(min_length=1, max_length=256)]
+    id: Annotated[Printable, Field(min_length=1, max_length=128)]
+    source: Annotated[Printable, Field(min_length=1, max_length=256)]
     type: str
     time: AwareDatetime
-    correlationid: str = ""
-    causationid: str = ""
-    traceparent: str = ""
+    correlationid: Annotated[Printable, Field(max_length=256)] = ""
+    causationid: Annotated[Printable, Field(max_length=256)] = ""
+    traceparent: Annotated[Printable, Field(max_length=256)] = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ returns something else or an answer that cannot be stored has told nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -43,7 +44,9 @@ class LoadedProbe:
             keywords = self.signature.keywords(arguments, context)
             found = await call_function(self.function, keywords, name=f"verify {self.spec.name}")
             return _checked(found)
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # a probe is foreign code, and has told nothing
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001  # a probe is foreign code, and has told nothing
             # An error's text may quote an argument that logs must not see.
             ids = {"tenant": context.tenant, "call_id": context.call_id}
             told = {"error": type(error).__name__, "place": place_of(error)}

@@ -93,8 +93,8 @@ class LoadedTool:
             if _is_cancelling():
                 raise
             raise self._failure(error, context) from error
-        except (Exception, SystemExit) as error:
-            # A tool that calls sys.exit() must not take the executor along.
+        except BaseException as error:
+            # A tool that calls sys.exit(), or raises KeyboardInterrupt, must not take the executor along.
             raise self._failure(error, context) from error
         return self._reply(returned, context)
 

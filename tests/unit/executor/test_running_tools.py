@@ -136,7 +136,22 @@ async def test_unknown_outcome_in_a_task_group_outweighs_an_error() -> None:
         await a_tool(f).run({}, a_context())
 
 
-@pytest.mark.parametrize("error", [ValueError("secret"), SystemExit(3), StopIteration(), asyncio.CancelledError()])
+class Departure(BaseException):
+    """A tool's own exception that is no Exception."""
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("secret"),
+        SystemExit(3),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        Departure(),
+        StopIteration(),
+        asyncio.CancelledError(),
+    ],
+)
 @pytest.mark.parametrize("blocking", [True, False])
 async def test_any_other_exception_fails_with_a_neutral_text_and_a_log_line(
     error: BaseException, *, blocking: bool

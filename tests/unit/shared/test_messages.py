@@ -34,6 +34,15 @@ def test_garbage_is_unreadable_and_never_raises(body: bytes) -> None:
     assert (events, len(unreadable)) == ([], 1)
 
 
+@pytest.mark.parametrize("name", ["id", "source", "correlationid", "causationid", "traceparent"])
+@pytest.mark.parametrize("text", ["a\x00b", "a\nb", "x" * 257])
+def test_attributes_that_nobody_could_keep_make_no_event(name: str, text: str) -> None:
+    """A control character, or a text without end, is the sender's mistake and no reader's."""
+    event = json.loads(an_event(a_posted_message()).to_json())
+    events, unreadable = read_envelope(json.dumps([event | {name: text}]).encode())
+    assert ([], [True]) == (events, [name in reason for _, _, reason in unreadable])
+
+
 def test_an_envelope_of_too_many_events_is_unreadable() -> None:
     """More than 64 events in one envelope break the contract."""
     event = an_event(a_posted_message())
