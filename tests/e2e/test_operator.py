@@ -18,10 +18,10 @@ from tests.support.system import free_port
 pytestmark = pytest.mark.timeout(240)
 
 
-@pytest.fixture
-def house(tmp_path: Path) -> Iterator[Embedded]:
-    """A running embedded Placet."""
-    made = Embedded(tmp_path / "data", free_port(), {})
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """A running embedded Placet, in which each test gives back what it took over."""
+    made = Embedded(tmp_path_factory.mktemp("operator") / "data", free_port(), {})
     made.data.mkdir()
     made.start()
     yield made
