@@ -13,7 +13,7 @@ import httpx
 import typer
 from httpx_sse import connect_sse
 
-from services.placet.cli.client import address, call, client, problem_line
+from services.placet.cli.client import address, call, client, problem_line, refuse_no_token
 from services.placet.cli.items import Item, closed_approval, ends_turn, is_card, lines_of
 from services.placet.cli.output import Json, fail, out, show_json
 
@@ -39,6 +39,8 @@ def chat(
     """Chat with the agent; cards of waiting calls can be approved or denied right here."""
     if conversation and not token:
         fail("--conversation needs --token", code=2)
+    if token:
+        refuse_no_token(token)
     if conversation and agent:
         fail("a conversation keeps its agent: --agent is for a new one", code=2)
     if not conversation:
