@@ -185,6 +185,20 @@ async def test_a_resolved_dead_letter_says_so(house: House) -> None:
     )
 
 
+@pytest.mark.parametrize("body", ["(7 bytes that are no JSON; the table audit.dead_letters has them)", "[]", "[1]"])
+async def test_a_dead_letter_without_events_can_only_be_discarded(house: House, body: str) -> None:
+    """Whoever would replay it is told at once, and audit hears of the discard only."""
+    letter = a_letter(house, body=body)
+    async with house.client(house.key("admin", person="grace")) as admin:
+        replayed = await admin.post(f"/v1/dead-letters/{letter}/replay")
+        discarded = await admin.post(f"/v1/dead-letters/{letter}/discard")
+        told = await asyncio.wait_for(house.audited.get(), 10)
+    told_at_once = (replayed.status_code, replayed.json()["title"])
+    assert (409, "This dead letter cannot be replayed.", 202) == (*told_at_once, discarded.status_code)
+    expected = ResolveDeadLetter(tenant="acme", dead_letter_id=letter, action="discard", by="person:grace")
+    assert ([expected], True) == ([told], house.audited.empty())
+
+
 async def test_dead_letters_are_paged_and_belong_to_a_tenant(house: House) -> None:
     """A9: pages show each letter of the tenant once; others have none and resolve none."""
     letters = [a_letter(house, number=number) for number in range(5)]
