@@ -42,6 +42,8 @@ def outcome(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | Non
         (("webhooks", "list"), 1, "no answer from "),
         (("webhooks", "retry", "x"), 1, "no answer from "),
         (("chat", "--conversation", "c"), 2, "--conversation needs --token"),
+        (("chat", "--message", ""), 2, "--message is blank"),
+        (("chat", "-m", " "), 2, "--message is blank"),
         (("keys", "create"), 2, "Missing option '--person'"),
         (("rulebook", "explain", __file__), 2, "not JSON"),
         (("approvals", "list", "--nonsense"), 2, "No such option: --nonsense"),
