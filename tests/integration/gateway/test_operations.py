@@ -231,6 +231,14 @@ async def test_health_and_documents_need_no_key(house: House) -> None:
     assert ("Placet", "3.0.0") == (answers[3].json()["info"]["title"], answers[4].json()["asyncapi"])
 
 
+async def test_probes_may_ask_without_a_body(house: House) -> None:
+    """HEAD answers as GET does, without the words; the page sends strangers to sign in."""
+    async with house.client() as nobody:
+        answers = [await nobody.head(path) for path in ("/healthz", "/readyz", "/")]
+        page = await nobody.get("/")
+    assert [(200, b""), (200, b""), (page.status_code, b"")] == [(each.status_code, each.content) for each in answers]
+
+
 async def test_the_openapi_document_tells_the_errors_we_send(house: House) -> None:
     """Problems are documented where they happen, and the framework's own error form nowhere."""
     async with house.client() as nobody:
