@@ -13,7 +13,7 @@ from services.audit.tables import DeadLetterRow
 from shared.bus import Delivery
 from shared.database import is_outage
 from shared.driver import DatabaseError
-from shared.errors import Poison, Refused
+from shared.errors import Refused
 from shared.messages import ResolveDeadLetter
 from shared.topology import Destination
 from shared.transitions import ExpectedRace
@@ -94,7 +94,8 @@ def _send_back(work: Work, letter: DeadLetterRow) -> None:
     try:
         events = rules.events_of(letter.body)
     except ValueError as error:
-        raise Poison(f"dead letter {letter.dead_letter_id} cannot be replayed: {error}") from error
+        # The gateway says so to whoever asks; a new dead letter about an old one would help nobody.
+        raise Refused(f"dead letter {letter.dead_letter_id} cannot be replayed: {error}") from error
     for event in events:
         work.send_again(Destination("", letter.queue), event)
 

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from shared.bus import Delivery
 from shared.card_text import REDACTED
 from shared.ids import derived_id
+from shared.letters import events_in
 from shared.messages import (
     AbandonCall,
     ApprovalRequested,
@@ -124,11 +125,7 @@ def _carries_arguments(decision: Any) -> bool:
 
 def events_of(body: str) -> list[str]:
     """Return the JSON of each event in a dead letter's body; raise ValueError where it holds none."""
-    items = json.loads(body)
-    items = items if isinstance(items, list) else [items]
-    if not items or not all(isinstance(item, dict) for item in items):
-        raise ValueError("the body holds no events")
-    return [json.dumps(item, separators=(",", ":"), ensure_ascii=False) for item in items]
+    return [json.dumps(item, separators=(",", ":"), ensure_ascii=False) for item in events_in(body)]
 
 
 def abandoned(queue: str, body: str, by: str) -> list[AbandonCall]:

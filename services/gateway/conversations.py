@@ -26,6 +26,7 @@ from services.gateway.store.conversations import (
     taken_elsewhere,
 )
 from services.gateway.store.feed import add_items, find_item
+from services.gateway.texts import time_text
 from services.gateway.together import Together
 from shared.agents import AgentEntry, Agents
 from shared.errors import Refused
@@ -246,7 +247,7 @@ async def _again(work: Work, message: MessagePosted, conversation: Conversation)
     (item,) = items_of(message, "")
     known = await find_item(work.connection, *item.place, item.source_id)
     if known is None and conversation.ended_at is not None:
-        at = conversation.ended_at.isoformat()
+        at = time_text(conversation.ended_at)
         return Refused("This conversation has ended.", status=409, kind="conversation-ended", ended_at=at)
     if known is None or known.data["text"] != message.text:
         return Refused("This message id was used for another text.", status=409, kind="message-id-used")

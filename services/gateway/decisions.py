@@ -20,6 +20,7 @@ from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.links import settle_link, take_link
 from services.gateway.store.read import Row, load_approval, load_approvals, load_execution
+from services.gateway.texts import time_text
 from services.gateway.together import Together
 from shared.approvers import name_of
 from shared.errors import Refused
@@ -277,7 +278,7 @@ def _refusal(answer: DecisionAnswered, **more: Any) -> Refused:
 
 
 def _facts(answer: DecisionAnswered) -> Mapping[str, Any]:
-    decided_at = answer.decided_at.isoformat() if answer.decided_at else None
+    decided_at = time_text(answer.decided_at) if answer.decided_at else None
     return {
         "state": answer.state,
         "decided_by": answer.decided_by or None,

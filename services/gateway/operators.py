@@ -18,6 +18,7 @@ from services.gateway.states import Event, State
 from services.gateway.store.conversations import Conversation, lock_conversations
 from services.gateway.store.feed import StoredItem, find_item
 from services.gateway.store.holders import note_answer, unanswered_of
+from services.gateway.texts import time_text
 from shared.approvers import name_of
 from shared.errors import Refused
 from shared.ids import new_id
@@ -113,7 +114,7 @@ async def _locked(work: Work, caller: Caller, conversation_id: str) -> Conversat
 
 def _refuse_ended(conversation: Conversation) -> None:
     if conversation.ended_at is not None:
-        at = conversation.ended_at.isoformat()
+        at = time_text(conversation.ended_at)
         raise Refused("This conversation has ended.", status=409, kind="conversation-ended", ended_at=at)
 
 

@@ -1,10 +1,16 @@
-"""Texts from outside, as the store can keep them."""
+"""Texts from outside, as the store can keep them, and times as the API tells them."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from pydantic import AfterValidator
+
+
+def time_text(at: datetime) -> str:
+    """Return a time as the answers of the API have it: ISO 8601 in UTC, with a Z."""
+    return at.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
 
 
 def storable_text(text: str) -> str:

@@ -23,7 +23,7 @@ import structlog
 from pydantic import SecretStr
 
 from services.placet import registry
-from services.placet.local_postgres import LocalPostgres
+from services.placet.local_postgres import LocalPostgres, refuse_unfit
 from shared.catalog import load_catalog
 from shared.database import SERVICES
 from shared.errors import PlacetError
@@ -58,7 +58,10 @@ class Embedded:
 @contextmanager
 def locked(data: Path) -> Iterator[None]:
     """Hold the data folder for this process alone; the lock goes with the process, however it ends."""
-    data.mkdir(parents=True, exist_ok=True)
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise PlacetError(f"the data folder {data} is not a folder") from error
     with (data / "lock").open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,7 +77,8 @@ async def run(embedded: Embedded, say: Say, ready: Callable[[str], None]) -> Non
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     _refuse_taken_port(embedded.port)
-    # Before anything is created: a rulebook that cannot be used must not leave a data folder behind.
+    # Before anything is created: what cannot be used must not leave a data folder behind.
+    refuse_unfit(embedded.data)
     load_catalog(embedded.rulebook)
     async with AsyncExitStack() as stack:
         stack.enter_context(locked(embedded.data))

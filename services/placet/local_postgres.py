@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 import warnings
@@ -17,11 +18,21 @@ from psycopg import sql
 from shared.errors import PlacetError
 
 DATABASE = "placet"
+#: What a folder's name may have besides letters and digits: its name goes through a shell and a URL unquoted.
+_UNFIT = re.compile(r"[^\w/.:@~-]")
 #: States of a process that will never answer again.
 GONE = frozenset({psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD})
 #: How long a killed server's children may take to end, and between two looks.
 COLLECT_SECONDS = 5.0
 PAUSE_SECONDS = 0.1
+
+
+def refuse_unfit(folder: Path) -> None:
+    """Raise PlacetError where PostgreSQL could not start on this folder because of how it is called."""
+    if unfit := _UNFIT.search(str(folder)):
+        raise PlacetError(
+            f"PostgreSQL cannot work in {folder}: {unfit.group()!r} must not be in the path; choose another with --data"
+        )
 
 
 class LocalPostgres:

@@ -17,6 +17,7 @@ from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.read import Row, list_dead_letters, load_dead_letter
 from shared.errors import Refused
+from shared.letters import events_in
 from shared.messages import ResolveDeadLetter
 
 router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
@@ -111,7 +112,19 @@ async def _resolve(
     if letter["state"] != "open":
         facts = {"state": letter["state"], "resolved_by": letter["resolved_by"]}
         raise Refused("This dead letter is already resolved.", status=409, kind="already-resolved", **facts)
+    if action == "replay":
+        _need_events(letter["body"])
     async with deps.runtime.units.begin() as work:
         work.emit(ResolveDeadLetter(tenant=caller.tenant, dead_letter_id=letter_id, action=action, by=caller.person))
     response.headers["location"] = f"/v1/dead-letters/{letter_id}"
     return Sent(id=letter_id, action=action)
+
+
+def _need_events(body: str) -> None:
+    try:
+        events_in(body)
+    except ValueError as error:
+        detail = "Its body holds no events. It can only be discarded."
+        raise Refused(
+            "This dead letter cannot be replayed.", status=409, kind="not-replayable", state="open", detail=detail
+        ) from error

@@ -12,12 +12,14 @@ from services.gateway.api.errors import described, problem
 router = APIRouter(tags=["health"])
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz", response_class=PlainTextResponse)
 async def live() -> str:
     """Tell that the process answers."""
     return "ok\n"
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz", response_class=PlainTextResponse, responses=described(503))
 async def ready(deps: DepsOf) -> Response:
     """Tell whether consumers run and database and broker answer."""

@@ -28,7 +28,7 @@ SAID_MAX = 200
 ConversationId = Annotated[str, Query(alias="conversation", pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 
 
-@router.get("/")
+@router.api_route("/", methods=["GET", "HEAD"])
 async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId = "") -> HTMLResponse:
     """Show the chat on the left and what waits for people on the right."""
     async with reading(deps.runtime.database) as connection:

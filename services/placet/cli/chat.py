@@ -13,7 +13,7 @@ import httpx
 import typer
 from httpx_sse import connect_sse
 
-from services.placet.cli.client import address, call, client, problem_line
+from services.placet.cli.client import address, call, client, problem_line, refuse_no_token
 from services.placet.cli.items import Item, closed_approval, ends_turn, is_card, lines_of
 from services.placet.cli.output import Json, fail, out, show_json
 
@@ -27,8 +27,8 @@ TURN_SECONDS = 120.0
 
 def chat(
     message: Annotated[
-        str, typer.Option("--message", "-m", help="Send this one message, print the answer, stop.")
-    ] = "",
+        str | None, typer.Option("--message", "-m", help="Send this one message, print the answer, stop.")
+    ] = None,
     conversation: Annotated[str, typer.Option(help="Go on in this conversation; needs --token.")] = "",
     token: Annotated[str, typer.Option(help="The conversation's token.")] = "",
     language: Annotated[str, typer.Option(help="Language of cards, ISO 639-1.")] = "en",
@@ -37,8 +37,12 @@ def chat(
     json: Json = False,
 ) -> None:
     """Chat with the agent; cards of waiting calls can be approved or denied right here."""
+    if message is not None and not message.strip():
+        fail("--message is blank", code=2)
     if conversation and not token:
         fail("--conversation needs --token", code=2)
+    if token:
+        refuse_no_token(token)
     if conversation and agent:
         fail("a conversation keeps its agent: --agent is for a new one", code=2)
     if not conversation:
@@ -46,7 +50,7 @@ def chat(
         made = call("POST", "/v1/conversations", json={"language": language, **named})
         conversation, token = made["id"], made["token"]
     session = _Session(conversation, token, json=json)
-    if message:
+    if message is not None:
         session.one_shot(message)
     else:
         session.interactive()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from services.placet.cli.output import fail
 
 #: Longest wait for an answer, in seconds; a decision waits up to 5 at the gateway.
 TIMEOUT_SECONDS = 15.0
+#: What an API key or a token consists of: signs that a header can carry.
+_SECRET = re.compile(r"[!-~]+")
 
 
 def address() -> str:
@@ -31,16 +34,30 @@ def _data() -> Path:
 def api_key() -> str:
     """Return the API key: PLACET_KEY, or what `placet up` left in its data folder."""
     if key := os.environ.get("PLACET_KEY"):
-        return key
+        return _a_secret(key, "PLACET_KEY is no API key")
     path = _data() / "admin.key"
     try:
-        return path.read_text().strip()
-    except OSError:
+        return _a_secret(path.read_text().strip(), f"{path} holds no API key")
+    except (OSError, UnicodeDecodeError):
         fail(f"no API key: set PLACET_KEY, or PLACET_DATA to the folder of `placet up` (looked for {path})", code=2)
+
+
+def refuse_no_token(token: str) -> None:
+    """End the command where a token was typed that can be none."""
+    _a_secret(token, "--token is no token")
+
+
+def _a_secret(secret: str, otherwise: str) -> str:
+    """Return a secret that a header can carry; else end the command with a line that does not show it."""
+    if not _SECRET.fullmatch(secret):
+        fail(f"{otherwise}: it must be printable ASCII without spaces", code=2)
+    return secret
 
 
 def client(token: str | None = None) -> httpx.Client:
     """Return an HTTP client that sends the API key, or another token."""
+    if token:
+        refuse_no_token(token)
     headers = {"authorization": f"Bearer {token or api_key()}"}
     return httpx.Client(base_url=address(), headers=headers, timeout=TIMEOUT_SECONDS)
 

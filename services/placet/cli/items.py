@@ -45,8 +45,9 @@ def lines_of(item: Item) -> list[tuple[str, str]]:
         case "tool_call":
             return [(f"  . {data.get('tool')}: {data.get('status')}", "dim")]
         case "progress":
-            share = "" if data.get("fraction") is None else f" {data['fraction']:.0%}"
-            return [(f"  . {data.get('tool')}:{share} {spoken(data.get('text', ''))}", "dim")]
+            share = "" if data.get("fraction") is None else f"{data['fraction']:.0%}"
+            told = " ".join(part for part in (share, spoken(data.get("text") or "")) if part)
+            return [(f"  . {data.get('tool')}: {told or 'runs'}", "dim")]
         case "approval":
             return _note(data) + (_card(data) if is_card(item) else [])
         case _:

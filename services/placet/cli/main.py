@@ -143,6 +143,15 @@ def main() -> None:
     """Run the command; what was typed wrongly is one line too."""
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
+    except OSError as error:
+        # One that names a file is no error of printing, and none that a command expects.
+        if error.filename is not None:
+            raise
+        _drop_output()
+        if not isinstance(error, BrokenPipeError):
+            tell_error(f"cannot print: {error.strerror}")
+        raise SystemExit(1) from error
     except _UsageError as error:
         tell_error(error.format_message())
         raise SystemExit(2) from error
@@ -157,6 +166,13 @@ def main() -> None:
         tell_error(told)
         raise SystemExit(2) from error
     raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _drop_output() -> None:
+    """Let what is still to be printed go nowhere: the interpreter would try it again, and complain, at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from services.audit.handlers import bury
+from services.audit.handlers import bury, resolve
 from shared.bus import Delivery
 from shared.database import Database
+from shared.errors import Refused
 from shared.ids import new_id
 from shared.messages import (
     AbandonCall,
@@ -206,4 +207,15 @@ async def test_another_tenant_resolves_nothing(replica: Replica) -> None:
     """A9: for another tenant the letter does not exist."""
     letter = await buried(replica, an_event(PROPOSED))
     assert [] == await replica.send(resolving(letter, "discard", tenant="rival"))
+    assert [("open", None)] == await states(replica)
+
+
+async def test_a_letter_without_events_stays_open_when_it_is_replayed(replica: Replica) -> None:
+    """Nobody can send it back, and the wish is refused: no dead letter about a dead letter."""
+    await bury(Delivery(DEAD_LETTERS, b"\xff", key="policy.tool-calls"), replica.units)
+    (row,) = await replica.rows("SELECT dead_letter_id, tenant FROM audit.dead_letters")
+    wish = resolving(row["dead_letter_id"], "replay", tenant=row["tenant"])
+    with pytest.raises(Refused, match="cannot be replayed"):
+        async with replica.units.begin() as work:
+            await resolve(wish, work)
     assert [("open", None)] == await states(replica)

@@ -185,6 +185,20 @@ async def test_a_resolved_dead_letter_says_so(house: House) -> None:
     )
 
 
+@pytest.mark.parametrize("body", ["(7 bytes that are no JSON; the table audit.dead_letters has them)", "[]", "[1]"])
+async def test_a_dead_letter_without_events_can_only_be_discarded(house: House, body: str) -> None:
+    """Whoever would replay it is told at once, and audit hears of the discard only."""
+    letter = a_letter(house, body=body)
+    async with house.client(house.key("admin", person="grace")) as admin:
+        replayed = await admin.post(f"/v1/dead-letters/{letter}/replay")
+        discarded = await admin.post(f"/v1/dead-letters/{letter}/discard")
+        told = await asyncio.wait_for(house.audited.get(), 10)
+    told_at_once = (replayed.status_code, replayed.json()["title"])
+    assert (409, "This dead letter cannot be replayed.", 202) == (*told_at_once, discarded.status_code)
+    expected = ResolveDeadLetter(tenant="acme", dead_letter_id=letter, action="discard", by="person:grace")
+    assert ([expected], True) == ([told], house.audited.empty())
+
+
 async def test_dead_letters_are_paged_and_belong_to_a_tenant(house: House) -> None:
     """A9: pages show each letter of the tenant once; others have none and resolve none."""
     letters = [a_letter(house, number=number) for number in range(5)]
@@ -215,6 +229,14 @@ async def test_health_and_documents_need_no_key(house: House) -> None:
     assert [200] * 5 == [answer.status_code for answer in answers]
     assert "placet_http_requests_total" in answers[2].text
     assert ("Placet", "3.0.0") == (answers[3].json()["info"]["title"], answers[4].json()["asyncapi"])
+
+
+async def test_probes_may_ask_without_a_body(house: House) -> None:
+    """HEAD answers as GET does, without the words; the page sends strangers to sign in."""
+    async with house.client() as nobody:
+        answers = [await nobody.head(path) for path in ("/healthz", "/readyz", "/")]
+        page = await nobody.get("/")
+    assert [(200, b""), (200, b""), (page.status_code, b"")] == [(each.status_code, each.content) for each in answers]
 
 
 async def test_the_openapi_document_tells_the_errors_we_send(house: House) -> None:

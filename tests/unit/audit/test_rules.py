@@ -10,6 +10,7 @@ import pytest
 
 from services.audit.rules import OPERATORS_TENANT, abandoned, events_of, letter_from, shown
 from shared.bus import Delivery
+from shared.letters import events_in
 from shared.messages import AbandonCall, Message, ToolCallProposed, ToolCallRefused
 from tests.builders import a_call, a_posted_message, a_result, an_envelope, an_event
 
@@ -162,3 +163,17 @@ def test_a_call_in_the_name_of_another_tenant_is_left_alone() -> None:
     """Who forges an event cannot have another tenant's call ended."""
     forged = ToolCallProposed(tenant="rival", call=a_call())
     assert [] == lost("policy.tool-calls", forged)
+
+
+@pytest.mark.parametrize("body", ["[]", "7", "[1]", '[{"id":"1"},2]', "null", "{", "\ufffd", "[" * 100_000])
+def test_what_is_shown_of_a_body_without_events_holds_none_either(body: str) -> None:
+    """The gateway sees no other body, and says by it that a letter cannot be replayed."""
+    for seen in (body, shown(body)):
+        with pytest.raises(ValueError, match=r"."):
+            events_in(seen)
+
+
+@pytest.mark.parametrize("body", ['{"arguments":{"pin":1}}', '[{"id":"1"},{"decision":"a.b.c"}]'])
+def test_what_is_shown_of_a_body_with_events_holds_as_many(body: str) -> None:
+    """Redaction takes values away and never an event."""
+    assert len(events_in(body)) == len(events_in(shown(body)))

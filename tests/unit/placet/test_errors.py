@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from services.placet.cli.main import main
-from tests.support.system import free_port
+from tests.support.system import ROOT, SHOP_RULEBOOK, free_port
 
 
 @pytest.fixture
@@ -39,6 +42,8 @@ def outcome(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | Non
         (("webhooks", "list"), 1, "no answer from "),
         (("webhooks", "retry", "x"), 1, "no answer from "),
         (("chat", "--conversation", "c"), 2, "--conversation needs --token"),
+        (("chat", "--message", ""), 2, "--message is blank"),
+        (("chat", "-m", " "), 2, "--message is blank"),
         (("keys", "create"), 2, "Missing option '--person'"),
         (("rulebook", "explain", __file__), 2, "not JSON"),
         (("approvals", "list", "--nonsense"), 2, "No such option: --nonsense"),
@@ -61,3 +66,62 @@ def test_an_error_is_one_line_or_one_json_object(
     error = json.loads(printed.err)
     assert (f"placet: {error['error']}\n", "", ["error"]) == (line, printed.out, list(error))
     assert told in line
+
+
+@pytest.mark.parametrize("key", ["ü", "a\nb", "a b"])
+def test_a_key_that_is_none_is_told_without_showing_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], key: str
+) -> None:
+    """What no header can carry never leaves, and nobody blames the server."""
+    monkeypatch.setenv("PLACET_KEY", key)
+    code = outcome(monkeypatch, "approvals", "list")
+    expected = "placet: PLACET_KEY is no API key: it must be printable ASCII without spaces\n"
+    assert (2, expected) == (code, capsys.readouterr().err)
+
+
+def test_a_key_file_that_holds_none_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What is in it is not shown."""
+    monkeypatch.delenv("PLACET_KEY", raising=False)
+    monkeypatch.setenv("PLACET_DATA", str(tmp_path))
+    (tmp_path / "admin.key").write_text("two words")
+    code = outcome(monkeypatch, "approvals", "list")
+    expected = f"placet: {tmp_path / 'admin.key'} holds no API key: it must be printable ASCII without spaces\n"
+    assert (2, expected) == (code, capsys.readouterr().err)
+
+
+@pytest.mark.usefixtures("nobody_answers")
+def test_a_token_that_is_none_is_told_before_the_chat_begins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The listener behind the chat would say it a second time, with a traceback."""
+    code = outcome(monkeypatch, "chat", "--conversation", "c", "--token", "ü", "-m", "hello")
+    expected = "placet: --token is no token: it must be printable ASCII without spaces\n"
+    assert (2, expected) == (code, capsys.readouterr().err)
+
+
+def printing_to(output: int, *arguments: str) -> tuple[int, str]:
+    """Run the command with standard output there; return its exit code and what it says on standard error."""
+    command = [sys.executable, "-m", "services.placet", *arguments]
+    ended = subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("rulebook", "check", str(SHOP_RULEBOOK), "--json")])
+def test_output_that_cannot_be_written_is_one_line(arguments: tuple[str, ...]) -> None:
+    """A full disk is told whether it shows at once or only at the end."""
+    with Path("/dev/full").open("w") as full:
+        code, said = printing_to(full.fileno(), *arguments)
+    assert (1, 1, True) == (code, said.count("\n"), "cannot print: No space left on device" in said)
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("rulebook", "check", str(SHOP_RULEBOOK), "--json")])
+def test_a_reader_that_went_away_is_told_nothing(arguments: tuple[str, ...]) -> None:
+    """`placet … | head -1` is no mistake."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        assert (1, "") == printing_to(writing, *arguments)
+    finally:
+        os.close(writing)

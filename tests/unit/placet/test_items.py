@@ -86,6 +86,8 @@ def test_turn_ends_with_any_state_but_started(kind: str, state: str, *, ends: bo
         (an_item("tool_call", tool="pay", status="success"), ["  . pay: success"]),
         (an_item("progress", tool="pay", fraction=0.5, text="half"), ["  . pay: 50% half"]),
         (an_item("progress", tool="pay", text="on it"), ["  . pay: on it"]),
+        (an_item("progress", tool="pay", fraction=0.5, text=""), ["  . pay: 50%"]),
+        (an_item("progress", tool="pay", fraction=None, text="", status="executing"), ["  . pay: runs"]),
         (an_item("delta", text="h"), []),
     ],
 )
