@@ -11,6 +11,7 @@ from services.audit import rules, store
 from services.audit.states import MACHINE, Event, State
 from services.audit.tables import DeadLetterRow
 from shared.bus import Delivery
+from shared.consumer import OUTAGE_PAUSE_MAX_SECONDS
 from shared.database import is_outage
 from shared.driver import DatabaseError
 from shared.errors import Refused
@@ -20,9 +21,6 @@ from shared.transitions import ExpectedRace
 from shared.work import Change, UnitOfWork, Work
 
 log = structlog.get_logger(__name__)
-
-#: Longest pause between two tries to keep a letter while the database is away, in seconds.
-PAUSE_MAX_SECONDS = 5.0
 
 
 async def bury(delivery: Delivery, units: UnitOfWork) -> None:
@@ -43,7 +41,7 @@ async def bury(delivery: Delivery, units: UnitOfWork) -> None:
         else:
             return
         await asyncio.sleep(pause)
-        pause = min(pause * 2, PAUSE_MAX_SECONDS)
+        pause = min(pause * 2, OUTAGE_PAUSE_MAX_SECONDS)
         await units.database.wait_ready()
 
 

@@ -176,6 +176,18 @@ def an_approval_row(call: ToolCall | None = None, **changes: Any) -> dict[str, A
 
 
 @dataclass
+class Everybody:
+    """A directory that a test may change."""
+
+    #: Who is who.
+    now: Directory
+
+    def __call__(self) -> Directory:
+        """Return who is who now."""
+        return self.now
+
+
+@dataclass
 class Approvers:
     """Plays the approval service: decides at once, the first decision wins; `silent` ones never answer."""
 

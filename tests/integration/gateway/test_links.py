@@ -14,27 +14,16 @@ from typing import Any
 import pytest
 
 from services.gateway.links import CODE_SECONDS, CODES_MAX
-from shared.directory import Directory, Person
+from shared.directory import Person
 from shared.texts import moment
-from tests.support.gateway import House, insert, open_house
+from tests.support.gateway import Everybody, House, insert, open_house
 from tests.support.mailed_links import CODE, PEOPLE, Page, a_link, choose, decided, scan, waiting
-
-
-class Everybody:
-    """A directory that a test may change."""
-
-    def __init__(self) -> None:
-        self.now = PEOPLE
-
-    def __call__(self) -> Directory:
-        """Return who is who now."""
-        return self.now
 
 
 @pytest.fixture
 def everybody() -> Everybody:
     """Who is who."""
-    return Everybody()
+    return Everybody(PEOPLE)
 
 
 @pytest.fixture
@@ -228,7 +217,7 @@ async def test_a_decision_that_did_not_count_gives_the_link_back(house: House) -
 
 async def test_a_decision_without_an_answer_is_on_its_way(gateway_database_url: str, tmp_path: Path) -> None:
     """Nobody knows yet whether it counted, so the link decides nothing else."""
-    people = Everybody()
+    people = Everybody(PEOPLE)
     quick = open_house(gateway_database_url, tmp_path, directory=people, gateway_answer_seconds=0.2)
     async with quick as house, house.client() as browser:
         house.approvers.silent = True

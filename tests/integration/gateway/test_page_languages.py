@@ -12,10 +12,9 @@ import pytest
 from playwright.async_api import async_playwright, expect
 
 from services.gateway.web.render import set_up_was_run
-from shared.directory import Directory
 from tests.integration.gateway.test_inbox_page import Form, signed_in
 from tests.integration.gateway.test_operators import handed_over, spoken_in
-from tests.support.gateway import House, open_house
+from tests.support.gateway import Everybody, House, open_house
 from tests.support.inbox_scene import DIRECTORY, furnish
 
 pytestmark = pytest.mark.timeout(180)
@@ -23,21 +22,10 @@ pytestmark = pytest.mark.timeout(180)
 GERMAN, TURKISH = {"accept-language": "de-AT,de;q=0.9,en;q=0.5"}, {"accept-language": "tr"}
 
 
-class Everybody:
-    """A directory that a test may change."""
-
-    def __init__(self) -> None:
-        self.now: Directory = DIRECTORY
-
-    def __call__(self) -> Directory:
-        """Return who is who now."""
-        return self.now
-
-
 @pytest.fixture
 def everybody() -> Everybody:
     """Who is who."""
-    return Everybody()
+    return Everybody(DIRECTORY)
 
 
 @pytest.fixture
