@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import secrets
 from uuid import UUID, uuid5
 
@@ -29,6 +30,7 @@ def child_traceparent(parent: str | None) -> str:
     """Return a `traceparent` in the parent's trace with a new span id; a new trace where the parent is unusable."""
     match (parent or "").split("-"):
         case ["00", trace, span, flags] if (len(trace), len(span), len(flags)) == (32, 16, 2):
-            return f"00-{trace}-{secrets.token_hex(8)}-{flags}"
+            # A span's id is no secret, and one is made for every event: no call to the kernel for it.
+            return f"00-{trace}-{random.getrandbits(64):016x}-{flags}"
         case _:
             return new_traceparent()

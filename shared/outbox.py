@@ -22,7 +22,7 @@ from sqlalchemy.dialects import postgresql as pg
 from shared.bus import Bus
 from shared.database import OWN_SECONDS
 from shared.messages import Event
-from shared.sql import Connection, records
+from shared.sql import Connection
 from shared.topology import ROUTES, Destination, destination_of
 
 if TYPE_CHECKING:
@@ -96,7 +96,10 @@ def stored_row(row: OutboxRow) -> dict[str, Any]:
 
 @cache
 def _save(outbox: sa.Table) -> sa.Insert:
-    return sa.insert(outbox).from_select(list(OUTBOX_COLUMNS), sa.select(records("rows", OUTBOX_COLUMNS)))
+    """Return the statement that stores rows, an array for each column: events are long, and no JSON within JSON."""
+    arrays = [sa.bindparam(name, type_=pg.ARRAY(kind)) for name, kind in OUTBOX_COLUMNS.items()]
+    rows = sa.func.unnest(*arrays).table_valued(*OUTBOX_COLUMNS).render_derived(name="rows")
+    return sa.insert(outbox).from_select(list(OUTBOX_COLUMNS), sa.select(rows))
 
 
 @cache
@@ -104,9 +107,23 @@ def _forget(outbox: sa.Table) -> sa.Delete:
     return sa.delete(outbox).where(outbox.c.id == sa.any_(sa.bindparam("ids", type_=pg.ARRAY(pg.TEXT))))
 
 
+@cache
+def _take_due(outbox: sa.Table) -> sa.Update:
+    due = (
+        sa.select(outbox.c.id)
+        .where(outbox.c.due_at <= sa.func.now())
+        .order_by(outbox.c.due_at)
+        .limit(SWEEP_ROWS)
+        .with_for_update(skip_locked=True)
+    )
+    later = sa.func.now() + sa.text(f"interval '{OWN_SECONDS} seconds'")
+    return sa.update(outbox).where(outbox.c.id.in_(due)).values(due_at=later).returning(outbox)
+
+
 async def save_rows(connection: Connection, outbox: sa.Table, rows: Sequence[OutboxRow]) -> None:
     """Store `rows` in one statement."""
-    await connection.execute(_save(outbox), {"rows": [stored_row(row) for row in rows]})
+    stored = [stored_row(row) for row in rows]
+    await connection.execute(_save(outbox), {name: [row[name] for row in stored] for name in OUTBOX_COLUMNS})
 
 
 class Outbox:
@@ -210,7 +227,7 @@ class Outbox:
             if not ids:
                 return
             try:
-                async with self._database.transaction() as connection:
+                async with self._database.single() as connection:
                     await connection.execute(_forget(self._table), {"ids": ids})
             finally:
                 self._in_flight.difference_update(ids)
@@ -219,18 +236,8 @@ class Outbox:
         """Send rows whose time with their writer is over; return how many. Any number of replicas may sweep."""
         if not await self._bus.connected():
             return 0
-        table = self._table
-        due = (
-            sa.select(table.c.id)
-            .where(table.c.due_at <= sa.func.now())
-            .order_by(table.c.due_at)
-            .limit(SWEEP_ROWS)
-            .with_for_update(skip_locked=True)
-        )
-        later = sa.func.now() + sa.text(f"interval '{OWN_SECONDS} seconds'")
-        statement = sa.update(table).where(table.c.id.in_(due)).values(due_at=later).returning(table)
-        async with self._database.transaction() as connection:
-            found = (await connection.execute(statement)).all()
+        async with self._database.single() as connection:
+            found = (await connection.execute(_take_due(self._table))).all()
         self.send(
             OutboxRow(row.id, Destination(row.exchange, row.key), row.batch, row.mandatory, row.event) for row in found
         )

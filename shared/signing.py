@@ -77,14 +77,17 @@ class Verifier:
     def verify(self, purpose: Purpose, token: str) -> dict[str, Any]:
         """Return the claims of a token made for `purpose`, `iss` included; raise BadSignature for any other."""
         try:
-            head = jws.extract_compact(token.encode()).headers()
+            content = jws.extract_compact(token.encode(), registry=_REGISTRY)
+            head = content.headers()
             issuer, key = self.keys[str(head.get("kid"))]
-            content = jws.deserialize_compact(token, key, registry=_REGISTRY)
+            genuine = jws.validate_compact(content, key, registry=_REGISTRY)
             claims = json.loads(content.payload)
         except (JoseError, KeyError, ValueError, TypeError) as error:
             raise BadSignature(f"{purpose}: {type(error).__name__}") from error
-        if content.headers().get("typ") != purpose or purpose not in SIGNERS.get(issuer, ()):
-            raise BadSignature(f"{purpose}: signed by {issuer} for {content.headers().get('typ')!r}")
+        if not genuine:
+            raise BadSignature(f"{purpose}: not signed with the key that it names")
+        if head.get("typ") != purpose or purpose not in SIGNERS.get(issuer, ()):
+            raise BadSignature(f"{purpose}: signed by {issuer} for {head.get('typ')!r}")
         if not isinstance(claims, dict) or claims.get("iss") != issuer:
             raise BadSignature(f"{purpose}: issuer does not fit the key")
         return claims

@@ -22,8 +22,9 @@ _JSON = pg.JSONB(none_as_null=True)
 #: The order of every list of approvals: each page of it is a stretch of one index.
 _NEWEST_FIRST = (sa.text("created_at DESC"), sa.text("approval_id DESC"))
 #: The words of a card, each once: kept by the database itself, so that no way to open, edit or close one forgets them.
-#: A session keeps the plan of the DELETE. One that was made while the table was small must not read all of a large one:
-#: hence word by word, each by its whole key.
+#: A session keeps the plans. One that was made while the table was small must not read all of a large one: hence each
+#: word by its whole key. An approval never opens again, so what closes is moved once, all of one statement together; a
+#: changed card's words go one by one.
 _KEEP_WORDS = (
     """
     CREATE FUNCTION approval.add_words() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -56,10 +57,29 @@ _KEEP_WORDS = (
         "CREATE TRIGGER add_words AFTER INSERT ON approval.approvals REFERENCING NEW TABLE AS added"
         " FOR EACH STATEMENT EXECUTE FUNCTION approval.add_words()"
     ),
+    """
+    CREATE FUNCTION approval.close_words() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan TO off AS $$
+    BEGIN
+        UPDATE approval.words SET is_open = false WHERE ctid = ANY (ARRAY(
+            SELECT found.ctid
+            FROM changed, unnest(string_to_array(trim(changed.searched), ' ')) AS gone (word), LATERAL (
+                SELECT words.ctid FROM approval.words
+                WHERE words.tenant = changed.tenant AND words.word = gone.word AND words.is_open
+                    AND words.created_at = changed.created_at AND words.approval_id = changed.approval_id
+                LIMIT 1
+            ) AS found
+            WHERE changed.state <> 'pending'
+        ));
+        RETURN NULL;
+    END $$
+    """,
     (
-        "CREATE TRIGGER move_words AFTER UPDATE OF state, searched ON approval.approvals FOR EACH ROW"
-        " WHEN ((OLD.state = 'pending') <> (NEW.state = 'pending') OR OLD.searched IS DISTINCT FROM NEW.searched)"
-        " EXECUTE FUNCTION approval.move_words()"
+        "CREATE TRIGGER close_words AFTER UPDATE ON approval.approvals REFERENCING NEW TABLE AS changed"
+        " FOR EACH STATEMENT EXECUTE FUNCTION approval.close_words()"
+    ),
+    (
+        "CREATE TRIGGER move_words AFTER UPDATE OF searched ON approval.approvals FOR EACH ROW"
+        " WHEN (OLD.searched IS DISTINCT FROM NEW.searched) EXECUTE FUNCTION approval.move_words()"
     ),
     (
         "CREATE TRIGGER remove_words AFTER DELETE ON approval.approvals FOR EACH ROW"
