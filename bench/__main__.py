@@ -20,6 +20,7 @@ from bench.report import FLOOR, as_json, in_turns, say, table, write
 SYSTEMS = (
     System(FLOOR, floor.measure),
     System("placet", placet_system.measure),
+    System("placet_notified", placet_system.measure_notified),
     System("placet_single", placet_system.measure_single),
 )
 """The floor first; what is compared with it after."""

@@ -1,11 +1,12 @@
-"""Placet whole, as it is measured: every service a process of its own, messages and decisions over HTTP.
+"""Placet, as it is measured: every service a process of its own, messages and decisions over HTTP.
 
 One call: the stub model proposes the tool, policy holds it, the decision is posted, the executor runs the tool, the
 agent records the result and asks the stub model again. What the model says to the result, seen on RabbitMQ, is what
 counts as "back with the agent": later than the floor's, never earlier.
 
-Two shapes: an agent at work proposes one call after another in a turn, as models do that are given a task; or a person
-writes before every single call, and each turn begins, ends and is shown for one call alone.
+`placet` are the services that a gated call goes through, with an agent that proposes one call after another in a turn,
+as models do that are given a task. `placet_notified` has the notifier beside them, which hears of every call and keeps
+its card. In `placet_single` a person also writes before every call, so that each is a turn of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from tests.support.rabbitmq import VirtualHosts
 from tests.support.system import Process, System, a_system
 
 RULEBOOK = Path(__file__).parent / "rulebook.yaml"
-REPLICAS = {"gateway": 1, "policy": 1, "approval": 1, "notifier": 1, "executor": 1, "audit": 1}
+REPLICAS = {"gateway": 1, "policy": 1, "approval": 1, "executor": 1, "audit": 1}
+NOTIFIED = {**REPLICAS, "notifier": 1}
 SETTINGS = {
     "PLACET_DATABASE_POOL_SIZE": "16",
     "PLACET_EXECUTOR_SLOTS": "64",
@@ -52,15 +54,22 @@ CALLS = 8
 
 async def measure(in_flight: int, count: int) -> Measurement:
     """Measure calls of an agent at work: a turn of several calls, one after the other."""
-    return await _measure(in_flight, count, calls_per_turn=CALLS)
+    return await _measure(in_flight, count)
+
+
+async def measure_notified(in_flight: int, count: int) -> Measurement:
+    """Measure the same calls with a notifier that hears of them."""
+    return await _measure(in_flight, count, replicas=NOTIFIED)
 
 
 async def measure_single(in_flight: int, count: int) -> Measurement:
-    """Measure calls each in a turn of its own."""
-    return await _measure(in_flight, count, calls_per_turn=1)
+    """Measure calls each in a turn of its own, with a notifier too."""
+    return await _measure(in_flight, count, calls_per_turn=1, replicas=NOTIFIED)
 
 
-async def _measure(in_flight: int, count: int, *, calls_per_turn: int) -> Measurement:
+async def _measure(
+    in_flight: int, count: int, *, calls_per_turn: int = CALLS, replicas: Mapping[str, int] = REPLICAS
+) -> Measurement:
     """Start a fresh Placet, run gated calls with `in_flight` open at a time, and stop it.
 
     As many calls as whole conversations have: about `count`, and at least one conversation for each call in flight.
@@ -70,7 +79,7 @@ async def _measure(in_flight: int, count: int, *, calls_per_turn: int) -> Measur
     settings = {**SETTINGS, "PLACET_BENCH_CALLS_PER_TURN": str(calls_per_turn)}
     with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
         async with (
-            a_placet(Path(folder), "bench.stub_agent", settings) as system,
+            a_placet(Path(folder), "bench.stub_agent", settings, replicas) as system,
             _load(system, calls_per_turn) as load,
         ):
             await load.open(in_flight)
@@ -93,8 +102,10 @@ async def _measure(in_flight: int, count: int, *, calls_per_turn: int) -> Measur
 
 
 @asynccontextmanager
-async def a_placet(folder: Path, agent: str, settings: Mapping[str, str]) -> AsyncIterator[System]:
-    """Run a whole Placet whose agent is the module `agent`; `settings` are those of every process."""
+async def a_placet(
+    folder: Path, agent: str, settings: Mapping[str, str], replicas: Mapping[str, int] = NOTIFIED
+) -> AsyncIterator[System]:
+    """Run a Placet whose agent is the module `agent`; `settings` are those of every process."""
     databases = Databases(POSTGRES_URL)
     url = await asyncio.to_thread(services.find_rabbitmq, os.environ)
     administration = services.administration(os.environ, url or "")
@@ -112,7 +123,7 @@ async def a_placet(folder: Path, agent: str, settings: Mapping[str, str]) -> Asy
         with databases.fresh(_migrate) as database_url:
             system = System(folder, database_url, hosts.fresh(), RULEBOOK, environment)
             _add_agent(system, agent)
-            async with a_system(system, REPLICAS):
+            async with a_system(system, replicas):
                 yield system
     finally:
         databases.close()
