@@ -7,13 +7,13 @@ Statements are built once: building one costs more than running it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.feed import Item, Place, muted, parts_of
@@ -28,7 +28,6 @@ from shared.sql import Connection
 
 _CONVERSATIONS = table_of(ConversationRow)
 _FEED = table_of(FeedRow)
-_encode = json.JSONEncoder(allow_nan=False).encode
 _COLUMNS = [_FEED.c[name] for name in ("tenant", "conversation_id", "seq", "type", "at", "data")]
 
 
@@ -203,7 +202,7 @@ def _values(items: Sequence[Item]) -> dict[str, list[str]]:
         "tenant_values": [item.tenant for item in items],
         "conversation_id_values": [item.conversation_id for item in items],
         "type_values": [item.type for item in items],
-        "data_values": [_encode(item.data) for item in items],
+        "data_values": [to_json(item.data).decode() for item in items],
         "source_id_values": [item.source_id for item in items],
     }
 
