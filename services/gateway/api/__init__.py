@@ -37,13 +37,14 @@ from services.gateway.api.openai_errors import OpenAiErrors
 from services.gateway.api.strict import BodyLimit
 from services.gateway.deps import Deps
 
+#: Asked in this order for the route of a request: what is called most stands first.
 _ROUTERS = (
-    agents.router,
+    approvals.router,
     conversations.router,
+    agents.router,
     operators.router,
     events.router,
     polls.router,
-    approvals.router,
     tool_calls.router,
     grants.router,
     dead_letters.router,

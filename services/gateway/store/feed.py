@@ -17,11 +17,7 @@ from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.feed import Item, Place, muted, parts_of
-from services.gateway.store.conversations import (
-    Opening,
-    lock_conversations,
-    open_conversations,
-)
+from services.gateway.store.conversations import Opening, lock_feeds, open_conversations
 from services.gateway.tables import ConversationRow, FeedRow
 from shared.database import table_of
 from shared.sql import Connection
@@ -159,13 +155,11 @@ async def append(connection: Connection, items: Sequence[Item], openings: Sequen
     What people write in a conversation that has ended is left out, as the agent leaves it out: whoever asked over HTTP
     was refused, and what was posted there in time is here already.
     """
-    wanted = {item.place: Opening(*item.place) for item in items} | {each.place: each for each in openings}
-    known = await lock_conversations(connection, wanted)
-    missing = [
-        opening
-        for place, opening in wanted.items()
-        if place not in known or (opening.agent and known[place].agent is None)
-    ]
+    told = {each.place: each for each in openings}
+    wanted = dict.fromkeys([*(item.place for item in items), *told])
+    known = await lock_feeds(connection, wanted)
+    missing = [told.get(place) or Opening(*place) for place in wanted if place not in known]
+    missing += [each for place, each in told.items() if each.agent and place in known and known[place].agent is None]
     if missing:
         await open_conversations(connection, missing)
     ended = {place for place, each in known.items() if each.ended_at is not None}
