@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from shared import messages as m
 from shared.messages import Message, ShownCall
@@ -60,7 +60,7 @@ def items_of(message: Message, event_id: str) -> tuple[Item, ...]:
     """Return the feed items that a message makes, none for one it passes over; `event_id` carried the message."""
     make = _MAKERS.get(type(message))
     items = make(message, event_id) if make else []
-    return tuple(replace(item, data=storable(item.data)) for item in items)
+    return tuple(_storable_item(item) for item in items)
 
 
 def status_of(kind: str) -> str:
@@ -236,13 +236,24 @@ def _call_item(call: ShownCall, status: str, source_id: str) -> Item:
 
 def storable(value: Any) -> Any:
     """Return a JSON value as jsonb can keep it: no NUL character, no number beyond a double; tools answer with both."""
+    text = to_json(value)
+    # Hardly any value has one of them; a text that only spells it is mended into itself.
+    return _mended(value) if b"\\u0000" in text or b"NaN" in text or b"Infinity" in text else value
+
+
+def _mended(value: Any) -> Any:
     if isinstance(value, str):
         return value.replace("\x00", "\ufffd")
     if isinstance(value, dict):
-        return {storable(key): storable(each) for key, each in value.items()}
+        return {_mended(key): _mended(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [storable(each) for each in value]
+        return [_mended(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _storable_item(item: Item) -> Item:
+    data = storable(item.data)
+    return item if data is item.data else replace(item, data=data)
 
 
 _MAKERS: Mapping[type[Message], Callable[[Any, str], list[Item]]] = {

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from services.gateway.api.callers import After, CallerOf, DepsOf, Limit, PathId
 from services.gateway.api.errors import described
 from services.gateway.api.pages import cursor_of, next_of
+from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
 from services.gateway.deps import Deps
 from services.gateway.keys import Scope
@@ -20,7 +21,7 @@ from shared.errors import Refused
 from shared.letters import events_in
 from shared.messages import ResolveDeadLetter
 
-router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
+router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"], route_class=StrictRoute)
 
 State = Literal["open", "replayed", "discarded"]
 

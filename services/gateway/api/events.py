@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.conversations import may_read
 from services.gateway.api.errors import described
+from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
 from services.gateway.conversations import no_conversation
 from services.gateway.deps import Deps
@@ -21,7 +22,7 @@ from services.gateway.store.conversations import load_conversation
 from services.gateway.stream import Stream
 from shared.errors import Refused
 
-router = APIRouter(prefix="/v1/conversations", tags=["conversations"])
+router = APIRouter(prefix="/v1/conversations", tags=["conversations"], route_class=StrictRoute)
 
 #: Proxies that gather output before they pass it on would hold events back.
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from services.gateway.api.callers import After, CallerOf, DepsOf, Limit, PathId
 from services.gateway.api.errors import described
 from services.gateway.api.pages import cursor_of, next_of
+from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
 from services.gateway.feed import arguments_value
 from services.gateway.keys import Scope
@@ -20,7 +21,7 @@ from shared.errors import Refused
 from shared.messages import RevokeGrant
 from shared.messages.approvals import GrantScope
 
-router = APIRouter(prefix="/v1/grants", tags=["grants"])
+router = APIRouter(prefix="/v1/grants", tags=["grants"], route_class=StrictRoute)
 
 State = Literal["active", "used_up", "expired", "revoked", "void"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import cache
 
 from prometheus_client import Counter, Histogram
-from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 REQUESTS = Counter("placet_http_requests_total", "Requests by route and status.", ["method", "route", "status"])
@@ -36,7 +36,7 @@ class Answers:
 
     def __init__(self, app: ASGIApp, headers: Mapping[str, str]) -> None:
         self._app = app
-        self._headers = dict(headers)
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on; answers pass through here on their way back."""
@@ -47,9 +47,9 @@ class Answers:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in self._headers.items():
-                    headers.setdefault(name, value)
+                own = {name for name, _ in message["headers"]}
+                standing = [header for header in self._headers if header[0] not in own]
+                message["headers"] = [*message["headers"], *standing]
                 _count(scope, message["status"], time.perf_counter() - began)
             await send(message)
 
@@ -60,5 +60,11 @@ def _count(scope: Scope, status: int, seconds: float) -> None:
     # Names from outside never become labels: there is no end of them.
     method = scope["method"] if scope["method"] in _METHODS else "other"
     route = getattr(scope.get("route"), "path", "none")
-    REQUESTS.labels(method, route, str(status)).inc()
-    SECONDS.labels(method, route).observe(seconds)
+    requests, times = _counted_as(method, route, str(status))
+    requests.inc()
+    times.observe(seconds)
+
+
+@cache
+def _counted_as(method: str, route: str, status: str) -> tuple[Counter, Histogram]:
+    return REQUESTS.labels(method, route, status), SECONDS.labels(method, route)

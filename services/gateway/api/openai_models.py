@@ -10,9 +10,10 @@ from pydantic import BaseModel
 from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.errors import described
 from services.gateway.api.openai_talks import no_model
+from services.gateway.api.strict import StrictRoute
 from services.gateway.keys import Scope
 
-router = APIRouter(prefix="/v1/models", tags=["openai"])
+router = APIRouter(prefix="/v1/models", tags=["openai"], route_class=StrictRoute)
 
 
 class ModelOut(BaseModel):

@@ -12,12 +12,13 @@ from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.conversations import may_read
 from services.gateway.api.errors import described
 from services.gateway.api.events import start_of
+from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import NoCaller
 from services.gateway.feed import ITEM_TYPES
 from services.gateway.live import Topic
 from services.gateway.polling import Poll
 
-router = APIRouter(prefix="/v1/conversations", tags=["conversations"])
+router = APIRouter(prefix="/v1/conversations", tags=["conversations"], route_class=StrictRoute)
 
 #: Longest wait for an item, in seconds: proxies often end a request that is silent for a minute.
 WAIT_SECONDS_MAX = 50

@@ -10,13 +10,14 @@ from pydantic import BaseModel, Field
 
 from services.gateway.api.callers import CallerOf, DepsOf, PathId
 from services.gateway.api.errors import described
+from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
 from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.sessions import StoredSession, list_sessions
 from shared.errors import Refused
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=StrictRoute)
 
 SHOWN_MAX = 1000
 

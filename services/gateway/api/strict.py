@@ -14,6 +14,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.datastructures import QueryParams
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.gateway.api.errors import BodyTooLarge, problem
@@ -21,15 +22,12 @@ from shared.canonical import NotStrictJson, canonical_text, parse_strictly
 from shared.errors import Refused
 
 
-async def known_parameters(request: Request) -> None:
+def _refuse_unknown(query: QueryParams, known: set[str]) -> None:
     """Raise Refused (400) for a query parameter that the route does not have, or that is there twice.
 
     A filter that is spelt wrongly would else list everything.
     """
-    given = [name for name, _ in request.query_params.multi_items()]
-    if not given:
-        return
-    known = _parameters(request.scope["route"].dependant)
+    given = [name for name, _ in query.multi_items()]
     faults = [
         {"detail": "unknown parameter" if name not in known else "given more than once", "parameter": name}
         for name in dict.fromkeys(given)
@@ -66,12 +64,15 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route that reads its body strictly."""
+    """A route that reads its body strictly, and takes no query parameter that it does not have.
+
+    Not for callers that are no clients of ours and add what they like to an address: probes, scrapers, mail services.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler on strict requests."""
         handle = super().get_route_handler()
-        reads_body = self.body_field is not None
+        reads_body, known = self.body_field is not None, _parameters(self.dependant)
 
         async def strictly(request: Request) -> Response:
             strict = StrictRequest(request.scope, request.receive)
@@ -80,6 +81,8 @@ class StrictRoute(APIRoute):
                     return problem(415, detail="The body must be application/json.")
                 # Here and not in the framework, which would forget what is wrong.
                 await strict.json()
+            if request.scope["query_string"]:
+                _refuse_unknown(request.query_params, known)
             return await handle(strict)
 
         return strictly

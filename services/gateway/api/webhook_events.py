@@ -11,13 +11,14 @@ from pydantic import BaseModel, Field
 from services.gateway.api.callers import After, CallerOf, DepsOf, Limit, PathId
 from services.gateway.api.errors import described
 from services.gateway.api.pages import cursor_of, next_of
+from services.gateway.api.strict import StrictRoute
 from services.gateway.keys import Scope
 from services.gateway.store import reading
 from services.gateway.store.read import list_webhook_events, load_webhook_event
 from shared.errors import Refused
 from shared.messages import RetryWebhookEvent
 
-router = APIRouter(prefix="/v1/webhook-events", tags=["deliveries"])
+router = APIRouter(prefix="/v1/webhook-events", tags=["deliveries"], route_class=StrictRoute)
 
 State = Literal["due", "sent", "given_up"]
 

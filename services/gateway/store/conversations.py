@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
@@ -79,6 +79,13 @@ class Conversation:
         return Held(State(self.holder), self.holder_revision, self.operator)
 
 
+class Feed(NamedTuple):
+    """What appending asks of a conversation."""
+
+    agent: str | None
+    ended_at: datetime | None
+
+
 @dataclass(frozen=True, slots=True)
 class Recent:
     """One conversation in a list."""
@@ -130,11 +137,17 @@ def values_of(places: Iterable[Place]) -> dict[str, list[str]]:
     return {"tenants": [tenant for tenant, _ in found], "conversation_ids": [each for _, each in found]}
 
 
-def _lock_statement() -> sa.Select[Any]:
+def _lock_statement(*columns: sa.Column[Any]) -> sa.Select[Any]:
     c, wanted = _CONVERSATIONS.c, places_table()
     here = sa.and_(c.tenant == wanted.c.tenant, c.conversation_id == wanted.c.conversation_id)
-    found = sa.select(*_COLUMNS).join_from(wanted, _CONVERSATIONS, here)
+    found = sa.select(*columns).join_from(wanted, _CONVERSATIONS, here)
     return found.order_by(c.tenant, c.conversation_id).with_for_update(of=_CONVERSATIONS)
+
+
+def _elsewhere_statement(*, written: bool) -> sa.Select[Any]:
+    c, wanted = _CONVERSATIONS.c, places_table()
+    elsewhere = sa.exists().where(c.conversation_id == wanted.c.conversation_id, c.tenant != wanted.c.tenant)
+    return sa.select(wanted).where(elsewhere.where(c.feed_seq > 0) if written else elsewhere)
 
 
 _OPEN = _open_statement()
@@ -142,7 +155,9 @@ _LOAD = sa.select(*_COLUMNS).where(
     _CONVERSATIONS.c.tenant == sa.bindparam("tenant"),
     _CONVERSATIONS.c.conversation_id == sa.bindparam("conversation_id"),
 )
-_LOCK = _lock_statement()
+_LOCK = _lock_statement(*_COLUMNS)
+_LOCK_FEEDS = _lock_statement(*(_CONVERSATIONS.c[name] for name in ("tenant", "conversation_id", "agent", "ended_at")))
+_ELSEWHERE = {written: _elsewhere_statement(written=written) for written in (False, True)}
 #: Locks that are let go with the transaction, in the order of the ids.
 _KEEP_IDS = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(places_table().c.conversation_id, 28)))
 
@@ -173,10 +188,7 @@ async def taken_elsewhere(connection: Connection, places: Iterable[Place], *, wr
     """
     values = values_of(sorted(places, key=lambda place: place[1]))
     await connection.execute(_KEEP_IDS, values)
-    c, wanted = _CONVERSATIONS.c, places_table()
-    elsewhere = sa.exists().where(c.conversation_id == wanted.c.conversation_id, c.tenant != wanted.c.tenant)
-    elsewhere = elsewhere.where(c.feed_seq > 0) if written else elsewhere
-    return {(row[0], row[1]) for row in await connection.execute(sa.select(wanted).where(elsewhere), values)}
+    return {(row[0], row[1]) for row in await connection.execute(_ELSEWHERE[written], values)}
 
 
 async def end_conversation(connection: Connection, place: Place, by: str) -> None:
@@ -217,3 +229,9 @@ async def lock_conversations(connection: Connection, places: Iterable[Place]) ->
     """Lock the conversations that are there, in order; nobody else appends to their feeds until the commit."""
     rows = (await connection.execute(_LOCK, values_of(places))).all()
     return {(row.tenant, row.conversation_id): Conversation(*row) for row in rows}
+
+
+async def lock_feeds(connection: Connection, places: Iterable[Place]) -> dict[Place, Feed]:
+    """Lock conversations as `lock_conversations` does, for somebody who appends and asks nothing else of them."""
+    rows = (await connection.execute(_LOCK_FEEDS, values_of(places))).all()
+    return {(tenant, conversation_id): Feed(agent, ended_at) for tenant, conversation_id, agent, ended_at in rows}

@@ -7,28 +7,23 @@ Statements are built once: building one costs more than running it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.feed import Item, Place, muted, parts_of
-from services.gateway.store.conversations import (
-    Opening,
-    lock_conversations,
-    open_conversations,
-)
+from services.gateway.store.conversations import Opening, lock_feeds, open_conversations
 from services.gateway.tables import ConversationRow, FeedRow
 from shared.database import table_of
 from shared.sql import Connection
 
 _CONVERSATIONS = table_of(ConversationRow)
 _FEED = table_of(FeedRow)
-_encode = json.JSONEncoder(allow_nan=False).encode
 _COLUMNS = [_FEED.c[name] for name in ("tenant", "conversation_id", "seq", "type", "at", "data")]
 
 
@@ -160,13 +155,11 @@ async def append(connection: Connection, items: Sequence[Item], openings: Sequen
     What people write in a conversation that has ended is left out, as the agent leaves it out: whoever asked over HTTP
     was refused, and what was posted there in time is here already.
     """
-    wanted = {item.place: Opening(*item.place) for item in items} | {each.place: each for each in openings}
-    known = await lock_conversations(connection, wanted)
-    missing = [
-        opening
-        for place, opening in wanted.items()
-        if place not in known or (opening.agent and known[place].agent is None)
-    ]
+    told = {each.place: each for each in openings}
+    wanted = dict.fromkeys([*(item.place for item in items), *told])
+    known = await lock_feeds(connection, wanted)
+    missing = [told.get(place) or Opening(*place) for place in wanted if place not in known]
+    missing += [each for place, each in told.items() if each.agent and place in known and known[place].agent is None]
     if missing:
         await open_conversations(connection, missing)
     ended = {place for place, each in known.items() if each.ended_at is not None}
@@ -203,7 +196,7 @@ def _values(items: Sequence[Item]) -> dict[str, list[str]]:
         "tenant_values": [item.tenant for item in items],
         "conversation_id_values": [item.conversation_id for item in items],
         "type_values": [item.type for item in items],
-        "data_values": [_encode(item.data) for item in items],
+        "data_values": [to_json(item.data).decode() for item in items],
         "source_id_values": [item.source_id for item in items],
     }
 
