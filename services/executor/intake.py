@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Any
 
 import structlog
 from pydantic_core import from_json, to_json
@@ -39,19 +40,26 @@ class Intake:
         self._left = asyncio.Event()
 
     @asynccontextmanager
-    async def entered(self) -> AsyncIterator[None]:
-        """Keep a free slot while the block claims and spawns; raise NoSlot where none came free in time."""
+    async def entered(self, claims: int = 1) -> AsyncIterator[None]:
+        """Keep a free slot while the block claims and spawns; raise NoSlot where none came free in time.
+
+        Several `claims` enter together only where there is `room` for all of them now.
+        """
         try:
             async with asyncio.timeout(self._patience_seconds), self._door:
                 await self._wait_free()
-                self._inside += 1
+                self._inside += claims
         except TimeoutError as error:
             raise NoSlot(f"no slot within {self._patience_seconds:g} seconds") from error
         try:
             yield
         finally:
-            self._inside -= 1
+            self._inside -= claims
             self._left.set()
+
+    def room(self) -> int:
+        """Return how many claims may enter at once now, past nobody who waits at the door."""
+        return 0 if self._door.locked() else self._slots.size - self._slots.busy - self._inside
 
     async def _wait_free(self) -> None:
         await self._slots.wait_free()
@@ -61,11 +69,14 @@ class Intake:
             await self._slots.wait_free()
 
     def guard(self, consumer: OnDelivery, bus: Bus) -> OnDelivery:
-        """Return `consumer` behind the door. Of an envelope with several permits each comes to the door by itself."""
+        """Return `consumer` behind the door.
 
-        async def enter(delivery: Delivery) -> None:
+        An envelope with several permits enters whole where there is room for all; else each comes to the door alone.
+        """
+
+        async def enter(delivery: Delivery, claims: int = 1) -> None:
             try:
-                async with self.entered():
+                async with self.entered(claims):
                     await consumer(delivery)
             except NoSlot as error:
                 log.info("delivery.passed_on", queue=delivery.queue, reason=str(error))
@@ -73,10 +84,11 @@ class Intake:
                 await bus.retry(delivery, delivery.body, attempt=max(1, delivery.attempt))
 
         async def on_delivery(delivery: Delivery) -> None:
-            singles = _singles(delivery)
-            if len(singles) == 1:
-                await enter(delivery)
+            items = _items(delivery)
+            if len(items) <= max(1, self.room()):
+                await enter(delivery, max(1, len(items)))
             else:
+                singles = (replace(delivery, body=to_json([item])) for item in items)
                 # All of them end before one's failure gives the envelope back: the inbox knows those that were taken.
                 ends = await asyncio.gather(*map(enter, singles), return_exceptions=True)
                 for error in filter(None, ends):
@@ -85,12 +97,10 @@ class Intake:
         return on_delivery
 
 
-def _singles(delivery: Delivery) -> list[Delivery]:
-    """Return a delivery for each event of an envelope; the whole where it is no envelope, which its reader judges."""
+def _items(delivery: Delivery) -> list[Any]:
+    """Return the events of an envelope, unread; none where it is no envelope, which its reader judges."""
     try:
         items = from_json(delivery.body, allow_inf_nan=False)
     except ValueError:
-        return [delivery]
-    if not isinstance(items, list) or not 1 < len(items) <= ENVELOPE_EVENTS_MAX:
-        return [delivery]
-    return [replace(delivery, body=to_json([item])) for item in items]
+        return []
+    return items if isinstance(items, list) and len(items) <= ENVELOPE_EVENTS_MAX else []
