@@ -15,6 +15,7 @@ from itertools import starmap
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic_core import from_json
 from sqlalchemy.dialects import postgresql as pg
 
 from services.agent.assembly import ModelAnswer
@@ -91,16 +92,20 @@ async def load(connection: Connection, conversation_ids: Sequence[str]) -> dict[
 
 def talk_of(row: Any, seconds: float) -> Talk:
     """Read what `load` returned of one conversation, at these monotonic seconds of this process."""
-    facts = [Fact(*fact) for fact in row.facts or ()]
-    facts += [Fact(number, STOPPED_HEAD) for number in row.stops or ()]
+    facts = [Fact(*fact) for fact in _items(row.facts)]
+    facts += [Fact(number, STOPPED_HEAD) for number in _items(row.stops)]
     history = History(
-        tuple(UserMessage(*message) for message in row.messages or ()),
-        tuple(Step(*step) for step in row.steps or ()),
-        tuple(Call(*call) for call in row.tool_calls or ()),
+        tuple(UserMessage(*message) for message in _items(row.messages)),
+        tuple(Step(*step) for step in _items(row.steps)),
+        tuple(Call(*call) for call in _items(row.tool_calls)),
         tuple(sorted(facts, key=lambda fact: fact.number)),
-        tuple(Spoken(*spoken) for spoken in row.spoken or ()),
+        tuple(Spoken(*spoken) for spoken in _items(row.spoken)),
     )
     return Talk(row.agent, row.language, row.labels, history, ClockReading(row.read_at, seconds))
+
+
+def _items(array: str | None) -> list[Any]:
+    return from_json(array) if array else []
 
 
 async def settle(connection: Connection, settlings: Sequence[Settling], lease: timedelta) -> set[int]:
@@ -242,14 +247,17 @@ def _stored(table: sa.Table, parameter: str, kinds: dict[str, Any], moved: sa.CT
     return sa.insert(table).from_select(names, source).returning(table.c.id).cte(f"stored_{parameter}")
 
 
+def _array_of(item: Any) -> sa.Function[Any]:
+    """Gather items as JSON text: PostgreSQL writes that without building the binary form first, which nobody keeps."""
+    return sa.func.json_agg(item, type_=sa.Text)
+
+
 def _loaded() -> sa.Select[Any]:
     """Return conversations with everything their transcripts are made of: one statement, so one moment."""
 
     def gathered(table: sa.Table, order: Any, *columns: Any) -> Any:
-        row = pg.aggregate_order_by(sa.func.jsonb_build_array(*columns), order)
-        rows = sa.select(sa.func.jsonb_agg(row, type_=pg.JSONB)).where(
-            table.c.conversation_id == CONVERSATIONS.c.conversation_id
-        )
+        row = pg.aggregate_order_by(sa.func.json_build_array(*columns), order)
+        rows = sa.select(_array_of(row)).where(table.c.conversation_id == CONVERSATIONS.c.conversation_id)
         if "turn_id" in table.c:
             rows = rows.where(table.c.turn_id.is_not(None))
         return rows.correlate(CONVERSATIONS).scalar_subquery().label(table.name)
@@ -280,8 +288,8 @@ def _spoken() -> Any:
     """Return what an operator wrote or answered in a conversation."""
     message = MESSAGES.c
     operator = sa.case((message.author["kind"].astext == "operator", message.author["id"].astext), else_="")
-    row = pg.aggregate_order_by(sa.func.jsonb_build_array(message.number, operator, message.text), message.number)
-    rows = sa.select(sa.func.jsonb_agg(row, type_=pg.JSONB)).where(
+    row = pg.aggregate_order_by(sa.func.json_build_array(message.number, operator, message.text), message.number)
+    rows = sa.select(_array_of(row)).where(
         message.conversation_id == CONVERSATIONS.c.conversation_id, message.by_operator
     )
     return rows.correlate(CONVERSATIONS).scalar_subquery().label("spoken")
@@ -290,7 +298,7 @@ def _spoken() -> Any:
 def _stops() -> Any:
     """Return where turns of a conversation were stopped."""
     turn = TURNS.c
-    rows = sa.select(sa.func.jsonb_agg(turn.stopped_number, type_=pg.JSONB)).where(
+    rows = sa.select(_array_of(turn.stopped_number)).where(
         turn.conversation_id == CONVERSATIONS.c.conversation_id, turn.stopped_number.is_not(None)
     )
     return rows.correlate(CONVERSATIONS).scalar_subquery().label("stops")
