@@ -8,8 +8,8 @@ and given back by nack it would count towards the delivery limit of a message th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -37,29 +37,43 @@ class Intake:
         self._door = asyncio.Lock()
         #: Claims behind the door, each of them with a free slot of its own.
         self._inside = 0
+        #: Claims before it.
+        self._waiting = 0
         self._left = asyncio.Event()
 
     @asynccontextmanager
-    async def entered(self, claims: int = 1) -> AsyncIterator[None]:
-        """Keep a free slot while the block claims and spawns; raise NoSlot where none came free in time.
-
-        Several `claims` enter together only where there is `room` for all of them now.
-        """
+    async def entered(self) -> AsyncIterator[None]:
+        """Keep a free slot while the block claims and spawns; raise NoSlot where none came free in time."""
+        self._waiting += 1
         try:
             async with asyncio.timeout(self._patience_seconds), self._door:
                 await self._wait_free()
-                self._inside += claims
+                self._inside += 1
         except TimeoutError as error:
             raise NoSlot(f"no slot within {self._patience_seconds:g} seconds") from error
+        finally:
+            self._waiting -= 1
         try:
             yield
         finally:
-            self._inside -= claims
-            self._left.set()
+            self._leave(1)
+
+    @contextmanager
+    def entered_together(self, claims: int) -> Iterator[None]:
+        """Keep as many free slots while the block claims and spawns; for who has just seen that there is room."""
+        self._inside += claims
+        try:
+            yield
+        finally:
+            self._leave(claims)
 
     def room(self) -> int:
-        """Return how many claims may enter at once now, past nobody who waits at the door."""
-        return 0 if self._door.locked() else self._slots.size - self._slots.busy - self._inside
+        """Return how many claims may enter together now, past nobody who waits."""
+        return 0 if self._waiting else self._slots.size - self._slots.busy - self._inside
+
+    def _leave(self, claims: int) -> None:
+        self._inside -= claims
+        self._left.set()
 
     async def _wait_free(self) -> None:
         await self._slots.wait_free()
@@ -74,9 +88,9 @@ class Intake:
         An envelope with several permits enters whole where there is room for all; else each comes to the door alone.
         """
 
-        async def enter(delivery: Delivery, claims: int = 1) -> None:
+        async def enter(delivery: Delivery) -> None:
             try:
-                async with self.entered(claims):
+                async with self.entered():
                     await consumer(delivery)
             except NoSlot as error:
                 log.info("delivery.passed_on", queue=delivery.queue, reason=str(error))
@@ -85,8 +99,11 @@ class Intake:
 
         async def on_delivery(delivery: Delivery) -> None:
             items = _items(delivery)
-            if len(items) <= max(1, self.room()):
-                await enter(delivery, max(1, len(items)))
+            if len(items) <= 1:
+                await enter(delivery)
+            elif len(items) <= self.room():
+                with self.entered_together(len(items)):
+                    await consumer(delivery)
             else:
                 singles = (replace(delivery, body=to_json([item])) for item in items)
                 # All of them end before one's failure gives the envelope back: the inbox knows those that were taken.

@@ -145,19 +145,27 @@ async def test_an_envelope_enters_whole_where_all_its_permits_find_slots() -> No
 
 
 async def test_an_envelope_passes_nobody_who_waits_at_the_door() -> None:
-    """While somebody waits, the permits of an envelope come to the door one by one, behind them."""
-    acts, bus = Acts(1), ParkingBus()
+    """Two slots come free at once: whoever waits goes first, and the two permits that come then keep to the slots."""
+    acts, bus = Acts(2, patience_seconds=0.01), ParkingBus()
     await acts.enter_and_spawn()
-    waiting = asyncio.create_task(acts.enter_and_spawn())
+    await acts.enter_and_spawn()
+    waiting = [asyncio.create_task(acts.enter_and_spawn()) for _ in range(2)]
     await asyncio.sleep(0)
-    assert 0 == acts.intake.room()
-    consumed: list[Delivery] = []
-    coming = asyncio.create_task(
-        acts.intake.guard(_into(consumed), bus)(Delivery("executor.default", b'[{"id":"a"},{"id":"b"}]'))
-    )
     acts.end.set()
-    await asyncio.gather(waiting, coming)
-    assert [b'[{"id":"a"}]', b'[{"id":"b"}]'] == [delivery.body for delivery in consumed]
+    await acts.slots.drain(30)
+    acts.end.clear()
+    busy: list[int] = []
+
+    async def claim(delivery: Delivery) -> None:
+        del delivery
+        acts.slots.spawn(acts.end.wait(), name="act")  # type: ignore[arg-type]
+        busy.append(acts.slots.busy)
+
+    assert 0 == acts.intake.room()
+    await acts.intake.guard(claim, bus)(Delivery("executor.default", b'[{"id":"a"},{"id":"b"}]'))
+    await asyncio.gather(*waiting)
+    assert (2, [], 2) == (acts.slots.busy, busy, len(bus.parked))
+    acts.end.set()
 
 
 async def test_each_permit_of_an_envelope_enters_by_itself_where_not_all_find_slots() -> None:
