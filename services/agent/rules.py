@@ -328,16 +328,16 @@ def _storable_text(text: str) -> str:
 
 
 def _checked(proposed: ProposedCall, position: int, claim: Claim, tools: Catalog) -> CheckedCall:
+    spec = tools.get(proposed.name)
+    written = storable(proposed.arguments_text[:RAW_ARGUMENTS_MAX])
     call = CheckedCall(
         call_id=derived_id("call", claim.turn_id, str(claim.step), str(position)),
         position=position,
         provider_call_id=storable(proposed.provider_call_id),
         tool=storable(proposed.name[:NAME_MAX]),
-        arguments=storable(proposed.arguments_text[:RAW_ARGUMENTS_MAX]),
+        arguments=written,
+        shown_arguments="" if (spec.redact if spec else tools.redacts) else written,
     )
-    spec = tools.get(proposed.name)
-    if not (spec.redact if spec else tools.redacts):
-        call = replace(call, shown_arguments=call.arguments)
     if position >= CALLS_PER_STEP_MAX:
         return _invalid(call, f"not run: at most {CALLS_PER_STEP_MAX} calls in one message")
     if spec is None:

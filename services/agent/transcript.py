@@ -49,6 +49,8 @@ _MARK_IN_JSON = re.compile(r"<(?=(?:\s|/|\\[bfnrt/]|\\u00[0-9a-f]{2})*placet-)",
 _SHOWN = ("answer_kind", "answer", "data", "error", "reason", "edited")
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _NAME_MAX = 64
+#: One writer for all: making one costs as much as writing a short text.
+_json = json.JSONEncoder(ensure_ascii=False).encode
 #: Keys of a raw assistant message that are written here anew.
 _OURS = {"role", "content", "tool_calls"}
 
@@ -154,7 +156,7 @@ def result_text(kind: str, result: Mapping[str, Any]) -> str:
     written as JSON's escape for its first character. So the data are the same, and the text has no mark.
     """
     content = {"result": kind} | {name: result[name] for name in _SHOWN if name in result}
-    text = json.dumps(content, ensure_ascii=False)
+    text = _json(content)
     # A character has at most four bytes: what is short enough by its length needs no second look.
     text = text if len(text) * 4 <= OUTPUT_BYTES_MAX else _cut_text(content)
     return _MARK_IN_JSON.sub(r"\\u003c", text)
@@ -166,18 +168,18 @@ def _cut_text(content: dict[str, Any]) -> str:
             content[name], cut = _cut(content[name])
             if cut:
                 content["note"] = f"{name} was {cut} bytes long and is cut to {OUTPUT_BYTES_MAX}"
-    return json.dumps(content, ensure_ascii=False)
+    return _json(content)
 
 
 def interim_text(call_id: str) -> str:
     """Return the tool message of a call that people still think about; it stays so when they are done."""
     content = {"result": "pending_confirmation", "call": call_id, "reason": PENDING}
-    return json.dumps(content, ensure_ascii=False)
+    return _json(content)
 
 
 def stopped_text(call_id: str) -> str:
     """Return the tool message of a call whose turn was stopped before it had a result; it stays so."""
-    return json.dumps({"result": "stopped", "call": call_id, "reason": STOPPED}, ensure_ascii=False)
+    return _json({"result": "stopped", "call": call_id, "reason": STOPPED})
 
 
 def outcome_text(call: Call) -> str:
@@ -185,7 +187,7 @@ def outcome_text(call: Call) -> str:
 
     It has a user's role, since no other may stand there with every provider.
     """
-    head = json.dumps({"call": call.call_id, "tool": call.tool}, ensure_ascii=False)
+    head = _json({"call": call.call_id, "tool": call.tool})
     outcome = result_text(str(call.result_kind), call.result or {})
     body = f"{head[:-1]}, {outcome[1:]}".replace("<", "\\u003c")
     return _marked(f"{OUTCOME_HEAD if call.interim else STOPPED_OUTCOME_HEAD}\n{body}")
@@ -203,7 +205,7 @@ def spoken_text(spoken: Spoken) -> str:
     """
     if not spoken.operator:
         return _persons_text(spoken.text)
-    words = json.dumps({"operator": spoken.operator, "said": spoken.text}, ensure_ascii=False)
+    words = _json({"operator": spoken.operator, "said": spoken.text})
     said = words.replace("<", "\\u003c")
     return f"{OPERATOR_MARK}\n{OPERATOR_HEAD}\n{said}\n</placet-operator>"
 
@@ -294,14 +296,14 @@ def _written(call: Call, call_id: str) -> dict[str, Any]:
         "type": "function",
         "function": {
             "name": _NOT_IN_A_NAME.sub("_", call.tool)[:_NAME_MAX] or "unnamed",
-            "arguments": call.arguments if call.sound else json.dumps(invalid, ensure_ascii=False),
+            "arguments": call.arguments if call.sound else _json(invalid),
         },
     }
 
 
 def _cut(value: Any) -> tuple[Any, int]:
     """Return a tool's output and 0, or the beginning of its text and its whole length in bytes."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else _json(value)
     size = len(text.encode())
     if size <= OUTPUT_BYTES_MAX:
         return value, 0

@@ -8,9 +8,10 @@ and given back by nack it would count towards the delivery limit of a message th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from typing import Any
 
 import structlog
 from pydantic_core import from_json, to_json
@@ -36,22 +37,43 @@ class Intake:
         self._door = asyncio.Lock()
         #: Claims behind the door, each of them with a free slot of its own.
         self._inside = 0
+        #: Claims before it.
+        self._waiting = 0
         self._left = asyncio.Event()
 
     @asynccontextmanager
     async def entered(self) -> AsyncIterator[None]:
         """Keep a free slot while the block claims and spawns; raise NoSlot where none came free in time."""
+        self._waiting += 1
         try:
             async with asyncio.timeout(self._patience_seconds), self._door:
                 await self._wait_free()
                 self._inside += 1
         except TimeoutError as error:
             raise NoSlot(f"no slot within {self._patience_seconds:g} seconds") from error
+        finally:
+            self._waiting -= 1
         try:
             yield
         finally:
-            self._inside -= 1
-            self._left.set()
+            self._leave(1)
+
+    @contextmanager
+    def entered_together(self, claims: int) -> Iterator[None]:
+        """Keep as many free slots while the block claims and spawns; for who has just seen that there is room."""
+        self._inside += claims
+        try:
+            yield
+        finally:
+            self._leave(claims)
+
+    def room(self) -> int:
+        """Return how many claims may enter together now, past nobody who waits."""
+        return 0 if self._waiting else self._slots.size - self._slots.busy - self._inside
+
+    def _leave(self, claims: int) -> None:
+        self._inside -= claims
+        self._left.set()
 
     async def _wait_free(self) -> None:
         await self._slots.wait_free()
@@ -61,7 +83,10 @@ class Intake:
             await self._slots.wait_free()
 
     def guard(self, consumer: OnDelivery, bus: Bus) -> OnDelivery:
-        """Return `consumer` behind the door. Of an envelope with several permits each comes to the door by itself."""
+        """Return `consumer` behind the door.
+
+        An envelope with several permits enters whole where there is room for all; else each comes to the door alone.
+        """
 
         async def enter(delivery: Delivery) -> None:
             try:
@@ -73,10 +98,14 @@ class Intake:
                 await bus.retry(delivery, delivery.body, attempt=max(1, delivery.attempt))
 
         async def on_delivery(delivery: Delivery) -> None:
-            singles = _singles(delivery)
-            if len(singles) == 1:
+            items = _items(delivery)
+            if len(items) <= 1:
                 await enter(delivery)
+            elif len(items) <= self.room():
+                with self.entered_together(len(items)):
+                    await consumer(delivery)
             else:
+                singles = (replace(delivery, body=to_json([item])) for item in items)
                 # All of them end before one's failure gives the envelope back: the inbox knows those that were taken.
                 ends = await asyncio.gather(*map(enter, singles), return_exceptions=True)
                 for error in filter(None, ends):
@@ -85,12 +114,10 @@ class Intake:
         return on_delivery
 
 
-def _singles(delivery: Delivery) -> list[Delivery]:
-    """Return a delivery for each event of an envelope; the whole where it is no envelope, which its reader judges."""
+def _items(delivery: Delivery) -> list[Any]:
+    """Return the events of an envelope, unread; none where it is no envelope, which its reader judges."""
     try:
         items = from_json(delivery.body, allow_inf_nan=False)
     except ValueError:
-        return [delivery]
-    if not isinstance(items, list) or not 1 < len(items) <= ENVELOPE_EVENTS_MAX:
-        return [delivery]
-    return [replace(delivery, body=to_json([item])) for item in items]
+        return []
+    return items if isinstance(items, list) and len(items) <= ENVELOPE_EVENTS_MAX else []

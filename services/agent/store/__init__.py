@@ -18,7 +18,16 @@ from services.agent.assembly import ModelAnswer
 from services.agent.rules import Claim, Queued, Result, Settlement, storable
 from services.agent.states import CallState, State
 from services.agent.store import statements
-from services.agent.store.statements import CALLS, CONVERSATIONS, FACTS, MESSAGES, TURNS, claim_of
+from services.agent.store.statements import (
+    CALL_BROUGHT,
+    CALLS,
+    CONVERSATIONS,
+    FACTS,
+    MESSAGES,
+    TURNS,
+    claim_of,
+    columns,
+)
 from services.agent.store.values import of_answer, of_call, of_settlement
 from shared.messages import CallResolved, MessagePosted
 from shared.sql import Connection
@@ -89,8 +98,8 @@ async def take_in(work: Work, arriving: Sequence[Arriving], lease: timedelta) ->
 
     Return what became of each; None where its conversation is another tenant's or has ended.
     """
-    values = {"b_arriving": [_of_arriving(each) for each in arriving], "b_lease": lease}
-    rows = await work.connection.execute(statements.ARRIVE, values)
+    values = columns("arriving", statements.ARRIVING, map(_of_arriving, arriving))
+    rows = await work.connection.execute(statements.ARRIVE, {**values, "b_lease": lease})
     found = {row.conversation_id: TakenIn(row.turn_id, row.agent, row.number is not None, row.held) for row in rows}
     return [found.get(each.claim.conversation_id) for each in arriving]
 
@@ -150,16 +159,16 @@ async def end(work: Work, tenant: str, conversation_id: str) -> list[str] | None
 
 async def answer(work: Work, answers: Sequence[Answer], lease: timedelta) -> list[Answered | None]:
     """Give open calls of different conversations their results; return what came of each, None where none is open."""
-    values = {"b_answering": [_of_answering(each) for each in answers], "b_lease": lease}
-    rows = await work.connection.execute(statements.ANSWER, values)
+    values = columns("answering", statements.ANSWERING, map(_of_answering, answers))
+    rows = await work.connection.execute(statements.ANSWER, {**values, "b_lease": lease})
     found = {row.call_id: Answered(row.turn_id, claim_of(row) if row.state == State.THINKING else None) for row in rows}
     return [found.get(each.call_id) for each in answers]
 
 
 async def load_call(work: Work, call_id: str) -> StoredCall | None:
     """Return a tool call."""
-    columns = [CALLS.c[name] for name in ("tenant", "conversation_id", "turn_id", "state")]
-    row = (await work.connection.execute(sa.select(*columns).where(CALLS.c.call_id == call_id))).one_or_none()
+    wanted = [CALLS.c[name] for name in ("tenant", "conversation_id", "turn_id", "state")]
+    row = (await work.connection.execute(sa.select(*wanted).where(CALLS.c.call_id == call_id))).one_or_none()
     return None if row is None else StoredCall(row.tenant, row.conversation_id, row.turn_id, CallState(row.state))
 
 
@@ -175,8 +184,8 @@ async def add_fact(work: Work, resolved: CallResolved, text: str) -> bool:
     number = sa.func.nextval(sa.func.pg_get_serial_sequence("agent.messages", "number"))
     ours = (sa.literal(each) for each in (resolved.tenant, resolved.conversation_id))
     source = call.add_columns(*ours, number, sa.literal(storable(text)))
-    columns = ["call_id", "tenant", "conversation_id", "number", "text"]
-    added = pg.insert(FACTS).from_select(columns, source).on_conflict_do_nothing()
+    names = ["call_id", "tenant", "conversation_id", "number", "text"]
+    added = pg.insert(FACTS).from_select(names, source).on_conflict_do_nothing()
     return (await work.connection.execute(added.returning(FACTS.c.call_id))).first() is not None
 
 
@@ -188,7 +197,7 @@ async def settle(
     whole = of_settlement(claim, settlement) | (of_answer(said) if said else {})
     values = {
         **{f"b_{name}": value for name, value in whole.items()},
-        "b_calls": [of_call(call) for call in settlement.calls],
+        **(columns("calls", CALL_BROUGHT, map(of_call, settlement.calls)) if settlement.calls else {}),
         "b_new_turn": next_turn,
         "b_lease": lease,
     }

@@ -8,7 +8,7 @@ others. Open calls that another transaction holds are about to get their results
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -28,6 +28,7 @@ from services.agent.store.statements import (
     TURNS,
     brought,
     claim_of,
+    columns,
     given,
     lease_end,
 )
@@ -60,7 +61,7 @@ class Late:
 
 async def hold(work: Work, holdings: Sequence[Holding]) -> list[str]:
     """Note how open calls are held, lock their turns and return those."""
-    values = {"b_holding": [{name: getattr(each, name) for name in _HOLDING} for each in holdings]}
+    values = columns("holding", _HOLDING, map(asdict, holdings))
     return list((await work.connection.execute(_HOLD, values)).scalars())
 
 

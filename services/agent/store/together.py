@@ -8,12 +8,14 @@ by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import starmap
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic_core import from_json
 from sqlalchemy.dialects import postgresql as pg
 
 from services.agent.assembly import ModelAnswer
@@ -25,10 +27,12 @@ from services.agent.store.statements import (
     CALLS,
     CONVERSATIONS,
     FACTS,
+    JSON,
     MESSAGES,
     STEPS,
     TURNS,
     brought,
+    columns,
     given,
     lease_end,
 )
@@ -88,16 +92,20 @@ async def load(connection: Connection, conversation_ids: Sequence[str]) -> dict[
 
 def talk_of(row: Any, seconds: float) -> Talk:
     """Read what `load` returned of one conversation, at these monotonic seconds of this process."""
-    facts = [Fact(*fact) for fact in row.facts or ()]
-    facts += [Fact(number, STOPPED_HEAD) for number in row.stops or ()]
+    facts = [Fact(*fact) for fact in _items(row.facts)]
+    facts += [Fact(number, STOPPED_HEAD) for number in _items(row.stops)]
     history = History(
-        tuple(UserMessage(*message) for message in row.messages or ()),
-        tuple(Step(*step) for step in row.steps or ()),
-        tuple(Call(*call) for call in row.tool_calls or ()),
+        tuple(UserMessage(*message) for message in _items(row.messages)),
+        tuple(Step(*step) for step in _items(row.steps)),
+        tuple(Call(*call) for call in _items(row.tool_calls)),
         tuple(sorted(facts, key=lambda fact: fact.number)),
-        tuple(Spoken(*spoken) for spoken in row.spoken or ()),
+        tuple(Spoken(*spoken) for spoken in _items(row.spoken)),
     )
     return Talk(row.agent, row.language, row.labels, history, ClockReading(row.read_at, seconds))
+
+
+def _items(array: str | None) -> list[Any]:
+    return from_json(array) if array else []
 
 
 async def settle(connection: Connection, settlings: Sequence[Settling], lease: timedelta) -> set[int]:
@@ -107,15 +115,18 @@ async def settle(connection: Connection, settlings: Sequence[Settling], lease: t
     `alone` and is not, or which proposes calls in a conversation that has ended.
     """
     numbered = list(enumerate(settlings))
+    calls = [of_call(call) | {"place": place} for place, each in numbered for call in each.settlement.calls]
+    changes = [
+        change_row(change, each.claim.cause.get("id", "")) | {"place": place}
+        for place, each in numbered
+        for change in each.changes
+    ]
+    rows = [stored_row(row) | {"place": place} for place, each in numbered for row in each.rows]
     values = {
-        "b_settlements": [_settlement(place, each) for place, each in numbered],
-        "b_calls": [of_call(call) | {"place": place} for place, each in numbered for call in each.settlement.calls],
-        "b_changes": _numbered(
-            (place, change_row(change, each.claim.cause.get("id", "")))
-            for place, each in numbered
-            for change in each.changes
-        ),
-        "b_rows": _numbered((place, stored_row(row)) for place, each in numbered for row in each.rows),
+        **columns("settlements", _SETTLEMENT, starmap(_settlement, numbered)),
+        **columns("calls", _CALL, calls),
+        **columns("changes", _CHANGE, changes),
+        **columns("rows", _ROW, rows),
         "b_lease": lease,
     }
     return set((await connection.execute(_SETTLE, values)).scalars())
@@ -126,10 +137,6 @@ def _settlement(place: int, settling: Settling) -> dict[str, Any]:
     ends = state in MACHINE.final
     whole = of_settlement(settling.claim, settling.settlement) | of_answer(settling.said)
     return whole | {"place": place, "state": state, "ends": ends, "alone": settling.alone or ends}
-
-
-def _numbered(rows: Iterable[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
-    return [row | {"place": place, "number": number} for number, (place, row) in enumerate(rows)]
 
 
 _SETTLEMENT: dict[str, Any] = {
@@ -143,13 +150,17 @@ _SETTLEMENT: dict[str, Any] = {
     "alone": sa.Boolean,
     "open_calls": sa.Integer,
     "reason": sa.Text,
-    "final_answer": pg.JSONB,
+    "final_answer": JSON,
     "assistant_message_id": sa.Text,
-    "raw": pg.JSONB,
+    "raw": JSON,
     "model": sa.Text,
     "input_tokens": sa.Integer,
     "output_tokens": sa.Integer,
 }
+#: What belongs to a step, with the place of that.
+_CALL = CALL_BROUGHT | {"place": sa.Integer}
+_CHANGE = CHANGE_COLUMNS | {"place": sa.Integer}
+_ROW = OUTBOX_COLUMNS | {"place": sa.Integer}
 
 
 def _held() -> sa.CTE:
@@ -203,8 +214,8 @@ def _settled() -> sa.Select[Any]:
         .cte("freed")
     )
     told = [
-        _stored(_OWN.history, "changes", CHANGE_COLUMNS, moved),
-        _stored(_OWN.outbox, "rows", OUTBOX_COLUMNS, moved),
+        _stored(_OWN.history, "changes", _CHANGE, moved),
+        _stored(_OWN.outbox, "rows", _ROW, moved),
     ]
     return sa.select(moved.c.place).add_cte(freed, _said(moved), _proposed(moved), *told)
 
@@ -216,7 +227,7 @@ def _said(moved: sa.CTE) -> sa.CTE:
 
 
 def _proposed(moved: sa.CTE) -> sa.CTE:
-    call = brought("calls", CALL_BROUGHT | {"place": sa.Integer})
+    call = brought("calls", _CALL)
     of_turn = ("turn_id", "tenant", "conversation_id", "message_id", "step")
     values = {
         **{name: call.c[name] for name in CALL_BROUGHT},
@@ -229,20 +240,24 @@ def _proposed(moved: sa.CTE) -> sa.CTE:
 
 def _stored(table: sa.Table, parameter: str, kinds: dict[str, Any], moved: sa.CTE) -> sa.CTE:
     """Store the rows of a parameter that belong to steps that moved, in their order."""
-    row = brought(parameter, kinds | {"place": sa.Integer, "number": sa.Integer})
-    source = sa.select(*(row.c[name] for name in kinds)).select_from(row.join(moved, moved.c.place == row.c.place))
+    row = brought(parameter, kinds, number="number")
+    names = [name for name in kinds if name != "place"]
+    source = sa.select(*(row.c[name] for name in names)).select_from(row.join(moved, moved.c.place == row.c.place))
     source = source.order_by(row.c.number)
-    return sa.insert(table).from_select(list(kinds), source).returning(table.c.id).cte(f"stored_{parameter}")
+    return sa.insert(table).from_select(names, source).returning(table.c.id).cte(f"stored_{parameter}")
+
+
+def _array_of(item: Any) -> sa.Function[Any]:
+    """Gather items as JSON text: PostgreSQL writes that without building the binary form first, which nobody keeps."""
+    return sa.func.json_agg(item, type_=sa.Text)
 
 
 def _loaded() -> sa.Select[Any]:
     """Return conversations with everything their transcripts are made of: one statement, so one moment."""
 
     def gathered(table: sa.Table, order: Any, *columns: Any) -> Any:
-        row = pg.aggregate_order_by(sa.func.jsonb_build_array(*columns), order)
-        rows = sa.select(sa.func.jsonb_agg(row, type_=pg.JSONB)).where(
-            table.c.conversation_id == CONVERSATIONS.c.conversation_id
-        )
+        row = pg.aggregate_order_by(sa.func.json_build_array(*columns), order)
+        rows = sa.select(_array_of(row)).where(table.c.conversation_id == CONVERSATIONS.c.conversation_id)
         if "turn_id" in table.c:
             rows = rows.where(table.c.turn_id.is_not(None))
         return rows.correlate(CONVERSATIONS).scalar_subquery().label(table.name)
@@ -273,8 +288,8 @@ def _spoken() -> Any:
     """Return what an operator wrote or answered in a conversation."""
     message = MESSAGES.c
     operator = sa.case((message.author["kind"].astext == "operator", message.author["id"].astext), else_="")
-    row = pg.aggregate_order_by(sa.func.jsonb_build_array(message.number, operator, message.text), message.number)
-    rows = sa.select(sa.func.jsonb_agg(row, type_=pg.JSONB)).where(
+    row = pg.aggregate_order_by(sa.func.json_build_array(message.number, operator, message.text), message.number)
+    rows = sa.select(_array_of(row)).where(
         message.conversation_id == CONVERSATIONS.c.conversation_id, message.by_operator
     )
     return rows.correlate(CONVERSATIONS).scalar_subquery().label("spoken")
@@ -283,7 +298,7 @@ def _spoken() -> Any:
 def _stops() -> Any:
     """Return where turns of a conversation were stopped."""
     turn = TURNS.c
-    rows = sa.select(sa.func.jsonb_agg(turn.stopped_number, type_=pg.JSONB)).where(
+    rows = sa.select(_array_of(turn.stopped_number)).where(
         turn.conversation_id == CONVERSATIONS.c.conversation_id, turn.stopped_number.is_not(None)
     )
     return rows.correlate(CONVERSATIONS).scalar_subquery().label("stops")

@@ -38,7 +38,7 @@ def of_answer(said: ModelAnswer) -> dict[str, Any]:
 
 
 def of_call(call: CheckedCall) -> dict[str, Any]:
-    """Return a row of `b_calls`."""
+    """Return what a call brings, by the names of `CALL_BROUGHT`."""
     result = call.result
     return {
         "call_id": call.call_id,

@@ -88,7 +88,8 @@ async def reserve(work: Work, wanted: Sequence[Wanted], holder: Holder) -> list[
     The time is the same for all, read after every wait for another transaction with one of the calls, so that no permit
     is honoured that expired while waiting.
     """
-    values = {"wanted": [_row(each) for each in wanted], "holder": holder.worker, "lease": holder.lease}
+    rows = statements.wanted_columns([_row(each) for each in wanted])
+    values = {**rows, "holder": holder.worker, "lease": holder.lease}
     taken = {row.call_id: row.at for row in await work.connection.execute(statements.RESERVE, values)}
     ours_since = max(taken.values(), default=None)
     return [ours_since if taken.pop(each.attempt.call.call_id, None) else None for each in wanted]
@@ -315,11 +316,11 @@ def _row(wanted: Wanted) -> dict[str, Any]:
         "fence": attempt.fence,
         "permit_id": permit.jti,
         "permit_issuer": permit.iss,
-        "permit_expires_at": datetime.fromtimestamp(permit.exp, UTC).isoformat(),
+        "permit_expires_at": datetime.fromtimestamp(permit.exp, UTC),
         "permit": attempt.permit,
         "call": call.model_dump_json(),
         "cause": attempt.cause.as_json(),
-        "begun_at": attempt.begun_at.isoformat(),
+        "begun_at": attempt.begun_at,
     }
 
 

@@ -127,8 +127,49 @@ def _into(consumed: list[Delivery]) -> Any:
     return consumer
 
 
-async def test_each_permit_of_an_envelope_enters_by_itself() -> None:
-    """Three permits in one envelope take three slots; who finds none comes again alone, and its neighbours run."""
+async def test_an_envelope_enters_whole_where_all_its_permits_find_slots() -> None:
+    """Two permits in one envelope keep two slots from the beginning: whoever comes meanwhile finds the third alone."""
+    acts, bus = Acts(3, patience_seconds=0.01), ParkingBus()
+    body = b'[{"id":"a"},{"id":"b"}]'
+    bodies: list[bytes] = []
+
+    async def claim(delivery: Delivery) -> None:
+        bodies.append(delivery.body)
+        assert 1 == acts.intake.room()
+        for _ in range(2):
+            acts.slots.spawn(acts.end.wait(), name="act")  # type: ignore[arg-type]
+
+    await acts.intake.guard(claim, bus)(Delivery("executor.default", body))
+    assert ([body], 1, []) == (bodies, acts.intake.room(), bus.parked)
+    acts.end.set()
+
+
+async def test_an_envelope_passes_nobody_who_waits_at_the_door() -> None:
+    """Two slots come free at once: whoever waits goes first, and the two permits that come then keep to the slots."""
+    acts, bus = Acts(2, patience_seconds=0.01), ParkingBus()
+    await acts.enter_and_spawn()
+    await acts.enter_and_spawn()
+    waiting = [asyncio.create_task(acts.enter_and_spawn()) for _ in range(2)]
+    await asyncio.sleep(0)
+    acts.end.set()
+    await acts.slots.drain(30)
+    acts.end.clear()
+    busy: list[int] = []
+
+    async def claim(delivery: Delivery) -> None:
+        del delivery
+        acts.slots.spawn(acts.end.wait(), name="act")  # type: ignore[arg-type]
+        busy.append(acts.slots.busy)
+
+    assert 0 == acts.intake.room()
+    await acts.intake.guard(claim, bus)(Delivery("executor.default", b'[{"id":"a"},{"id":"b"}]'))
+    await asyncio.gather(*waiting)
+    assert (2, [], 2) == (acts.slots.busy, busy, len(bus.parked))
+    acts.end.set()
+
+
+async def test_each_permit_of_an_envelope_enters_by_itself_where_not_all_find_slots() -> None:
+    """Three permits in one envelope take two slots; who finds none comes again alone, and its neighbours run."""
     acts, bus = Acts(2, patience_seconds=0.01), ParkingBus()
     entered: list[bytes] = []
 
@@ -143,7 +184,7 @@ async def test_each_permit_of_an_envelope_enters_by_itself() -> None:
 
 async def test_what_fails_gives_its_envelope_back_when_its_neighbours_have_ended() -> None:
     """The broker brings all of it again, and the inbox knows those that were taken."""
-    acts, taken = Acts(2), []
+    acts, taken = Acts(1), []
 
     async def claim(delivery: Delivery) -> None:
         if delivery.body == b'[{"id":"a"}]':
