@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Look for no garbage among thousands of tests: they stay until the end, and looking takes a quarter of the time."""
+    """Look for no garbage among thousands of tests: they stay, and looking takes a quarter of the time."""
     gc.disable()
     try:
         return (yield)
