@@ -7,8 +7,9 @@ line that says what to run. Nothing here patches anything.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -40,6 +41,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         tier = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
         if tier in TIERS:
             item.add_marker(tier)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among thousands of tests: they stay, and looking takes a quarter of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

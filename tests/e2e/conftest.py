@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import migrate
 from tests.e2e.scenes import SCRIPT, agents, rulebook
+from tests.support.http import http_client
 from tests.support.orphans import end_with_parent
 from tests.support.people import Caller
 from tests.support.postgres import Databases
@@ -91,7 +92,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 async def _answers(stage: Stage) -> bool:
     urls = [f"http://127.0.0.1:{stage.model_port}/_log", f"http://127.0.0.1:{stage.payments_port}/healthz"]
     try:
-        async with httpx.AsyncClient() as client:
+        async with http_client() as client:
             return all([(await client.get(url)).is_success for url in urls])
     except httpx.HTTPError:
         return False

@@ -47,6 +47,7 @@ from shared.topology import destination_of, executor_queue, queue
 from shared.trials import CasesReport, CheckReport, Explanation, Report, Simulation
 from shared.words import searched
 from tests.builders import NOON, a_call, an_approval_rule, an_envelope, an_event
+from tests.support.http import http_client
 
 READ = {
     "approvals": "approval_id text, tenant text, conversation_id text, call_id text, turn_id text, tool text,"
@@ -306,7 +307,7 @@ class House:
     def client(self, secret: str = "", *, gateway: int = 0) -> httpx.AsyncClient:
         """Return an HTTP client of somebody with a secret, or of nobody."""
         headers = {"authorization": f"Bearer {secret}"} if secret else {}
-        return httpx.AsyncClient(base_url=self.gateways[gateway].url, headers=headers, timeout=20)
+        return http_client(self.gateways[gateway].url, headers=headers, timeout=20)
 
     async def deliver(self, *messages: Message) -> None:
         """Publish messages in one envelope, as another service would; returns when everybody has them."""

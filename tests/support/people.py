@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 from httpx_sse import aconnect_sse
 
+from tests.support.http import http_client
+
 #: How long a person waits for something to show up, in seconds.
 PATIENCE_SECONDS = 60.0
 
@@ -25,7 +27,7 @@ class Caller:
     async def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Return the answer to one request, whatever it says."""
         headers = {"authorization": f"Bearer {self.token}", **options.pop("headers", {})}
-        async with httpx.AsyncClient(base_url=self.url, timeout=30) as client:
+        async with http_client(self.url, timeout=30) as client:
             return await client.request(method, path, headers=headers, **options)
 
     async def get(self, path: str, **options: Any) -> Any:
@@ -62,7 +64,7 @@ class Visitor(Caller):
         """Yield what the stream sends: {id, type, data}."""
         headers = {"authorization": f"Bearer {self.token}"} | ({"last-event-id": after} if after else {})
         async with (
-            httpx.AsyncClient(base_url=self.url, timeout=httpx.Timeout(30, read=60)) as client,
+            http_client(self.url, timeout=httpx.Timeout(30, read=60)) as client,
             aconnect_sse(client, "GET", f"{self.path}/events", headers=headers) as source,
         ):
             async for event in source.aiter_sse():

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
 from slack_sdk.signature import SignatureVerifier
 
+from tests.support.http import http_client
 from tests.support.slack_server import TEAM, Message, SlackServer
 
 SIGNING_SECRET = "8f742231b10e8888abcd99yyyzzz85a5"
@@ -63,7 +63,7 @@ class Door:
     async def post(self, body: str, headers: dict[str, str]) -> Reply:
         """Send a request."""
         self.sent.append((body, headers))
-        async with httpx.AsyncClient(timeout=self.wait_seconds, trust_env=False) as client:
+        async with http_client(timeout=self.wait_seconds, trust_env=False) as client:
             answer = await client.post(self.url, content=body.encode(), headers=headers)
         return Reply(answer.status_code, answer.text)
 

@@ -23,6 +23,7 @@ import psycopg
 
 from services.gateway.bootstrap import create_key
 from shared.signing import create_keys
+from tests.support.http import http_client
 from tests.support.orphans import end_with_parent
 
 ROOT = Path(__file__).parent.parent.parent
@@ -98,7 +99,7 @@ class Process:
         if self.running.poll() is not None:
             raise AssertionError(f"{self.name} ended with {self.running.returncode}:\n{self.log.read_text()[-3000:]}")
         try:
-            async with httpx.AsyncClient() as client:
+            async with http_client() as client:
                 answer = await client.get(f"http://127.0.0.1:{self.health_port}/readyz", timeout=5)
         except httpx.HTTPError:
             return False

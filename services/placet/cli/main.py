@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -47,6 +48,9 @@ app.command()(chat)
 #: Typer shows its own wording errors in a box of several lines; its base class is not exported by name.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 _ROOT = Path(__file__).resolve().parents[3]
+#: Objects made between two looks for garbage while a service is imported: what modules make stays, and looking at it
+#: again and again takes a seventh of the start. Once it is ready, the service sets thresholds of its own.
+_IMPORTING_GC_THRESHOLD = 200_000
 
 
 @app.command()
@@ -92,6 +96,7 @@ def run(
     pool: Annotated[list[str] | None, typer.Option(help="Executor only: the pools to serve.")] = None,
 ) -> None:
     """Run one service of the distributed footing until it is told to stop."""
+    gc.set_threshold(_IMPORTING_GC_THRESHOLD)
     from services.placet import registry
     from shared.errors import PlacetError
     from shared.service import main as run_service
