@@ -1,4 +1,4 @@
-"""Placet, as it is measured: every service a process of its own, messages and decisions over HTTP.
+"""Placet, as it is measured: each of its services a process, messages and decisions over HTTP.
 
 One call: the stub model proposes the tool, policy holds it, the decision is posted, the executor runs the tool, the
 agent records the result and asks the stub model again. What the model says to the result, seen on RabbitMQ, is what
@@ -53,7 +53,7 @@ CALLS = 8
 
 
 async def measure(in_flight: int, count: int) -> Measurement:
-    """Measure calls of an agent at work: a turn of several calls, one after the other."""
+    """Measure calls of an agent at work: a turn of several calls, one after the other; nobody is notified of them."""
     return await _measure(in_flight, count)
 
 

@@ -22,7 +22,7 @@ from sqlalchemy.dialects import postgresql as pg
 from shared.bus import Bus
 from shared.database import OWN_SECONDS
 from shared.messages import Event
-from shared.sql import Connection
+from shared.sql import Connection, arrays, spread
 from shared.topology import ROUTES, Destination, destination_of
 
 if TYPE_CHECKING:
@@ -96,10 +96,8 @@ def stored_row(row: OutboxRow) -> dict[str, Any]:
 
 @cache
 def _save(outbox: sa.Table) -> sa.Insert:
-    """Return the statement that stores rows, an array for each column: events are long, and no JSON within JSON."""
-    arrays = [sa.bindparam(name, type_=pg.ARRAY(kind)) for name, kind in OUTBOX_COLUMNS.items()]
-    rows = sa.func.unnest(*arrays).table_valued(*OUTBOX_COLUMNS).render_derived(name="rows")
-    return sa.insert(outbox).from_select(list(OUTBOX_COLUMNS), sa.select(rows))
+    # Arrays, because events are long: no JSON within JSON.
+    return sa.insert(outbox).from_select(list(OUTBOX_COLUMNS), sa.select(arrays("rows", OUTBOX_COLUMNS)))
 
 
 @cache
@@ -122,8 +120,7 @@ def _take_due(outbox: sa.Table) -> sa.Update:
 
 async def save_rows(connection: Connection, outbox: sa.Table, rows: Sequence[OutboxRow]) -> None:
     """Store `rows` in one statement."""
-    stored = [stored_row(row) for row in rows]
-    await connection.execute(_save(outbox), {name: [row[name] for row in stored] for name in OUTBOX_COLUMNS})
+    await connection.execute(_save(outbox), spread("rows", OUTBOX_COLUMNS, map(stored_row, rows)))
 
 
 class Outbox:

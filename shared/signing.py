@@ -80,12 +80,12 @@ class Verifier:
             content = jws.extract_compact(token.encode(), registry=_REGISTRY)
             head = content.headers()
             issuer, key = self.keys[str(head.get("kid"))]
-            genuine = jws.validate_compact(content, key, registry=_REGISTRY)
+            if not jws.validate_compact(content, key, registry=_REGISTRY):
+                raise BadSignature(f"{purpose}: not signed with the key that it names")
+            # Only now: what nobody has signed is not even read.
             claims = json.loads(content.payload)
         except (JoseError, KeyError, ValueError, TypeError) as error:
             raise BadSignature(f"{purpose}: {type(error).__name__}") from error
-        if not genuine:
-            raise BadSignature(f"{purpose}: not signed with the key that it names")
         if head.get("typ") != purpose or purpose not in SIGNERS.get(issuer, ()):
             raise BadSignature(f"{purpose}: signed by {issuer} for {head.get('typ')!r}")
         if not isinstance(claims, dict) or claims.get("iss") != issuer:

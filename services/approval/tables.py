@@ -23,8 +23,8 @@ _JSON = pg.JSONB(none_as_null=True)
 _NEWEST_FIRST = (sa.text("created_at DESC"), sa.text("approval_id DESC"))
 #: The words of a card, each once: kept by the database itself, so that no way to open, edit or close one forgets them.
 #: A session keeps the plans. One that was made while the table was small must not read all of a large one: hence each
-#: word by its whole key. An approval never opens again, so what closes is moved once, all of one statement together; a
-#: changed card's words go one by one.
+#: word by its whole key. An approval never opens again, so all that one statement closes moves together, and a later
+#: change of it finds nothing to move; a changed card's words go one by one.
 _KEEP_WORDS = (
     """
     CREATE FUNCTION approval.add_words() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -29,7 +29,10 @@ class NoSlot(PlacetError):
 
 
 class Intake:
-    """Lets as many claims in as there are free slots, one at a time and in the order of their coming."""
+    """Lets as many claims in as there are free slots, one at a time and in the order of their coming.
+
+    An envelope enters whole where nobody waits and all of it finds slots.
+    """
 
     def __init__(self, slots: Slots, *, patience_seconds: float) -> None:
         self._slots = slots
@@ -60,7 +63,9 @@ class Intake:
 
     @contextmanager
     def entered_together(self, claims: int) -> Iterator[None]:
-        """Keep as many free slots while the block claims and spawns; for who has just seen that there is room."""
+        """Keep as many free slots while the block claims and spawns; raise NoSlot where there is no room for all."""
+        if claims > self.room():
+            raise NoSlot(f"no room for {claims} at once")
         self._inside += claims
         try:
             yield

@@ -39,9 +39,10 @@ _MOVE_ALL = (
 
 
 def upgrade() -> None:
+    # First what takes the strongest lock: whoever locked a row to change it would wait for us, and we for them.
+    op.execute("DROP TRIGGER move_words ON approval.approvals")
     op.execute(_CLOSE)
     op.execute(_CLOSE_TRIGGER)
-    op.execute("DROP TRIGGER move_words ON approval.approvals")
     op.execute(_MOVE_CHANGED)
 
 

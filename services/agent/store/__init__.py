@@ -26,11 +26,10 @@ from services.agent.store.statements import (
     MESSAGES,
     TURNS,
     claim_of,
-    columns,
 )
 from services.agent.store.values import of_answer, of_call, of_settlement
 from shared.messages import CallResolved, MessagePosted
-from shared.sql import Connection
+from shared.sql import Connection, spread
 from shared.work import Cause, Work
 
 
@@ -98,7 +97,7 @@ async def take_in(work: Work, arriving: Sequence[Arriving], lease: timedelta) ->
 
     Return what became of each; None where its conversation is another tenant's or has ended.
     """
-    values = columns("arriving", statements.ARRIVING, map(_of_arriving, arriving))
+    values = spread("b_arriving", statements.ARRIVING, map(_of_arriving, arriving))
     rows = await work.connection.execute(statements.ARRIVE, {**values, "b_lease": lease})
     found = {row.conversation_id: TakenIn(row.turn_id, row.agent, row.number is not None, row.held) for row in rows}
     return [found.get(each.claim.conversation_id) for each in arriving]
@@ -159,7 +158,7 @@ async def end(work: Work, tenant: str, conversation_id: str) -> list[str] | None
 
 async def answer(work: Work, answers: Sequence[Answer], lease: timedelta) -> list[Answered | None]:
     """Give open calls of different conversations their results; return what came of each, None where none is open."""
-    values = columns("answering", statements.ANSWERING, map(_of_answering, answers))
+    values = spread("b_answering", statements.ANSWERING, map(_of_answering, answers))
     rows = await work.connection.execute(statements.ANSWER, {**values, "b_lease": lease})
     found = {row.call_id: Answered(row.turn_id, claim_of(row) if row.state == State.THINKING else None) for row in rows}
     return [found.get(each.call_id) for each in answers]
@@ -197,7 +196,7 @@ async def settle(
     whole = of_settlement(claim, settlement) | (of_answer(said) if said else {})
     values = {
         **{f"b_{name}": value for name, value in whole.items()},
-        **(columns("calls", CALL_BROUGHT, map(of_call, settlement.calls)) if settlement.calls else {}),
+        **(spread("b_calls", CALL_BROUGHT, map(of_call, settlement.calls)) if settlement.calls else {}),
         "b_new_turn": next_turn,
         "b_lease": lease,
     }

@@ -28,11 +28,11 @@ from services.agent.store.statements import (
     TURNS,
     brought,
     claim_of,
-    columns,
     given,
     lease_end,
 )
 from shared.errors import Transient
+from shared.sql import spread
 from shared.work import Work
 
 CONTINUED = CALL_MACHINE.next_state(CallState.OPEN, CallEvent.WENT_ON)
@@ -61,7 +61,7 @@ class Late:
 
 async def hold(work: Work, holdings: Sequence[Holding]) -> list[str]:
     """Note how open calls are held, lock their turns and return those."""
-    values = columns("holding", _HOLDING, map(asdict, holdings))
+    values = spread("b_holding", _HOLDING, map(asdict, holdings))
     return list((await work.connection.execute(_HOLD, values)).scalars())
 
 

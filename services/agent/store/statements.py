@@ -8,7 +8,7 @@ nothing. Parameters are called `b_<name>`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from services.agent.rules import Claim
 from services.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
 from services.agent.tables import CallRow, ConversationRow, FactRow, MessageRow, StepRow, TurnRow
 from shared.database import table_of
+from shared.sql import arrays
 
 CONVERSATIONS = table_of(ConversationRow)
 MESSAGES = table_of(MessageRow)
@@ -38,21 +39,8 @@ def given(name: str, kind: Any = sa.Text) -> sa.BindParameter[Any]:
 
 
 def brought(parameter: str, kinds: Mapping[str, Any], *, number: str | None = None) -> sa.TableValuedAlias:
-    """Return the rows that `columns` spreads; `kinds` are the types of their columns, `number` is that of their place.
-
-    An array for each column: PostgreSQL takes rows apart faster so than out of JSON, and expects few of them, so that
-    it looks them up by their keys.
-    """
-    arrays = (given(f"{parameter}_{name}", pg.ARRAY(kind)) for name, kind in kinds.items())
-    named: list[Any] = [sa.column(name, kind) for name, kind in kinds.items()]
-    rows = sa.func.unnest(*arrays).table_valued(*named, with_ordinality=number)
-    return rows.render_derived(name=f"brought_{parameter}")
-
-
-def columns(parameter: str, kinds: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return rows as the parameters `b_<parameter>_<column>` of `brought`."""
-    rows = list(rows)
-    return {f"b_{parameter}_{name}": [row[name] for row in rows] for name in kinds}
+    """Return the rows that `spread` brings as `b_<parameter>`; `number` names a column with their place, from 1."""
+    return arrays(f"b_{parameter}", kinds, number=number)
 
 
 def lease_end() -> sa.ColumnElement[Any]:
@@ -197,7 +185,7 @@ def _moved(to: State) -> sa.CTE:
         "lease_until": lease_end() if thinking else sa.null(),
         "ended_at": sa.func.clock_timestamp() if to in MACHINE.final else sa.null(),
         "reason": given("reason"),
-        "final_answer": given("final_answer", pg.JSONB(none_as_null=True)),
+        "final_answer": given("final_answer", JSON),
     }
     update = sa.update(TURNS).where(claimed()).values(values)
     return update.returning(TURNS.c.turn_id, TURNS.c.tenant, TURNS.c.conversation_id, TURNS.c.message_id).cte("moved")

@@ -32,7 +32,6 @@ from services.agent.store.statements import (
     STEPS,
     TURNS,
     brought,
-    columns,
     given,
     lease_end,
 )
@@ -40,7 +39,7 @@ from services.agent.store.values import of_answer, of_call, of_settlement
 from services.agent.transcript import STOPPED_HEAD, Call, Fact, History, Spoken, Step, UserMessage
 from shared.database import service_tables
 from shared.outbox import OUTBOX_COLUMNS, OutboxRow, stored_row
-from shared.sql import Connection
+from shared.sql import Connection, spread
 from shared.work import CHANGE_COLUMNS, Change, change_row
 
 _OWN = service_tables("agent")
@@ -123,10 +122,10 @@ async def settle(connection: Connection, settlings: Sequence[Settling], lease: t
     ]
     rows = [stored_row(row) | {"place": place} for place, each in numbered for row in each.rows]
     values = {
-        **columns("settlements", _SETTLEMENT, starmap(_settlement, numbered)),
-        **columns("calls", _CALL, calls),
-        **columns("changes", _CHANGE, changes),
-        **columns("rows", _ROW, rows),
+        **spread("b_settlements", _SETTLEMENT, starmap(_settlement, numbered)),
+        **spread("b_calls", _CALL, calls),
+        **spread("b_changes", _CHANGE, changes),
+        **spread("b_rows", _ROW, rows),
         "b_lease": lease,
     }
     return set((await connection.execute(_SETTLE, values)).scalars())

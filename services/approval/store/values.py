@@ -28,6 +28,7 @@ EDITS = table_of(EditRow)
 #: Fields of a call that only pass through on their way to the card.
 PASSING = frozenset({"quote"})
 CALL_COLUMNS = tuple(name for name in ToolCall.model_fields if name not in PASSING)
+#: Columns that hold a field in another form.
 _WRITTEN_OTHERWISE = {"approval_rule", "seats", "delegations"}
 #: Columns that hold a field of an approval as it is.
 _PLAIN_COLUMNS = frozenset(set(Approval.__slots__) & set(APPROVALS.c.keys()) - _WRITTEN_OTHERWISE)

@@ -19,7 +19,7 @@ from services.executor.states import MACHINE, Event, State
 from services.executor.store import statements
 from shared.messages import AbandonCall, ResolveCall, ToolCall
 from shared.permit import HELD_BY, Permit, permit_id
-from shared.sql import Connection
+from shared.sql import Connection, spread
 from shared.transitions import ExpectedRace
 from shared.work import Cause, Change, Work
 
@@ -88,7 +88,7 @@ async def reserve(work: Work, wanted: Sequence[Wanted], holder: Holder) -> list[
     The time is the same for all, read after every wait for another transaction with one of the calls, so that no permit
     is honoured that expired while waiting.
     """
-    rows = statements.wanted_columns([_row(each) for each in wanted])
+    rows = spread("wanted", statements.WANTED, map(_row, wanted))
     values = {**rows, "holder": holder.worker, "lease": holder.lease}
     taken = {row.call_id: row.at for row in await work.connection.execute(statements.RESERVE, values)}
     ours_since = max(taken.values(), default=None)

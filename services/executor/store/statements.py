@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,6 +10,7 @@ from sqlalchemy.dialects import postgresql as pg
 from services.executor.states import LEASED, MACHINE, Event, State
 from services.executor.tables import ExecutionRow
 from shared.database import table_of
+from shared.sql import arrays
 
 _CLOCK = sa.func.clock_timestamp()
 _EXECUTIONS = table_of(ExecutionRow)
@@ -117,7 +117,7 @@ def _settle_statement() -> sa.Executable:
 
 
 #: What each call brings into its row; the rest is the same for all that arrive together.
-_WANTED: dict[str, Any] = {
+WANTED: dict[str, Any] = {
     **dict.fromkeys(("call_id", "tenant", "conversation_id", "tool", "schema_digest", "pool"), sa.Text),
     **dict.fromkeys(("permit_id", "permit_issuer", "permit", "call"), sa.Text),
     "fence": sa.Integer,
@@ -128,21 +128,14 @@ _WANTED: dict[str, Any] = {
 }
 
 
-def wanted_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return rows of `_WANTED` as the parameters of RESERVE: an array for each column, taken apart faster than JSON."""
-    return {f"wanted_{name}": [row[name] for row in rows] for name in _WANTED}
-
-
 def _reserve_statement() -> sa.Insert:
     """Take the rows of calls that nobody took, as running; return each with the time when it was there.
 
     They are taken in order of their ids, so that two executors with the same calls cannot lock each other out.
     """
-    arrays = (sa.bindparam(f"wanted_{name}", type_=pg.ARRAY(kind)) for name, kind in _WANTED.items())
-    named: list[Any] = [sa.column(name, kind) for name, kind in _WANTED.items()]
-    wanted = sa.func.unnest(*arrays).table_valued(*named).render_derived("wanted")
+    wanted = arrays("wanted", WANTED)
     values: dict[str, sa.ColumnElement[Any]] = {
-        **{name: wanted.c[name] for name in _WANTED},
+        **{name: wanted.c[name] for name in WANTED},
         "state": sa.literal(State.RUNNING.value),
         "worker": sa.bindparam("holder", type_=sa.Text),
         "lease_until": _LEASE_UNTIL,

@@ -47,6 +47,7 @@ class Answers:
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
+                # ASGI writes names in lower case, and so are ours.
                 own = {name for name, _ in message["headers"]}
                 standing = [header for header in self._headers if header[0] not in own]
                 message["headers"] = [*message["headers"], *standing]

@@ -79,8 +79,8 @@ class Conversation:
         return Held(State(self.holder), self.holder_revision, self.operator)
 
 
-class Feed(NamedTuple):
-    """What appending asks of a conversation."""
+class Appendable(NamedTuple):
+    """What appending to a feed asks of its conversation."""
 
     agent: str | None
     ended_at: datetime | None
@@ -156,7 +156,9 @@ _LOAD = sa.select(*_COLUMNS).where(
     _CONVERSATIONS.c.conversation_id == sa.bindparam("conversation_id"),
 )
 _LOCK = _lock_statement(*_COLUMNS)
-_LOCK_FEEDS = _lock_statement(*(_CONVERSATIONS.c[name] for name in ("tenant", "conversation_id", "agent", "ended_at")))
+_LOCK_FOR_APPENDING = _lock_statement(
+    *(_CONVERSATIONS.c[name] for name in ("tenant", "conversation_id", "agent", "ended_at"))
+)
 _ELSEWHERE = {written: _elsewhere_statement(written=written) for written in (False, True)}
 #: Locks that are let go with the transaction, in the order of the ids.
 _KEEP_IDS = sa.select(sa.func.pg_advisory_xact_lock(sa.func.hashtextextended(places_table().c.conversation_id, 28)))
@@ -231,7 +233,7 @@ async def lock_conversations(connection: Connection, places: Iterable[Place]) ->
     return {(row.tenant, row.conversation_id): Conversation(*row) for row in rows}
 
 
-async def lock_feeds(connection: Connection, places: Iterable[Place]) -> dict[Place, Feed]:
+async def lock_for_appending(connection: Connection, places: Iterable[Place]) -> dict[Place, Appendable]:
     """Lock conversations as `lock_conversations` does, for somebody who appends and asks nothing else of them."""
-    rows = (await connection.execute(_LOCK_FEEDS, values_of(places))).all()
-    return {(tenant, conversation_id): Feed(agent, ended_at) for tenant, conversation_id, agent, ended_at in rows}
+    rows = (await connection.execute(_LOCK_FOR_APPENDING, values_of(places))).all()
+    return {(tenant, conversation_id): Appendable(agent, ended_at) for tenant, conversation_id, agent, ended_at in rows}

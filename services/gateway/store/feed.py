@@ -17,7 +17,7 @@ from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql as pg
 
 from services.gateway.feed import Item, Place, muted, parts_of
-from services.gateway.store.conversations import Opening, lock_feeds, open_conversations
+from services.gateway.store.conversations import Opening, lock_for_appending, open_conversations
 from services.gateway.tables import ConversationRow, FeedRow
 from shared.database import table_of
 from shared.sql import Connection
@@ -157,7 +157,7 @@ async def append(connection: Connection, items: Sequence[Item], openings: Sequen
     """
     told = {each.place: each for each in openings}
     wanted = dict.fromkeys([*(item.place for item in items), *told])
-    known = await lock_feeds(connection, wanted)
+    known = await lock_for_appending(connection, wanted)
     missing = [told.get(place) or Opening(*place) for place in wanted if place not in known]
     missing += [each for place, each in told.items() if each.agent and place in known and known[place].agent is None]
     if missing:

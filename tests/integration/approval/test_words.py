@@ -66,6 +66,27 @@ async def test_what_closes_keeps_its_words_among_what_is_closed(replica: Replica
     assert {(approval["approval_id"], False): WORDS} == await kept(replica)
 
 
+async def test_what_closes_together_moves_together_and_nothing_else(replica: Replica) -> None:
+    """One statement ends two of three that share their words; the third stays among what is open."""
+    cards = [await opened_by(replica) for _ in range(3)]
+    first, second, third = (card.approval_id for card in cards)
+    overdue = "UPDATE approval.approvals SET expires_at = clock_timestamp() WHERE approval_id = ANY (:ids)"
+    await replica.execute(overdue, ids=[first, second])
+    await worker.expire_overdue(replica.units, 10, replica.signer)
+    assert {(first, False): WORDS, (second, False): WORDS, (third, True): WORDS} == await kept(replica)
+
+
+async def test_an_edit_that_decides_has_its_new_words_among_what_is_closed(replica: Replica, gateway: Signer) -> None:
+    """Words and state change in one statement."""
+    card = await opened_by(replica, approval=an_approval_rule(approvers=["person:ada"], edits=True))
+    cheaper = canonical_text({"amount": 199, "currency": "TRY"})
+    sent = await replica.send(a_decision(gateway, claims_of(card, "ada", "edit", arguments=cheaper)))
+    asked = next(each for each in sent if isinstance(each, EditProposed))
+    await replica.send(an_edit_judged(asked, summary="Zahlung über 199 TRY?"))
+    assert [{"state": "approved"}] == await replica.rows("SELECT state FROM approval.approvals")
+    assert {(card.approval_id, False): {"zahlung", "uber", "199", "try"}} == await kept(replica)
+
+
 async def test_an_edit_changes_the_words(replica: Replica, gateway: Signer) -> None:
     """What policy renders of the new arguments is found, and what is gone is not."""
     rule = an_approval_rule(approvers=["group:finance"], approvals=2, edits=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
 
 from shared.database import Database
 from shared.driver import DatabaseError
+from shared.sql import arrays, spread
 from tests.support.postgres import Databases
 
 
@@ -23,3 +25,18 @@ async def test_an_error_names_the_rule_and_not_the_row(databases: Databases) -> 
         await database.close()
     told = str(caught.value)
     assert (True, False) == ("short" in told, "no-4929" in told)
+
+
+async def test_rows_come_as_they_were_given(databases: Databases) -> None:
+    """An array for each column: lists in them stay lists, and what is missing is NULL and no JSON null."""
+    kinds = {"name": sa.Text, "value": pg.JSONB(none_as_null=True)}
+    given = [[[1, 2], [3]], None, {"a": [None]}, []]
+    rows = [{"name": None if value is None else "x", "value": value} for value in given]
+    brought = arrays("rows", kinds, number="place")
+    statement = sa.select(brought.c.name, brought.c.value, brought.c.value.is_(None)).order_by(sa.column("place"))
+    with databases.fresh(lambda _: None) as url:
+        database = Database(url, service="audit", pool_size=1)
+        async with database.single() as connection:
+            found = (await connection.execute(statement, spread("rows", kinds, rows))).all()
+        await database.close()
+    assert [(row["name"], row["value"], row["value"] is None) for row in rows] == [tuple(row) for row in found]

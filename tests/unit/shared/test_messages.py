@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from shared.consumer import read_envelope
 from shared.ids import child_traceparent, new_traceparent
 from shared.messages import MESSAGES, ApprovalRule, ToolCallProposed, event_from
+from shared.messages.message import Attributes
 from tests.builders import a_call, a_posted_message, an_envelope, an_event
 
 
@@ -17,6 +18,12 @@ def test_an_event_survives_the_wire() -> None:
     """What is sent is what is read: message, ids and trace."""
     event = an_event(ToolCallProposed(tenant="acme", call=a_call()), causation_id="cause")
     assert event == event_from(json.loads(event.to_json()), MESSAGES)
+
+
+def test_an_event_is_written_with_every_attribute() -> None:
+    """In the order of `Attributes`, then what it carries."""
+    written = json.loads(an_event(a_posted_message()).to_json())
+    assert [*Attributes.model_fields, "datacontenttype", "data"] == list(written)
 
 
 def test_one_bad_event_does_not_hide_its_neighbours() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from datetime import timedelta
 from pathlib import Path
@@ -115,6 +116,14 @@ def test_garbage_is_no_signature(verifier: Verifier, token: str) -> None:
     """Garbage and unsigned tokens are refused with the same error."""
     with pytest.raises(BadSignature):
         verifier.verify(Purpose.PERMIT, token)
+
+
+def test_what_nobody_signed_is_not_read(keys: Path, verifier: Verifier) -> None:
+    """A forger cannot reach the reader behind the signature: no error of its own hides the forgery."""
+    head, _, signature = permit_for(load_signer(keys, "policy"), a_call()).split(".")
+    nested = base64.urlsafe_b64encode(b"[" * 30_000).rstrip(b"=").decode()
+    with pytest.raises(BadSignature):
+        verifier.verify(Purpose.PERMIT, f"{head}.{nested}.{signature}")
 
 
 def test_private_keys_are_readable_by_their_owner_only(keys: Path) -> None:
