@@ -55,6 +55,8 @@ class ActiveRulebook:
         self._recorded = False
         #: Digests of the rulebook and of the directory that were looked at last for who is missing.
         self._looked_for = ("", "")
+        #: The directory that was looked at last.
+        self._known: Directory | None = None
         #: Digests of the version that was refused last, and of the directory that it was checked with.
         self._refused = ("", "")
         INFO.info({"digest": self._rulebook.digest})
@@ -83,7 +85,9 @@ class ActiveRulebook:
         both = (self._source.digest, people.digest)
         if both == self._looked_for:
             return
-        if people.digest not in {"", self._source.digest, self._looked_for[1]}:
+        # A rulebook that is refused may have the people that it had before: that is no change of theirs.
+        changed = self._known is None or people != replace(self._known, digest=people.digest)
+        if changed and people.digest not in {"", self._source.digest, self._looked_for[1]}:
             async with self._units.begin() as work:
                 text = outline(people)
                 await rulebooks.add_activation(work, digest=people.digest, source=text, by=BY_FILE, kind="directory")
@@ -91,7 +95,7 @@ class ActiveRulebook:
         PEOPLE_MISSING.set(len(missing))
         for problem in missing:
             log.warning("rulebook.people_missing", problem=str(problem))
-        self._looked_for = both
+        self._looked_for, self._known = both, people
 
     def _missing(self, people: Directory) -> list[Problem]:
         source = parse_yaml(str(self._path), self._source.text.encode())

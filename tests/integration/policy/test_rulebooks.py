@@ -19,6 +19,7 @@ from services.policy.settings import PolicySettings
 from services.policy.store.rulebooks import PAGE
 from services.policy.trials import REPLAYED_MAX
 from services.policy.views import VIEWS
+from shared import directory_file
 from shared.messages import ApprovalRequested, RulebookTried, ToolCallPermitted, ToolCallProposed, TryRulebook
 from shared.signing import Signer
 from shared.yaml_source import RulebookInvalid
@@ -247,6 +248,16 @@ async def test_going_back_is_an_activation_too(pair: tuple[Replica, Replica], ow
     change(own, STRICTER[1], STRICTER[0])
     await look(pair[0])
     assert [first.digest, second.digest, first.digest] == [row["digest"] for row in await activations(pair[0])]
+
+
+async def test_bad_file_is_no_change_of_people(
+    pair: tuple[Replica, Replica], own: PolicySettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is in it can be read, and is who was there before: nothing is written down."""
+    monkeypatch.setattr(directory_file, "LOOK_EVERY_SECONDS", 0.0)
+    own.rulebook.write_text(own.rulebook.read_text().replace("arguments.amount", "arguments.amont"))
+    await look(pair[0])
+    assert ["rulebook"] == [row["kind"] for row in await activations(pair[0])]
 
 
 @pytest.mark.parametrize("bad", [("arguments.amount", "arguments.amont"), ("tools:", "tools: {")])
