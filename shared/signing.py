@@ -23,6 +23,9 @@ from shared.errors import PlacetError
 
 _ALGORITHM = "Ed25519"
 _REGISTRY = jws.JWSRegistry(algorithms=[_ALGORITHM])
+#: Bytes that claims may have. The largest arguments, written as JSON within JSON, take three times their size; what is
+#: said beside them is a tenth of that. The library's own limit would refuse what it has signed itself.
+_REGISTRY.max_payload_length = 512 * 1024
 
 
 class Purpose(StrEnum):

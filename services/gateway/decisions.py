@@ -23,6 +23,7 @@ from services.gateway.store.read import Row, load_approval, load_approvals, load
 from services.gateway.texts import time_text
 from services.gateway.together import Together
 from shared.approvers import name_of
+from shared.canonical import ARGUMENTS_BYTES_MAX
 from shared.errors import Refused
 from shared.ids import new_id
 from shared.messages import DecideApproval, DecisionAnswered, DecisionClaims, GrantWish
@@ -114,9 +115,13 @@ class Decisions:
         The same `decision_id` means the same decision; `stored` is set when it cannot be lost any more. `link` is the
         hash of the mailed link's token that it is made with: it is used up in the transaction that sends the decision,
         and given back where the decision did not count. Raises Refused: 400 (what the rule lets nobody do), 403 (scope,
-        not among the approvers, or not known surely enough), 404, 409 (already decided, a stale card, or a used link).
+        not among the approvers, or not known surely enough), 404, 409 (already decided, a stale card, or a used link),
+        413 (arguments that no call may have).
         """
         caller.need(Scope.DECIDE)
+        if len(ask.arguments.encode()) > ARGUMENTS_BYTES_MAX:
+            detail = f"Arguments have at most {ARGUMENTS_BYTES_MAX} bytes."
+            raise Refused(detail, status=413, kind="too-large")
         decision_id = decision_id or new_id()
         with self._awaited.expected(decision_id) as waiting:
             approval, claims = await self._together.ask(_Wish(caller, approval_id, ask, decision_id, link))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shared.canonical import ARGUMENTS_BYTES_MAX
 from tests.support.gateway import House, an_approval_row, insert
 
 
@@ -35,6 +36,18 @@ async def test_a_decision_is_signed_with_what_it_carries(
         await client.post(f"/v1/approvals/{row['approval_id']}/decisions", json={"digest": row["digest"], **body})
     (claims,) = house.approvers.claims
     assert {"verb": body["decision"]} | signed == {name: getattr(claims, name) for name in ("verb", *signed)}
+
+
+async def test_arguments_that_no_call_may_have_are_refused_at_the_door(house: House) -> None:
+    """Nothing is signed; what has the largest size that there is, is sent."""
+    row, sizes = a_waiting(house), (ARGUMENTS_BYTES_MAX, ARGUMENTS_BYTES_MAX + 1, 3 * ARGUMENTS_BYTES_MAX)
+    bodies = [{"decision": "edit", "digest": row["digest"], "arguments": {"a": "x" * (size - 8)}} for size in sizes]
+    async with house.client(house.key("decide")) as client:
+        path = f"/v1/approvals/{row['approval_id']}/decisions"
+        answers = [await client.post(path, json=body) for body in bodies]
+    assert [200, 413, 413] == [answer.status_code for answer in answers]
+    assert "urn:placet:problem:too-large" == answers[1].json()["type"]
+    assert [ARGUMENTS_BYTES_MAX] == [len(claims.arguments) for claims in house.approvers.claims]
 
 
 @pytest.mark.parametrize(

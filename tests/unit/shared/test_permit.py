@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from shared.canonical import ARGUMENTS_BYTES_MAX, canonical_text
 from shared.errors import PlacetError, SecurityAlert
 from shared.messages import ToolCall
 from shared.permit import issue_permit, verify_permit
@@ -116,6 +117,17 @@ def test_garbage_is_no_signature(verifier: Verifier, token: str) -> None:
     """Garbage and unsigned tokens are refused with the same error."""
     with pytest.raises(BadSignature):
         verifier.verify(Purpose.PERMIT, token)
+
+
+@pytest.mark.parametrize("character", ["x", '"', "\N{LATIN SMALL LETTER DOTLESS I}", "\N{PARTY POPPER}"])
+def test_the_largest_arguments_can_be_signed_and_verified(keys: Path, verifier: Verifier, character: str) -> None:
+    """Whatever is written in them, and with everything that may be said beside them."""
+    text = canonical_text({"a": ""})
+    while len((longer := canonical_text({"a": character * (len(text) + 1_000)})).encode()) <= ARGUMENTS_BYTES_MAX:
+        text = longer
+    claims = {"arguments": text, "reason": character * 8_000, "said": character * 8_000}
+    token = load_signer(keys, "gateway").sign(Purpose.DECISION, claims)
+    assert claims | {"iss": "gateway"} == verifier.verify(Purpose.DECISION, token)
 
 
 def test_what_nobody_signed_is_not_read(keys: Path, verifier: Verifier) -> None:
