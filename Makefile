@@ -71,8 +71,8 @@ check: $(DONE)/tests $(DONE)/project ## Lint, format, types, import rules
 # Finds PostgreSQL and RabbitMQ or starts private ones, then runs what follows with their addresses set.
 WITH_SERVICES := $(PY) -m tests.support.services
 PYTEST := $(PY) -m pytest
-#: Files of tests that run at once.
-WORKERS ?= 2
+#: Files of tests that run at once: enough for two cores, since tests of whole systems mostly wait.
+WORKERS ?= 3
 AT_ONCE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: test

@@ -18,6 +18,8 @@ from shared.errors import PlacetError
 DEPTH_MAX = 32
 #: Largest argument text accepted, in bytes of UTF-8.
 ARGUMENTS_BYTES_MAX = 64 * 1024
+#: What is said of a number that not every reader holds exactly.
+_INTEGER_TOO_LARGE = "an integer is beyond 2^53"
 _DIGEST_PREFIX = b"placet.call.v1\n"
 
 
@@ -31,8 +33,11 @@ def parse_strictly(text: str | bytes) -> Any:
         value = json.loads(text, object_pairs_hook=_unique_pairs, parse_constant=_refuse_constant)
     except RecursionError as error:
         raise NotStrictJson(f"nested deeper than {DEPTH_MAX} levels") from error
-    except ValueError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise NotStrictJson(str(error)) from error
+    except ValueError as error:
+        # Python's own text is advice to programmers about numbers of thousands of digits.
+        raise NotStrictJson(_INTEGER_TOO_LARGE) from error
     _check_depth(value, DEPTH_MAX)
     return value
 
@@ -56,7 +61,7 @@ def canonical_text(value: Any) -> str:
         return rfc8785.dumps(value).decode()
     except rfc8785.IntegerDomainError as error:
         # The library's own text quotes the number, which may be one that nobody must see.
-        raise NotStrictJson("an integer is beyond 2^53") from error
+        raise NotStrictJson(_INTEGER_TOO_LARGE) from error
     except (ValueError, UnicodeEncodeError) as error:
         raise NotStrictJson(str(error)) from error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import signal
 import sys
@@ -44,6 +45,10 @@ GC_THRESHOLDS = (20_000, 20, 20)
 FORGET_EVERY_SECONDS = 0.25
 #: Longest pause of a duty after an error, in seconds.
 DUTY_PAUSE_MAX_SECONDS = 10.0
+#: Between two times that a task is told to end.
+CANCEL_AGAIN_SECONDS = 0.1
+#: How often it is told before the log says which task does not end.
+CANCELS_BEFORE_WARNING = 50
 
 
 @dataclass(frozen=True)
@@ -178,15 +183,34 @@ async def run_until_told(service: Service, settings: Settings) -> None:
         if settings.health_port:
             app = health_app(service.ready)
             await stack.enter_async_context(serving(app, host=settings.health_host, port=settings.health_port))
+        others = asyncio.all_tasks()
         starting = asyncio.create_task(stack.enter_async_context(service.running()))
         told = asyncio.create_task(stopping.wait())
         await asyncio.wait({starting, told}, return_when=asyncio.FIRST_COMPLETED)
         if not starting.done():
             starting.cancel()
+            await asyncio.wait({starting})
+            await _end_all_but(others)
             return
         starting.result()
         _settle_memory()
         await told
+
+
+async def _end_all_but(others: set[asyncio.Task[Any]]) -> None:
+    """Cancel what a start has left behind, until it has ended.
+
+    Once is not enough: in the middle of connecting, aio-pika takes it for a failed attempt and tries again for ever.
+    """
+    for told in itertools.count(1):
+        begun = asyncio.all_tasks() - others
+        if not begun:
+            return
+        if told == CANCELS_BEFORE_WARNING:
+            log.warning("service.still_ending", tasks=sorted(task.get_name() for task in begun))
+        for task in begun:
+            task.cancel()
+        await asyncio.wait(begun, timeout=CANCEL_AGAIN_SECONDS)
 
 
 def _settle_memory() -> None:

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from shared.errors import PlacetError
@@ -104,12 +105,18 @@ def refuse_unknown(environment: Mapping[str, str]) -> None:
 def what_is_wrong(error: ValueError) -> str | None:
     """Return in one line which settings have values that they cannot have, and why; None where it is another error."""
     if isinstance(error, ValidationError) and error.title.endswith("Settings"):
-        return "; ".join(f"{PREFIX}{'.'.join(map(str, each['loc'])).upper()}: {each['msg']}" for each in error.errors())
+        return "; ".join(map(_fault, error.errors()))
     if isinstance(error, SettingsError):
         found = _FIELD.search(str(error))
         name = f"{PREFIX}{found[1].upper()}" if found else "a setting"
         return f'{name} is no JSON: a list is written like ["a", "b"], a table like {{"a": "b"}}'
     return None
+
+
+def _fault(error: ErrorDetails) -> str:
+    """Return what is wrong with one setting; several that do not fit are named by the text itself."""
+    text = error["msg"].removeprefix("Value error, ")
+    return f"{PREFIX}{'.'.join(map(str, error['loc'])).upper()}: {text}" if error["loc"] else text
 
 
 def default_credentials(settings: Settings) -> list[str]:

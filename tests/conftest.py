@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import uvloop
 from hypothesis import settings
-from playwright.async_api import expect
+from playwright.async_api import Browser, async_playwright, expect
+from xdist.scheduler import LoadFileScheduling
 
 from tests.support import services
 from tests.support.postgres import Databases, Migrate
@@ -31,16 +32,33 @@ settings.load_profile("races" if "PLACET_TEST_RACE_ROUNDS" in os.environ else "p
 
 TIERS = ("unit", "contract", "integration", "e2e")
 HERE = Path(__file__).parent
+#: Files of end-to-end tests that share no system, because each starts an embedded Placet of its own.
+EMBEDDED = ("test_chat_page.py", "test_embedded.py", "test_operator.py")
 #: How long a page may take to show what a test expects of it, in seconds.
 PAGE_SECONDS = 30.0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test with the name of its top folder."""
+    """Mark each test with the name of its top folder; who waits longest, for whole systems, begins."""
     for item in items:
         tier = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else ""
         if tier in TIERS:
             item.add_marker(tier)
+    items.sort(key=lambda item: item.get_closest_marker("e2e") is None)
+
+
+class _OneSystem(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Gives each worker whole files, and the files that share the distributed system all to one worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "the system" if file.startswith("tests/e2e/") and not file.endswith(EMBEDDED) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
+    """Say who runs what where tests run at once: a dozen processes are started once, not by every worker."""
+    return _OneSystem(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -133,6 +151,26 @@ def chromium() -> Path:
         return ensure(CHROMIUM, apt())
     except MissingProgramError as error:
         pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="module")
+async def module_browser(chromium: Path) -> AsyncIterator[Browser]:
+    """Run a browser that the tests of one module share."""
+    async with async_playwright() as playwright:
+        made = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield made
+        await made.close()
+
+
+@pytest.fixture
+async def browser(module_browser: Browser) -> AsyncIterator[Browser]:
+    """Lend a browser without profiles; those that a test makes are closed after it.
+
+    Ask for what pages are open on before the browser: it stops at once when nobody listens to it any more.
+    """
+    yield module_browser
+    for context in module_browser.contexts:
+        await context.close()
 
 
 def _found(find: Callable[[Mapping[str, str]], str | None], service: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from services.agent.transcript import OPERATOR_MARK, OUTCOME_MARK
+from services.agent.transcript import OPERATOR_MARK, OUTCOME_MARK, STOPPED_HEAD
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,14 @@ class Transcript:
     def __init__(self, messages: Sequence[Mapping[str, Any]]) -> None:
         #: Every call, oldest first.
         self.made: list[Made] = []
-        #: What the visitor said, oldest first.
+        #: What the visitor said, oldest first; messages that came before the model could speak are one text.
         self.user_texts: list[str] = []
         #: What the model said since then.
         self.said = ""
         #: Ids of the calls whose results came since the model last spoke, oldest first.
         self.news: list[str] = []
         self._asked_at = -1
+        self._spoke = False
         for place, message in enumerate(messages):
             self._read(place, message)
 
@@ -88,18 +89,30 @@ class Transcript:
     def _read(self, place: int, message: Mapping[str, Any]) -> None:
         role, text = message.get("role"), text_of(message)
         if role == "assistant":
-            self.said, self.news = f"{self.said}\n{text}", []
+            self.said, self.news, self._spoke = f"{self.said}\n{text}", [], True
             self.made += [_made(place, call) for call in message.get("tool_calls") or ()]
         elif role == "tool":
             self._settle(str(message.get("tool_call_id")), _object(text))
-        elif not (self._read_late_outcome(text) or text.startswith(OPERATOR_MARK)) and role == "user":
+        elif text.startswith(OPERATOR_MARK):
+            # What was said before, a person has answered.
+            self._spoke = True
+        elif not self._read_late_outcome(text) and role == "user":
+            self._hear(text)
+            self._asked_at = place
+
+    def _hear(self, text: str) -> None:
+        if self.user_texts and not self._spoke:
+            self.user_texts[-1] += f"\n{text}"
+        else:
             self.user_texts.append(text)
-            self.said, self._asked_at = "", place
+        self.said, self._spoke = "", False
 
     def _read_late_outcome(self, text: str) -> bool:
         """Read what the house says of a call, which no user can; only one that waits can have an outcome now."""
         if not text.startswith(OUTCOME_MARK):
             return False
+        # What was asked for in a turn that people stopped is not to be done after all.
+        self._spoke = self._spoke or STOPPED_HEAD in text
         outcome = _outcome_in(text)
         for made in self.made:
             if made.kind in {"pending_confirmation", "stopped"} and made.result.get("call") == outcome.get("call"):

@@ -82,5 +82,5 @@ class ExecutorSettings(Settings):
     @model_validator(mode="after")
     def _check_sweep(self) -> Self:
         if self.executor_sweep_seconds > self.executor_lease_seconds / 4:
-            raise ValueError("the sweep must come at least four times per lease")
+            raise ValueError("PLACET_EXECUTOR_SWEEP_SECONDS must be at most a quarter of PLACET_EXECUTOR_LEASE_SECONDS")
         return self

@@ -77,5 +77,5 @@ class GatewaySettings(SlackSettings, LanguageSettings):
     def _check_oidc(self) -> Self:
         """Refuse a provider without what it takes: an address taken from a request could lead anybody's code away."""
         if self.gateway_oidc_issuer and not (self.gateway_oidc_client_id and self.public_url):
-            raise ValueError("gateway_oidc_issuer needs gateway_oidc_client_id and public_url")
+            raise ValueError("PLACET_GATEWAY_OIDC_ISSUER needs PLACET_GATEWAY_OIDC_CLIENT_ID and PLACET_PUBLIC_URL")
         return self

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from shared.database import SERVICES
+from tests.conftest import EMBEDDED
 
 ROOT = Path(__file__).parent.parent.parent
 #: Migrations are a record of what happened to the database, not code that somebody reads for its own sake.
@@ -105,3 +107,9 @@ def test_names_that_mean_nothing_are_not_used() -> None:
     """No file is called utils, helpers, common, manager or base."""
     banned = {"utils", "helpers", "common", "manager", "base"}
     assert [] == [name_of(path) for path in PRODUCT if path.stem in banned]
+
+
+def test_files_that_start_an_embedded_placet_are_spread_over_workers() -> None:
+    """They share no system, so none has to wait for the tests that do."""
+    files = (ROOT / "tests" / "e2e").glob("test_*.py")
+    assert sorted(EMBEDDED) == sorted(path.name for path in files if re.search(r"\bEmbedded\b", path.read_text()))

@@ -6,12 +6,13 @@ matches any module (a renamed file, a typing error in a wildcard) is noticed her
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.linting import Lint, linting
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATION = ROOT / "pyproject.toml"
@@ -107,29 +108,29 @@ def a_house(folder: Path) -> Path:
     return folder
 
 
-def lint(house: Path, *contract: str) -> subprocess.CompletedProcess[str]:
-    """Check the house; exit code 0 means that the contracts are kept."""
-    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
-    command += [argument for name in contract for argument in ("--contract", name)]
-    return subprocess.run(command, cwd=house, capture_output=True, text=True, check=False)
+@pytest.fixture(scope="module")
+def lint() -> Iterator[Lint]:
+    """Return what checks a house; exit code 0 means that the contracts are kept."""
+    with linting() as lint:
+        yield lint
 
 
-def test_a_clean_house_keeps_every_contract(tmp_path: Path) -> None:
+def test_a_clean_house_keeps_every_contract(tmp_path: Path, lint: Lint) -> None:
     """The imports that the house is made of break nothing."""
-    done = lint(a_house(tmp_path))
-    assert done.returncode == 0, done.stdout
-    assert f"{len(contracts())} kept, 0 broken" in done.stdout
+    code, printed = lint(a_house(tmp_path))
+    assert code == 0, printed
+    assert f"{len(contracts())} kept, 0 broken" in printed
 
 
 @pytest.mark.parametrize(("contract", "file", "line"), VIOLATIONS)
-def test_one_wrong_import_breaks_the_contract(tmp_path: Path, contract: str, file: str, line: str) -> None:
+def test_one_wrong_import_breaks_the_contract(tmp_path: Path, lint: Lint, contract: str, file: str, line: str) -> None:
     """A single import in the wrong place is found by the contract made for it."""
     house = a_house(tmp_path)
     with (house / file).open("a") as module:
         module.write(f"{line}\n")
-    done = lint(house, contract)
-    assert done.returncode
-    assert "0 kept, 1 broken" in done.stdout
+    code, printed = lint(house, contract)
+    assert code
+    assert "0 kept, 1 broken" in printed
 
 
 def test_each_contract_is_tried() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from playwright.async_api import Browser, ConsoleMessage, Locator, Page, async_playwright, expect
+from playwright.async_api import Browser, ConsoleMessage, Locator, Page, expect
 
 from services.gateway.web.render import set_up_was_run
 from tests.e2e.test_embedded import Embedded
@@ -37,16 +37,13 @@ def house(tmp_path: Path) -> Iterator[Embedded]:
 
 
 @pytest.fixture
-async def page(house: Embedded, chromium: Path) -> AsyncIterator[Page]:
+async def page(house: Embedded, browser: Browser) -> AsyncIterator[Page]:
     """A page in which ada is signed in; anything that its console complains about fails the test."""
     complaints: list[str] = []
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        made = await _signed_in(house, browser)
-        made.on("pageerror", lambda error: complaints.append(str(error)))
-        made.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
-        yield made
-        await browser.close()
+    made = await _signed_in(house, browser)
+    made.on("pageerror", lambda error: complaints.append(str(error)))
+    made.on("console", lambda said: complaints.append(said.text) if is_complaint(said) else None)
+    yield made
     assert complaints == []
 
 

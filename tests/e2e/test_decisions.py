@@ -100,10 +100,11 @@ async def test_what_an_answer_is_for_the_model_is_told_everywhere(
     card = await visitor.see_card()
     body = {"decision": "respond", "digest": card["digest"], "response": "v7 is live.", "response_kind": "result"}
     status, approval = await send(operator, card["approval_id"], body)
-    call = await operator.get(f"/v1/tool-calls/{card['call_id']}")
-    told = [approval, (await visitor.see(is_result("deploy")))["data"], call["result"], call["approval"]]
-    assert (200, [("result", "v7 is live.")] * 4) == (status, [(each["answer_kind"], each["answer"]) for each in told])
+    result = (await visitor.see(is_result("deploy")))["data"]
     await visitor.see_answer()
+    call = await operator.get(f"/v1/tool-calls/{card['call_id']}")
+    told = [approval, result, call["result"], call["approval"]]
+    assert (200, [("result", "v7 is live.")] * 4) == (status, [(each["answer_kind"], each["answer"]) for each in told])
     assert r"{\"result\": \"answered\", \"answer_kind\": \"result\", \"answer\": \"v7 is live.\"" in json.dumps(
         stage.model_log()["requests"]
     )

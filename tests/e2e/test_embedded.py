@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +50,10 @@ class Embedded:
         assert self.running is not None
         self.running.kill()
         self._ended()
+        self.kill_postgres()
+
+    def kill_postgres(self) -> None:
+        """End its PostgreSQL at once."""
         postmaster = self.data / "postgres" / "postmaster.pid"
         os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
 
@@ -83,6 +88,23 @@ def embedded(tmp_path: Path) -> Iterator[Embedded]:
         made.running.stdout.close()
 
 
+@contextmanager
+def running(folder: Path) -> Iterator[Embedded]:
+    """Run an embedded Placet while the block runs; neither it nor its PostgreSQL is there afterwards."""
+    made = Embedded(folder / "data", free_port(), {})
+    made.data.mkdir()
+    made.start()
+    yield made
+    assert (0, False) == (made.stop(), (made.data / "postgres" / "postmaster.pid").exists())
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """A running embedded Placet for tests that leave it running."""
+    with running(tmp_path_factory.mktemp("house")) as made:
+        yield made
+
+
 def placet(embedded: Embedded, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line against it, as its administrator."""
     url = f"http://127.0.0.1:{embedded.port}"
@@ -113,6 +135,23 @@ async def test_the_main_job_survives_a_kill(embedded: Embedded) -> None:
     assert embedded.stop() == 0
 
 
+async def test_a_killed_postgres_is_started_again(house: Embedded) -> None:
+    """A call waits, PostgreSQL is killed alone; Placet starts it again and the call is decided, run and answered."""
+    admin = house.caller()
+    visitor = await a_visitor(admin)
+    await visitor.say("create a payment link over 299 TRY")
+    card = await visitor.see_card()
+    house.kill_postgres()
+
+    async def decided() -> bool:
+        return (await admin.decide(card, "approve")).status_code in {200, 202}
+
+    await until(decided, "the decision", seconds=60)
+    result = (await visitor.see(is_result("create_pay_link")))["data"]
+    assert (result["status"], result["data"]["amount"]) == ("success", 299)
+    assert await visitor.see_answer()
+
+
 async def test_a_job_ends_with_a_final_answer(embedded: Embedded, stage: Stage, tmp_path: Path) -> None:
     """D2, E3: another provider and no streaming: the loop runs, `final_answer` ends it with success and confidence."""
     embedded.environment = {
@@ -133,10 +172,9 @@ async def test_a_job_ends_with_a_final_answer(embedded: Embedded, stage: Stage, 
     assert stage.model_log()["rejected"] == 0
 
 
-async def test_the_demo_model_understands_a_shopper(embedded: Embedded) -> None:
+async def test_the_demo_model_understands_a_shopper(house: Embedded) -> None:
     """Every wish ends in the right tool, and several wishes in one message run together."""
-    embedded.start()
-    visitor = await a_visitor(embedded.caller())
+    visitor = await a_visitor(house.caller())
     wishes = [
         ("find red shoes under 500", {"search_products"}),
         ("add two of them to my cart", {"add_to_cart"}),
@@ -151,15 +189,14 @@ async def test_the_demo_model_understands_a_shopper(embedded: Embedded) -> None:
         assert (text, used) == (text, tools)
     await visitor.say("create a payment link over 299 TRY")
     await visitor.see(is_card)
-    helped = await a_visitor(embedded.caller())
+    helped = await a_visitor(house.caller())
     await helped.say("I want to talk to a person")
     assert (await helped.see(is_result("escalate_to_human")))["data"]["status"] == "success"
 
 
-def test_a_second_start_on_the_same_folder_is_refused_in_one_line(embedded: Embedded) -> None:
+def test_a_second_start_on_the_same_folder_is_refused_in_one_line(house: Embedded) -> None:
     """Two processes never share a data folder; the second says why it stops."""
-    embedded.start()
-    command = [sys.executable, "-m", "services.placet", "up", "--port", str(free_port()), "--data", str(embedded.data)]
+    command = [sys.executable, "-m", "services.placet", "up", "--port", str(free_port()), "--data", str(house.data)]
     second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (second.returncode, second.stderr.count("\n")) == (2, 1)
     assert "another process" in second.stderr
@@ -191,15 +228,14 @@ async def test_a_changed_rulebook_takes_over_and_may_be_tried_before(embedded: E
     assert ("error", "refused") == (refused["status"], refused["kind"])
 
 
-async def test_the_command_line_lists_and_decides(embedded: Embedded) -> None:
+async def test_the_command_line_lists_and_decides(house: Embedded) -> None:
     """`placet approvals` shows what waits and approves it; a second decision is one line with who decided."""
-    embedded.start()
-    visitor: Visitor = await a_visitor(embedded.caller())
+    visitor: Visitor = await a_visitor(house.caller())
     await visitor.say("create a payment link over 299 TRY")
     card = await visitor.see_card()
-    listed = json.loads(placet(embedded, "approvals", "list", "--json").stdout)["items"]
-    assert [item["id"] for item in listed] == [card["approval_id"]]
-    assert placet(embedded, "approvals", "approve", card["approval_id"]).returncode == 0
-    second = placet(embedded, "approvals", "deny", card["approval_id"])
+    listed = json.loads(placet(house, "approvals", "list", "--json").stdout)["items"]
+    assert [item["id"] for item in listed if item["conversation_id"] == visitor.conversation] == [card["approval_id"]]
+    assert placet(house, "approvals", "approve", card["approval_id"]).returncode == 0
+    second = placet(house, "approvals", "deny", card["approval_id"])
     assert (second.returncode, "decided_by" in second.stderr) == (1, True)
     assert await visitor.see_answer()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, async_playwright, expect
+from playwright.async_api import Browser, expect
 
 from services.gateway.web.render import set_up_was_run
-from tests.e2e.test_embedded import Embedded, placet
+from tests.e2e.test_embedded import Embedded, placet, running
 from tests.support.people import Caller, a_visitor, is_result, is_turn_end
-from tests.support.system import free_port
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -21,20 +20,8 @@ pytestmark = pytest.mark.timeout(240)
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
     """A running embedded Placet, in which each test gives back what it took over."""
-    made = Embedded(tmp_path_factory.mktemp("operator") / "data", free_port(), {})
-    made.data.mkdir()
-    made.start()
-    yield made
-    assert made.stop() == 0
-
-
-@pytest.fixture
-async def browser(chromium: Path) -> AsyncIterator[Browser]:
-    """A browser."""
-    async with async_playwright() as playwright:
-        made = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    with running(tmp_path_factory.mktemp("operator")) as made:
         yield made
-        await made.close()
 
 
 def is_holder(state: str) -> Any:

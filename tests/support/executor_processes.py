@@ -36,8 +36,8 @@ class Processes:
 
     def variables(self, **settings: Any) -> dict[str, str]:
         """Return the environment of an executor of this place."""
-        fields = {"executor_lease_seconds": 2, "executor_sweep_seconds": 0.5, "drain_seconds": 30} | settings
-        fields |= {"database_url": self.place.url, "rabbitmq_url": self.url}
+        fields: dict[str, Any] = {"executor_lease_seconds": 2, "executor_sweep_seconds": 0.5, "drain_seconds": 30}
+        fields |= {"database_url": self.place.url, "rabbitmq_url": self.url} | settings
         fields |= {"rulebook": self.place.rulebook, "keys": self.place.keys}
         return {f"PLACET_{name.upper()}": str(value) for name, value in fields.items()}
 

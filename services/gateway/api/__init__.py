@@ -34,6 +34,7 @@ from services.gateway.api import (
 from services.gateway.api.errors import MEDIA_TYPE, Problem, answer_with_problems
 from services.gateway.api.middleware import Answers, browser_rules
 from services.gateway.api.openai_errors import OpenAiErrors
+from services.gateway.api.routing import add_routes
 from services.gateway.api.strict import BodyLimit
 from services.gateway.deps import Deps
 
@@ -74,9 +75,7 @@ def create_app(deps: Deps) -> FastAPI:
         title="Placet", version="1", description=_DESCRIPTION, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.deps = deps
-    for router in _ROUTERS:
-        # One flat list: an included router is asked for its route twice, and each of those before it once.
-        app.router.routes += router.routes
+    add_routes(app, *_ROUTERS)
     answer_with_problems(app)
     settings = deps.settings
     app.add_middleware(BodyLimit, bytes_max=settings.gateway_body_bytes_max)

@@ -12,7 +12,7 @@ from services.gateway.api.errors import described, problem
 router = APIRouter(tags=["health"])
 
 
-@router.head("/healthz", include_in_schema=False)
+@router.head("/healthz", response_class=PlainTextResponse, include_in_schema=False)
 @router.get("/healthz", response_class=PlainTextResponse)
 async def live() -> str:
     """Tell that the process answers."""
@@ -28,6 +28,7 @@ async def ready(deps: DepsOf) -> Response:
     return problem(503, "Not ready yet.", kind="unavailable", headers={"retry-after": "1"})
 
 
+@router.head("/metrics", include_in_schema=False)
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics() -> Response:
     """Return the process' metrics in Prometheus' text form."""

@@ -14,6 +14,7 @@ from slack_bolt.async_app import AsyncBoltRequest
 from slack_sdk.signature import SignatureVerifier
 
 from services.gateway.api.errors import problem
+from services.gateway.api.routing import add_routes
 from services.gateway.slack.door import SlackDoor
 from shared.slack import INTERACTIONS_PATH
 
@@ -28,7 +29,7 @@ def add_slack(app: FastAPI, door: SlackDoor) -> None:
     """Let `app` take Slack's requests, where there is a secret that proves them."""
     secret = door.slack.signing_secret.get_secret_value()
     if secret:
-        app.include_router(_router(door, SignatureVerifier(secret)))
+        add_routes(app, _router(door, SignatureVerifier(secret)))
 
 
 def _router(door: SlackDoor, verifier: SignatureVerifier) -> APIRouter:

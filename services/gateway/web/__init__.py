@@ -11,6 +11,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
+from services.gateway.api.routing import add_routes
 from services.gateway.web import approval, cards, inbox, links, operator, page, sign_in, writing
 
 _STATIC = Path(__file__).parent / "static"
@@ -18,12 +19,6 @@ _STATIC = Path(__file__).parent / "static"
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    app.include_router(sign_in.router)
-    app.include_router(page.router)
-    app.include_router(writing.router)
-    app.include_router(cards.router)
-    app.include_router(links.router)
-    app.include_router(inbox.router)
-    app.include_router(approval.router)
-    app.include_router(operator.router)
+    pages = (sign_in, page, writing, cards, links, inbox, approval, operator)
+    add_routes(app, *(each.router for each in pages))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

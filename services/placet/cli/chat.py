@@ -45,6 +45,8 @@ def chat(
         refuse_no_token(token)
     if conversation and agent:
         fail("a conversation keeps its agent: --agent is for a new one", code=2)
+    if json and message is None:
+        fail("--json needs --message: it prints what one message led to", code=2)
     if not conversation:
         named = {"agent": agent} if agent else {}
         made = call("POST", "/v1/conversations", json={"language": language, **named})

@@ -43,6 +43,24 @@ async def test_a_killed_executor_loses_nothing_and_repeats_nothing(processes: Pr
     assert 3 == len(ledger.read_text().splitlines())
 
 
+async def test_an_executor_that_is_told_to_stop_while_it_connects_ends(processes: Processes) -> None:
+    """SIGTERM may come while a broker takes the connection and says nothing."""
+    came = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.set()
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as silent:
+        port = silent.sockets[0].getsockname()[1]
+        process = await processes.start(rabbitmq_url=f"amqp://guest:guest@127.0.0.1:{port}/")
+        async with asyncio.timeout(60):
+            await came.wait()
+            process.send_signal(signal.SIGTERM)
+            assert 0 == await process.wait()
+
+
 async def test_a_stopped_executor_finishes_what_it_has_and_takes_no_more(processes: Processes) -> None:
     """SIGTERM: the running tool may end, its answer is sent, the process leaves with success; another takes over."""
     fifo = processes.place.folder / "fifo"

@@ -307,3 +307,13 @@ async def test_a_parameter_that_does_not_exist_is_named(client: httpx.AsyncClien
     answer = await client.get("/v1/approvals", params=[("stat", "pending"), ("tool", "a"), ("tool", "b")])
     faults = [("stat", "unknown parameter"), ("tool", "given more than once")]
     assert faults == [(fault["parameter"], fault["detail"]) for fault in answer.json()["errors"]]
+
+
+async def test_every_list_and_page_of_the_api_names_a_parameter_it_does_not_have(client: httpx.AsyncClient) -> None:
+    """What one route refuses, no other may let through in silence."""
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    readable = [path for path in paths if path.startswith("/v1/") and "get" in paths[path]]
+    told = {path: (await client.get(path, params={"surprise": 1})).json().get("errors") for path in readable}
+    expected = [{"detail": "unknown parameter", "parameter": "surprise"}]
+    assert dict.fromkeys(readable, expected) == told
+    assert len(readable) > 15

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 
 from services.gateway.web.render import set_up_was_run
 from shared.messages import MessagePosted
@@ -31,17 +30,13 @@ async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[Hous
         yield made
 
 
-@asynccontextmanager
-async def a_page(house: House, chromium: Path, *, scripts: bool, tenant: str = "acme") -> AsyncIterator[Page]:
+async def a_page(house: House, browser: Browser, *, scripts: bool, tenant: str = "acme") -> Page:
     """Open the chat of somebody who is signed in."""
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = await browser.new_page(locale="en-GB", java_script_enabled=scripts)
-        await page.goto(house.gateways[0].url)
-        await page.get_by_label("API key").fill(house.key("chat", "decide", tenant=tenant))
-        await page.get_by_role("button", name="Sign in").click()
-        yield page
-        await browser.close()
+    page = await browser.new_page(locale="en-GB", java_script_enabled=scripts)
+    await page.goto(house.gateways[0].url)
+    await page.get_by_label("API key").fill(house.key("chat", "decide", tenant=tenant))
+    await page.get_by_role("button", name="Sign in").click()
+    return page
 
 
 async def agent_of(house: House) -> str:
@@ -53,31 +48,31 @@ async def agent_of(house: House) -> str:
 
 @pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`")
 async def test_a_conversation_begins_with_the_agent_that_was_chosen(
-    house: House, chromium: Path, tmp_path: Path
+    house: House, browser: Browser, tmp_path: Path
 ) -> None:
     """The tenant's own agents are offered with what they are for; once there is a conversation, nothing is."""
-    async with a_page(house, chromium, scripts=True) as page:
-        choice = page.get_by_label("Talk to")
-        offered = await choice.locator("option").all_text_contents()
-        await choice.select_option("clerk")
-        await page.screenshot(path=tmp_path / "agents.png")
-        await page.get_by_placeholder("Write a message").fill("Where are the shoes?")
-        await page.get_by_role("button", name="Send").click()
-        await expect(page.locator(".said.by-me")).to_have_text("Where are the shoes?")
-        await page.reload()
-        await expect(choice).to_have_count(0)
+    page = await a_page(house, browser, scripts=True)
+    choice = page.get_by_label("Talk to")
+    offered = await choice.locator("option").all_text_contents()
+    await choice.select_option("clerk")
+    await page.screenshot(path=tmp_path / "agents.png")
+    await page.get_by_placeholder("Write a message").fill("Where are the shoes?")
+    await page.get_by_role("button", name="Send").click()
+    await expect(page.locator(".said.by-me")).to_have_text("Where are the shoes?")
+    await page.reload()
+    await expect(choice).to_have_count(0)
     assert ["default: Helps with everything.", "clerk: Knows <b>where</b> things are."] == offered
     assert "clerk" == await agent_of(house)
 
 
-async def test_an_agent_is_chosen_without_scripts_too(house: House, chromium: Path) -> None:
+async def test_an_agent_is_chosen_without_scripts_too(house: House, browser: Browser) -> None:
     """The composer is a form: it begins the conversation, shows what was said, and goes on."""
-    async with a_page(house, chromium, scripts=False) as page:
-        await page.get_by_label("Talk to").select_option("clerk")
-        for text in ("Where are the shoes?", "And the bags?"):
-            await page.get_by_placeholder("Write a message").fill(text)
-            await page.get_by_role("button", name="Send").click()
-        await expect(page.locator(".said.by-me")).to_have_text(["Where are the shoes?", "And the bags?"])
+    page = await a_page(house, browser, scripts=False)
+    await page.get_by_label("Talk to").select_option("clerk")
+    for text in ("Where are the shoes?", "And the bags?"):
+        await page.get_by_placeholder("Write a message").fill(text)
+        await page.get_by_role("button", name="Send").click()
+    await expect(page.locator(".said.by-me")).to_have_text(["Where are the shoes?", "And the bags?"])
     assert ["clerk", "clerk"] == [await agent_of(house), await agent_of(house)]
 
 

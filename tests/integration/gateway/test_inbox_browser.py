@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
+from playwright.async_api import Browser, ConsoleMessage, Page, expect
 
 from services.gateway.web.render import set_up_was_run
 from shared.messages import ApprovalClosed, ApprovalOpened, ToolCall
@@ -47,15 +47,6 @@ async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[Hous
     rulebook.write_text(RULEBOOK)
     async with open_house(gateway_database_url, tmp_path, directory=lambda: DIRECTORY, rulebook=rulebook) as made:
         yield made
-
-
-@pytest.fixture
-async def browser(chromium: Path) -> AsyncIterator[Browser]:
-    """A browser."""
-    async with async_playwright() as playwright:
-        made = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield made
-        await made.close()
 
 
 @pytest.fixture

@@ -241,5 +241,5 @@ async def test_sessions_are_listed_and_revoked(house: House) -> None:
 @pytest.mark.parametrize("lacking", [{"gateway_oidc_client_id": "x"}, {"public_url": "https://placet.example"}])
 def test_a_provider_needs_a_client_and_our_address(lacking: dict[str, Any]) -> None:
     """The service does not start with half of it."""
-    with pytest.raises(ValidationError, match="gateway_oidc_issuer needs"):
+    with pytest.raises(ValidationError, match="PLACET_GATEWAY_OIDC_ISSUER needs"):
         GatewaySettings(gateway_oidc_issuer="https://id.example", **lacking)

@@ -234,9 +234,13 @@ async def test_health_and_documents_need_no_key(house: House) -> None:
 async def test_probes_may_ask_without_a_body(house: House) -> None:
     """HEAD answers as GET does, without the words; the page sends strangers to sign in."""
     async with house.client() as nobody:
-        answers = [await nobody.head(path) for path in ("/healthz", "/readyz", "/")]
-        page = await nobody.get("/")
-    assert [(200, b""), (200, b""), (page.status_code, b"")] == [(each.status_code, each.content) for each in answers]
+        paths = ("/healthz", "/readyz", "/metrics", "/")
+        answers = [await nobody.head(path) for path in paths]
+        pages = [await nobody.get(path) for path in paths]
+    assert [b""] * 4 == [each.content for each in answers]
+    assert [(each.status_code, each.headers["content-type"]) for each in pages] == [
+        (each.status_code, each.headers["content-type"]) for each in answers
+    ]
 
 
 async def test_the_openapi_document_tells_the_errors_we_send(house: House) -> None:

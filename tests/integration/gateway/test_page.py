@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, Route, async_playwright, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from services.executor.tools.ui_blocks import StagedDiffBlock
 from services.gateway.web.render import set_up_was_run
@@ -34,21 +33,18 @@ EVIL = "<img src=x onerror=\"document.title='owned'\"><script>document.title='ow
 
 
 @pytest.fixture
-async def page(house: House, chromium: Path) -> AsyncIterator[Page]:
+async def page(house: House, browser: Browser) -> AsyncIterator[Page]:
     """A browser, signed in; anything that its console complains about fails the test."""
     complaints: list[str] = []
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        made = await browser.new_page(locale="en-GB")
-        made.on("pageerror", lambda error: complaints.append(str(error)))
-        made.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-        url = house.gateways[0].url
-        await made.goto(url)
-        await made.get_by_label("API key").fill(house.key("chat", "decide"))
-        await made.get_by_role("button", name="Sign in").click()
-        await expect(made.locator("#connection")).to_have_text("live")
-        yield made
-        await browser.close()
+    made = await browser.new_page(locale="en-GB")
+    made.on("pageerror", lambda error: complaints.append(str(error)))
+    made.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    url = house.gateways[0].url
+    await made.goto(url)
+    await made.get_by_label("API key").fill(house.key("chat", "decide"))
+    await made.get_by_role("button", name="Sign in").click()
+    await expect(made.locator("#connection")).to_have_text("live")
+    yield made
     assert [] == complaints
 
 

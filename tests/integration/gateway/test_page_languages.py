@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.async_api import async_playwright, expect
+from playwright.async_api import Browser, expect
 
 from services.gateway.web.render import set_up_was_run
 from tests.integration.gateway.test_inbox_page import Form, signed_in
@@ -187,28 +187,26 @@ async def test_a_wrong_key_is_refused_in_it(house: House) -> None:
     ],
 )
 async def test_its_scripts_speak_it_and_nothing_is_cut_off_on_a_phone(
-    house: House, chromium: Path, language: str, words: tuple[str, str, str, str]
+    house: House, module_browser: Browser, language: str, words: tuple[str, str, str, str]
 ) -> None:
     """What scripts write is in the page's language; words that are longer than English ones find their room."""
     row, chosen = furnish(house)["refund"], ".item input[name=item]"
-    async with async_playwright() as playwright:
-        made = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        context = await made.new_context(locale=language, viewport={"width": 390, "height": 780})
-        url = house.gateways[0].url
-        key: dict[str, str | float | bool] = {"key": house.key("chat", "decide")}
-        await context.request.post(f"{url}/sign-in", form=key, headers={"origin": url}, max_redirects=0)
-        page = await context.new_page()
-        await page.goto(f"{url}/inbox")
-        await expect(page.locator("#connection")).to_have_attribute("data-state", "live")
-        await page.locator(chosen).first.check()
-        card = page.locator(f"#item-{row['approval_id']}")
-        await expect(page.locator("#chosen")).to_have_text(words[0])
-        await expect(card.locator("time[data-due]")).to_have_text(words[1])
-        await expect(card.locator("time[data-ago]")).to_have_text(words[2])
-        await expect(page).to_have_title(words[3])
-        widths = [await page.evaluate("document.documentElement.scrollWidth")]
-        for path in (f"/inbox/{row['approval_id']}", "/", "/sign-in"):
-            await page.goto(f"{url}{path}")
-            widths.append(await page.evaluate("document.documentElement.scrollWidth"))
-        await made.close()
+    context = await module_browser.new_context(locale=language, viewport={"width": 390, "height": 780})
+    url = house.gateways[0].url
+    key: dict[str, str | float | bool] = {"key": house.key("chat", "decide")}
+    await context.request.post(f"{url}/sign-in", form=key, headers={"origin": url}, max_redirects=0)
+    page = await context.new_page()
+    await page.goto(f"{url}/inbox")
+    await expect(page.locator("#connection")).to_have_attribute("data-state", "live")
+    await page.locator(chosen).first.check()
+    card = page.locator(f"#item-{row['approval_id']}")
+    await expect(page.locator("#chosen")).to_have_text(words[0])
+    await expect(card.locator("time[data-due]")).to_have_text(words[1])
+    await expect(card.locator("time[data-ago]")).to_have_text(words[2])
+    await expect(page).to_have_title(words[3])
+    widths = [await page.evaluate("document.documentElement.scrollWidth")]
+    for path in (f"/inbox/{row['approval_id']}", "/", "/sign-in"):
+        await page.goto(f"{url}{path}")
+        widths.append(await page.evaluate("document.documentElement.scrollWidth"))
+    await context.close()
     assert [390] * 4 == widths

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import async_playwright
+from playwright.async_api import Browser
 
 from tests.support.gateway import House, open_house
 from tests.support.inbox_scene import DIRECTORY
@@ -24,14 +24,11 @@ async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[Hous
         yield made
 
 
-async def test_every_surface_has_its_picture_in_the_docs(house: House, chromium: Path, tmp_path: Path) -> None:
+async def test_every_surface_has_its_picture_in_the_docs(house: House, browser: Browser, tmp_path: Path) -> None:
     """What is taken is what the pages about approvers and the inbox show, and what lies in the repository."""
     folder = tmp_path / "pictures"
     folder.mkdir()
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        await take_pictures(house, browser, folder)
-        await browser.close()
+    await take_pictures(house, browser, folder)
     taken = {file.name for file in folder.iterdir() if file.read_bytes().startswith(PNG)}
     pages = "".join((IMAGES.parent / name).read_text() for name in ("approvers.md", "inbox.md"))
     shown = set(re.findall(r"\(images/([\w-]+\.png)\)", pages))

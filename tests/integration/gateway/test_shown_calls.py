@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import async_playwright
+from playwright.async_api import Browser
 
 from services.gateway.web.render import set_up_was_run
 from shared.canonical import canonical_text
@@ -170,28 +170,25 @@ async def test_the_chat_says_whether_a_reason_is_needed(house: House, tmp_path: 
 
 @pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`")
 async def test_long_values_stand_below_one_another_and_names_stay_whole(
-    house: House, tmp_path: Path, chromium: Path
+    house: House, tmp_path: Path, browser: Browser
 ) -> None:
     """At 1200 and 360 pixels no name of an argument is broken, and a mail of 60 lines has 60 lines in the list."""
     body = "\n".join(f"Line {number}: amount: {number}" for number in range(60))
     mail(house, tmp_path, {"note": "word " * 600, "body": body, "to": "p\u0430ypal@example.org", "customer": "eve"})
     found = []
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        url = house.gateways[0].url
-        for width in (1200, 360):
-            context = await browser.new_context(viewport={"width": width, "height": 900})
-            form: dict[str, Any] = {"key": house.key("chat", "decide")}
-            await context.request.post(f"{url}/sign-in", form=form, headers={"origin": url}, max_redirects=0)
-            page = await context.new_page()
-            await page.goto(f"{url}/inbox")
-            await page.screenshot(path=tmp_path / f"inbox-{width}.png", full_page=True)
-            names = page.locator(".item dt")
-            heights = await names.evaluate_all("all => all.map(each => each.getBoundingClientRect().height)")
-            lines = await page.locator(".item dd.lines").evaluate(
-                "each => Math.round((each.scrollHeight) / parseFloat(getComputedStyle(each).lineHeight))"
-            )
-            sideways = await page.evaluate("document.documentElement.scrollWidth")
-            found.append((max(heights) < 30, lines, sideways))
-        await browser.close()
+    url = house.gateways[0].url
+    for width in (1200, 360):
+        context = await browser.new_context(viewport={"width": width, "height": 900})
+        form: dict[str, Any] = {"key": house.key("chat", "decide")}
+        await context.request.post(f"{url}/sign-in", form=form, headers={"origin": url}, max_redirects=0)
+        page = await context.new_page()
+        await page.goto(f"{url}/inbox")
+        await page.screenshot(path=tmp_path / f"inbox-{width}.png", full_page=True)
+        names = page.locator(".item dt")
+        heights = await names.evaluate_all("all => all.map(each => each.getBoundingClientRect().height)")
+        lines = await page.locator(".item dd.lines").evaluate(
+            "each => Math.round((each.scrollHeight) / parseFloat(getComputedStyle(each).lineHeight))"
+        )
+        sideways = await page.evaluate("document.documentElement.scrollWidth")
+        found.append((max(heights) < 30, lines, sideways))
     assert [(True, 60, 1200), (True, 60, 360)] == found

@@ -8,6 +8,7 @@ import pytest
 
 from services.agent import demo
 from services.agent.demo import DemoAnswer
+from services.agent.transcript import OUTCOME_MARK, STOPPED_HEAD
 from tests.support.openai_rules import openai_fault
 
 NAMES = ("search_products", "add_to_cart", "create_pay_link", "collect_lead", "escalate_to_human")
@@ -282,6 +283,42 @@ def test_tool_choice_none_is_answered_in_text_only() -> None:
     answer = Chat(tool_choice="none").says("find boots")
 
     assert ("I may not use my tools right now, so I stop here.", []) == (answer.text, calls(answer))
+
+
+def test_messages_that_came_before_the_model_spoke_are_all_answered() -> None:
+    """A visitor who writes three messages in a row is owed an answer to each."""
+    chat = Chat()
+    chat.messages += [{"role": "user", "content": f"find {what}"} for what in ("boots", "hats")]
+
+    answer = chat.says("my mail is ada@example.org")
+
+    assert [
+        ("search_products", {"text": "boots"}),
+        ("search_products", {"text": "hats"}),
+        ("collect_lead", {"email": "ada@example.org"}),
+    ] == calls(answer)
+
+
+def test_what_a_person_has_answered_is_not_answered_again() -> None:
+    """While an operator holds the conversation, the words are the operator's."""
+    chat = Chat()
+    chat.messages += [
+        {"role": "user", "content": "find boots"},
+        {"role": "user", "content": "<placet-operator>\nWe have none.\n</placet-operator>"},
+    ]
+
+    assert [("search_products", {"text": "hats"})] == calls(chat.says("find hats"))
+
+
+def test_what_was_stopped_is_not_done_after_all() -> None:
+    """A turn that people stopped before the model could speak leaves no words of the model's."""
+    chat = Chat()
+    chat.messages += [
+        {"role": "user", "content": "create a payment link over 299 TRY"},
+        {"role": "user", "content": f"{OUTCOME_MARK}\n{STOPPED_HEAD}\n</placet-outcome>"},
+    ]
+
+    assert [("search_products", {"text": "boots"})] == calls(chat.says("find boots"))
 
 
 @pytest.mark.parametrize("message", ["Hello!", "What are you?", "are you an AI?"])

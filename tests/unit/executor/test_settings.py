@@ -11,6 +11,7 @@ from services.executor.service import served_pools
 from services.executor.settings import ExecutorSettings
 from shared.catalog import Catalog, ToolSpec
 from shared.errors import PlacetError
+from shared.settings import what_is_wrong
 
 
 def a_catalog(**pools: str | None) -> Catalog:
@@ -36,9 +37,11 @@ def test_wrong_pools_are_refused(pools: str) -> None:
 
 
 def test_a_sweep_slower_than_a_lease_is_refused() -> None:
-    """Looks that are far apart would be taken for gaps."""
-    with pytest.raises(ValidationError, match="four times per lease"):
+    """Looks that are far apart would be taken for gaps; both settings are named."""
+    with pytest.raises(ValidationError) as caught:
         ExecutorSettings(executor_lease_seconds=4, executor_sweep_seconds=2)
+    told = "PLACET_EXECUTOR_SWEEP_SECONDS must be at most a quarter of PLACET_EXECUTOR_LEASE_SECONDS"
+    assert told == what_is_wrong(caught.value)
 
 
 def test_workers_of_one_machine_have_names_of_their_own() -> None:

@@ -68,6 +68,14 @@ def test_an_error_is_one_line_or_one_json_object(
     assert told in line
 
 
+@pytest.mark.usefixtures("nobody_answers")
+def test_a_chat_that_goes_on_is_no_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who asks for JSON gets JSON or is told what to do."""
+    code = outcome(monkeypatch, "chat", "--json")
+    told = {"error": "--json needs --message: it prints what one message led to"}
+    assert (2, told) == (code, json.loads(capsys.readouterr().err))
+
+
 @pytest.mark.parametrize("key", ["ü", "a\nb", "a b"])
 def test_a_key_that_is_none_is_told_without_showing_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], key: str

@@ -63,6 +63,7 @@ def test_canonical_text_is_read_back_as_the_same_value(value: Any) -> None:
         ('{"a":', "Expecting value: line 1 column 6 (char 5)"),
         ("[1]", "arguments must be a JSON object"),
         ("null", "arguments must be a JSON object"),
+        ('{"a":' + "9" * 5000 + "}", "an integer is beyond 2^53"),
         ('{"a":1}{"b":2}', "Extra data: line 1 column 8 (char 7)"),
     ],
 )

@@ -19,12 +19,13 @@ from services.executor.tools.contract import (
     Ran,
     ToolContext,
     ToolError,
+    ToolOutcomeUnknown,
     ToolReply,
 )
 from services.executor.tools.shop import rules
 from services.executor.tools.shop.payments import LinkRequest, ProviderLink, fits
 from services.executor.tools.shop.resources import ShopResources, shop_of
-from services.executor.tools.shop.store import DatabaseError, carts, pay_links, products, visitors
+from services.executor.tools.shop.store import DatabaseError, Outage, carts, pay_links, products, visitors
 from services.executor.tools.shop.texts import Text, in_language
 from services.executor.tools.ui_blocks import (
     CartBlock,
@@ -37,6 +38,7 @@ from services.executor.tools.ui_blocks import (
 
 log = structlog.get_logger(__name__)
 
+_NOT_RECORDED = "The payment link could not be recorded, so it is not given out."
 HITS_MAX = 8
 """Most products one search shows."""
 _MARGIN_SECONDS = 1.0
@@ -116,8 +118,12 @@ async def create_pay_link(
     """
     shop = shop_of(context)
     order = _order(amount, currency, note)
-    async with shop.database.transaction() as connection:
-        stored = await pay_links.add_pay_link(connection, context, order)
+    try:
+        async with shop.database.transaction() as connection:
+            stored = await pay_links.add_pay_link(connection, context, order)
+    except Outage as error:
+        # Not before this attempt, but an earlier one may have asked the provider: the same key finds its link again.
+        raise ToolOutcomeUnknown("The shop could not be reached.") from error
     if (stored.amount, stored.currency, stored.note) != (order.amount, order.currency, order.note):
         raise ToolError("This call has already asked for another payment link.", code="idempotency_conflict")
     link_id, url = stored.link_id, stored.url
@@ -177,25 +183,21 @@ async def _ask_provider(shop: ShopResources, context: ToolContext, order: pay_li
 
 
 async def _record(shop: ShopResources, context: ToolContext, link_id: str, url: str) -> None:
-    """Store the link, or raise so that it is not given out."""
+    """Store the link, or raise so that it is not given out; whoever repeats the call with its key may give it out."""
     try:
         async with shop.database.transaction() as connection:
             recorded = await pay_links.record_pay_link(connection, context, link_id=link_id, url=url)
     except DatabaseError as error:
         # Only the kind of error: PostgreSQL repeats the whole row in its text, and a link is as good as a key.
         log.error("pay_link.not_recorded", error=type(error).__name__, link_id=link_id, **_ids(context))  # noqa: TRY400
-        raise _not_recorded() from error
+        raise ToolOutcomeUnknown(_NOT_RECORDED) from error
     if not recorded:
         log.error("pay_link.other_recorded", link_id=link_id, **_ids(context))
-        raise _not_recorded()
+        raise ToolError(_NOT_RECORDED, code="not_recorded")
 
 
 def _ids(context: ToolContext) -> dict[str, str]:
     return {"tenant": context.tenant, "call_id": context.call_id}
-
-
-def _not_recorded() -> ToolError:
-    return ToolError("The payment link could not be recorded, so it is not given out.", code="not_recorded")
 
 
 async def collect_lead(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -19,6 +20,7 @@ from services.executor.demo.payment_provider import PaymentServer
 from services.executor.tools import DidNotRun, Ran, ToolContext, ToolError, ToolOutcomeUnknown
 from services.executor.tools.shop import create_pay_link, verify_pay_link
 from services.executor.tools.shop.resources import ShopResources
+from services.executor.tools.shop.store import ShopDatabase
 from services.executor.tools.shop.store.pay_links import PAY_LINKS
 from tests.integration.executor.shop.conftest import Call
 
@@ -133,16 +135,16 @@ async def test_link_is_not_given_out_when_another_one_is_recorded_meanwhile(
 async def test_link_is_not_given_out_when_the_database_fails_and_a_repeat_gives_it(
     call: Call, shop: ShopResources, provider: PaymentServer, faults: Faults
 ) -> None:
-    """The provider has made the link, the record fails: an error and no link; the repeat finds the same link."""
+    """The provider has made the link, the record fails: doubt and no link; the repeat finds the same link."""
     context = call()
     async with _no_updates(shop) as refuse_updates:
         faults.after_store = refuse_updates
-        with capture_logs() as logs, pytest.raises(ToolError) as caught:
+        with capture_logs() as logs, pytest.raises(ToolOutcomeUnknown) as caught:
             await create_pay_link(context, **ORDER)
 
     faults.after_store = Faults().after_store
     (link,) = _made(provider, context)
-    assert "not_recorded" == caught.value.code
+    assert "The payment link could not be recorded, so it is not given out." == caught.value.text
     assert ["pay_link.not_recorded"] == [line["event"] for line in logs]
     assert [(Decimal("299.90"), "TRY", None, None)] == await _recorded(shop, context)
 
@@ -297,7 +299,7 @@ async def test_probe_finds_the_link_that_a_lost_call_made(
     context = call()
     async with _no_updates(shop) as refuse_updates:
         faults.after_store = refuse_updates
-        with capture_logs(), pytest.raises(ToolError):
+        with capture_logs(), pytest.raises(ToolOutcomeUnknown):
             await create_pay_link(context, **ORDER)
     found = await verify_pay_link(context, **ORDER)
 
@@ -306,6 +308,13 @@ async def test_probe_finds_the_link_that_a_lost_call_made(
     assert (link.id, link.url) == (found.data["link_id"], found.data["url"])
     assert [(Decimal("299.90"), "TRY", link.id, link.url)] == await _recorded(shop, context)
     assert found == await verify_pay_link(context, **ORDER)
+
+
+async def test_a_shop_that_is_away_leaves_doubt_and_not_a_failure(call: Call, shop: ShopResources) -> None:
+    """An earlier attempt may have made the link: the call is repeated with its key, or its probe is asked."""
+    away = replace(shop, database=ShopDatabase("postgresql://nobody@127.0.0.1:1/none", connections_max=1))
+    with pytest.raises(ToolOutcomeUnknown, match="The shop could not be reached"):
+        await create_pay_link(call(resources={"shop": away}), **ORDER)
 
 
 async def test_probe_says_that_no_link_was_made(call: Call) -> None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from shared.database import async_url
 
 DatabaseError = SQLAlchemyError
 """Whatever the database refused, or was not there to do."""
+Outage = (OperationalError, InterfaceError, PoolTimeoutError)
+"""It was not there, or went away."""
 
 
 class ShopDatabase:

@@ -1,0 +1,92 @@
+"""The PostgreSQL of the embedded footing: started again when it ends, stopped for good when it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from services.placet.local_postgres import LocalPostgres
+from shared.errors import PlacetError
+from tests.support.system import until
+
+
+class Server:
+    """A server, its folder and its URL."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.postgres = LocalPostgres(folder)
+        self.url = self.postgres.start()
+
+    def kill(self) -> None:
+        """End it at once; return when it has ended."""
+        process = psutil.Process(int((self.folder / "postmaster.pid").read_text().split()[0]))
+        process.kill()
+        process.wait(30)
+
+    def answer(self) -> int:
+        """Ask it something."""
+        with psycopg.connect(self.url) as connection:
+            row = connection.execute("SELECT 42").fetchone()
+        assert row
+        return int(row[0])
+
+    async def runs(self) -> bool:
+        """Tell whether it runs."""
+        return self.postgres.runs
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server that runs."""
+    made = Server(tmp_path / "postgres")
+    yield made
+    made.postgres.stop()
+
+
+async def test_it_is_started_again_at_its_address_and_stopped_all_the_same(server: Server) -> None:
+    """After a start of its own accord a stop leaves nothing behind."""
+    async with server.postgres.kept_running():
+        server.kill()
+        assert server.postgres.runs is False
+        await until(server.runs, "the server runs again", 60)
+        assert 42 == server.answer()
+    server.postgres.stop()
+    assert (False, False) == (server.postgres.runs, (server.folder / "postmaster.pid").exists())
+
+
+async def test_a_start_that_fails_is_tried_until_it_works(server: Server) -> None:
+    """That it ended is told once, each try that failed with its reason, and that it runs again."""
+    settings = server.folder / "postgresql.conf"
+    good = settings.read_text()
+    with capture_logs() as logs:
+
+        async def was_refused() -> bool:
+            return any(line["event"] == "postgres.not_started" for line in logs)
+
+        async def was_started() -> bool:
+            return any(line["event"] == "postgres.started_again" for line in logs)
+
+        async with server.postgres.kept_running():
+            settings.write_text("this is no setting")
+            server.kill()
+            await until(was_refused, "a start fails", 60)
+            settings.write_text(good)
+            await until(was_started, "a start works", 60)
+    events = [line["event"] for line in logs]
+    refused = [event for event in events if event == "postgres.not_started"]
+    assert ["postgres.ended", *refused, "postgres.started_again"] == events
+    assert 42 == server.answer()
+
+
+def test_what_was_told_to_stop_is_not_started_behind_our_back(server: Server) -> None:
+    """A start that was on its way when the stop came finds that it is not wanted any more."""
+    server.postgres.stop()
+    with pytest.raises(PlacetError, match="told to stop"):
+        server.postgres.start()
+    assert server.postgres.runs is False
