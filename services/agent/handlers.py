@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Protocol, TypeAlias
 
 from services.agent import going_on, holding, rules, stopping, store, turns
-from services.agent.meanwhile import held_as
+from services.agent.meanwhile import Waiting, held_as
 from services.agent.profiles import Profiles
 from services.agent.rules import Claim, Result
 from services.agent.states import CallState
@@ -126,11 +126,12 @@ async def take_opened(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, d
         call = each.message.call
         profile = deps.profiles.find(call.tenant, call.agent)
         # An agent that is no more goes nowhere meanwhile.
-        held = held_as(each.message.approval, profile.behaviour) if profile else None
-        if held is not None:
-            holdings.append(Holding(call.call_id, call.tenant, call.conversation_id, held))
-    if holdings:
-        await _look(await meanwhile.hold(work, holdings), work, deps)
+        held = held_as(each.message.approval, profile.behaviour) if profile else "wait"
+        holdings.append(Holding(call.call_id, call.tenant, call.conversation_id, held))
+    for waiting in await _look(await meanwhile.hold(work, holdings), work, deps):
+        if "supersede" in waiting.held and await going_on.is_spoken(work, waiting):
+            # It was written before anybody knew that it takes the call's place.
+            await _withdraw(waiting, work, deps, waiting.author, waiting.turn_id)
 
 
 async def look_again(withdrawn: CallsWithdrawn, work: Work, deps: Deps) -> None:
@@ -138,12 +139,16 @@ async def look_again(withdrawn: CallsWithdrawn, work: Work, deps: Deps) -> None:
     await _look(await meanwhile.lock_turns_of(work, withdrawn.tenant, withdrawn.call_ids), work, deps)
 
 
-async def _look(turn_ids: Sequence[str], work: Work, deps: Deps) -> None:
-    """Go on with those of these locked turns that need not wait any more."""
+async def _look(turn_ids: Sequence[str], work: Work, deps: Deps) -> list[Waiting]:
+    """Go on with those of these locked turns that need not wait any more; return those that still wait for people."""
+    waits = []
     for waiting in await meanwhile.waiting(work, turn_ids) if turn_ids else ():
         claim = await going_on.go_on_if_due(work, waiting, deps.lease)
-        if claim is not None:
+        if claim is None:
+            waits.append(waiting)
+        else:
             work.act(deps.acts.asking(claim))
+    return waits
 
 
 async def _follow(arriving: Arriving, work: Work, deps: Deps, taken: TakenIn | None) -> None:
@@ -251,7 +256,7 @@ async def _know_again(posted: MessagePosted, work: Work, claim: Claim, taken: Ta
 
 
 async def _withdraw(
-    posted: MessagePosted | HolderChanged, work: Work, deps: Deps, author: dict[str, str], turn_id: str
+    place: MessagePosted | HolderChanged | Waiting, work: Work, deps: Deps, author: dict[str, str], turn_id: str
 ) -> None:
     """Withdraw the open calls of the person who writes again; nobody withdraws what another asked for.
 
@@ -260,13 +265,13 @@ async def _withdraw(
     if call_ids := await store.open_calls(work, turn_id, author):
         work.emit(
             CallsWithdrawn(
-                tenant=posted.tenant,
-                conversation_id=posted.conversation_id,
+                tenant=place.tenant,
+                conversation_id=place.conversation_id,
                 call_ids=call_ids,
                 kind="superseded",
                 reason="Not run: the user wrote again before it was decided.",
                 by_default="supersede"
-                if await _supersedes(work, deps, posted.tenant, posted.conversation_id)
+                if await _supersedes(work, deps, place.tenant, place.conversation_id)
                 else "wait",
             )
         )

@@ -12,8 +12,10 @@ from typing import Literal
 from services.agent.rules import Behaviour
 from shared.messages import ApprovalRule
 
-#: When the model may go on without the result of a held call: as soon as it is held, or when its requester writes.
-Held = Literal["at_once", "on_message"]
+#: When the model may go on without the result of a held call: as soon as it is held, or when its requester writes; or
+#: the turn waits for it, and its requester's next message waits too, or takes the call's place.
+Held = Literal["at_once", "on_message", "wait", "supersede"]
+_BARRING: frozenset[Held] = frozenset({"wait", "supersede"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,24 +28,25 @@ class Waiting:
     #: Who asked for the calls.
     author: dict[str, str]
     open_calls: int
-    #: How those of them are held that may be gone on without.
+    #: How those of them are held that people think about.
     held: tuple[Held, ...]
     #: Messages and late outcomes that wait for a turn in its conversation.
     queued: int
 
 
-def held_as(rule: ApprovalRule, behaviour: Behaviour) -> Held | None:
+def held_as(rule: ApprovalRule, behaviour: Behaviour) -> Held:
     """Return how a call is held by what its rule says, and by what the agent does where it says nothing."""
     on_message = rule.on_message_while_pending or behaviour.pending
-    if rule.while_pending is None and rule.on_message_while_pending in {"wait", "supersede"}:
-        return None  # who says what a message does meanwhile means the turn to wait until there is one
+    if rule.while_pending is None and rule.on_message_while_pending in _BARRING:
+        # Who says what a message does meanwhile means the turn to wait until there is one.
+        return rule.on_message_while_pending
     if (rule.while_pending or behaviour.while_pending) == "continue":
         return "at_once"
-    return "on_message" if on_message == "continue" else None
+    return "on_message" if on_message == "continue" else on_message
 
 
 def goes_on(waiting: Waiting, *, spoken: bool) -> bool:
     """Tell whether a turn goes on without its open calls; `spoken`: its requester's next words are waiting."""
-    if len(waiting.held) < waiting.open_calls:
+    if len(waiting.held) < waiting.open_calls or not _BARRING.isdisjoint(waiting.held):
         return False
     return spoken or all(held == "at_once" for held in waiting.held)

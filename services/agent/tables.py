@@ -226,7 +226,8 @@ class CallRow(SQLModel, table=True):
     result_kind: str | None = None
     result: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB(none_as_null=True))
     held: str | None = Field(
-        default=None, description="When the model may go on while people think; none: not, or nobody was asked yet."
+        default=None,
+        description="When the model may go on while people think; none: the agent has not heard that they are asked.",
     )
     interim_at: datetime | None = Field(
         default=None, sa_type=_MOMENT, description="When the model went on with an interim result."

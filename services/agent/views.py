@@ -13,7 +13,12 @@ VIEWS = {
         FROM agent.tool_calls
     """,
     "turns": """
-        SELECT turn_id, tenant, conversation_id, state, step, started_at, ended_at, reason, final_answer
+        SELECT turn_id, tenant, conversation_id, state, step, started_at, ended_at, reason, final_answer,
+               author = (
+                   SELECT author FROM agent.messages
+                   WHERE conversation_id = turns.conversation_id AND turn_id IS NULL AND NOT by_operator
+                   ORDER BY number LIMIT 1
+               ) AS spoken
         FROM agent.turns
     """,
     "steps": """

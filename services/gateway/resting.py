@@ -68,12 +68,6 @@ def is_told(reader: Reader, waiting: Sequence[Row], rest: Rest, *, partial: bool
     # What began before the oldest item that was read is long told.
     if not (told.items() <= asked.items() if partial else told == asked):
         return False
-    if rest.queued and any(row["approval_rule"].get("on_message_while_pending") == "supersede" for row in waiting):
-        return False
-    # The agent may not have heard yet that people are asked: then it goes on.
-    rules = [row["approval_rule"] for row in waiting if row["turn_id"] == rest.turn_id and not rest.over]
-    if rules and all(rule.get("while_pending") == "continue" for rule in rules):
-        return False
     if not rest.turn_id:
         return True
     # What tools did takes another way than what the model said of it, and may come behind its last words.

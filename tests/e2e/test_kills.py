@@ -36,11 +36,11 @@ async def test_a_storm_of_kills_loses_and_doubles_nothing(
     killing = asyncio.create_task(_kill(system, dice, done))
     deciding = asyncio.create_task(_approve_everything(operator, done))
     visitors = [await _begin(frontend, number) for number in range(CONVERSATIONS)]
-    await killing
+    killed = await killing
     await until(lambda: _all_ended(visitors, system), "every conversation has ended", 180)
     done.set()
     await deciding
-    report = _report(system, stage, visitors)
+    report = _report(system, stage, visitors, killed)
     with capsys.disabled():
         print(f"\nkills {KILLS} of {len(VICTIMS)} processes · {json.dumps(report)}")  # noqa: T201 - the run's numbers
     assert report["calls"] >= CONVERSATIONS
@@ -66,7 +66,7 @@ async def test_a_worker_that_dies_in_the_act_ends_unknown(
         return bool(stage.begun("slow_deploy", visitor.conversation))
 
     await until(begun, "the tool has begun")
-    await _kill_executors(system)
+    killed = await _kill_executors(system)
     assert await visitor.see_answer() == "Nobody knows whether it ran."
     (begin,) = stage.begun("slow_deploy", visitor.conversation)
     admin = Caller(system.url, system.key("admin", person="lovelace"))
@@ -80,6 +80,7 @@ async def test_a_worker_that_dies_in_the_act_ends_unknown(
     assert await visitor.see_answer() == "Let me see."
     assert "The version is live." in json.dumps(stage.model_log()["requests"])
     assert len(stage.begun("slow_deploy", visitor.conversation)) == 1
+    assert told["execution"]["worker"] in killed
 
 
 @pytest.mark.parametrize(
@@ -107,12 +108,14 @@ async def test_a_probe_tells_what_a_dead_worker_cannot(
     assert ["claimed", "probed", state] == [each["event"] for each in told["history"] if each["machine"] == "execution"]
 
 
-async def _kill_executors(system: System) -> None:
+async def _kill_executors(system: System) -> set[str]:
     names = [name for name in system.processes if name.startswith("executor")]
+    killed = {system.processes[name].worker for name in names}
     for name in names:
         system.processes[name].kill()
     for name in names:
         await system.start_again(name)
+    return killed
 
 
 async def _begin(frontend: Caller, number: int) -> Visitor:
@@ -122,15 +125,19 @@ async def _begin(frontend: Caller, number: int) -> Visitor:
     return visitor
 
 
-async def _kill(system: System, dice: random.Random, done: asyncio.Event) -> None:
+async def _kill(system: System, dice: random.Random, done: asyncio.Event) -> set[str]:
+    """Kill processes and start them again; return the names that executors among them had as workers."""
+    killed = set()
     for _ in range(KILLS):
         victim = system.processes[dice.choice(VICTIMS)]
+        killed.add(victim.worker)
         victim.kill()
         await asyncio.sleep(dice.uniform(0.1, 0.6))
         victim.start()
         if done.is_set():
-            return
+            return killed
     await system.start()
+    return killed
 
 
 async def _approve_everything(operator: Caller, done: asyncio.Event) -> None:
@@ -147,25 +154,26 @@ async def _all_ended(visitors: list[Visitor], system: System) -> bool:
     return system.count(ended) == len(visitors)
 
 
-def _report(system: System, stage: Stage, visitors: list[Visitor]) -> dict[str, Any]:
+def _report(system: System, stage: Stage, visitors: list[Visitor], killed: set[str]) -> dict[str, Any]:
     ours = {visitor.conversation for visitor in visitors}
     with psycopg.connect(system.database_url) as connection:
         query = "SELECT call_id, tool, state, result_kind FROM read.tool_calls WHERE conversation_id = ANY(%s)"
         calls = connection.execute(query, [list(ours)]).fetchall()
-        permitted = {row[0] for row in connection.execute("SELECT call_id FROM read.executions")}
+        workers: dict[str, str] = dict(connection.execute("SELECT call_id, worker FROM read.executions").fetchall())
     # Other systems play on the same stage.
     begins = [line for line in stage.ledger() if line["what"] == "begin" and line["conversation"] in ours]
     begun = Counter(line["call"] for line in begins)
     fences = Counter((line["call"], line["fence"]) for line in begins)
     kinds = Counter(kind for _, _, _, kind in calls)
-    unknown = [call_id for call_id, _, _, kind in calls if kind == "unknown"]
+    # Between the claim and the tool's first line nobody can know either: the worker's death explains it.
+    unexplained = [call_id for call_id, _, _, kind in calls if kind == "unknown" and workers[call_id] not in killed]
     return {
         "calls": len(calls),
         "lost": sum(kind is None for *_, kind in calls),
         "doubled": sum(begun[call_id] > 1 for call_id, tool, *_ in calls if tool == "deploy")
         + sum(count > 1 for count in fences.values()),
-        "effects_without_permit": len(set(begun) - permitted),
-        "unexplained_unknown": sum(begun[call_id] == 0 for call_id in unknown),
+        "effects_without_permit": len(set(begun) - set(workers)),
+        "unexplained_unknown": len(unexplained),
         "results": dict(kinds),
         "repeated_idempotent": sum(begun[call_id] > 1 for call_id, tool, *_ in calls if tool == "set_flag"),
     }

@@ -93,6 +93,12 @@ class Process:
             self.running.kill()
             self.running.wait()
 
+    @property
+    def worker(self) -> str:
+        """The name that it has in histories as a worker, where it is an executor."""
+        assert self.running is not None
+        return f"{socket.gethostname()}:{self.running.pid}"
+
     async def ready(self) -> bool:
         """Tell whether it says it is ready; fail when it has ended."""
         assert self.running is not None

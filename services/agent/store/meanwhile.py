@@ -72,7 +72,7 @@ async def lock_turns_of(work: Work, tenant: str, call_ids: Sequence[str]) -> lis
 
 
 async def waiting(work: Work, turn_ids: Sequence[str]) -> list[Waiting]:
-    """Return those of these turns that wait for a call which may be gone on without, by conversation.
+    """Return those of these turns that wait for a call which people think about, by conversation.
 
     The caller holds the locks of the turns.
     """

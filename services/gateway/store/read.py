@@ -51,7 +51,7 @@ CALLS = _view(
     " proposed_at answered_at held",
 )
 MESSAGES = _view("messages", "message_id tenant conversation_id turn_id queued")
-TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer")
+TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer spoken")
 STEPS = _view("steps", "turn_id tenant conversation_id step model input_tokens output_tokens said_at")
 _CONVERSATIONS = table_of(ConversationRow)
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")

@@ -17,22 +17,16 @@ _FEED = table_of(FeedRow)
 
 async def turn_waits(connection: Connection, tenant: str, turn_id: str, call_ids: Collection[str]) -> bool:
     """Tell whether a turn goes on only when people have decided: on calls among `call_ids`, and on no other."""
-    turns, calls, approvals = TURNS.c, CALLS.c, APPROVALS.c
+    turns, calls = TURNS.c, CALLS.c
     open_elsewhere = sa.exists().where(
         calls.tenant == tenant,
         calls.turn_id == turn_id,
         calls.result_kind.is_(None),
-        calls.call_id.not_in(list(call_ids)),
-    )
-    # Such a rule lets the model go on at once.
-    goes_on = sa.exists().where(
-        approvals.tenant == tenant,
-        approvals.turn_id == turn_id,
-        approvals.call_id.in_(list(call_ids)),
-        approvals.approval_rule["while_pending"].astext == "continue",
+        # The agent may go on at once when it hears that people are asked.
+        sa.or_(calls.call_id.not_in(list(call_ids)), calls.held.is_(None)),
     )
     waits = sa.select(sa.literal(1)).where(
-        turns.tenant == tenant, turns.turn_id == turn_id, turns.state == "waiting", ~open_elsewhere, ~goes_on
+        turns.tenant == tenant, turns.turn_id == turn_id, turns.state == "waiting", ~open_elsewhere
     )
     return (await connection.execute(waits)).first() is not None
 
@@ -40,7 +34,8 @@ async def turn_waits(connection: Connection, tenant: str, turn_id: str, call_ids
 async def load_newest_turn(connection: Connection, tenant: str, conversation_id: str) -> Row | None:
     """Return the newest turn of a conversation."""
     c = TURNS.c
-    statement = sa.select(TURNS).where(c.tenant == tenant, c.conversation_id == conversation_id)
+    columns = [each for each in c if each is not c.spoken]
+    statement = sa.select(*columns).where(c.tenant == tenant, c.conversation_id == conversation_id)
     found = (await connection.execute(statement.order_by(c.started_at.desc()).limit(1))).mappings().one_or_none()
     return dict(found) if found else None
 
@@ -158,8 +153,9 @@ async def load_rest(
 ) -> Rest | None:
     """Return how a conversation rests where only calls among `call_ids` are open; None where something goes on.
 
-    It goes on too while the agent has not heard of `message_id`, or a message waits for a turn that will hear it. None
-    will where the conversation is `held` by people: what is written there waits for them.
+    It goes on too while the agent has not heard of `message_id`, nor that people are asked; or a message waits for a
+    turn that will hear it, or for calls whose place it takes. None will where the conversation is `held` by people:
+    what is written there waits for them.
     """
     calls, turns, messages = CALLS.c, TURNS.c, MESSAGES.c
     unanswered = sa.select(calls.held).where(
@@ -175,16 +171,20 @@ async def load_rest(
         sa.exists(unanswered.where(calls.call_id.not_in(list(call_ids)))).label("busy"),
         sa.exists(turn_here.where(turns.state == "thinking")).label("thinking"),
         sa.exists(turn_here.where(turns.state == "waiting")).label("waiting"),
+        sa.exists(turn_here.where(turns.state == "waiting", turns.spoken)).label("spoken"),
         sa.exists(message_here.where(messages.queued)).label("queued"),
         sa.exists(message_here.where(messages.message_id == message_id)).label("known"),
-        sa.exists(barred.where(calls.held.is_(None))).label("bound"),
+        sa.exists(barred.where(calls.held.is_(None))).label("unheard"),
+        sa.exists(barred.where(calls.held == "wait")).label("bound"),
+        sa.exists(barred.where(calls.held == "supersede")).label("superseding"),
         sa.exists(barred.where(calls.held == "on_message")).label("listening"),
     )
     found = (await connection.execute(facts)).one()
-    heard, queued = found.known or not message_id, found.queued and not held
-    goes_on = found.waiting and not found.bound and (queued or not found.listening)
+    heard, queued, spoken = found.known or not message_id, found.queued and not held, found.spoken and not held
+    goes_on = found.waiting and not (found.bound or found.superseding) and (spoken or not found.listening)
     stuck = queued and not found.waiting
-    if found.busy or found.thinking or goes_on or stuck or not heard:
+    superseded = spoken and found.superseding
+    if found.busy or found.thinking or found.unheard or goes_on or stuck or superseded or not heard:
         return None
     turn = await load_newest_turn(connection, tenant, conversation_id)
     if turn is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from services.agent.views import VIEWS
 from shared.messages import Author, CallsWithdrawn, ConversationDelta, ToolCallProposed
 from tests.builders import a_posted_message
 from tests.support.agents import (
@@ -28,6 +29,7 @@ from tests.support.openai_rules import openai_fault
 SEARCH = ("search", '{"text": "shoes"}')
 PAY = ("pay", '{"amount": 299}')
 BOB = Author(kind="person", id="bob")
+VISITOR = a_posted_message().author
 AT_ONCE = {"while_pending": "continue"}
 WAIT = {"on_message_while_pending": "wait"}
 ON_MESSAGE = {"on_message_while_pending": "continue"}
@@ -364,6 +366,50 @@ async def test_superseding_rule_still_withdraws(agent_url: str) -> None:
         await agent.post(refused(first, kind="superseded", reason=withdrawn.reason))
         await agent.ended()
     assert ["superseded", "pending_confirmation", "only once"] == heard(model.asked[1])[-3:]
+
+
+@pytest.mark.parametrize(("author", "withdrawn"), [(VISITOR, True), (BOB, False)], ids=["its requester", "another"])
+async def test_a_message_that_was_there_first_takes_the_calls_place_too(
+    agent_url: str,
+    author: Author,
+    withdrawn: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    """What its requester wrote while the model still thought withdraws a call once its rule is known to say so."""
+    pause = Pause(says("", PAY))
+    async with an_agent(agent_url, ScriptedModel([pause])) as agent:
+        await agent.post(a_posted_message(text="pay"))
+        await pause.reached()
+        await agent.post(a_posted_message(text="never mind", author=author))
+        pause.release()
+        (pay,) = await agent.came(ToolCallProposed)
+        await agent.post(opened(pay, on_message_while_pending="supersede"))
+        told = [each.call_ids for each in agent.of(CallsWithdrawn)]
+    assert ([[pay.call.call_id]] if withdrawn else []) == told
+
+
+@pytest.mark.parametrize(("authors", "spoken"), [("", None), ("v", True), ("vb", True), ("bv", False)])
+async def test_readers_are_told_whose_words_wait_for_a_turn(
+    agent_url: str,
+    authors: str,
+    spoken: bool | None,  # noqa: FBT001 - a table's column
+) -> None:
+    """They make it go on, or withdraw its calls, where they are its requester's and nobody else's stand before them."""
+    async with an_agent(agent_url, ScriptedModel([says("", PAY)])) as agent:
+        await a_held_call(agent, **WAIT)
+        for author in authors:
+            await agent.post(a_posted_message(author={"v": VISITOR, "b": BOB}[author]))
+        assert [(spoken,)] == agent.rows(f"SELECT spoken FROM ({VIEWS['turns']}) AS shown")  # noqa: S608 - ours
+
+
+async def test_how_a_call_is_held_is_kept_whatever_that_is(agent_url: str) -> None:
+    """Who reads the agent's view can tell a call that is waited for from one that it has not heard of."""
+    rules: list[dict[str, Any]] = [{}, AT_ONCE, WAIT, {"on_message_while_pending": "supersede"}]
+    async with an_agent(agent_url, ScriptedModel([says("", *[PAY] * 5)])) as agent:
+        await agent.post(a_posted_message(text="pay"))
+        calls = await agent.came(ToolCallProposed, 5)
+        await agent.post(*(opened(call, **rule) for call, rule in zip(calls, rules, strict=False)))
+        held = agent.rows("SELECT held FROM agent.tool_calls ORDER BY position")
+    assert [("on_message",), ("at_once",), ("wait",), ("supersede",), (None,)] == held
 
 
 async def test_lost_worker_after_an_interim_result_is_replaced(agent_url: str) -> None:

@@ -25,9 +25,9 @@ def a_reader(items: list[Item]) -> Reader:
     return reader
 
 
-def asked(**rule: str) -> list[Any]:
+def asked() -> list[Any]:
     """Return the row of the approval that waits."""
-    return [{"call_id": "k", "approval_id": "a-k", "turn_id": "t", "approval_rule": rule}]
+    return [{"call_id": "k", "approval_id": "a-k"}]
 
 
 @pytest.mark.parametrize(
@@ -38,12 +38,10 @@ def asked(**rule: str) -> list[Any]:
         ([STARTED, proposed(), card()], asked(), WAITS, False),
         ([STARTED, WORDS, proposed()], asked(), WAITS, False),
         (ASKED, [], Rest("t", over=False, step=1), False),
-        (ASKED, asked(while_pending="continue"), WAITS, False),
-        ([*ASKED, END], asked(while_pending="continue"), Rest("t", step=2), True),
+        ([*ASKED, END], asked(), Rest("t", step=2), True),
         (ASKED, asked(), Rest("t", step=2), False),
         (ASKED, asked(), Rest("next", step=1), False),
-        (ASKED, asked(on_message_while_pending="wait"), Rest("t", over=False, step=1, queued=True), True),
-        (ASKED, asked(on_message_while_pending="supersede"), Rest("t", over=False, step=1, queued=True), False),
+        (ASKED, asked(), Rest("t", over=False, step=1, queued=True), True),
         ([STARTED, proposed(), result(), WORDS, END], [], Rest("t", step=1, ran=frozenset({"k"})), True),
         ([STARTED, WORDS, END], [], Rest("t", step=1, ran=frozenset({"k"})), False),
         ([WORDS, END], [], Rest("t", step=1, ran=frozenset({"k"})), True),
@@ -54,12 +52,10 @@ def asked(**rule: str) -> list[Any]:
         "the words beside the call are missing",
         "the card is missing",
         "it was decided",
-        "the agent goes on at once",
         "it went on and is done",
         "the end is missing",
         "another turn began",
         "a message waits behind the call",
-        "a message takes the call's place",
         "a call ran and was told",
         "a call ran and was not told yet",
         "only the end of the turn was read",
