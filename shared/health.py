@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
@@ -10,7 +12,13 @@ from typing import Any
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from shared.errors import PlacetError
+
 Ready = Callable[[], Awaitable[bool]]
+
+
+class CannotListen(PlacetError):
+    """An address that a service is to listen on is taken, or none of this machine."""
 
 
 def health_app(ready: Ready) -> Callable[..., Awaitable[None]]:
@@ -41,7 +49,10 @@ async def _answer(path: str, ready: Ready) -> tuple[int, str, bytes]:
 
 @asynccontextmanager
 async def serving(app: Any, *, host: str, port: int) -> AsyncIterator[uvicorn.Server]:
-    """Serve an ASGI app on this event loop while the block runs; signals stay with the caller."""
+    """Serve an ASGI app on this event loop while the block runs; signals stay with the caller.
+
+    Raises CannotListen.
+    """
     config = uvicorn.Config(
         app,
         host=host,
@@ -57,7 +68,7 @@ async def serving(app: Any, *, host: str, port: int) -> AsyncIterator[uvicorn.Se
     try:
         while not server.started:
             if task.done():
-                raise OSError(f"cannot listen on {host}:{port}")
+                await task
             await asyncio.sleep(0.01)
         yield server
     finally:
@@ -71,3 +82,14 @@ class QuietServer(uvicorn.Server):
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         """Leave the signals alone."""
         return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; raise CannotListen where uvicorn would end the process."""
+        try:
+            await super().startup(sockets)
+        except SystemExit as error:
+            reason = error.__context__
+            # Loops word it in their own ways; the number says the same everywhere, where the system gave one.
+            number = reason.errno if isinstance(reason, OSError) else None
+            told = os.strerror(number) if number and number > 0 else str(reason)
+            raise CannotListen(f"cannot listen on {self.config.host}:{self.config.port}: {told}") from reason

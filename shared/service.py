@@ -24,7 +24,7 @@ from shared.bus import Bus, OnDelivery
 from shared.consumer import Consumer, Handler, Together
 from shared.database import Database, is_outage
 from shared.errors import PlacetError
-from shared.health import health_app, serving
+from shared.health import CannotListen, health_app, serving
 from shared.inbox import forget_old
 from shared.logging import set_up_logging
 from shared.messages import Message
@@ -233,7 +233,10 @@ def main(name: str, settings_type: type[S], build: Callable[[S, Runtime], Servic
         _stop(name, what_is_wrong(error) or str(error))
     except (PlacetError, OSError) as error:
         _stop(name, str(error))
-    uvloop.run(run_until_told(service, settings))
+    try:
+        uvloop.run(run_until_told(service, settings))
+    except CannotListen as error:
+        _stop(name, str(error))
 
 
 def _stop(name: str, reason: str) -> NoReturn:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -52,6 +53,10 @@ SIGNERS: Mapping[str, frozenset[Purpose]] = {
 
 class BadSignature(PlacetError):
     """The token is not what it says it is: wrong key, wrong purpose, changed bytes, or no token at all."""
+
+
+class KeysUnusable(PlacetError):
+    """A file of signing keys is missing, or holds no such keys."""
 
 
 @dataclass(frozen=True)
@@ -109,18 +114,31 @@ def create_keys(directory: Path, issuers: Iterable[str] = tuple(SIGNERS)) -> lis
 
 
 def load_signer(directory: Path, issuer: str) -> Signer:
-    """Return the signer whose private key lies in `directory`; raise FileNotFoundError where there is none."""
-    data = json.loads((directory / f"{issuer}.private.json").read_text())
-    return Signer(issuer, OKPKey.import_key(data))
+    """Return the signer whose private key lies in `directory`; raise KeysUnusable where there is none."""
+    with _reading(directory / f"{issuer}.private.json") as data:
+        return Signer(issuer, OKPKey.import_key(data))
 
 
 def load_verifier(directory: Path) -> Verifier:
-    """Return the verifier for `directory/public.json`; refuse keys of issuers nobody knows."""
-    entries = json.loads((directory / "public.json").read_text())["keys"]
-    unknown = {entry["iss"] for entry in entries} - set(SIGNERS)
-    if unknown:
-        raise PlacetError(f"public.json names unknown issuers: {', '.join(sorted(unknown))}")
-    return Verifier({entry["kid"]: (entry["iss"], OKPKey.import_key(entry)) for entry in entries})
+    """Return the verifier for `directory/public.json`; raise KeysUnusable, also for keys of issuers nobody knows."""
+    with _reading(directory / "public.json") as data:
+        entries = data["keys"]
+        unknown = {entry["iss"] for entry in entries} - set(SIGNERS)
+        if unknown:
+            raise KeysUnusable(f"public.json names unknown issuers: {', '.join(sorted(unknown))}")
+        return Verifier({entry["kid"]: (entry["iss"], OKPKey.import_key(entry)) for entry in entries})
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[Any]:
+    """Lend what a file of keys holds; whatever is wrong with it is said with its name, and never with its text."""
+    try:
+        yield json.loads(path.read_text())
+    except OSError as error:
+        hint = "; `placet migrate` makes signing keys" if isinstance(error, FileNotFoundError) else ""
+        raise KeysUnusable(f"cannot read {path}: {error.strerror}{hint}") from error
+    except (JoseError, KeyError, ValueError, TypeError) as error:
+        raise KeysUnusable(f"{path} holds no signing keys") from error
 
 
 def _create_private(directory: Path, issuer: str) -> Path | None:

@@ -85,7 +85,7 @@ class GatewayService(Service):
 def build(
     settings: GatewaySettings, runtime: Runtime, directory: Callable[[], Directory] | None = None
 ) -> GatewayService:
-    """Return the gateway, ready to run; raise FileNotFoundError where its signing key is missing.
+    """Return the gateway, ready to run; raise KeysUnusable where its signing key is missing.
 
     `directory` says who is who now; without it the rulebook does. Raises RulebookInvalid where that, or the file of
     agents, cannot be used.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -17,7 +19,7 @@ import pytest
 
 from deploy import example_env, keys, readiness
 from shared.settings import NAMES, Settings
-from shared.signing import SIGNERS, Purpose, load_signer, load_verifier
+from shared.signing import SIGNERS, KeysUnusable, Purpose, load_signer, load_verifier
 
 ROOT = Path(__file__).parents[3]
 
@@ -133,6 +135,14 @@ def test_the_committed_files_hold_no_password() -> None:
     assert values == []
 
 
+def started(folder: Path, *command: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run a module in a folder with some settings; return what it said when it had ended."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | settings
+    return subprocess.run(
+        [sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
 @pytest.mark.parametrize(
     ("command", "speaker"),
     [
@@ -143,9 +153,44 @@ def test_the_committed_files_hold_no_password() -> None:
 )
 def test_a_misspelt_setting_stops_the_start_with_one_line(tmp_path: Path, command: list[str], speaker: str) -> None:
     """Nothing is begun, and no file is made, with a setting that its author only believes to count."""
-    environment = os.environ | {"PLACET_DATABSE_URL": "x", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", *command], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    done = started(tmp_path, *command, PLACET_DATABSE_URL="x")
     line = f"{speaker}: PLACET_DATABSE_URL is no setting of Placet, did you mean PLACET_DATABASE_URL?\n"
     assert (2, line, []) == (done.returncode, done.stderr, list(tmp_path.iterdir()))
+
+
+def test_a_taken_port_stops_the_start_with_one_line(tmp_path: Path) -> None:
+    """Two services of one machine with the same port are told apart by whoever reads the second one's output."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = started(tmp_path, "services.audit", PLACET_HEALTH_PORT=port, PLACET_HEALTH_HOST="127.0.0.1")
+    line = f"placet audit: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+    assert (2, line) == (done.returncode, done.stderr.splitlines(keepends=True)[-1])
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_key_stops_the_start_with_one_line(tmp_path: Path) -> None:
+    """It says which file is missing and what makes it."""
+    rulebook = str(ROOT / "deploy" / "rulebook.yaml")
+    done = started(tmp_path, "services.executor", PLACET_KEYS=str(tmp_path), PLACET_RULEBOOK=rulebook)
+    told = f"cannot read {tmp_path / 'public.json'}: No such file or directory; `placet migrate` makes signing keys"
+    assert (2, f"placet executor: {told}\n") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", "{}", '{"keys": [{"iss": "policy"}]}', '{"keys": [{"iss": "policy", "kid": "k", "kty": "OKP"}]}', "7"],
+)
+def test_a_file_without_keys_is_named_and_not_shown(tmp_path: Path, text: str) -> None:
+    """Whatever stands in it, it may be half of a private key."""
+    (tmp_path / "public.json").write_text(text)
+    (tmp_path / "policy.private.json").write_text(text)
+    told = []
+    loads: dict[str, Callable[[Path], object]] = {
+        "public": load_verifier,
+        "policy.private": partial(load_signer, issuer="policy"),
+    }
+    for name, load in loads.items():
+        with pytest.raises(KeysUnusable) as refused:
+            load(tmp_path)
+        told.append(str(refused.value) == f"{tmp_path / name}.json holds no signing keys")
+    assert [True, True] == told
