@@ -25,7 +25,8 @@ from bench.measurement import WrongCountError, percentile
 from bench.placet_system import a_placet
 from bench.processor import ProcessorTime
 from bench.soak_reader import Seen, faults_of
-from tests.support.system import System, free_port
+from tests.support.ports import free_port
+from tests.support.system import System
 
 #: Words a second that each model writes.
 PACE = 20

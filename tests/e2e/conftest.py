@@ -19,9 +19,10 @@ from tests.e2e.scenes import SCRIPT, agents, rulebook
 from tests.support.http import http_client
 from tests.support.orphans import end_with_parent
 from tests.support.people import Caller
+from tests.support.ports import free_port
 from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
-from tests.support.system import REPLICAS, ROOT, System, free_port, until
+from tests.support.system import REPLICAS, ROOT, System, until
 
 
 @dataclass

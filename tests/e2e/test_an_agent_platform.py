@@ -8,7 +8,8 @@ from typing import Any
 
 from tests.e2e.conftest import Stage
 from tests.support.people import Caller, Visitor, a_visitor, is_turn_end
-from tests.support.system import System, free_port, until
+from tests.support.ports import free_port
+from tests.support.system import System, until
 
 
 async def test_calls_of_one_answer_run_in_parallel_and_return_in_order(

@@ -11,7 +11,8 @@ from playwright.async_api import Browser, ConsoleMessage, Locator, Page, expect
 
 from services.gateway.web.render import set_up_was_run
 from tests.e2e.test_embedded import Embedded
-from tests.support.system import ROOT, SHOP_RULEBOOK, free_port
+from tests.support.ports import free_port
+from tests.support.system import ROOT, SHOP_RULEBOOK
 
 AXE = ROOT / "deploy" / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 

@@ -18,7 +18,8 @@ import pytest
 from tests.e2e.conftest import Stage
 from tests.e2e.scenes import rulebook
 from tests.support.people import Caller, Visitor, a_visitor, is_card, is_result, is_turn_end
-from tests.support.system import ROOT, SHOP_RULEBOOK, free_port, until
+from tests.support.ports import free_port
+from tests.support.system import ROOT, SHOP_RULEBOOK, until
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -10,13 +10,13 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.ports import free_port
 from tests.support.programs import RABBITMQ, apt, ensure
 from tests.support.rabbitmq import control_beside
 
@@ -34,7 +34,7 @@ class PrivateNode:
         self._folder = folder
         self._server = server
         self._management = management
-        self._port, self._management_port, distribution, self._epmd_port = _free_ports(4)
+        self._port, self._management_port, distribution, self._epmd_port = (free_port() for _ in range(4))
         self._environment = self._write_settings(distribution)
         self.control = self._write_control()
         """A rabbitmqctl that commands this node."""
@@ -139,11 +139,3 @@ def private_node(*, management: bool = False) -> Iterator[PrivateNode]:
             yield node
         finally:
             node.close()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [opened.getsockname()[1] for opened in sockets]
-    for opened in sockets:
-        opened.close()
-    return ports

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,22 +24,12 @@ from services.gateway.bootstrap import create_key
 from shared.signing import create_keys
 from tests.support.http import http_client
 from tests.support.orphans import end_with_parent
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 SHOP_RULEBOOK = ROOT / "deploy" / "rulebook.yaml"
-#: Where the ports begin that Linux gives to connections by itself.
-LENT_PORTS_MIN = 32_768
 #: How long anything may take to start or to come true before the test fails, in seconds.
 PATIENCE_SECONDS = 180.0
-
-
-def free_port() -> int:
-    """Return a port nobody listens on, below those that the kernel lends to whoever connects meanwhile."""
-    while True:
-        port = LENT_PORTS_MIN - 1 - secrets.randbelow(12_000)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 async def until(condition: Callable[[], Awaitable[bool]], what: str, seconds: float = PATIENCE_SECONDS) -> None:

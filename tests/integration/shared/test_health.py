@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from shared.health import CannotListen, health_app, serving
-from tests.support.system import free_port
+from tests.support.ports import free_port
 
 
 async def test_probes_may_ask_without_a_body() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from services.placet.local_postgres import refuse_unfit
 from shared.errors import PlacetError
-from tests.support.system import ROOT, free_port
+from tests.support.ports import free_port
+from tests.support.system import ROOT
 
 
 def told(data: Path) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from services.placet.cli.main import main
-from tests.support.system import ROOT, SHOP_RULEBOOK, free_port
+from tests.support.ports import free_port
+from tests.support.system import ROOT, SHOP_RULEBOOK
 
 
 @pytest.fixture
