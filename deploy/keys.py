@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from shared.errors import PlacetError
 from shared.signing import SIGNERS, create_keys
 
 PUBLIC = "public"
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         made = create_folders(options.folder, options.owner)
-    except OSError as error:
+    except (PlacetError, OSError) as error:
         sys.stderr.write(f"placet: {error}\n")
         return 1
     sys.stdout.write(f"signing keys: {', '.join(path.name for path in made) or 'all there already'}\n")

@@ -23,6 +23,8 @@ from joserfc.jwk import OKPKey
 from shared.errors import PlacetError
 
 _ALGORITHM = "Ed25519"
+#: Said of a file that is not there.
+_MISSING = "; `placet migrate` makes signing keys for one machine, `python -m deploy.keys` for services that run apart"
 _REGISTRY = jws.JWSRegistry(algorithms=[_ALGORITHM])
 #: Bytes that claims may have. The largest arguments, written as JSON within JSON, take three times their size; what is
 #: said beside them is a tenth of that. The library's own limit would refuse what it has signed itself.
@@ -102,12 +104,15 @@ class Verifier:
 
 
 def create_keys(directory: Path, issuers: Iterable[str] = tuple(SIGNERS)) -> list[Path]:
-    """Create what is missing in `directory`: `<issuer>.private.json` (mode 600) each, and `public.json` for all."""
+    """Create what is missing in `directory`: `<issuer>.private.json` (mode 600) each, and `public.json` for all.
+
+    Raises KeysUnusable where a private key that is there cannot be read.
+    """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     made = [path for issuer in issuers if (path := _create_private(directory, issuer))]
     public = []
     for path in sorted(directory.glob("*.private.json")):
-        key = OKPKey.import_key(json.loads(path.read_text()))
+        key = _private_key(path)
         public.append({**key.as_dict(private=False), "iss": path.name.removesuffix(".private.json")})
     _write(directory / "public.json", {"keys": public}, 0o644)
     return made
@@ -115,18 +120,35 @@ def create_keys(directory: Path, issuers: Iterable[str] = tuple(SIGNERS)) -> lis
 
 def load_signer(directory: Path, issuer: str) -> Signer:
     """Return the signer whose private key lies in `directory`; raise KeysUnusable where there is none."""
-    with _reading(directory / f"{issuer}.private.json") as data:
-        return Signer(issuer, OKPKey.import_key(data))
+    return Signer(issuer, _private_key(directory / f"{issuer}.private.json"))
 
 
 def load_verifier(directory: Path) -> Verifier:
     """Return the verifier for `directory/public.json`; raise KeysUnusable, also for keys of issuers nobody knows."""
-    with _reading(directory / "public.json") as data:
-        entries = data["keys"]
-        unknown = {entry["iss"] for entry in entries} - set(SIGNERS)
-        if unknown:
-            raise KeysUnusable(f"public.json names unknown issuers: {', '.join(sorted(unknown))}")
-        return Verifier({entry["kid"]: (entry["iss"], OKPKey.import_key(entry)) for entry in entries})
+    path = directory / "public.json"
+    with _reading(path) as data:
+        keys = {entry["kid"]: (entry["iss"], _key_of(entry)) for entry in data["keys"]}
+    unknown = {issuer for issuer, _ in keys.values()} - set(SIGNERS)
+    if unknown:
+        raise KeysUnusable(f"{path} names unknown issuers: {', '.join(sorted(unknown))}")
+    if not keys:
+        raise KeysUnusable(f"{path} holds no signing keys")
+    return Verifier(keys)
+
+
+def _private_key(path: Path) -> OKPKey:
+    with _reading(path) as data:
+        key = _key_of(data)
+    if not key.is_private:
+        raise KeysUnusable(f"{path} holds no private key")
+    return key
+
+
+def _key_of(data: Any) -> OKPKey:
+    key = OKPKey.import_key(data)
+    if key.curve_name != _ALGORITHM:
+        raise ValueError(f"a key for {key.curve_name}")
+    return key
 
 
 @contextmanager
@@ -135,9 +157,9 @@ def _reading(path: Path) -> Iterator[Any]:
     try:
         yield json.loads(path.read_text())
     except OSError as error:
-        hint = "; `placet migrate` makes signing keys" if isinstance(error, FileNotFoundError) else ""
+        hint = _MISSING if isinstance(error, FileNotFoundError) else ""
         raise KeysUnusable(f"cannot read {path}: {error.strerror}{hint}") from error
-    except (JoseError, KeyError, ValueError, TypeError) as error:
+    except (JoseError, KeyError, ValueError, TypeError, RecursionError) as error:
         raise KeysUnusable(f"{path} holds no signing keys") from error
 
 

@@ -17,19 +17,12 @@ from services.agent.store.meanwhile import Late
 from shared.work import Work
 
 
-async def is_spoken(work: Work, turn: Waiting) -> bool:
-    """Tell whether the next words that wait in a turn's conversation are its requester's."""
-    if not turn.queued:
-        return False
-    return bool(rules.leading_run(await store.queued(work, turn.conversation_id), turn.author))
-
-
 async def go_on_if_due(work: Work, turn: Waiting, lease: timedelta) -> Claim | None:
     """Let a locked turn go on without its open calls where it need not wait for them; return its next step.
 
     What its requester wrote meanwhile joins that step, and so does what came late of their earlier calls.
     """
-    if not meanwhile.goes_on(turn, spoken=await is_spoken(work, turn)):
+    if not meanwhile.goes_on(turn, spoken=await _spoken(work, turn)):
         return None
     found = await rows.go_on(work, turn, lease)
     if found is None:
@@ -48,3 +41,9 @@ async def take_late(work: Work, answer: Answer, new_turn: str) -> Late | None:
     if late is not None:
         turns.answered(work, answer, None, before=CallState.CONTINUED)
     return late
+
+
+async def _spoken(work: Work, turn: Waiting) -> bool:
+    if not turn.queued:
+        return False
+    return bool(rules.leading_run(await store.queued(work, turn.conversation_id), turn.author))

@@ -6,18 +6,18 @@ message of a conversation does must be there when the next one comes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol, TypeAlias
 
 from services.agent import going_on, holding, rules, stopping, store, turns
-from services.agent.meanwhile import Waiting, held_as
+from services.agent.meanwhile import held_as
 from services.agent.profiles import Profiles
 from services.agent.rules import Claim, Result
 from services.agent.states import CallState
 from services.agent.store import Answer, Arriving, TakenIn, holders, meanwhile
-from services.agent.store.meanwhile import Holding, Late
+from services.agent.store.meanwhile import Holding, Late, Superseded
 from shared.consumer import Arrival
 from shared.errors import Poison, Refused, Transient
 from shared.gathering import waves
@@ -35,7 +35,7 @@ from shared.messages import (
     ToolCallFinished,
     ToolCallRefused,
 )
-from shared.work import Act, Work
+from shared.work import Act, Cause, Work
 
 Posted: TypeAlias = Arrival[MessagePosted]
 
@@ -120,35 +120,38 @@ async def take_refused(arrivals: Sequence[Arrival[ToolCallRefused]], work: Work,
 
 
 async def take_opened(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, deps: Deps) -> None:
-    """Note which calls people think about, and let turns go on that need not wait for them."""
-    holdings = []
+    """Note which calls people think about, and let turns go on that need not wait for them.
+
+    What was written before anybody knew that it takes a call's place withdraws it now.
+    """
+    holdings, causes = [], {}
     for each in arrivals:
         call = each.message.call
         profile = deps.profiles.find(call.tenant, call.agent)
-        # An agent that is no more goes nowhere meanwhile.
-        held = held_as(each.message.approval, profile.behaviour) if profile else "wait"
+        held = held_as(each.message.approval, profile.behaviour if profile else None)
         holdings.append(Holding(call.call_id, call.tenant, call.conversation_id, held))
-    for waiting in await _look(await meanwhile.hold(work, holdings), work, deps):
-        if "supersede" in waiting.held and await going_on.is_spoken(work, waiting):
-            # It was written before anybody knew that it takes the call's place.
-            await _withdraw(waiting, work, deps, waiting.author, waiting.turn_id)
+        causes[call.conversation_id] = each.cause
+    turn_ids = await meanwhile.hold(work, holdings)
+    await _look(turn_ids, work, deps, causes)
+    if any(each.held == "supersede" for each in holdings):
+        for turn in await meanwhile.superseded(work, turn_ids):
+            work.cause = causes[turn.conversation_id]
+            await _withdraw(turn, work, deps, turn.author, turn.turn_id)
 
 
 async def look_again(withdrawn: CallsWithdrawn, work: Work, deps: Deps) -> None:
     """Let the turn go on whose requester has written again: our own word that they did, once it is stored."""
-    await _look(await meanwhile.lock_turns_of(work, withdrawn.tenant, withdrawn.call_ids), work, deps)
+    turn_ids = await meanwhile.lock_turns_of(work, withdrawn.tenant, withdrawn.call_ids)
+    await _look(turn_ids, work, deps, {withdrawn.conversation_id: work.cause})
 
 
-async def _look(turn_ids: Sequence[str], work: Work, deps: Deps) -> list[Waiting]:
-    """Go on with those of these locked turns that need not wait any more; return those that still wait for people."""
-    waits = []
+async def _look(turn_ids: Sequence[str], work: Work, deps: Deps, causes: Mapping[str, Cause]) -> None:
+    """Go on with those of these locked turns that need not wait any more; `causes` has why, by conversation."""
     for waiting in await meanwhile.waiting(work, turn_ids) if turn_ids else ():
+        work.cause = causes.get(waiting.conversation_id, work.cause)
         claim = await going_on.go_on_if_due(work, waiting, deps.lease)
-        if claim is None:
-            waits.append(waiting)
-        else:
+        if claim is not None:
             work.act(deps.acts.asking(claim))
-    return waits
 
 
 async def _follow(arriving: Arriving, work: Work, deps: Deps, taken: TakenIn | None) -> None:
@@ -181,7 +184,7 @@ async def _take_results(answers: Sequence[Answer], work: Work, deps: Deps) -> No
             turns.answered(work, answer, answered.claim)
             await _go_on(answered.claim, answer, work, deps)
             waiting += [] if answered.claim else [answered.turn_id]
-        await _look(waiting, work, deps)
+        await _look(waiting, work, deps, {each.conversation_id: each.cause for each in wave})
     for begun in late.values():
         claim = await turns.begin_next(work, begun.claim, begun.claim.turn_id, deps.lease)
         work.act(deps.acts.asking(claim))
@@ -213,7 +216,7 @@ async def _take_late(answer: Answer, work: Work, deps: Deps, begins: dict[str, L
     if late.begins:
         begins[answer.conversation_id] = late
     else:
-        await _look([late.claim.turn_id], work, deps)
+        await _look([late.claim.turn_id], work, deps, {answer.conversation_id: answer.cause})
     return True
 
 
@@ -256,7 +259,7 @@ async def _know_again(posted: MessagePosted, work: Work, claim: Claim, taken: Ta
 
 
 async def _withdraw(
-    place: MessagePosted | HolderChanged | Waiting, work: Work, deps: Deps, author: dict[str, str], turn_id: str
+    posted: MessagePosted | HolderChanged | Superseded, work: Work, deps: Deps, author: dict[str, str], turn_id: str
 ) -> None:
     """Withdraw the open calls of the person who writes again; nobody withdraws what another asked for.
 
@@ -265,13 +268,13 @@ async def _withdraw(
     if call_ids := await store.open_calls(work, turn_id, author):
         work.emit(
             CallsWithdrawn(
-                tenant=place.tenant,
-                conversation_id=place.conversation_id,
+                tenant=posted.tenant,
+                conversation_id=posted.conversation_id,
                 call_ids=call_ids,
                 kind="superseded",
                 reason="Not run: the user wrote again before it was decided.",
                 by_default="supersede"
-                if await _supersedes(work, deps, place.tenant, place.conversation_id)
+                if await _supersedes(work, deps, posted.tenant, posted.conversation_id)
                 else "wait",
             )
         )

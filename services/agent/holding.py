@@ -54,4 +54,4 @@ async def give_back(work: Work, changed: HolderChanged, lease: timedelta) -> tup
 async def next_author(work: Work, conversation_id: str) -> dict[str, str] | None:
     """Return whose words wait first in a conversation."""
     queued = await store.queued(work, conversation_id)
-    return queued[0].author if queued else None
+    return next((each.author for each in queued if not each.is_outcome), None)

@@ -1,7 +1,8 @@
 """Whether a turn goes on while people think about its calls. Pure: what is known of the turn in, yes or no out.
 
-A call that people decide is held in one of three ways: the turn waits for it, or goes on at once, or as soon as its
-requester writes again. A turn has one barrier, so it goes on only when it could for each call that is still open.
+A call that people decide is held in one of four ways: the turn goes on at once, or as soon as its requester writes
+again; or it waits, and so does what they write, or that takes the call's place. A turn has one barrier, so it goes on
+only when it could for each call that is still open.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from typing import Literal
 from services.agent.rules import Behaviour
 from shared.messages import ApprovalRule
 
-#: When the model may go on without the result of a held call: as soon as it is held, or when its requester writes; or
-#: the turn waits for it, and its requester's next message waits too, or takes the call's place.
-Held = Literal["at_once", "on_message", "wait", "supersede"]
-_BARRING: frozenset[Held] = frozenset({"wait", "supersede"})
+#: When the model may go on without the result of a held call: as soon as it is held, or when its requester writes.
+Held = Literal["at_once", "on_message"]
+#: What its requester's next message does where the turn waits for a call: it waits too, or takes the call's place.
+NextMessage = Literal["wait", "supersede"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +29,21 @@ class Waiting:
     #: Who asked for the calls.
     author: dict[str, str]
     open_calls: int
-    #: How those of them are held that people think about.
+    #: How those of them are held that may be gone on without.
     held: tuple[Held, ...]
     #: Messages and late outcomes that wait for a turn in its conversation.
     queued: int
 
 
-def held_as(rule: ApprovalRule, behaviour: Behaviour) -> Held:
-    """Return how a call is held by what its rule says, and by what the agent does where it says nothing."""
+def held_as(rule: ApprovalRule, behaviour: Behaviour | None) -> Held | NextMessage:
+    """Return how a call is held by what its rule says, and by what the agent does where it says nothing.
+
+    An agent that is no more goes nowhere meanwhile.
+    """
+    if behaviour is None:
+        return "supersede" if rule.on_message_while_pending == "supersede" else "wait"
     on_message = rule.on_message_while_pending or behaviour.pending
-    if rule.while_pending is None and rule.on_message_while_pending in _BARRING:
+    if rule.while_pending is None and rule.on_message_while_pending in {"wait", "supersede"}:
         # Who says what a message does meanwhile means the turn to wait until there is one.
         return rule.on_message_while_pending
     if (rule.while_pending or behaviour.while_pending) == "continue":
@@ -47,6 +53,6 @@ def held_as(rule: ApprovalRule, behaviour: Behaviour) -> Held:
 
 def goes_on(waiting: Waiting, *, spoken: bool) -> bool:
     """Tell whether a turn goes on without its open calls; `spoken`: its requester's next words are waiting."""
-    if len(waiting.held) < waiting.open_calls or not _BARRING.isdisjoint(waiting.held):
+    if len(waiting.held) < waiting.open_calls:
         return False
     return spoken or all(held == "at_once" for held in waiting.held)

@@ -233,6 +233,8 @@ class Queued:
     answers: str
     author: dict[str, str]
     cause: dict[str, str]
+    #: Whether it is an outcome: nobody wrote it.
+    is_outcome: bool = False
 
 
 def offered(catalog: Catalog, behaviour: Behaviour) -> Catalog:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from services.agent.meanwhile import Held
+from services.agent.meanwhile import Held, NextMessage
 from services.agent.states import CALL_MACHINE, MACHINE, CallState, State
 from shared.database import check_states
 from shared.messages import ResultKind
@@ -17,6 +17,7 @@ from shared.messages import ResultKind
 _MOMENT = sa.TIMESTAMP(timezone=True)
 _FINAL = ", ".join(f"'{state}'" for state in sorted(MACHINE.final))
 _HELD = ", ".join(f"'{held}'" for held in get_args(Held))
+_NEXT_MESSAGE = ", ".join(f"'{does}'" for does in get_args(NextMessage))
 _KINDS = ", ".join(f"'{kind}'" for kind in get_args(ResultKind))
 
 
@@ -199,6 +200,8 @@ class CallRow(SQLModel, table=True):
         sa.CheckConstraint("(result_kind IS NOT NULL) = (state = 'answered')", name="result_iff_answered"),
         sa.CheckConstraint("(answered_at IS NOT NULL) = (state = 'answered')", name="answered_at_iff_answered"),
         sa.CheckConstraint(f"held IN ({_HELD})", name="held_known"),
+        sa.CheckConstraint(f"next_message IN ({_NEXT_MESSAGE})", name="next_message_known"),
+        sa.CheckConstraint("held IS NULL OR next_message IS NULL", name="held_one_way"),
         sa.CheckConstraint("state <> 'open' OR interim_at IS NULL", name="no_interim_while_open"),
         sa.CheckConstraint("state <> 'continued' OR interim_at IS NOT NULL", name="interim_when_continued"),
         sa.CheckConstraint(f"result_kind IN ({_KINDS})", name="result_kind_known"),
@@ -227,7 +230,11 @@ class CallRow(SQLModel, table=True):
     result: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB(none_as_null=True))
     held: str | None = Field(
         default=None,
-        description="When the model may go on while people think; none: the agent has not heard that they are asked.",
+        description="When the model may go on while people think; none: not, or it has not heard that they are asked.",
+    )
+    next_message: str | None = Field(
+        default=None,
+        description="What a message of its requester does where the turn waits for it while people think.",
     )
     interim_at: datetime | None = Field(
         default=None, sa_type=_MOMENT, description="When the model went on with an interim result."

@@ -64,12 +64,12 @@ def next_step(claim: Claim, settlement: Settlement) -> Claim | None:
 
 
 async def interrupted(work: Work, claim: Claim) -> Interruption | None:
-    """Lock the turn and its conversation; tell what came between: its end, or a message of the same person."""
+    """Lock the turn and its conversation; tell what came between: its end, or words of the same person."""
     waiting, ended = await store.lock_queue(work, claim)
     if ended:
         return "ended"
     run = rules.leading_run(await store.queued(work, claim.conversation_id), claim.author) if waiting else []
-    return "spoken" if run else None
+    return "spoken" if any(not each.is_outcome for each in run) else None
 
 
 async def join_queued(work: Work, claim: Claim) -> Claim:

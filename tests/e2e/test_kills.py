@@ -11,6 +11,7 @@ import json
 import os
 import random
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -125,13 +126,13 @@ async def _begin(frontend: Caller, number: int) -> Visitor:
     return visitor
 
 
-async def _kill(system: System, dice: random.Random, done: asyncio.Event) -> set[str]:
-    """Kill processes and start them again; return the names that executors among them had as workers."""
-    killed = set()
+async def _kill(system: System, dice: random.Random, done: asyncio.Event) -> dict[str, datetime]:
+    """Kill processes and start them again; return when each died, by the name that it had as a worker."""
+    killed = {}
     for _ in range(KILLS):
         victim = system.processes[dice.choice(VICTIMS)]
-        killed.add(victim.worker)
         victim.kill()
+        killed[victim.worker] = datetime.now(UTC)
         await asyncio.sleep(dice.uniform(0.1, 0.6))
         victim.start()
         if done.is_set():
@@ -154,26 +155,34 @@ async def _all_ended(visitors: list[Visitor], system: System) -> bool:
     return system.count(ended) == len(visitors)
 
 
-def _report(system: System, stage: Stage, visitors: list[Visitor], killed: set[str]) -> dict[str, Any]:
+def _report(system: System, stage: Stage, visitors: list[Visitor], killed: dict[str, datetime]) -> dict[str, Any]:
     ours = {visitor.conversation for visitor in visitors}
     with psycopg.connect(system.database_url) as connection:
         query = "SELECT call_id, tool, state, result_kind FROM read.tool_calls WHERE conversation_id = ANY(%s)"
         calls = connection.execute(query, [list(ours)]).fetchall()
-        workers: dict[str, str] = dict(connection.execute("SELECT call_id, worker FROM read.executions").fetchall())
+        tried = "SELECT call_id, worker, started_at, finished_at FROM read.executions"
+        attempts = {row[0]: row for row in connection.execute(tried)}
     # Other systems play on the same stage.
     begins = [line for line in stage.ledger() if line["what"] == "begin" and line["conversation"] in ours]
     begun = Counter(line["call"] for line in begins)
     fences = Counter((line["call"], line["fence"]) for line in begins)
     kinds = Counter(kind for _, _, _, kind in calls)
-    # Between the claim and the tool's first line nobody can know either: the worker's death explains it.
-    unexplained = [call_id for call_id, _, _, kind in calls if kind == "unknown" and workers[call_id] not in killed]
+    unknown = [call_id for call_id, _, _, kind in calls if kind == "unknown"]
     return {
         "calls": len(calls),
         "lost": sum(kind is None for *_, kind in calls),
         "doubled": sum(begun[call_id] > 1 for call_id, tool, *_ in calls if tool == "deploy")
         + sum(count > 1 for count in fences.values()),
-        "effects_without_permit": len(set(begun) - set(workers)),
-        "unexplained_unknown": len(unexplained),
+        "effects_without_permit": len(set(begun) - set(attempts)),
+        "unexplained_unknown": sum(not _died_with(attempts.get(call_id), killed) for call_id in unknown),
         "results": dict(kinds),
         "repeated_idempotent": sum(begun[call_id] > 1 for call_id, tool, *_ in calls if tool == "set_flag"),
     }
+
+
+def _died_with(attempt: tuple[Any, ...] | None, killed: dict[str, datetime]) -> bool:
+    """Tell whether an attempt's worker was killed in the middle of it, be it before the tool's first line."""
+    if attempt is None:
+        return False
+    _, worker, started_at, finished_at = attempt
+    return worker in killed and bool(started_at < killed[worker] < finished_at)

@@ -73,10 +73,10 @@ READ = {
     " due_at timestamptz, created_at timestamptz",
     "tool_calls": "call_id text, tenant text, conversation_id text, turn_id text, message_id text, step int,"
     " position int, tool text, arguments text, digest text, state text, result_kind text, result jsonb,"
-    " proposed_at timestamptz, answered_at timestamptz, held text",
+    " proposed_at timestamptz, answered_at timestamptz, held text, next_message text",
     "messages": "message_id text, tenant text, conversation_id text, turn_id text, queued boolean",
     "turns": "turn_id text, tenant text, conversation_id text, state text, step int, started_at timestamptz,"
-    " ended_at timestamptz, reason text, final_answer jsonb, spoken boolean",
+    " ended_at timestamptz, reason text, final_answer jsonb, spoken boolean, written boolean",
     "verdicts": "verdict_id text, call_id text, tenant text, effect text, rule text, reason text,"
     " rulebook_digest text, judged_at timestamptz",
     "activations": "activation_id text, kind text default 'rulebook', digest text, activated_by text,"

@@ -236,7 +236,7 @@ async def queued(work: Work, conversation_id: str) -> list[Queued]:
     """
     answers = sa.func.coalesce(CALLS.c.message_id, MESSAGES.c.message_id)
     statement = (
-        sa.select(MESSAGES.c.message_id, answers, MESSAGES.c.author, MESSAGES.c.cause)
+        sa.select(MESSAGES.c.message_id, answers, MESSAGES.c.author, MESSAGES.c.cause, MESSAGES.c.call_id.is_not(None))
         .outerjoin_from(MESSAGES, CALLS, CALLS.c.call_id == MESSAGES.c.call_id)
         .join(CONVERSATIONS, CONVERSATIONS.c.conversation_id == MESSAGES.c.conversation_id)
         .where(MESSAGES.c.conversation_id == conversation_id, MESSAGES.c.turn_id.is_(None))

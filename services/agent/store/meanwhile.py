@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.agent.meanwhile import Held, Waiting
+from services.agent.meanwhile import Held, NextMessage, Waiting
 from services.agent.rules import Claim, storable
 from services.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
 from services.agent.store import Answer
@@ -37,7 +37,7 @@ from shared.work import Work
 
 CONTINUED = CALL_MACHINE.next_state(CallState.OPEN, CallEvent.WENT_ON)
 _THINKING_AGAIN = MACHINE.next_state(State.WAITING, Event.WENT_ON)
-_HOLDING = dict.fromkeys(("call_id", "tenant", "conversation_id", "held"), sa.Text)
+_HOLDING = dict.fromkeys(("call_id", "tenant", "conversation_id", "held", "next_message"), sa.Text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,17 @@ class Holding:
     call_id: str
     tenant: str
     conversation_id: str
-    held: Held
+    held: Held | NextMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A turn that waits for a call whose place a message takes, and whose requester has written."""
+
+    tenant: str
+    conversation_id: str
+    turn_id: str
+    author: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +71,14 @@ class Late:
 
 async def hold(work: Work, holdings: Sequence[Holding]) -> list[str]:
     """Note how open calls are held, lock their turns and return those."""
-    values = spread("b_holding", _HOLDING, map(asdict, holdings))
+    values = spread("b_holding", _HOLDING, map(_of_holding, holdings))
     return list((await work.connection.execute(_HOLD, values)).scalars())
+
+
+async def superseded(work: Work, turn_ids: Sequence[str]) -> list[Superseded]:
+    """Return those of these turns that wait for a call whose place words take that wait already."""
+    rows = await work.connection.execute(_SUPERSEDED, {"b_turn_ids": list(turn_ids)})
+    return [Superseded(row.tenant, row.conversation_id, row.turn_id, row.author) for row in rows]
 
 
 async def lock_turns_of(work: Work, tenant: str, call_ids: Sequence[str]) -> list[str]:
@@ -72,7 +88,7 @@ async def lock_turns_of(work: Work, tenant: str, call_ids: Sequence[str]) -> lis
 
 
 async def waiting(work: Work, turn_ids: Sequence[str]) -> list[Waiting]:
-    """Return those of these turns that wait for a call which people think about, by conversation.
+    """Return those of these turns that wait for a call which may be gone on without, by conversation.
 
     The caller holds the locks of the turns.
     """
@@ -128,6 +144,12 @@ def _of_late(answer: Answer) -> dict[str, Any]:
     }
 
 
+def _of_holding(holding: Holding) -> dict[str, str | None]:
+    goes_on = holding.held in get_args(Held)
+    ways = {"held": holding.held if goes_on else None, "next_message": None if goes_on else holding.held}
+    return {**asdict(holding), **ways}
+
+
 def _hold() -> sa.Select[Any]:
     each = brought("holding", _HOLDING)
     held = (
@@ -136,7 +158,7 @@ def _hold() -> sa.Select[Any]:
             *(CALLS.c[name] == each.c[name] for name in ("call_id", "tenant", "conversation_id")),
             CALLS.c.state == CallState.OPEN,
         )
-        .values(held=each.c.held)
+        .values(held=each.c.held, next_message=each.c.next_message)
         .returning(CALLS.c.turn_id)
         .cte("held")
     )
@@ -172,6 +194,32 @@ def _waiting() -> sa.Select[Any]:
     )
 
 
+def _superseded() -> sa.Select[Any]:
+    names = ("tenant", "conversation_id", "turn_id", "author")
+    takes_place = sa.exists().where(
+        CALLS.c.turn_id == TURNS.c.turn_id, CALLS.c.state == CallState.OPEN, CALLS.c.next_message == "supersede"
+    )
+    written = sa.exists().where(
+        MESSAGES.c.conversation_id == TURNS.c.conversation_id,
+        MESSAGES.c.author == TURNS.c.author,
+        MESSAGES.c.turn_id.is_(None),
+        MESSAGES.c.call_id.is_(None),
+        sa.not_(MESSAGES.c.by_operator),
+    )
+    return (
+        sa.select(*(TURNS.c[name] for name in names))
+        .join_from(TURNS, CONVERSATIONS, CONVERSATIONS.c.conversation_id == TURNS.c.conversation_id)
+        .where(
+            TURNS.c.turn_id == sa.any_(given("turn_ids", pg.ARRAY(pg.TEXT))),
+            TURNS.c.state == State.WAITING,
+            sa.not_(CONVERSATIONS.c.held),
+            takes_place,
+            written,
+        )
+        .order_by(TURNS.c.conversation_id)
+    )
+
+
 def _answer_late() -> Any:
     return (
         sa.update(CALLS)
@@ -200,6 +248,7 @@ def _answer_late() -> Any:
 _HOLD = _hold()
 _LOCK = _locked(_of_calls())
 _WAITING = _waiting()
+_SUPERSEDED = _superseded()
 _OPEN = (
     sa.select(CALLS.c.call_id)
     .where(CALLS.c.turn_id == given("turn_id"), CALLS.c.state == CallState.OPEN)

@@ -48,10 +48,12 @@ WORDS = _view("approval_words", "tenant word is_open created_at approval_id")
 CALLS = _view(
     "tool_calls",
     "call_id tenant conversation_id turn_id message_id step position tool arguments digest state result_kind result"
-    " proposed_at answered_at held",
+    " proposed_at answered_at held next_message",
 )
 MESSAGES = _view("messages", "message_id tenant conversation_id turn_id queued")
-TURNS = _view("turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer spoken")
+TURNS = _view(
+    "turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer spoken written"
+)
 STEPS = _view("steps", "turn_id tenant conversation_id step model input_tokens output_tokens said_at")
 _CONVERSATIONS = table_of(ConversationRow)
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import timedelta
 
 import sqlalchemy as sa
 
@@ -13,6 +14,21 @@ from shared.database import table_of
 from shared.sql import Connection
 
 _FEED = table_of(FeedRow)
+#: How long a stream waits for the agent to hear that people are asked: what should tell it may be a dead letter, and an
+#: older release keeps nothing of calls that are waited for.
+UNHEARD_MAX = timedelta(minutes=1)
+
+
+def _unheard() -> sa.ColumnElement[bool]:
+    """Tell of a call whether the agent has still to hear that people are asked: nobody knows what it does then."""
+    calls, approvals = CALLS.c, APPROVALS.c
+    asked_just_now = sa.exists().where(
+        approvals.tenant == calls.tenant,
+        approvals.call_id == calls.call_id,
+        approvals.state == "pending",
+        approvals.created_at > sa.func.clock_timestamp() - UNHEARD_MAX,
+    )
+    return sa.and_(calls.held.is_(None), calls.next_message.is_(None), asked_just_now)
 
 
 async def turn_waits(connection: Connection, tenant: str, turn_id: str, call_ids: Collection[str]) -> bool:
@@ -22,8 +38,7 @@ async def turn_waits(connection: Connection, tenant: str, turn_id: str, call_ids
         calls.tenant == tenant,
         calls.turn_id == turn_id,
         calls.result_kind.is_(None),
-        # The agent may go on at once when it hears that people are asked.
-        sa.or_(calls.call_id.not_in(list(call_ids)), calls.held.is_(None)),
+        sa.or_(calls.call_id.not_in(list(call_ids)), _unheard()),
     )
     waits = sa.select(sa.literal(1)).where(
         turns.tenant == tenant, turns.turn_id == turn_id, turns.state == "waiting", ~open_elsewhere
@@ -34,7 +49,8 @@ async def turn_waits(connection: Connection, tenant: str, turn_id: str, call_ids
 async def load_newest_turn(connection: Connection, tenant: str, conversation_id: str) -> Row | None:
     """Return the newest turn of a conversation."""
     c = TURNS.c
-    columns = [each for each in c if each is not c.spoken]
+    # What waits behind a turn is another question, and each answer a look into the messages.
+    columns = [each for each in c if each.name not in {"spoken", "written"}]
     statement = sa.select(*columns).where(c.tenant == tenant, c.conversation_id == conversation_id)
     found = (await connection.execute(statement.order_by(c.started_at.desc()).limit(1))).mappings().one_or_none()
     return dict(found) if found else None
@@ -161,8 +177,8 @@ async def load_rest(
     unanswered = sa.select(calls.held).where(
         calls.tenant == tenant, calls.conversation_id == conversation_id, calls.result_kind.is_(None)
     )
-    # What keeps a turn from going on without its calls; a call that it went on without keeps nothing.
-    barred = unanswered.where(calls.state == "open")
+    # A call that its turn went on without keeps nothing.
+    open_calls = unanswered.where(calls.state == "open")
     turn_here = sa.select(turns.turn_id).where(turns.tenant == tenant, turns.conversation_id == conversation_id)
     message_here = sa.select(messages.turn_id).where(
         messages.tenant == tenant, messages.conversation_id == conversation_id
@@ -172,18 +188,19 @@ async def load_rest(
         sa.exists(turn_here.where(turns.state == "thinking")).label("thinking"),
         sa.exists(turn_here.where(turns.state == "waiting")).label("waiting"),
         sa.exists(turn_here.where(turns.state == "waiting", turns.spoken)).label("spoken"),
+        sa.exists(turn_here.where(turns.state == "waiting", turns.written)).label("written"),
         sa.exists(message_here.where(messages.queued)).label("queued"),
         sa.exists(message_here.where(messages.message_id == message_id)).label("known"),
-        sa.exists(barred.where(calls.held.is_(None))).label("unheard"),
-        sa.exists(barred.where(calls.held == "wait")).label("bound"),
-        sa.exists(barred.where(calls.held == "supersede")).label("superseding"),
-        sa.exists(barred.where(calls.held == "on_message")).label("listening"),
+        sa.exists(open_calls.where(calls.held.is_(None))).label("bound"),
+        sa.exists(open_calls.where(_unheard())).label("unheard"),
+        sa.exists(open_calls.where(calls.next_message == "supersede")).label("superseding"),
+        sa.exists(open_calls.where(calls.held == "on_message")).label("listening"),
     )
     found = (await connection.execute(facts)).one()
-    heard, queued, spoken = found.known or not message_id, found.queued and not held, found.spoken and not held
-    goes_on = found.waiting and not (found.bound or found.superseding) and (spoken or not found.listening)
+    heard, queued = found.known or not message_id, found.queued and not held
+    goes_on = found.waiting and not found.bound and (not found.listening or (found.spoken and not held))
+    superseded = found.superseding and found.written and not held
     stuck = queued and not found.waiting
-    superseded = spoken and found.superseding
     if found.busy or found.thinking or found.unheard or goes_on or stuck or superseded or not heard:
         return None
     turn = await load_newest_turn(connection, tenant, conversation_id)

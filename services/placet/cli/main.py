@@ -118,6 +118,7 @@ def migrate(*, json: Json = False) -> None:
     import sqlalchemy.exc
 
     from deploy.migrations import migrate as bring_up
+    from shared.errors import PlacetError
     from shared.settings import Settings
     from shared.signing import create_keys
 
@@ -127,7 +128,7 @@ def migrate(*, json: Json = False) -> None:
         with progress("migrating", quiet=json):
             before, after = bring_up(settings.database_url.get_secret_value())
             made = create_keys(settings.keys)
-    except (sqlalchemy.exc.SQLAlchemyError, OSError) as error:
+    except (sqlalchemy.exc.SQLAlchemyError, PlacetError, OSError) as error:
         fail(str(error).splitlines()[0])
     if json:
         show_json({"before": before, "after": after, "signing_keys_created": [path.name for path in made]})

@@ -16,12 +16,15 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from joserfc.jwk import OKPKey
 
 from deploy import example_env, keys, readiness
 from shared.settings import NAMES, Settings
-from shared.signing import SIGNERS, KeysUnusable, Purpose, load_signer, load_verifier
+from shared.signing import SIGNERS, KeysUnusable, Purpose, create_keys, load_signer, load_verifier
 
 ROOT = Path(__file__).parents[3]
+#: A key, but none that signs.
+OTHER = OKPKey.generate_key("X25519", auto_kid=True).as_dict(private=True) | {"iss": "policy"}
 
 
 def test_each_signer_has_one_private_key_and_everybody_verifies_it(tmp_path: Path) -> None:
@@ -159,26 +162,38 @@ def test_a_misspelt_setting_stops_the_start_with_one_line(tmp_path: Path, comman
 
 
 def test_a_taken_port_stops_the_start_with_one_line(tmp_path: Path) -> None:
-    """Two services of one machine with the same port are told apart by whoever reads the second one's output."""
+    """Whoever reads the second one's output is told the address; above it stands what the web server logs of it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         done = started(tmp_path, "services.audit", PLACET_HEALTH_PORT=port, PLACET_HEALTH_HOST="127.0.0.1")
     line = f"placet audit: cannot listen on 127.0.0.1:{port}: Address already in use\n"
-    assert (2, line) == (done.returncode, done.stderr.splitlines(keepends=True)[-1])
-    assert "Traceback" not in done.stderr
+    logged, told = done.stderr.splitlines(keepends=True)
+    assert (2, line, "error") == (done.returncode, told, json.loads(logged)["level"])
 
 
 def test_a_missing_key_stops_the_start_with_one_line(tmp_path: Path) -> None:
     """It says which file is missing and what makes it."""
     rulebook = str(ROOT / "deploy" / "rulebook.yaml")
     done = started(tmp_path, "services.executor", PLACET_KEYS=str(tmp_path), PLACET_RULEBOOK=rulebook)
-    told = f"cannot read {tmp_path / 'public.json'}: No such file or directory; `placet migrate` makes signing keys"
+    told = f"cannot read {tmp_path / 'public.json'}: No such file or directory; "
+    told += "`placet migrate` makes signing keys for one machine, `python -m deploy.keys` for services that run apart"
     assert (2, f"placet executor: {told}\n") == (done.returncode, done.stderr)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", "{}", '{"keys": [{"iss": "policy"}]}', '{"keys": [{"iss": "policy", "kid": "k", "kty": "OKP"}]}', "7"],
+    [
+        "{",
+        "[]",
+        "{}",
+        "7",
+        "[" * 100_000,
+        '{"keys": []}',
+        '{"keys": [{"iss": "policy"}]}',
+        '{"keys": [{"iss": "policy", "kid": "k", "kty": "OKP"}]}',
+        json.dumps(OTHER | {"keys": [OTHER]}),
+    ],
+    ids=range(9),
 )
 def test_a_file_without_keys_is_named_and_not_shown(tmp_path: Path, text: str) -> None:
     """Whatever stands in it, it may be half of a private key."""
@@ -194,3 +209,21 @@ def test_a_file_without_keys_is_named_and_not_shown(tmp_path: Path, text: str) -
             load(tmp_path)
         told.append(str(refused.value) == f"{tmp_path / name}.json holds no signing keys")
     assert [True, True] == told
+
+
+def test_a_public_key_signs_nothing(tmp_path: Path) -> None:
+    """It is refused when it is loaded, not when the first permit is due."""
+    create_keys(tmp_path, ["policy"])
+    (key,) = json.loads((tmp_path / "public.json").read_text())["keys"]
+    (tmp_path / "policy.private.json").write_text(json.dumps(key))
+    with pytest.raises(KeysUnusable, match=r"policy\.private\.json holds no private key"):
+        load_signer(tmp_path, "policy")
+
+
+def test_a_damaged_key_is_neither_replaced_nor_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever was signed with it would be good no more; so who makes keys says which file it is, and stops."""
+    (tmp_path / "policy").mkdir()
+    damaged = tmp_path / "policy" / "policy.private.json"
+    damaged.write_text("{")
+    assert 1 == keys.main([str(tmp_path)])
+    assert ("{", f"placet: {damaged} holds no signing keys\n") == (damaged.read_text(), capsys.readouterr().err)

@@ -32,7 +32,10 @@ BOB = Author(kind="person", id="bob")
 VISITOR = a_posted_message().author
 AT_ONCE = {"while_pending": "continue"}
 WAIT = {"on_message_while_pending": "wait"}
+SUPERSEDE = {"on_message_while_pending": "supersede"}
 ON_MESSAGE = {"on_message_while_pending": "continue"}
+#: What others see of what waits behind turns.
+SHOWN = f"SELECT spoken, written FROM ({VIEWS['turns']}) AS shown"  # noqa: S608 - the text is ours
 
 
 def heard(asked: Asked) -> list[str]:
@@ -368,10 +371,14 @@ async def test_superseding_rule_still_withdraws(agent_url: str) -> None:
     assert ["superseded", "pending_confirmation", "only once"] == heard(model.asked[1])[-3:]
 
 
-@pytest.mark.parametrize(("author", "withdrawn"), [(VISITOR, True), (BOB, False)], ids=["its requester", "another"])
+@pytest.mark.parametrize(
+    ("authors", "withdrawn"),
+    [([VISITOR], True), ([BOB], False), ([BOB, VISITOR], True)],
+    ids=["its requester", "another", "both"],
+)
 async def test_a_message_that_was_there_first_takes_the_calls_place_too(
     agent_url: str,
-    author: Author,
+    authors: list[Author],
     withdrawn: bool,  # noqa: FBT001 - a table's column
 ) -> None:
     """What its requester wrote while the model still thought withdraws a call once its rule is known to say so."""
@@ -379,37 +386,74 @@ async def test_a_message_that_was_there_first_takes_the_calls_place_too(
     async with an_agent(agent_url, ScriptedModel([pause])) as agent:
         await agent.post(a_posted_message(text="pay"))
         await pause.reached()
-        await agent.post(a_posted_message(text="never mind", author=author))
+        for author in authors:
+            await agent.post(a_posted_message(text="never mind", author=author))
         pause.release()
         (pay,) = await agent.came(ToolCallProposed)
-        await agent.post(opened(pay, on_message_while_pending="supersede"))
+        await agent.post(opened(pay, **SUPERSEDE))
         told = [each.call_ids for each in agent.of(CallsWithdrawn)]
     assert ([[pay.call.call_id]] if withdrawn else []) == told
 
 
-@pytest.mark.parametrize(("authors", "spoken"), [("", None), ("v", True), ("vb", True), ("bv", False)])
+async def test_an_outcome_takes_no_calls_place(agent_url: str) -> None:
+    """It waits in the queue as words do, and nobody wrote it: the next call is proposed, and held, all the same."""
+    pause = Pause(says("", PAY))
+    model = ScriptedModel([says("", PAY), pause])
+    async with an_agent(agent_url, model, agent_pending="supersede") as agent:
+        first = await a_held_call(agent, **AT_ONCE)
+        await pause.reached()
+        await agent.post(finished(first))
+        pause.release()
+        _, second = await agent.came(ToolCallProposed, 2)
+        await agent.post(opened(second))
+        assert [(1,)] == agent.rows("SELECT queued FROM agent.conversations")
+        assert [(True, False)] == agent.rows(SHOWN)
+        assert [] == agent.of(CallsWithdrawn)
+
+
+async def test_what_is_withdrawn_is_in_the_thread_of_its_own_approval(agent_url: str) -> None:
+    """Two conversations in one envelope: what makes each of them withdraw is its own approval."""
+    pauses = [Pause(says("", PAY)), Pause(says("", PAY))]
+    async with an_agent(agent_url, ScriptedModel([*pauses])) as agent:
+        for number, pause in enumerate(pauses):
+            await agent.post(a_posted_message(conversation_id=f"c{number}"))
+            await pause.reached()
+            await agent.post(a_posted_message(conversation_id=f"c{number}", text="never mind"))
+        for pause in pauses:
+            pause.release()
+        calls = await agent.came(ToolCallProposed, 2)
+        await agent.post(*(opened(call, **SUPERSEDE) for call in calls))
+        withdrawn = [event for event in agent.seen if isinstance(event.message, CallsWithdrawn)]
+    assert (2, 2) == (len(withdrawn), len({event.causation_id for event in withdrawn} - {None}))
+
+
+@pytest.mark.parametrize(
+    ("authors", "spoken", "written"),
+    [("", None, False), ("v", True, True), ("vb", True, True), ("bv", False, True), ("b", False, False)],
+)
 async def test_readers_are_told_whose_words_wait_for_a_turn(
     agent_url: str,
     authors: str,
     spoken: bool | None,  # noqa: FBT001 - a table's column
+    written: bool,  # noqa: FBT001 - a table's column
 ) -> None:
-    """They make it go on, or withdraw its calls, where they are its requester's and nobody else's stand before them."""
+    """Its requester's make it go on where nobody else's stand before them, and take calls' places in any case."""
     async with an_agent(agent_url, ScriptedModel([says("", PAY)])) as agent:
         await a_held_call(agent, **WAIT)
         for author in authors:
             await agent.post(a_posted_message(author={"v": VISITOR, "b": BOB}[author]))
-        assert [(spoken,)] == agent.rows(f"SELECT spoken FROM ({VIEWS['turns']}) AS shown")  # noqa: S608 - ours
+        assert [(spoken, written)] == agent.rows(SHOWN)
 
 
 async def test_how_a_call_is_held_is_kept_whatever_that_is(agent_url: str) -> None:
     """Who reads the agent's view can tell a call that is waited for from one that it has not heard of."""
-    rules: list[dict[str, Any]] = [{}, AT_ONCE, WAIT, {"on_message_while_pending": "supersede"}]
+    rules: list[dict[str, Any]] = [{}, AT_ONCE, WAIT, SUPERSEDE]
     async with an_agent(agent_url, ScriptedModel([says("", *[PAY] * 5)])) as agent:
         await agent.post(a_posted_message(text="pay"))
         calls = await agent.came(ToolCallProposed, 5)
         await agent.post(*(opened(call, **rule) for call, rule in zip(calls, rules, strict=False)))
-        held = agent.rows("SELECT held FROM agent.tool_calls ORDER BY position")
-    assert [("on_message",), ("at_once",), ("wait",), ("supersede",), (None,)] == held
+        held = agent.rows("SELECT held, next_message FROM agent.tool_calls ORDER BY position")
+    assert [("on_message", None), ("at_once", None), (None, "wait"), (None, "supersede"), (None, None)] == held
 
 
 async def test_lost_worker_after_an_interim_result_is_replaced(agent_url: str) -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from services.gateway.store import reading
-from services.gateway.store.turns import Rest, load_rest, turn_waits
+from services.gateway.store.turns import UNHEARD_MAX, Rest, load_rest, turn_waits
 from shared.database import Database
 from tests.support.gateway import House, insert
 
-PLACE = {"tenant": "acme", "conversation_id": "c"}
 ASKED = Rest("t", over=False, step=1)
 BEHIND = Rest("t", over=False, step=1, queued=True)
 
@@ -25,60 +24,77 @@ async def database(house: House) -> AsyncIterator[Database]:
     await database.close()
 
 
-def a_waiting_turn(house: House, held: str | None, written: str) -> None:
-    """Let a turn wait for a call that people are asked about; `written`: whose message waits, if any."""
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    spoken = {"": None, "its requester": True, "another": False}[written]
-    turn = {**PLACE, "turn_id": "t"}
-    insert(house.url, "turns", **turn, state="waiting", step=1, started_at=now, spoken=spoken)
-    insert(house.url, "tool_calls", **turn, call_id="k", state="open", held=held, proposed_at=now)
-    insert(house.url, "messages", **turn, message_id="m1", queued=False)
-    if written:
-        insert(house.url, "messages", **PLACE, message_id="m2", queued=True)
+def a_waiting_turn(house: House, how: str, written: str, asked_ago: timedelta = timedelta()) -> None:
+    """Let a turn wait for a call that people are asked about, held in one of the agent's ways or, empty, unheard.
+
+    `written`: whose messages wait behind it, the first one's first.
+    """
+    now = datetime.now(UTC) - asked_ago
+    place = {"tenant": "acme", "conversation_id": "c", "turn_id": "t"}
+    behind = {"spoken": written.startswith("its") if written else None, "written": "its" in written}
+    insert(house.url, "turns", **place, **behind, state="waiting", step=1, started_at=now)
+    held = {"held": how} if how in {"at_once", "on_message"} else {"next_message": how} if how else {}
+    insert(house.url, "tool_calls", **place, **held, call_id="k", state="open", proposed_at=now)
+    asked = {"approval_id": "a", "state": "pending", "revision": 1, "created_at": now}
+    insert(house.url, "approvals", **place, **asked, call_id="k")
+    insert(house.url, "messages", **place, message_id="m", queued=False)
+    for author in written.split():
+        insert(house.url, "messages", **(place | {"turn_id": None}), message_id=author, queued=True)
 
 
 @pytest.mark.parametrize(
-    ("held", "written", "rest"),
+    ("how", "written", "rest"),
     [
-        (None, "", None),
-        (None, "its requester", None),
+        ("", "", None),
+        ("", "its", None),
         ("at_once", "", None),
         ("on_message", "", ASKED),
-        ("on_message", "its requester", None),
-        ("on_message", "another", BEHIND),
+        ("on_message", "its", None),
+        ("on_message", "another's", BEHIND),
+        ("on_message", "another's its", BEHIND),
         ("wait", "", ASKED),
-        ("wait", "its requester", BEHIND),
+        ("wait", "its", BEHIND),
         ("supersede", "", ASKED),
-        ("supersede", "its requester", None),
-        ("supersede", "another", BEHIND),
+        ("supersede", "its", None),
+        ("supersede", "another's", BEHIND),
+        ("supersede", "another's its", None),
     ],
 )
 async def test_a_turn_rests_when_the_agent_knows_that_people_are_asked(
-    house: House, database: Database, held: str | None, written: str, rest: Rest | None
+    house: House, database: Database, how: str, written: str, rest: Rest | None
 ) -> None:
     """Until the agent has heard of an approval nobody knows what it does next, whatever waits behind the call."""
-    a_waiting_turn(house, held, written)
+    a_waiting_turn(house, how, written)
     async with reading(database) as connection:
         assert rest == await load_rest(connection, "acme", "c", ["k"])
 
 
+@pytest.mark.parametrize("how", ["on_message", "supersede"])
 async def test_what_waits_for_people_who_hold_a_conversation_keeps_nothing_going(
-    house: House, database: Database
+    house: House, database: Database, how: str
 ) -> None:
-    """A message that an operator will answer neither makes the turn go on nor stands behind its calls."""
-    a_waiting_turn(house, "on_message", "its requester")
+    """A message that an operator will answer neither makes the turn go on nor takes a call's place."""
+    a_waiting_turn(house, how, "its")
     async with reading(database) as connection:
         assert await load_rest(connection, "acme", "c", ["k"], held=True) == ASKED
 
 
-@pytest.mark.parametrize(("held", "waits"), [(None, False), ("on_message", True), ("wait", True), ("supersede", True)])
+@pytest.mark.parametrize(("how", "waits"), [("", False), ("on_message", True), ("wait", True), ("supersede", True)])
 async def test_a_turn_waits_for_people_once_the_agent_has_heard(
     house: House,
     database: Database,
-    held: str | None,
+    how: str,
     waits: bool,  # noqa: FBT001 - a table's column
 ) -> None:
     """A stream must not pause before: the model may go on at once, and nobody would read it."""
-    a_waiting_turn(house, held, "")
+    a_waiting_turn(house, how, "")
     async with reading(database) as connection:
         assert waits == await turn_waits(connection, "acme", "t", ["k"])
+
+
+async def test_an_agent_that_never_hears_keeps_no_stream_open(house: House, database: Database) -> None:
+    """Its word may be a dead letter: after a minute people are asked all the same, and messages wait."""
+    a_waiting_turn(house, "", "its", asked_ago=UNHEARD_MAX)
+    async with reading(database) as connection:
+        assert await load_rest(connection, "acme", "c", ["k"]) == BEHIND
+        assert await turn_waits(connection, "acme", "t", ["k"])

@@ -18,7 +18,7 @@ from services.agent.transcript import Call, History, Step, UserMessage, transcri
 from tests.builders import an_approval_rule
 from tests.support.openai_rules import openai_fault
 
-HELD = st.sampled_from(["at_once", "on_message", "wait", "supersede"])
+HELD = st.sampled_from(["at_once", "on_message"])
 TOOLS = [{"type": "function", "function": {"name": "pay", "parameters": {"type": "object"}}}]
 
 
@@ -45,22 +45,30 @@ def waiting(open_calls: int, *held: Held) -> Waiting:
         ({"on_message_while_pending": "continue"}, {"while_pending": "continue"}, "at_once"),
     ],
 )
-def test_the_rule_goes_before_the_agent(rule_says: Any, agent: Any, expected: Held) -> None:
+def test_the_rule_goes_before_the_agent(rule_says: Any, agent: Any, expected: str) -> None:
     """What a rule leaves open the agent's settings say; a rule that says wait or supersede means a turn that waits."""
     behaviour = Behaviour("", steps_max=10, final_answer=False, **agent)
     assert expected == held_as(an_approval_rule(**rule_says), behaviour)
+
+
+@pytest.mark.parametrize(
+    ("rule_says", "expected"),
+    [({}, "wait"), ({"while_pending": "continue"}, "wait"), ({"on_message_while_pending": "supersede"}, "supersede")],
+)
+def test_an_agent_that_is_no_more_goes_nowhere(rule_says: Any, expected: str) -> None:
+    """A rule that lets a message take the call's place needs no agent; nothing else goes on without one."""
+    assert expected == held_as(an_approval_rule(**rule_says), None)
 
 
 @given(st.lists(HELD, max_size=4), st.integers(0, 3), st.booleans())
 def test_a_turn_never_goes_on_without_a_call_that_must_be_waited_for(held: Any, others: int, spoken: bool) -> None:  # noqa: FBT001 - hypothesis gives it
     """Every open call must be one that may be gone on without, and without a message all of them at once."""
     turn = waiting(len(held) + others, *held)
-    barred = others > 0 or {"wait", "supersede"} & set(held)
     if goes_on(turn, spoken=spoken):
-        assert not barred
+        assert others == 0
         assert spoken or "on_message" not in held
     else:
-        assert barred or (not spoken and "on_message" in held)
+        assert others > 0 or (not spoken and "on_message" in held)
 
 
 class Conversations(RuleBasedStateMachine):
