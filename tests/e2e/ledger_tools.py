@@ -35,9 +35,9 @@ def _write(context: ToolContext, what: str, tool: str, **facts: Any) -> None:
 
 
 async def deploy(service: str, version: str, context: ToolContext) -> dict[str, str]:
-    """Deploy a service; must never run twice for one call."""
+    """Deploy a service, in a moment in which a worker may die; must never run twice for one call."""
     _write(context, "begin", "deploy", service=service, version=version)
-    await asyncio.sleep(0)
+    await asyncio.sleep(0.1)
     _write(context, "end", "deploy")
     return {"service": service, "version": version, "url": f"https://{service}.example.test"}
 
