@@ -61,6 +61,23 @@ async def look(
     return Resting(waiting, rest.queued, held)
 
 
+async def waits_behind(database: Database, topic: Topic, message_id: str) -> bool:
+    """Tell whether a message waits behind calls that people are asked about, and nothing goes on until they decide."""
+    here = Filters(state="pending", conversation_id=topic.conversation_id)
+    try:
+        async with reading(database) as connection:
+            waiting = await list_approvals(connection, topic.tenant, here, limit=WAITING_MAX)
+            conversation = await load_conversation(connection, topic.tenant, topic.conversation_id)
+            held = conversation.held.by_people if conversation else False
+            call_ids = [row["call_id"] for row in waiting]
+            rest = await load_rest(connection, topic.tenant, topic.conversation_id, call_ids, message_id, held=held)
+    except DatabaseError as error:
+        if not is_outage(error):
+            raise
+        return False
+    return rest is not None and rest.behind
+
+
 def is_told(reader: Reader, waiting: Sequence[Row], rest: Rest, *, partial: bool) -> bool:
     """Tell whether the feed has told all that the services know."""
     asked: Mapping[str, str] = {row["call_id"]: row["approval_id"] for row in waiting}

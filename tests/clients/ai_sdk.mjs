@@ -18,7 +18,9 @@ function begin(messages) {
       api: `${url}/api/chat?version=${major}`,
       headers: { authorization: `Bearer ${token}` },
     }),
-    sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
+    // Of any message: what was written since waits behind the question.
+    sendAutomaticallyWhen: ({ messages }) =>
+      messages.some((message) => lastAssistantMessageIsCompleteWithApprovalResponses({ messages: [message] })),
     onData: (part) => heard.push(part),
     onError: () => {},
     onFinish: () => waiting.shift()?.(),
@@ -34,7 +36,7 @@ const commands = {
   regenerate: () => chat.regenerate(),
   resume: () => chat.resumeStream(),
   async answer({ approved, reason }) {
-    const parts = chat.messages.at(-1).parts.filter((part) => part.state === "approval-requested");
+    const parts = chat.messages.flatMap(({ parts }) => parts.filter((part) => part.state === "approval-requested"));
     const end = finished();
     for (const part of parts) await chat.addToolApprovalResponse({ id: part.approval.id, approved, reason });
     await end;

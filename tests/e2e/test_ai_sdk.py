@@ -167,6 +167,25 @@ async def test_a_page_that_resumed_is_told_of_a_decision_when_it_is_made(
     assert ("ready", None, ["Deploying.", "It came to nothing."]) == (done["status"], done["error"], texts(done))
 
 
+async def test_a_message_that_must_wait_ends_its_stream(shopper: Caller, major: str) -> None:
+    """Where the rule lets messages wait, the page is told so, and can answer the question before; then both go on."""
+    async with a_chat(shopper, major) as (page, chat_id):
+        asked = await page.do("send", text="deploy and hold")
+        waits = await page.do("send", text="hello, are you still there?")
+        done = await page.do("answer", approved=True)
+        visitor = Visitor(shopper.url, shopper.token, chat_id)
+        await visitor.see(lambda item: item["data"].get("text") == "Hello, how can I help you today?")
+        again = await page.do("reload")
+    written = waits["messages"][-1]
+    assert ("ready", None, "user") == (waits["status"], waits["error"], written["role"])
+    assert [{"message_id": written["id"]}] == [part["data"] for part in waits["data"] if part["type"] == "data-waiting"]
+    assert asked["messages"] == waits["messages"][:-1]
+    answered = {"messages": done["messages"][:2]}
+    assert ("ready", None, ["Deploying.", "The shop is green."]) == (done["status"], done["error"], texts(answered))
+    assert ("deploy", "output-available") == tools(answered)[0]
+    assert ["Hello, how can I help you today?"] == texts(again)
+
+
 async def test_a_turn_that_fails_says_why(shopper: Caller, major: str) -> None:
     """Before its first word: an error with the reason, which the message keeps."""
     async with a_chat(shopper, major) as (page, _):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -20,7 +21,7 @@ from services.gateway.api.errors import described
 from services.gateway.api.events import HEADERS, stream_of
 from services.gateway.api.strict import StrictRoute
 from services.gateway.auth import Caller
-from services.gateway.conversations import Plan, Writing, no_conversation
+from services.gateway.conversations import Plan, Posted, Writing, no_conversation
 from services.gateway.deps import Deps
 from services.gateway.dialects.ai_sdk import AiSdk, Chunk, Version
 from services.gateway.dialects.ai_sdk_history import History
@@ -31,10 +32,17 @@ from services.gateway.dialects.posted import Answer
 from services.gateway.dialects.unseen import Unseen
 from services.gateway.holder import shown
 from services.gateway.live import Topic
-from services.gateway.resting import look
+from services.gateway.resting import look, waits_behind
 from services.gateway.store import reading
 from services.gateway.store.conversations import load_conversation
-from services.gateway.store.turns import load_newest_turn, load_reply, load_turn_start, turn_waits, turns_had_approval
+from services.gateway.store.turns import (
+    load_hearer,
+    load_newest_turn,
+    load_reply,
+    load_turn_start,
+    turn_waits,
+    turns_had_approval,
+)
 from services.gateway.stream import Stream, data_frame, replay
 from shared.errors import Refused
 
@@ -65,6 +73,8 @@ class _Goal:
     turn_id: str = ""
     #: The message that is gone on with; empty for a new one.
     message_id: str = ""
+    #: The user's message whose answer is wanted; empty where none was written.
+    written: str = ""
     seen: Seen = field(default_factory=Seen)
     #: Approvals that were just decided: the turn goes on, although the feed does not say so yet.
     decided: set[str] = field(default_factory=set)
@@ -88,8 +98,9 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
     """
     topic, writer = Topic(caller.tenant, body.id), AiSdk(version)
     if body.newest.role == "user":
-        after = await _post(deps, caller, body)
-        goal = _Goal(topic, writer, after=after, newest=after)
+        posted = await _post(deps, caller, body)
+        written = "" if posted.taken_as else posted.message_id
+        goal = _Goal(topic, writer, after=posted.event_id, newest=posted.event_id, written=written)
         async with reading(deps.runtime.database) as connection:
             conversation = await load_conversation(connection, *_place(topic))
         if conversation is not None and conversation.held.by_people:
@@ -168,17 +179,16 @@ async def resume(
     return _streaming(deps, caller, goal)
 
 
-async def _post(deps: Deps, caller: Caller, body: ChatIn) -> int:
-    """Post the user's message, opening the chat where it is new; return the message's number in the feed."""
+async def _post(deps: Deps, caller: Caller, body: ChatIn) -> Posted:
+    """Post the user's message, opening the chat where it is new."""
     message_id, text = body.written()
     plan = Plan(body.agent, body.language)
     try:
-        posted = await deps.posts.post_or_open(caller, body.id, Writing(text, message_id), plan)
+        return await deps.posts.post_or_open(caller, body.id, Writing(text, message_id), plan)
     except Refused as refusal:
         if refusal.kind != "message-id-used":
             raise
-        posted = await deps.posts.post(caller, body.id, Writing(text, body.edited_id()))
-    return posted.event_id
+        return await deps.posts.post(caller, body.id, Writing(text, body.edited_id()))
 
 
 async def _decide(deps: Deps, caller: Caller, answer: Answer, goal: _Goal, *, several: bool) -> None:
@@ -205,7 +215,7 @@ async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[byte
     writer, unseen = goal.writer, Unseen(goal.seen, goal.refused)
     last: Heard | None = None
     ends: list[Mapping[str, Any]] = []
-    async for heard in follow_reply(stream, goal.turn_id):
+    async for heard in follow_reply(stream, goal.turn_id, partial(_hears, deps, goal) if goal.written else None):
         if isinstance(heard, HolderTold):
             yield _encode(writer.holder(heard.data))
             continue
@@ -224,8 +234,17 @@ async def _frames(deps: Deps, stream: Stream, goal: _Goal) -> AsyncIterator[byte
             break
         if last is not None and await _is_over(deps, last, goal):
             break
+        if last is None and goal.written and await waits_behind(deps.runtime.database, goal.topic, goal.written):
+            yield _encode(writer.waits(goal.written))
+            break
     yield _encode(chunk for end in ends[-1:] for chunk in writer.fail(end))
     yield b"data: [DONE]\n\n"
+
+
+async def _hears(deps: Deps, goal: _Goal, turn_id: str) -> bool:
+    """Tell whether a turn hears the message that was written: others may be answered before it."""
+    async with reading(deps.runtime.database) as connection:
+        return await load_hearer(connection, *_place(goal.topic), goal.written) == turn_id
 
 
 async def _pauses(deps: Deps, heard: Heard, goal: _Goal) -> bool:

@@ -91,6 +91,10 @@ class AiSdk:
         told = {name: data[name] for name in ("state", "operator", "text")}
         yield {"type": "data-holder", "data": told, "transient": True}
 
+    def waits(self, message_id: str) -> Iterator[Chunk]:
+        """Yield what tells, in no message, that the user's message waits until people have decided."""
+        yield {"type": "data-waiting", "data": {"message_id": message_id}, "transient": True}
+
     def fail(self, end: Mapping[str, Any]) -> Iterator[Chunk]:
         """Yield what makes a stream one that failed, its last chunk, where its turn did: {state, reason}."""
         if reason := failure_of(end):

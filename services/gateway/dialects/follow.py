@@ -6,7 +6,7 @@ of it: a client that knows of no turns is told of them in one message.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,11 +124,14 @@ class Heard:
     number: int
 
 
-async def follow_reply(stream: Stream, turn_id: str = "") -> AsyncIterator[Heard | HolderTold | None]:
+async def follow_reply(
+    stream: Stream, turn_id: str = "", hears: Callable[[str], Awaitable[bool]] | None = None
+) -> AsyncIterator[Heard | HolderTold | None]:
     """Yield what happens in a turn, and in those that tell of its calls later; None stands for silence.
 
     Where none is named, it is the next one that begins, or the one that goes on and hears what was written meanwhile,
-    or what an operator says in the agent's place, whichever comes first. It ends with the stream.
+    or what an operator says in the agent's place, whichever comes first; `hears` tells whether a turn is meant. It ends
+    with the stream.
     """
     reply, number = Reply(turn_id) if turn_id else None, stream.after
     async for signal in stream.signals():
@@ -136,7 +139,7 @@ async def follow_reply(stream: Stream, turn_id: str = "") -> AsyncIterator[Heard
             yield None
             continue
         kind, data, number = unpacked(signal, number)
-        if reply is None and begins(kind, data):
+        if reply is None and begins(kind, data) and (hears is None or await hears(data["turn_id"])):
             reply = Reply(data["turn_id"], number if kind == "message" else 0)
         if kind == "holder":
             yield HolderTold(data)

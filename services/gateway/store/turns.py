@@ -56,6 +56,13 @@ async def load_newest_turn(connection: Connection, tenant: str, conversation_id:
     return dict(found) if found else None
 
 
+async def load_hearer(connection: Connection, tenant: str, conversation_id: str, message_id: str) -> str | None:
+    """Return the turn that hears a message; None while it waits, or the agent does not know of it."""
+    c = MESSAGES.c
+    here = (c.tenant == tenant, c.conversation_id == conversation_id, c.message_id == message_id)
+    return (await connection.execute(sa.select(c.turn_id).where(*here))).scalar_one_or_none()
+
+
 async def turns_had_approval(connection: Connection, tenant: str, turn_ids: Collection[str]) -> bool:
     """Tell whether a call of one of these turns was held for people."""
     c = APPROVALS.c
@@ -152,8 +159,9 @@ class Rest:
     over: bool = True
     #: Its newest step; where the turn waits, what the model said in it came before the calls.
     step: int = 0
-    #: Whether a message waits until the turn's calls are decided, or withdrawn.
+    #: Whether a message waits until the turn's calls are decided, or withdrawn; and whether the one asked about does.
     queued: bool = False
+    behind: bool = False
     #: Calls of the newest turn that ran, and whose results the model has.
     ran: frozenset[str] = frozenset()
 
@@ -191,6 +199,7 @@ async def load_rest(
         sa.exists(turn_here.where(turns.state == "waiting", turns.written)).label("written"),
         sa.exists(message_here.where(messages.queued)).label("queued"),
         sa.exists(message_here.where(messages.message_id == message_id)).label("known"),
+        sa.exists(message_here.where(messages.message_id == message_id, messages.queued)).label("behind"),
         sa.exists(open_calls.where(calls.held.is_(None))).label("bound"),
         sa.exists(open_calls.where(_unheard())).label("unheard"),
         sa.exists(open_calls.where(calls.next_message == "supersede")).label("superseding"),
@@ -210,4 +219,5 @@ async def load_rest(
         calls.tenant == tenant, calls.turn_id == turn["turn_id"], calls.result_kind.in_(("succeeded", "failed"))
     )
     call_ids = frozenset((await connection.execute(ran)).scalars())
-    return Rest(turn["turn_id"], turn["ended_at"] is not None, turn["step"], queued, call_ids)
+    behind = found.behind and not held
+    return Rest(turn["turn_id"], turn["ended_at"] is not None, turn["step"], queued, behind, call_ids)

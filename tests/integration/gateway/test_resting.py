@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from services.gateway.live import Topic
+from services.gateway.resting import waits_behind
 from services.gateway.store import reading
 from services.gateway.store.turns import UNHEARD_MAX, Rest, load_rest, turn_waits
 from shared.database import Database
@@ -14,6 +16,7 @@ from tests.support.gateway import House, insert
 
 ASKED = Rest("t", over=False, step=1)
 BEHIND = Rest("t", over=False, step=1, queued=True)
+TOPIC = Topic("acme", "c")
 
 
 @pytest.fixture
@@ -90,6 +93,29 @@ async def test_a_turn_waits_for_people_once_the_agent_has_heard(
     a_waiting_turn(house, how, "")
     async with reading(database) as connection:
         assert waits == await turn_waits(connection, "acme", "t", ["k"])
+
+
+@pytest.mark.parametrize(
+    ("how", "message_id", "behind"),
+    [
+        ("wait", "its", True),
+        ("supersede", "another's", False),
+        ("on_message", "its", False),
+        ("", "its", False),
+        ("wait", "m", False),
+        ("wait", "unknown", False),
+    ],
+)
+async def test_a_message_waits_behind_a_call_that_people_are_asked_about(
+    house: House,
+    database: Database,
+    how: str,
+    message_id: str,
+    behind: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    """Not while anything may still go on, nor one that was heard, nor one that the agent does not know of."""
+    a_waiting_turn(house, how, "its another's")
+    assert behind == await waits_behind(database, TOPIC, message_id)
 
 
 async def test_an_agent_that_never_hears_keeps_no_stream_open(house: House, database: Database) -> None:

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from services.gateway.dialects.follow import Reply
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+
+from services.gateway.dialects.follow import Heard, Reply, follow_reply
 from services.gateway.dialects.moves import CallAnswered, TextWritten, TurnEnded
+from services.gateway.stream import Stream
 from tests.unit.gateway.test_moves import END, Item, card, closed, delta, proposed, result, said
 
 
@@ -58,3 +65,30 @@ def test_it_knows_how_it_stands() -> None:
         (False, True, False, False),
         (True, True, False, False),
     ] == [(reply.over, reply.late, reply.waits, reply.runs) for reply in found]
+
+
+@dataclass
+class Told:
+    """A stream that tells these items and ends."""
+
+    items: list[Item]
+    after: int = 0
+
+    async def signals(self) -> AsyncIterator[dict[str, Any]]:
+        """Yield the items with their numbers."""
+        for number, (kind, data) in enumerate(self.items, 1):
+            yield {"id": number, "type": kind, "data": data}
+
+
+@pytest.mark.parametrize(("heard_by", "told"), [("t", "Hi, Bob."), ("t2", "Hi, Ada."), ("t3", "")])
+async def test_a_message_is_answered_by_the_turn_that_hears_it(heard_by: str, told: str) -> None:
+    """Somebody else's words may be answered before it, also by a turn that goes on and hears them meanwhile."""
+    meanwhile = in_turn("t", ("message", {**said("Hi, Bob.", "m1")[1], "heard_meanwhile": True}))
+    items = [meanwhile, END, started("t2", "theirs"), in_turn("t2", said("Hi, Ada.", "m2")), in_turn("t2", END)]
+
+    async def hears(turn_id: str) -> bool:
+        return turn_id == heard_by
+
+    replies = [heard async for heard in follow_reply(cast("Stream", Told(items)), hears=hears)]
+    moves = [move for heard in replies if isinstance(heard, Heard) for move in heard.moves]
+    assert told == "".join(move.text for move in moves if isinstance(move, TextWritten))
