@@ -82,7 +82,7 @@ class ChatIn(BaseModel):
         That is the newest one, or an older one of the assistant that the client names: it was asked, and then written.
         """
         named = self.messageId if self.trigger == "submit-message" else None
-        asked = (each for each in self.messages if each.id == named and each.role == "assistant")
+        asked = (each for each in reversed(self.messages) if each.id == named and each.role == "assistant")
         found = next(asked, None) or self.message or (self.messages[-1] if self.messages else None)
         if found is None or found.role == "system":
             raise invalid_request("must end with a message of the user or the assistant", "#/messages")
