@@ -118,7 +118,8 @@ def _history(schema: str) -> sa.Table:
     )
 
 
-_ONE = sa.text("SELECT 1")
+#: PostgreSQL's codes for a schema or a table that is not there.
+_UNMIGRATED = frozenset({"3F000", "42P01"})
 
 
 class Database:
@@ -127,6 +128,7 @@ class Database:
     def __init__(self, url: str, *, service: str, pool_size: int = 10) -> None:
         self.service = service
         self.tables = service_tables(service)
+        self._probe = sa.select(sa.literal(1)).select_from(self.tables.outbox).limit(0)
         #: libpq URL, with its password.
         self.url = url
         self._pool = Pool(url, application=f"placet-{service}", size=2 * pool_size, keep=pool_size)
@@ -146,20 +148,28 @@ class Database:
             yield Connection(driver)
 
     async def ready(self) -> bool:
-        """Tell whether the database answers now."""
+        """Tell whether the database answers now, and has the service's tables."""
+        return await self._why_not_ready() is None
+
+    async def _why_not_ready(self) -> str | None:
         try:
             async with asyncio.timeout(3), self.single() as connection:
-                await connection.execute(_ONE)
-        except (DatabaseError, TimeoutError):
-            return False
-        return True
+                await connection.execute(self._probe)
+        except TimeoutError:
+            return "no answer"
+        except DatabaseError as error:
+            if error.sqlstate in _UNMIGRATED:
+                return "it has no tables of this service: run `placet migrate`"
+            return f"{type(error).__name__}: {error}"
+        return None
 
     async def wait_ready(self) -> None:
-        """Return when the database answers, saying once in a while that it does not."""
+        """Return when the database answers and was migrated, saying once in a while why that is not so."""
         tries = 0
-        while not await self.ready():
+        while reason := await self._why_not_ready():
             if tries % 10 == 0:
-                log.warning("database.waiting", address=make_url(self.url).render_as_string(hide_password=True))
+                address = make_url(self.url).render_as_string(hide_password=True)
+                log.warning("database.waiting", address=address, reason=reason)
             tries += 1
             await asyncio.sleep(min(0.2 * 2**tries, 2.0))
 

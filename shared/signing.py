@@ -119,8 +119,17 @@ def create_keys(directory: Path, issuers: Iterable[str] = tuple(SIGNERS)) -> lis
 
 
 def load_signer(directory: Path, issuer: str) -> Signer:
-    """Return the signer whose private key lies in `directory`; raise KeysUnusable where there is none."""
-    return Signer(issuer, _private_key(directory / f"{issuer}.private.json"))
+    """Return the signer whose private key lies in `directory`, beside the public keys.
+
+    Raises KeysUnusable where there is none, and where nobody could verify what it signs.
+    """
+    path = directory / f"{issuer}.private.json"
+    signer, purpose = Signer(issuer, _private_key(path)), min(SIGNERS[issuer])
+    try:
+        load_verifier(directory).verify(purpose, signer.sign(purpose, {}))
+    except BadSignature as error:
+        raise KeysUnusable(f"{path} does not fit the public keys beside it") from error
+    return signer
 
 
 def load_verifier(directory: Path) -> Verifier:

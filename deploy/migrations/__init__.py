@@ -12,12 +12,21 @@ from alembic.script import ScriptDirectory
 
 from deploy.migrations.views import create_views
 from shared.database import async_url
+from shared.errors import PlacetError
+
+
+class NewerDatabase(PlacetError):
+    """A newer release has migrated the database; this one can do nothing with it."""
+
 
 _LOCK = 0x506C61636574  # "Placet": one migration at a time, whoever else starts
 
 
 def migrate(url: str) -> tuple[str | None, str]:
-    """Bring the database at `url` to the newest schema; return the revision before and after. Safe to run at once."""
+    """Bring the database at `url` to the newest schema; return the revision before and after. Safe to run at once.
+
+    Raises NewerDatabase where a newer release has migrated it.
+    """
     engine = sa.create_engine(async_url(url))
     try:
         with engine.connect() as connection:
@@ -26,6 +35,7 @@ def migrate(url: str) -> tuple[str | None, str]:
             before = _current(connection)
             connection.commit()
             config = configuration()
+            _refuse_newer(before, config)
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
             create_views(connection)
@@ -36,6 +46,12 @@ def migrate(url: str) -> tuple[str | None, str]:
     finally:
         engine.dispose()
     return before, after or ""
+
+
+def _refuse_newer(revision: str | None, config: Config) -> None:
+    known = {each.revision for each in ScriptDirectory.from_config(config).walk_revisions()}
+    if revision is not None and revision not in known:
+        raise NewerDatabase(f"the database is at {revision}, which this release does not know: a newer one migrated it")
 
 
 def newest() -> str:

@@ -182,7 +182,8 @@ async def _take_results(answers: Sequence[Answer], work: Work, deps: Deps) -> No
                 await _take_unexpected(answer, work, deps, late)
                 continue
             turns.answered(work, answer, answered.claim)
-            await _go_on(answered.claim, answer, work, deps)
+            superseded = answer.result.kind == "superseded" or answered.superseded
+            await _go_on(answered.claim, work, deps, superseded=superseded)
             waiting += [] if answered.claim else [answered.turn_id]
         await _look(waiting, work, deps, {each.conversation_id: each.cause for each in wave})
     for begun in late.values():
@@ -243,10 +244,10 @@ async def take_resolved(resolved: CallResolved, work: Work) -> None:
         raise Poison(f"call {resolved.call_id} was never proposed in conversation {resolved.conversation_id}")
 
 
-async def _go_on(claim: Claim | None, last: Answer, work: Work, deps: Deps) -> None:
+async def _go_on(claim: Claim | None, work: Work, deps: Deps, *, superseded: bool) -> None:
     """Ask the model again after the last result of a step, and show it the message that took the place of a call."""
     if claim is not None:
-        if last.result.kind == "superseded" or await _supersedes(work, deps, claim.tenant, claim.conversation_id):
+        if superseded or await _supersedes(work, deps, claim.tenant, claim.conversation_id):
             claim = await turns.join_queued(work, claim)
         work.act(deps.acts.asking(claim))
 

@@ -73,6 +73,8 @@ class Answered:
 
     turn_id: str
     claim: Claim | None
+    #: Whether a message took the place of another call of its step.
+    superseded: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,12 @@ async def answer(work: Work, answers: Sequence[Answer], lease: timedelta) -> lis
     """Give open calls of different conversations their results; return what came of each, None where none is open."""
     values = spread("b_answering", statements.ANSWERING, map(_of_answering, answers))
     rows = await work.connection.execute(statements.ANSWER, {**values, "b_lease": lease})
-    found = {row.call_id: Answered(row.turn_id, claim_of(row) if row.state == State.THINKING else None) for row in rows}
+    found = {row.call_id: Answered(row.turn_id, _claim_if_last(row), row.superseded) for row in rows}
     return [found.get(each.call_id) for each in answers]
+
+
+def _claim_if_last(row: Any) -> Claim | None:
+    return claim_of(row) if row.state == State.THINKING else None
 
 
 async def load_call(work: Work, call_id: str) -> StoredCall | None:

@@ -268,6 +268,13 @@ def _answer() -> Any:
     )
     held = _turns_held(answered)
     last = TURNS.c.open_calls == 1
+    # What is returned of the turn is new: the step that has just ended is the one before.
+    beside = CALLS.alias("beside")
+    superseded = sa.exists().where(
+        beside.c.turn_id == TURNS.c.turn_id,
+        beside.c.step == TURNS.c.step - 1,
+        beside.c.result_kind == "superseded",
+    )
     return (
         sa.update(TURNS)
         .where(TURNS.c.turn_id == held.c.turn_id)
@@ -279,7 +286,7 @@ def _answer() -> Any:
             lease_until=sa.case((last, lease_end())),
             cause=TURNS.c.cause.concat(held.c.cause),
         )
-        .returning(held.c.call_id, TURNS.c.state, *CLAIM_COLUMNS)
+        .returning(held.c.call_id, TURNS.c.state, superseded.label("superseded"), *CLAIM_COLUMNS)
     )
 
 

@@ -129,7 +129,7 @@ def migrate(*, json: Json = False) -> None:
             before, after = bring_up(settings.database_url.get_secret_value())
             made = create_keys(settings.keys)
     except (sqlalchemy.exc.SQLAlchemyError, PlacetError, OSError) as error:
-        fail(str(error).splitlines()[0])
+        fail(str(getattr(error, "orig", None) or error).splitlines()[0])
     if json:
         show_json({"before": before, "after": after, "signing_keys_created": [path.name for path in made]})
     else:

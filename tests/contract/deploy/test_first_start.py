@@ -197,14 +197,14 @@ def test_a_missing_key_stops_the_start_with_one_line(tmp_path: Path) -> None:
 )
 def test_a_file_without_keys_is_named_and_not_shown(tmp_path: Path, text: str) -> None:
     """Whatever stands in it, it may be half of a private key."""
-    (tmp_path / "public.json").write_text(text)
-    (tmp_path / "policy.private.json").write_text(text)
-    told = []
+    create_keys(tmp_path)
     loads: dict[str, Callable[[Path], object]] = {
-        "public": load_verifier,
         "policy.private": partial(load_signer, issuer="policy"),
+        "public": load_verifier,
     }
+    told = []
     for name, load in loads.items():
+        (tmp_path / f"{name}.json").write_text(text)
         with pytest.raises(KeysUnusable) as refused:
             load(tmp_path)
         told.append(str(refused.value) == f"{tmp_path / name}.json holds no signing keys")
@@ -217,6 +217,19 @@ def test_a_public_key_signs_nothing(tmp_path: Path) -> None:
     (key,) = json.loads((tmp_path / "public.json").read_text())["keys"]
     (tmp_path / "policy.private.json").write_text(json.dumps(key))
     with pytest.raises(KeysUnusable, match=r"policy\.private\.json holds no private key"):
+        load_signer(tmp_path, "policy")
+
+
+@pytest.mark.parametrize("changed", ["another signer's", "another pair's", "half of a pair"])
+def test_a_key_that_nobody_could_verify_is_refused_when_it_is_loaded(tmp_path: Path, changed: str) -> None:
+    """Not when the first permit is due: that call would never run, and nobody would be told."""
+    create_keys(tmp_path)
+    path = tmp_path / "policy.private.json"
+    ours, other = (json.loads((tmp_path / f"{name}.private.json").read_text()) for name in ("policy", "approval"))
+    new = OKPKey.generate_key("Ed25519", auto_kid=True).as_dict(private=True)
+    found = {"another signer's": other, "another pair's": new, "half of a pair": ours | {"d": other["d"]}}
+    path.write_text(json.dumps(found[changed]))
+    with pytest.raises(KeysUnusable, match=r"policy\.private\.json does not fit the public keys beside it"):
         load_signer(tmp_path, "policy")
 
 

@@ -371,6 +371,22 @@ async def test_superseding_rule_still_withdraws(agent_url: str) -> None:
     assert ["superseded", "pending_confirmation", "only once"] == heard(model.asked[1])[-3:]
 
 
+async def test_the_model_sees_a_withdrawn_call_and_the_words_together(agent_url: str) -> None:
+    """Also where another call of the step has its result later: the words do not wait for a turn of their own."""
+    model = ScriptedModel([says("", SEARCH, PAY), says("As you wish.")])
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(a_posted_message(text="pay"))
+        search, pay = await agent.came(ToolCallProposed, 2)
+        await agent.post(opened(pay, **SUPERSEDE))
+        await agent.post(a_posted_message(text="never mind"))
+        (withdrawn,) = await agent.came(CallsWithdrawn)
+        await agent.post(refused(pay, kind="superseded", reason=withdrawn.reason))
+        await agent.post(finished(search))
+        await agent.ended()
+        assert [(0,)] == agent.rows("SELECT queued FROM agent.conversations")
+    assert ["succeeded", "superseded", "never mind"] == heard(model.asked[1])[-3:]
+
+
 @pytest.mark.parametrize(
     ("authors", "withdrawn"),
     [([VISITOR], True), ([BOB], False), ([BOB, VISITOR], True)],

@@ -128,7 +128,7 @@ async def test_last_two_results_at_the_same_time_open_the_barrier_once(units: Un
         task = asyncio.create_task(second())
         await wait_blocked(units)
     completed = await task
-    assert [Answered("turn-1", None)] == first
+    assert [Answered("turn-1", None, superseded=False)] == first
     assert [(2, 2)] == [(each.claim.step, each.claim.fence) for each in completed if each and each.claim]
 
 

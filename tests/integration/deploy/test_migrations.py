@@ -6,11 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
+import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from deploy.migrations import migrate, newest
+from deploy.migrations import NewerDatabase, migrate, newest
 from deploy.migrations.comparing import OPTIONS
 from deploy.migrations.metadata import metadata
 from deploy.migrations.views import views
@@ -51,3 +52,13 @@ def test_several_may_migrate_at_once(fresh_database: Fresh) -> None:
         results = list(pool.map(migrate, [url] * 3))
     assert [newest()] * 3 == [after for _, after in results]
     assert sorted([before is None for before, _ in results]) == [False, False, True]
+
+
+def test_a_database_of_a_newer_release_is_refused(fresh_database: Fresh) -> None:
+    """It is left as it is, and the message says at which revision."""
+    url = fresh_database(empty)
+    migrate(url)
+    with psycopg.connect(url) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999_later'")
+    with pytest.raises(NewerDatabase, match="9999_later"):
+        migrate(url)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
+from structlog.testing import capture_logs
 
+from deploy.migrations import migrate
 from shared.database import Database
 from shared.driver import DatabaseError
 from shared.sql import arrays, spread
@@ -40,3 +44,19 @@ async def test_rows_come_as_they_were_given(databases: Databases) -> None:
             found = (await connection.execute(statement, spread("rows", kinds, rows))).all()
         await database.close()
     assert [(row["name"], row["value"], row["value"] is None) for row in rows] == [tuple(row) for row in found]
+
+
+async def test_a_database_that_was_never_migrated_is_not_ready(databases: Databases) -> None:
+    """Nor does its service begin: it says what to run, and goes on by itself when that was done."""
+    with databases.fresh(lambda _: None) as url:
+        database = Database(url, service="audit", pool_size=1)
+        before, waiting = await database.ready(), asyncio.create_task(database.wait_ready())
+        with capture_logs() as logs:
+            await asyncio.sleep(0)
+            while not logs:
+                await asyncio.wait({waiting}, timeout=0.05)
+        migrate(url)
+        await waiting
+        after = await database.ready()
+        await database.close()
+    assert (False, "it has no tables of this service: run `placet migrate`", True) == (before, logs[0]["reason"], after)
