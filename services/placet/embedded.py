@@ -25,7 +25,7 @@ from pydantic import SecretStr
 from services.placet import registry
 from services.placet.local_postgres import LocalPostgres, refuse_unfit
 from shared.catalog import load_catalog
-from shared.database import SERVICES
+from shared.database import SERVICES, Database
 from shared.errors import PlacetError
 from shared.in_process import InProcessBus
 from shared.service import Service, runtime_on
@@ -106,8 +106,19 @@ async def _services(embedded: Embedded, url: str, say: Say) -> AsyncIterator[str
         bus = InProcessBus()
         services = [_build(name, embedded, url, payments, bus) for name in SERVICES]
         say("starting the services")
+        await _end_leases(url)
         await stack.enter_async_context(at_work(services, bus))
         yield f"{embedded.url}{one_time_link()}"
+
+
+async def _end_leases(url: str) -> None:
+    """Let turns go on at once that the last process left: the data folder is locked, so nobody else works on them."""
+    from services.agent.store import give_back_all
+
+    database = Database(url, service="agent", pool_size=1)
+    async with database.single() as connection:
+        await give_back_all(connection)
+    await database.close()
 
 
 @asynccontextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from services.agent.assembly import ModelAnswer
 from services.agent.rules import NO_MODEL, TAKEOVERS_MAX
+from services.agent.store import give_back_all
+from shared.database import Database
 from shared.messages import ToolCallProposed
 from tests.builders import a_posted_message
 from tests.support.agents import Pause, ScriptedModel, an_agent, finished, lose_leases, rows, says
@@ -39,6 +41,22 @@ async def test_worker_that_is_stopped_gives_its_turn_back(agent_url: str) -> Non
     async with an_agent(agent_url, ScriptedModel([says("After the restart")])) as second:
         await second.ended()
     assert ["After the restart"] == [event.payload["text"] for event in second.events("assistant_message")]
+
+
+async def test_leases_that_nobody_can_hold_end_at_once(agent_url: str) -> None:
+    """Who knows that every worker is gone need not wait for their leases: each turn is taken over."""
+    pause = Pause(says("Never said"))
+    async with an_agent(agent_url, ScriptedModel([pause]), agent_sweep_seconds=3600, drain_seconds=20) as first:
+        await first.post(a_posted_message())
+        await pause.reached()
+        database = Database(agent_url, service="agent", pool_size=1)
+        async with database.single() as connection:
+            await give_back_all(connection)
+        await database.close()
+        async with an_agent(agent_url, ScriptedModel([says("After the crash")]), beside=first) as second:
+            await second.ended()
+        pause.release()
+    assert ["After the crash"] == [event.payload["text"] for event in first.events("assistant_message")]
 
 
 async def test_restart_while_calls_wait_loses_nothing(agent_url: str) -> None:
