@@ -43,8 +43,8 @@ NOTIFIED = {**REPLICAS, "notifier": 1}
 SETTINGS = {
     "PLACET_DATABASE_POOL_SIZE": "16",
     "PLACET_EXECUTOR_SLOTS": "64",
-    "PLACET_EXECUTOR_PREFETCH": "16",
-    "PLACET_POOL_BATCHES": '{"default": 16}',
+    "PLACET_EXECUTOR_PREFETCH": "32",
+    "PLACET_POOL_BATCHES": '{"default": 32}',
 }
 #: Pause before a request that was answered with 503 is made again.
 PAUSE_SECONDS = 0.05
