@@ -16,7 +16,7 @@ from services.agent.meanwhile import held_as
 from services.agent.profiles import Profiles
 from services.agent.rules import Claim, Result
 from services.agent.states import CallState
-from services.agent.store import Answer, Arriving, TakenIn, holders, meanwhile
+from services.agent.store import Answer, Answered, Arriving, TakenIn, holders, meanwhile
 from services.agent.store.meanwhile import Holding, Late, Superseded
 from shared.consumer import Arrival
 from shared.errors import Poison, Refused, Transient
@@ -182,8 +182,7 @@ async def _take_results(answers: Sequence[Answer], work: Work, deps: Deps) -> No
                 await _take_unexpected(answer, work, deps, late)
                 continue
             turns.answered(work, answer, answered.claim)
-            superseded = answer.result.kind == "superseded" or answered.superseded
-            await _go_on(answered.claim, work, deps, superseded=superseded)
+            await _go_on(answered, work, deps)
             waiting += [] if answered.claim else [answered.turn_id]
         await _look(waiting, work, deps, {each.conversation_id: each.cause for each in wave})
     for begun in late.values():
@@ -244,10 +243,11 @@ async def take_resolved(resolved: CallResolved, work: Work) -> None:
         raise Poison(f"call {resolved.call_id} was never proposed in conversation {resolved.conversation_id}")
 
 
-async def _go_on(claim: Claim | None, work: Work, deps: Deps, *, superseded: bool) -> None:
+async def _go_on(answered: Answered, work: Work, deps: Deps) -> None:
     """Ask the model again after the last result of a step, and show it the message that took the place of a call."""
+    claim = answered.claim
     if claim is not None:
-        if superseded or await _supersedes(work, deps, claim.tenant, claim.conversation_id):
+        if answered.superseded or await _supersedes(work, deps, claim.tenant, claim.conversation_id):
             claim = await turns.join_queued(work, claim)
         work.act(deps.acts.asking(claim))
 

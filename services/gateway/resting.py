@@ -43,6 +43,23 @@ async def look(
     The agent must have heard of `message_id`, where one is named. `partial`: not everything was read, but the newest
     turn and what came after it. A call that runs on behind a turn that is over keeps nothing.
     """
+    found = await _find(database, topic, reader.overdue, message_id)
+    if found is None:
+        return None
+    waiting, rest, held = found
+    return Resting(waiting, rest.queued, held) if is_told(reader, waiting, rest, partial=partial) else None
+
+
+async def waits_behind(database: Database, topic: Topic, message_id: str) -> bool:
+    """Tell whether a message waits behind calls that people are asked about, and nothing goes on until they decide."""
+    found = await _find(database, topic, (), message_id)
+    return found is not None and found[1].behind
+
+
+async def _find(
+    database: Database, topic: Topic, passed_over: Sequence[str], message_id: str
+) -> tuple[Sequence[Row], Rest, Held] | None:
+    """Return what waits where nothing else goes on but some calls, whatever was told; None where nobody can know."""
     place = (topic.tenant, topic.conversation_id)
     here = Filters(state="pending", conversation_id=topic.conversation_id)
     try:
@@ -50,32 +67,13 @@ async def look(
             waiting = await list_approvals(connection, topic.tenant, here, limit=WAITING_MAX)
             conversation = await load_conversation(connection, *place)
             held = conversation.held if conversation else Held()
-            call_ids = [*(row["call_id"] for row in waiting), *reader.overdue]
+            call_ids = [*(row["call_id"] for row in waiting), *passed_over]
             rest = await load_rest(connection, *place, call_ids, message_id, held=held.by_people)
     except DatabaseError as error:
         if not is_outage(error):
             raise
         return None
-    if rest is None or not is_told(reader, waiting, rest, partial=partial):
-        return None
-    return Resting(waiting, rest.queued, held)
-
-
-async def waits_behind(database: Database, topic: Topic, message_id: str) -> bool:
-    """Tell whether a message waits behind calls that people are asked about, and nothing goes on until they decide."""
-    here = Filters(state="pending", conversation_id=topic.conversation_id)
-    try:
-        async with reading(database) as connection:
-            waiting = await list_approvals(connection, topic.tenant, here, limit=WAITING_MAX)
-            conversation = await load_conversation(connection, topic.tenant, topic.conversation_id)
-            held = conversation.held.by_people if conversation else False
-            call_ids = [row["call_id"] for row in waiting]
-            rest = await load_rest(connection, topic.tenant, topic.conversation_id, call_ids, message_id, held=held)
-    except DatabaseError as error:
-        if not is_outage(error):
-            raise
-        return False
-    return rest is not None and rest.behind
+    return None if rest is None else (waiting, rest, held)
 
 
 def is_told(reader: Reader, waiting: Sequence[Row], rest: Rest, *, partial: bool) -> bool:

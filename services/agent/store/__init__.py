@@ -73,7 +73,7 @@ class Answered:
 
     turn_id: str
     claim: Claim | None
-    #: Whether a message took the place of another call of its step.
+    #: Whether a message took the place of a call of its step.
     superseded: bool
 
 
@@ -162,7 +162,12 @@ async def answer(work: Work, answers: Sequence[Answer], lease: timedelta) -> lis
     """Give open calls of different conversations their results; return what came of each, None where none is open."""
     values = spread("b_answering", statements.ANSWERING, map(_of_answering, answers))
     rows = await work.connection.execute(statements.ANSWER, {**values, "b_lease": lease})
-    found = {row.call_id: Answered(row.turn_id, _claim_if_last(row), row.superseded) for row in rows}
+    kinds = {each.call_id: each.result.kind for each in answers}
+    # What the statement itself writes it does not see.
+    found = {
+        row.call_id: Answered(row.turn_id, _claim_if_last(row), row.superseded or kinds[row.call_id] == "superseded")
+        for row in rows
+    }
     return [found.get(each.call_id) for each in answers]
 
 

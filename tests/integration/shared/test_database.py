@@ -14,6 +14,7 @@ from shared.database import Database
 from shared.driver import DatabaseError
 from shared.sql import arrays, spread
 from tests.support.postgres import Databases
+from tests.support.system import until
 
 
 async def test_an_error_names_the_rule_and_not_the_row(databases: Databases) -> None:
@@ -52,9 +53,11 @@ async def test_a_database_that_was_never_migrated_is_not_ready(databases: Databa
         database = Database(url, service="audit", pool_size=1)
         before, waiting = await database.ready(), asyncio.create_task(database.wait_ready())
         with capture_logs() as logs:
-            await asyncio.sleep(0)
-            while not logs:
-                await asyncio.wait({waiting}, timeout=0.05)
+
+            async def was_told() -> bool:
+                return bool(logs)
+
+            await until(was_told, "it says why it waits")
         migrate(url)
         await waiting
         after = await database.ready()
