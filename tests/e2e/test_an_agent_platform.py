@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
 from tests.e2e.conftest import Stage
-from tests.support.people import Caller, Visitor, a_visitor, is_turn_end
+from tests.support.people import PATIENCE_SECONDS, Caller, Visitor, a_visitor, is_answer, is_card, is_turn_end
 from tests.support.ports import free_port
 from tests.support.system import System, until
+
+Item = dict[str, Any]
 
 
 async def test_calls_of_one_answer_run_in_parallel_and_return_in_order(
@@ -37,24 +41,26 @@ async def test_calls_of_one_answer_run_in_parallel_and_return_in_order(
 
 async def test_text_streams_as_it_comes_also_around_a_pause(frontend: Caller, operator: Caller) -> None:
     """E3: deltas arrive before and after a pause and join to exactly the texts that are kept."""
+
+    def is_over(seen: list[Item]) -> bool:
+        return any(map(is_turn_end, seen))
+
     visitor = await a_visitor(frontend)
-    connected = asyncio.create_task(visitor.see(is_turn_end))
     await visitor.say("hello")
-    await connected
-    waiting = asyncio.create_task(visitor.see_card())
-    await visitor.say("deploy the shop")
-    card = await waiting
-    answering = asyncio.create_task(visitor.see_answer())
-    await operator.decide(card, "approve")
-    assert await answering == "The shop is green."
-    kept = {item["data"]["message_id"]: item["data"]["text"] for item in visitor.items if _is_said(item)}
-    pieces: dict[str, str] = {}
-    for item in visitor.items:
-        if item["type"] == "delta":
-            pieces[item["data"]["message_id"]] = pieces.get(item["data"]["message_id"], "") + item["data"]["text"]
-    assert {"Deploying.", "The shop is green."} <= set(kept.values())
-    assert {message: text for message, text in kept.items() if text in pieces.values()} == pieces
-    assert {"Deploying.", "The shop is green."} & set(pieces.values())
+    async with aclosing(visitor.events()) as stream, asyncio.timeout(PATIENCE_SECONDS):
+        await _read(stream, is_over)  # from here on the stream is live
+        await visitor.say("deploy the shop")
+        before = await _read(stream, lambda seen: any(map(is_card, seen)) and _is_written("Deploying.", seen))
+        card = next(item["data"] for item in before if is_card(item))
+        await operator.decide(card, "approve")
+        after = await _read(
+            stream, lambda seen: any(map(is_turn_end, seen)) and _is_written("The shop is green.", seen)
+        )
+    seen = before + after
+    kept = {item["data"]["message_id"]: item["data"]["text"] for item in seen if is_answer(item)}
+    assert list(kept.values()) == ["Deploying.", "The shop is green."]
+    written = _written(seen)  # and late pieces of the greeting, it may be
+    assert {message: written.get(message) for message in kept} == kept
 
 
 async def test_a_client_comes_back_to_another_replica(frontend: Caller, operator: Caller, system: System) -> None:
@@ -114,5 +120,25 @@ def _results_told(stage: Stage, _: str) -> list[dict[str, Any]]:
     raise AssertionError("the model was never told six results")
 
 
-def _is_said(item: dict[str, Any]) -> bool:
-    return bool(item["type"] == "message" and item["data"]["role"] == "assistant")
+async def _read(stream: AsyncIterator[Item], enough: Callable[[list[Item]], bool]) -> list[Item]:
+    """Return what the stream sends until it is enough; pieces of a text may come after the event that has all of it."""
+    seen: list[Item] = []
+    async for item in stream:
+        seen.append(item)
+        if enough(seen):
+            return seen
+    raise AssertionError("the stream ended")
+
+
+def _written(items: list[Item]) -> dict[str, str]:
+    """Return the texts that the deltas among `items` join to, by message."""
+    texts: dict[str, str] = {}
+    for item in items:
+        if item["type"] == "delta":
+            data = item["data"]
+            texts[data["message_id"]] = texts.get(data["message_id"], "")[: data["offset"]] + data["text"]
+    return texts
+
+
+def _is_written(text: str, items: list[Item]) -> bool:
+    return text in _written(items).values()

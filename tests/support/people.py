@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,7 +60,7 @@ class Visitor(Caller):
         """Post a message."""
         await self.post(f"{self.path}/messages", {"text": text, **more})
 
-    async def events(self, after: str = "") -> AsyncIterator[dict[str, Any]]:
+    async def events(self, after: str = "") -> AsyncGenerator[dict[str, Any], None]:
         """Yield what the stream sends: {id, type, data}."""
         headers = {"authorization": f"Bearer {self.token}"} | ({"last-event-id": after} if after else {})
         async with (
