@@ -142,6 +142,10 @@ class History:
         """Tell whether the model goes on although people think about a call of the turn."""
         return any(each.turn_id == turn_id and each.interim and each.told_number is None for each in self.calls)
 
+    def aside_in(self, turn_id: str) -> bool:
+        """Tell whether what the model says is chatter about a call that waits: it answers nobody who wrote since."""
+        return self.waits_in(turn_id) and not self.spoken_in(turn_id)
+
 
 def transcript(instructions: str, history: History) -> list[dict[str, Any]]:
     """Return the messages to ask a model with; raise Unanswered while a call is open."""

@@ -174,8 +174,9 @@ def _announcements(claim: Claim, settlement: Settlement, said: tuple[ModelAnswer
     if said is not None:
         answer, talk = said
         words = {"message_id": claim.assistant_message_id, "step": claim.step, "text": rules.storable(answer.text)}
-        heard = True if talk.history.spoken_in(claim.turn_id) else None
-        yield _event(claim, "assistant_message", words | _if_any(heard_meanwhile=heard))
+        heard = talk.history.spoken_in(claim.turn_id) or None
+        aside = talk.history.aside_in(claim.turn_id) or None
+        yield _event(claim, "assistant_message", words | _if_any(heard_meanwhile=heard, while_waiting=aside))
         yield from (_call_message(claim, call, talk, words["text"]) for call in settlement.calls)
     if settlement.state in MACHINE.final:
         end = {"state": settlement.state, "reason": settlement.reason}

@@ -196,7 +196,7 @@ class Worker:
         return budgets.reached(limits, used, self._price_of)
 
     async def _ask_for(self, claim: Claim, talk: Talk, profile: Profile) -> ModelAnswer:
-        aside = talk.history.waits_in(claim.turn_id) and not talk.history.spoken_in(claim.turn_id)
+        aside = talk.history.aside_in(claim.turn_id)
         pause = pause_among(self._slots.busy)
         deltas = Deltas(claim, self._announce, gather_seconds=pause, while_waiting=aside)
         behaviour = profile.behaviour

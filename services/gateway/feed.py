@@ -7,7 +7,7 @@ Items of one call come from several queues and may change places; a final status
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -50,11 +50,6 @@ class Item:
         """Whether it is something a person writes."""
         return self.data.get("role") == "user"
 
-    @property
-    def speaks(self) -> bool:
-        """Whether it is something the model says."""
-        return self.data.get("role") == "assistant"
-
 
 def items_of(message: Message, event_id: str) -> tuple[Item, ...]:
     """Return the feed items that a message makes, none for one it passes over; `event_id` carried the message."""
@@ -66,32 +61,6 @@ def items_of(message: Message, event_id: str) -> tuple[Item, ...]:
 def status_of(kind: str) -> str:
     """Return the status that a frontend renders for a result kind: success or error."""
     return "success" if kind in SUCCESSES else "error"
-
-
-def muted(item: Item, *, waiting: bool) -> Item:
-    """Mark what the model says while a call of its turn waits for people: kept in the history, not shown meanwhile.
-
-    What answers somebody who wrote since is no chatter about the call.
-    """
-    chatter = item.speaks and waiting and not item.data.get("heard_meanwhile")
-    return replace(item, data={**item.data, "while_waiting": True}) if chatter else item
-
-
-def parts_of(items: Sequence[Item]) -> list[list[Item]]:
-    """Return `items` in parts to be stored one after the other.
-
-    What the model says is judged by the approvals stored before it, so it never shares a part with one of these.
-    """
-    parts: list[list[Item]] = [[]]
-    asked: set[Place] = set()
-    for item in items:
-        if item.speaks and item.place in asked:
-            parts.append([])
-            asked.clear()
-        if item.type == "approval":
-            asked.add(item.place)
-        parts[-1].append(item)
-    return parts
 
 
 def arguments_value(text: str) -> Any:

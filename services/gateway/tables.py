@@ -148,10 +148,8 @@ class ConversationRow(SQLModel, table=True):
     )
 
 
-def _approvals_by(name: str) -> sa.Index:
-    """Return the index of approval items by one text of their data."""
-    place = ("tenant", "conversation_id", sa.text(f"(data ->> '{name}')"))
-    return sa.Index(f"ix_feed_approval_{name}", *place, postgresql_where=sa.text("type = 'approval'"))
+#: The key of approval items: how does the newest one of an approval show it?
+_APPROVAL = ("tenant", "conversation_id", sa.text("(data ->> 'approval_id')"))
 
 
 class FeedRow(SQLModel, table=True):
@@ -160,9 +158,7 @@ class FeedRow(SQLModel, table=True):
     __tablename__ = "feed"
     __table_args__ = (
         sa.UniqueConstraint("tenant", "conversation_id", "source_id"),
-        # Is anything of this turn still waiting? Asked for each thing the model says, however long the conversation.
-        _approvals_by("turn_id"),
-        _approvals_by("approval_id"),
+        sa.Index("ix_feed_approval_approval_id", *_APPROVAL, postgresql_where=sa.text("type = 'approval'")),
         {"schema": "gateway"},
     )
 

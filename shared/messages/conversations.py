@@ -118,7 +118,8 @@ class ConversationEvent(Message):
     kind: Literal["assistant_message", "turn_started", "turn_ended", "call_answered"]
     payload: dict[str, Any] = Field(
         description="assistant_message: {message_id, step, text, heard_meanwhile? (a person wrote since the turn "
-        "began, and this answers them too)}; turn_started: {message_id}; "
+        "began, and this answers them too), while_waiting? (written while a call of the turn waited for people, and "
+        "nobody wrote since: not to be shown)}; turn_started: {message_id}; "
         "turn_ended: {state, reason, final_answer?}; call_answered: {call_id, tool, kind, error}."
     )
 
@@ -136,7 +137,7 @@ class ConversationDelta(Message):
     reset: bool = Field(default=False, description="True: forget the text so far, the attempt was thrown away.")
     while_waiting: bool = Field(
         default=False,
-        description="Written while a call of its turn waits for people, and nobody wrote since: not to be shown yet.",
+        description="Written while a call of its turn waits for people, and nobody wrote since: not to be shown.",
     )
 
 

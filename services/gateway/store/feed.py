@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql as pg
 
-from services.gateway.feed import Item, Place, muted, parts_of
+from services.gateway.feed import Item, Place
 from services.gateway.store.conversations import Opening, lock_for_appending, open_conversations
 from services.gateway.tables import ConversationRow, FeedRow
 from shared.database import table_of
@@ -46,31 +46,6 @@ class StoredItem:
     def as_wire(self) -> dict[str, Any]:
         """Return the form that gateways tell each other: {id, type, at, data}."""
         return {"id": self.seq, "type": self.type, "at": self.at.isoformat(), "data": self.data}
-
-
-def _waiting_statement() -> sa.Select[Any]:
-    """Return those of the given turns that have an approval nobody has decided."""
-    opened, closed = _FEED.alias("opened"), _FEED.alias("closed")
-    names = ("tenant", "conversation_id", "turn_id")
-    arrays = [sa.bindparam(f"{name}s", type_=pg.ARRAY(pg.TEXT)) for name in names]
-    wanted = sa.func.unnest(*arrays).table_valued(*names, name="wanted").render_derived()
-    # Written out, so that a prepared statement can use the partial indexes.
-    approval: sa.ColumnElement[str] = sa.literal_column("'approval'")
-    over = sa.exists().where(
-        closed.c.tenant == opened.c.tenant,
-        closed.c.conversation_id == opened.c.conversation_id,
-        closed.c.type == approval,
-        _text_of(closed, "approval_id") == _text_of(opened, "approval_id"),
-        _text_of(closed, "state") != "pending",
-    )
-    waits = sa.exists().where(
-        opened.c.tenant == wanted.c.tenant,
-        opened.c.conversation_id == wanted.c.conversation_id,
-        opened.c.type == approval,
-        _text_of(opened, "turn_id") == wanted.c.turn_id,
-        ~over,
-    )
-    return sa.select(wanted).where(waits)
 
 
 def _quotes_statement() -> sa.Select[Any]:
@@ -139,7 +114,6 @@ def _raise_numbers(fresh: sa.CTE) -> sa.CTE:
     )
 
 
-_WAITING = _waiting_statement()
 _ADD = _add_statement()
 _QUOTES = _quotes_statement()
 _FIND = sa.select(*_COLUMNS).where(
@@ -164,20 +138,7 @@ async def append(connection: Connection, items: Sequence[Item], openings: Sequen
         await open_conversations(connection, missing)
     ended = {place for place, each in known.items() if each.ended_at is not None}
     items = [item for item in items if not (item.asks and item.place in ended)]
-    stored: list[StoredItem] = []
-    for part in parts_of(items):
-        stored += await add_items(connection, await _muted(connection, part))
-    return stored
-
-
-async def _muted(connection: Connection, items: Sequence[Item]) -> list[Item]:
-    """Mark what the model says in turns that have an approval nobody has decided."""
-    speaking = sorted({(*item.place, str(item.data.get("turn_id"))) for item in items if item.speaks})
-    if not speaking:
-        return list(items)
-    values = dict(zip(("tenants", "conversation_ids", "turn_ids"), map(list, zip(*speaking, strict=True)), strict=True))
-    waiting = {tuple(row) for row in await connection.execute(_WAITING, values)}
-    return [muted(item, waiting=(*item.place, item.data.get("turn_id")) in waiting) for item in items]
+    return await add_items(connection, items)
 
 
 async def add_items(connection: Connection, items: Sequence[Item]) -> list[StoredItem]:
@@ -283,6 +244,11 @@ def _card_statement() -> Any:
         _text_of(said, "role") == "assistant",
         _text_of(said, "text") != "",
         ~said.c.data.has_key("while_waiting"),
+        # The words that came with the call may arrive after its card; later ones of its turn answer somebody.
+        sa.or_(
+            _text_of(said, "turn_id").is_distinct_from(_text_of(shown, "turn_id")),
+            said.c.data.has_key("heard_meanwhile"),
+        ),
     )
     # Written out as the index has it.
     approval: sa.ColumnElement[str] = sa.literal_column("'approval'")

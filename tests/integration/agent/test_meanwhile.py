@@ -99,7 +99,7 @@ async def test_the_model_goes_on_at_once_and_hears_the_outcome_later(agent_url: 
 
 
 async def test_what_is_written_while_people_think_says_so(agent_url: str) -> None:
-    """B3: pieces of a text about a call that waits are marked; words before it, and on its outcome, are not."""
+    """B3: a text about a call that waits is marked, and its pieces; words before it, and on its outcome, are not."""
     model = ScriptedModel([says("Paying.", PAY), says("Please confirm."), says("It is paid.")])
     async with an_agent(agent_url, model) as agent:
         pay = await a_held_call(agent, **AT_ONCE)
@@ -110,6 +110,8 @@ async def test_what_is_written_while_people_think_says_so(agent_url: str) -> Non
     for delta in agent.of(ConversationDelta):
         marked[delta.while_waiting] += delta.text
     assert {False: "Paying.It is paid.", True: "Please confirm."} == marked
+    kept = [(event.payload["text"], event.payload.get("while_waiting")) for event in agent.events("assistant_message")]
+    assert [("Paying.", None), ("Please confirm.", True), ("It is paid.", None)] == kept
 
 
 async def test_a_message_makes_the_turn_go_on(agent_url: str) -> None:
@@ -123,8 +125,8 @@ async def test_a_message_makes_the_turn_go_on(agent_url: str) -> None:
         await agent.post(finished(pay))
         await agent.ended(2)
     assert ["pay", "assistant", "pending_confirmation", "are you there?"] == heard(model.asked[1])
-    spoken = [event.payload.get("heard_meanwhile") for event in agent.events("assistant_message")]
-    assert [None, True, None] == spoken
+    marks = [event.payload.keys() & {"heard_meanwhile", "while_waiting"} for event in agent.events("assistant_message")]
+    assert [set(), {"heard_meanwhile"}, set()] == marks
     assert not any(delta.while_waiting for delta in agent.of(ConversationDelta))
     assert "outcome:succeeded" == heard(model.asked[2])[-1]
     assert 3 == len(model.asked)

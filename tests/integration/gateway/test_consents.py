@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import httpx
+import pytest
 
 from shared.messages import ApprovalOpened, ConversationEvent, MessagePosted
 from tests.builders import NOON, a_call, an_approval_rule
@@ -127,28 +128,33 @@ async def test_with_several_cards_only_a_name_is_clear(house: House) -> None:
     assert ["approval-call-1"] == [claims.approval_id for claims in house.approvers.claims]
 
 
-async def test_a_yes_after_more_words_of_the_model_is_in_doubt(house: House) -> None:
-    """It may be an answer to those; with a name it is none. What is not shown asks nothing."""
+async def spoken(house: House, conversation: str, step: int, turn: str = "turn-1", **more: Any) -> None:
+    """Let the model say something in a turn."""
+    payload = {"message_id": f"said-{turn}-{step}", "step": step, "text": "Shall I tell you a joke?", **more}
+    words = {"conversation_id": conversation, "turn_id": turn, "kind": "assistant_message", "payload": payload}
+    await house.deliver(ConversationEvent(tenant="acme", **words))
+
+
+@pytest.mark.parametrize("words", [{"step": 2, "heard_meanwhile": True}, {"step": 1, "turn": "turn-2"}])
+async def test_a_yes_after_more_words_of_the_model_is_in_doubt(house: House, words: dict[str, Any]) -> None:
+    """It may be an answer to those; with a name it is none."""
     conversation, token = await a_visitors_token(house)
     await a_card(house, conversation)
-
-    async def spoken(number: int, **more: Any) -> None:
-        payload = {"message_id": f"said-{number}", "step": number, "text": "Shall I tell you a joke?", **more}
-        await house.deliver(
-            ConversationEvent(
-                tenant="acme",
-                conversation_id=conversation,
-                turn_id="turn-1",
-                kind="assistant_message",
-                payload=payload,
-            )
-        )
-
-    await spoken(2, heard_meanwhile=True)
+    await spoken(house, conversation, **words)
     async with house.client(token) as visitor:
         doubtful = await say(visitor, conversation, "yes")
         named = await say(visitor, conversation, "yes, pay")
     assert (None, "approve") == (doubtful["taken_as"], named["taken_as"]["decision"])
+
+
+@pytest.mark.parametrize("words", [{"step": 2, "while_waiting": True}, {"step": 1}])
+async def test_a_yes_after_words_that_ask_nothing_is_about_the_card(house: House, words: dict[str, Any]) -> None:
+    """What is not shown asks nothing, and the words that came with the call may arrive behind its card."""
+    conversation, token = await a_visitors_token(house)
+    await a_card(house, conversation)
+    await spoken(house, conversation, **words)
+    async with house.client(token) as visitor:
+        assert "approve" == (await say(visitor, conversation, "yes"))["taken_as"]["decision"]
 
 
 async def test_a_card_that_was_not_shown_yet_is_not_decided(house: House) -> None:

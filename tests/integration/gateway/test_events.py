@@ -193,25 +193,21 @@ async def test_a_held_call_is_told_as_data_and_its_card_stays(house: House) -> N
 
 
 async def test_what_the_model_says_while_its_call_waits_is_marked(house: House) -> None:
-    """B3: the text is kept for the history and marked, so that no frontend shows it meanwhile; other turns are not."""
+    """B3: such words are kept for the history with the agent's mark; those of the call show, behind its card too."""
     call = a_call(conversation_id="c", turn_id="t-1")
     opened = {"tenant": "acme", "revision": 1, "summary": "?", "rule": "r", "reason": "", "expires_at": NOON}
     await house.deliver(ApprovalOpened(**opened, approval_id="a-1", call=call, approval=an_approval_rule()))
 
-    def said(turn: str, message: str) -> ConversationEvent:
-        payload = {"message_id": message, "step": 1, "text": "shall I?"}
-        return ConversationEvent(
-            tenant="acme", conversation_id="c", turn_id=turn, kind="assistant_message", payload=payload
-        )
+    async def said(message: str, **more: Any) -> None:
+        payload = {"message_id": message, "step": 1, "text": "shall I?", **more}
+        words = {"conversation_id": "c", "turn_id": "t-1", "kind": "assistant_message", "payload": payload}
+        await house.deliver(ConversationEvent(tenant="acme", **words))
 
-    await house.deliver(said("t-1", "m-1"))
-    await house.deliver(said("t-2", "m-2"))
-    closed = {"tenant": "acme", "revision": 2, "conversation_id": "c", "call_id": call.call_id, "closed_at": NOON}
-    await house.deliver(ApprovalClosed(**closed, approval_id="a-1", state="denied"))
-    await house.deliver(said("t-1", "m-3"))
+    await said("m-1")
+    await said("m-2", while_waiting=True)
     async with house.client(house.key("chat")) as client:
         shown = (await client.get("/v1/conversations/c")).json()["messages"]
-    assert {"m-1": True, "m-2": False, "m-3": False} == {each["id"]: each["while_waiting"] for each in shown}
+    assert {"m-1": False, "m-2": True} == {each["id"]: each["while_waiting"] for each in shown}
 
 
 async def test_a_number_from_the_future_does_not_silence_a_stream(house: House) -> None:

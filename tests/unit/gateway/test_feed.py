@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.gateway.feed import SOURCES, Item, ItemType, arguments_value, items_of, muted, parts_of, status_of
+from services.gateway.feed import SOURCES, Item, arguments_value, items_of, status_of
 from shared.messages import (
     MESSAGES,
     ApprovalClosed,
@@ -201,28 +201,11 @@ def test_arguments_are_shown_as_a_value_where_they_are_one(text: str, value: Any
     assert value == arguments_value(text)
 
 
-@pytest.mark.parametrize(
-    ("role", "waiting", "expected"), [("assistant", True, True), ("assistant", False, False), ("user", True, False)]
-)
-def test_only_the_model_is_muted_and_only_in_a_waiting_turn(role: str, *, waiting: bool, expected: bool) -> None:
-    """B3: what people write, and what is said in other turns, is always shown."""
-    item = Item("acme", "c", "message", {"role": role, "turn_id": "t"}, "s")
-    assert expected == muted(item, waiting=waiting).data.get("while_waiting", False)
-
-
-def test_an_answer_to_somebody_who_wrote_meanwhile_is_shown() -> None:
-    """C1: the chat goes on while people think; only chatter about the call is kept back."""
-    item = Item("acme", "c", "message", {"role": "assistant", "turn_id": "t", "heard_meanwhile": True}, "s")
-    assert "while_waiting" not in muted(item, waiting=True).data
-
-
-def test_what_the_model_says_is_stored_after_the_approvals_before_it() -> None:
-    """B3: one part per order that counts; other conversations and other items need no part of their own."""
-    order: list[tuple[str, ItemType, str]] = [("c", "approval", ""), ("d", "message", "assistant")]
-    order += [("c", "message", "user"), ("c", "turn", "")]
-    order += [("c", "message", "assistant"), ("c", "approval", ""), ("c", "message", "assistant")]
-    items = [Item("acme", place, kind, {"role": role}, str(n)) for n, (place, kind, role) in enumerate(order)]
-    assert [items[:4], items[4:6], items[6:]] == parts_of(items)
+def test_words_that_the_agent_marked_stay_marked() -> None:
+    """B3: the agent knows which words are chatter about a call that waits, in whatever order its events arrive."""
+    payload = {"message_id": "m", "step": 2, "text": "Please confirm!", "while_waiting": True}
+    item = only(ConversationEvent(**PLACE, turn_id="t", kind="assistant_message", payload=payload))
+    assert {**payload, "turn_id": "t", "role": "assistant"} == item.data
 
 
 def test_a_resolution_is_an_item_beside_the_call() -> None:
