@@ -40,8 +40,12 @@ class Chat:
     seen: set[str] = field(default_factory=set)
     #: Turn that answers our message, as soon as it has begun.
     turn: str = ""
-    #: Characters of each of the model's texts that are on the screen.
+    #: Characters of each of the model's texts that are on the screen, and the ones that are there whole.
     shown: dict[str, int] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
+    #: The text that is being written, and the lines that wait for its end.
+    writing: str = ""
+    later: list[str] = field(default_factory=list)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def envelope(self, visitor: str, text: str) -> bytes:
@@ -79,16 +83,29 @@ class Chat:
             yield from self._happened(data["kind"], data["turn_id"], data["payload"])
         elif kind == "placet.conversation.feed-advanced.v1":
             # The same as `GET …/events` sends; told once at most, so only for what is nice to see.
-            yield from (
-                f"-- {_news(item['data'])}\n" for item in data["items"] if item["type"] in {"approval", "tool_call"}
-            )
+            for item in data["items"]:
+                if item["type"] in {"approval", "tool_call"}:
+                    yield from self._line(_news(item["data"]))
+
+    def _line(self, line: str) -> Iterator[str]:
+        """Show a line, behind the text that is being written."""
+        if self.writing:
+            self.later.append(line)
+        else:
+            yield f"-- {line}\n"
 
     def _piece(self, message_id: str, delta: dict[str, Any]) -> Iterator[str]:
-        """Show a piece of text where it joins on; whatever is missing comes with the whole message."""
-        if delta["reset"]:
+        """Show a piece of text where it joins on; whatever is missing comes with the whole message.
+
+        A piece may come behind that one, and before the word that its turn began.
+        """
+        if message_id in self.whole or delta["while_waiting"] or not self.turn:
+            return
+        if delta["reset"] and self.writing == message_id:
             self.shown[message_id] = 0
             yield "\n(begins again) "
         elif delta["offset"] == self.shown.get(message_id, 0):
+            self.writing = message_id
             self.shown[message_id] = delta["offset"] + len(delta["text"])
             yield delta["text"]
 
@@ -96,13 +113,26 @@ class Chat:
         if kind == "turn_started":
             if payload["message_id"] == self.message:
                 self.turn = turn
-            yield "-- the agent thinks\n"
+            yield from self._line("the agent thinks")
         elif kind == "assistant_message":
-            yield payload["text"][self.shown.pop(payload["message_id"], 0) :] + "\n"
+            self.whole.add(payload["message_id"])
+            # What the model says about a call that waits is in the history, and not shown.
+            if not payload.get("while_waiting"):
+                yield payload["text"][self.shown.pop(payload["message_id"], 0) :] + "\n"
+            if payload["message_id"] == self.writing:
+                yield from self._written()
         elif kind == "turn_ended":
-            yield f"-- the turn has {payload['state']}\n"
+            if self.writing:  # an attempt that was given up
+                yield "\n"
+                yield from self._written()
+            yield from self._line(f"the turn has {payload['state']}")
             if turn == self.turn:
                 self.ended.set()
+
+    def _written(self) -> Iterator[str]:
+        """Show what waited for the end of the text."""
+        lines, self.later, self.writing = self.later, [], ""
+        yield from (f"-- {line}\n" for line in lines)
 
 
 def _news(item: dict[str, Any]) -> str:

@@ -69,9 +69,9 @@ async def test_a_decided_card_stays_in_the_history(frontend: Caller, operator: C
     visitor = await a_visitor(frontend)
     await visitor.say("deploy the shop")
     await operator.decide(await visitor.see_card(), "deny", "later")
-    await visitor.see_answer()
+    await visitor.see(lambda item: item["type"] == "approval" and item["data"]["state"] == "denied")
     reloaded = Visitor(visitor.url, visitor.token, conversation=visitor.conversation)
-    await reloaded.see_answer()
+    await reloaded.see(lambda item: item["id"] == visitor.items[-1]["id"])
     states = [item["data"]["state"] for item in reloaded.items if item["type"] == "approval"]
     assert states == ["pending", "denied"]
 

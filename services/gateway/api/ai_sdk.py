@@ -40,7 +40,7 @@ from services.gateway.store.turns import (
     load_newest_turn,
     load_reply,
     load_turn_start,
-    turn_waits,
+    load_waiting_step,
     turns_had_approval,
 )
 from services.gateway.stream import Stream, data_frame, replay
@@ -248,12 +248,16 @@ async def _hears(deps: Deps, goal: _Goal, turn_id: str) -> bool:
 
 
 async def _pauses(deps: Deps, heard: Heard, goal: _Goal) -> bool:
-    """Tell whether nothing goes on in the turn until people decide; the agent knows of calls before the feed does."""
+    """Tell whether nothing goes on in the turn until people decide, and everything before was told.
+
+    The agent knows of calls before the feed does, and what the model said beside them may come behind their cards.
+    """
     reply, waiting = heard.reply, heard.reply.waiting
     if heard.number < goal.newest or not reply.waits or goal.decided.intersection(waiting.values()):
         return False
     async with reading(deps.runtime.database) as connection:
-        return await turn_waits(connection, goal.topic.tenant, reply.newest, waiting.keys())
+        step = await load_waiting_step(connection, goal.topic.tenant, reply.newest, waiting.keys())
+    return step is not None and reply.reader.step(reply.newest) >= step
 
 
 async def _is_over(deps: Deps, heard: Heard, goal: _Goal) -> bool:

@@ -31,8 +31,8 @@ def _unheard() -> sa.ColumnElement[bool]:
     return sa.and_(calls.held.is_(None), calls.next_message.is_(None), asked_just_now)
 
 
-async def turn_waits(connection: Connection, tenant: str, turn_id: str, call_ids: Collection[str]) -> bool:
-    """Tell whether a turn goes on only when people have decided: on calls among `call_ids`, and on no other."""
+async def load_waiting_step(connection: Connection, tenant: str, turn_id: str, call_ids: Collection[str]) -> int | None:
+    """Return the step in which a turn waits for people, on calls among `call_ids` and on no other; None: it goes on."""
     turns, calls = TURNS.c, CALLS.c
     open_elsewhere = sa.exists().where(
         calls.tenant == tenant,
@@ -40,10 +40,10 @@ async def turn_waits(connection: Connection, tenant: str, turn_id: str, call_ids
         calls.result_kind.is_(None),
         sa.or_(calls.call_id.not_in(list(call_ids)), _unheard()),
     )
-    waits = sa.select(sa.literal(1)).where(
+    waits = sa.select(turns.step).where(
         turns.tenant == tenant, turns.turn_id == turn_id, turns.state == "waiting", ~open_elsewhere
     )
-    return (await connection.execute(waits)).first() is not None
+    return (await connection.execute(waits)).scalar_one_or_none()
 
 
 async def load_newest_turn(connection: Connection, tenant: str, conversation_id: str) -> Row | None:

@@ -10,7 +10,7 @@ import pytest
 from services.gateway.live import Topic
 from services.gateway.resting import waits_behind
 from services.gateway.store import reading
-from services.gateway.store.turns import UNHEARD_MAX, Rest, load_rest, turn_waits
+from services.gateway.store.turns import UNHEARD_MAX, Rest, load_rest, load_waiting_step
 from shared.database import Database
 from tests.support.gateway import House, insert
 
@@ -82,17 +82,14 @@ async def test_what_waits_for_people_who_hold_a_conversation_keeps_nothing_going
         assert await load_rest(connection, "acme", "c", ["k"], held=True) == ASKED
 
 
-@pytest.mark.parametrize(("how", "waits"), [("", False), ("on_message", True), ("wait", True), ("supersede", True)])
+@pytest.mark.parametrize(("how", "step"), [("", None), ("on_message", 1), ("wait", 1), ("supersede", 1)])
 async def test_a_turn_waits_for_people_once_the_agent_has_heard(
-    house: House,
-    database: Database,
-    how: str,
-    waits: bool,  # noqa: FBT001 - a table's column
+    house: House, database: Database, how: str, step: int | None
 ) -> None:
     """A stream must not pause before: the model may go on at once, and nobody would read it."""
     a_waiting_turn(house, how, "")
     async with reading(database) as connection:
-        assert waits == await turn_waits(connection, "acme", "t", ["k"])
+        assert step == await load_waiting_step(connection, "acme", "t", ["k"])
 
 
 @pytest.mark.parametrize(
@@ -123,4 +120,4 @@ async def test_an_agent_that_never_hears_keeps_no_stream_open(house: House, data
     a_waiting_turn(house, "", "its", asked_ago=UNHEARD_MAX)
     async with reading(database) as connection:
         assert await load_rest(connection, "acme", "c", ["k"]) == BEHIND
-        assert await turn_waits(connection, "acme", "t", ["k"])
+        assert await load_waiting_step(connection, "acme", "t", ["k"]) == 1
