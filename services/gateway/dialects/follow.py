@@ -134,6 +134,7 @@ async def follow_reply(
     with the stream.
     """
     reply, number = Reply(turn_id) if turn_id else None, stream.after
+    before: list[tuple[str, Mapping[str, Any], int]] = []
     async for signal in stream.signals():
         if signal is None:
             yield None
@@ -141,12 +142,17 @@ async def follow_reply(
         kind, data, number = unpacked(signal, number)
         if reply is None and begins(kind, data) and (hears is None or await hears(data["turn_id"])):
             reply = Reply(data["turn_id"], number if kind == "message" else 0)
+            early = of_turn(before, reply.turn_id) if kind == "turn" else ()
+            if moves := [move for item in early for move in reply.read(*item)]:
+                yield Heard(reply, moves, number)
         if kind == "holder":
             yield HolderTold(data)
         if reply is None and kind == "message" and data["role"] == "operator":
             yield Heard(Reply(data["message_id"]), [spoken(data)], number)
             return
         if reply is None:
+            if not isinstance(signal, Transient):
+                before.append((kind, data, number))
             continue
         yield Heard(reply, list(reply.read(kind, data, 0 if isinstance(signal, Transient) else number)), number)
 
@@ -156,6 +162,15 @@ def unpacked(signal: Mapping[str, Any] | Transient, number: int) -> tuple[str, M
     if isinstance(signal, Transient):
         return signal.event, signal.data, number
     return signal["type"], signal["data"], signal["id"]
+
+
+def of_turn(
+    items: Sequence[tuple[str, Mapping[str, Any], int]], turn_id: str
+) -> list[tuple[str, Mapping[str, Any], int]]:
+    """Return those items that are about a turn and came before the word that it began."""
+    of_it = [data for _, data, _ in items if data.get("turn_id") == turn_id]
+    calls = {data["call_id"] for data in of_it if "call_id" in data}
+    return [item for item in items if item[1].get("turn_id") == turn_id or item[1].get("call_id") in calls]
 
 
 def begins(kind: str, data: Mapping[str, Any]) -> bool:

@@ -173,12 +173,14 @@ class TurnReader:
     #: Call id -> what came before the call it is about.
     early: Early = field(default_factory=dict)
     _in_step: bool = False
-    #: The message that the current step says, and how much of it was told.
+    #: The message that the current step says.
     _message: str = ""
     _speaking: str = ""
-    _told: int = 0
-    #: How often its writing began anew: each time is a text of its own.
-    _resets: int = 0
+    #: Message id -> how many characters of it were told, and how often its writing began anew: a text of its own.
+    _told: dict[str, int] = field(default_factory=dict)
+    _resets: dict[str, int] = field(default_factory=dict)
+    #: The messages that are stored: nothing that is written of them is news.
+    _stored: set[str] = field(default_factory=set)
     ended: bool = False
     #: The newest step whose message is stored; 0 for none.
     step: int = 0
@@ -231,27 +233,35 @@ class TurnReader:
     # --- what the model says ------------------------------------------------------------------------------------
 
     def _written(self, data: Data) -> Iterator[Move]:
-        if data.get("while_waiting"):
-            # Where people decide before it is done, the whole text follows to be shown.
+        message_id = data["message_id"]
+        if data.get("while_waiting") or message_id in self._stored:
             return
-        if data.get("reset") and data["message_id"] == self._message:
+        if data.get("reset") and self._told.get(message_id):
             yield from self._end_text()
-            self._told, self._resets = 0, self._resets + 1
-        yield from self._begin_message(data["message_id"])
-        if data["offset"] == self._told and data["text"]:
+            self._told[message_id] = 0
+            self._resets[message_id] = self._resets.get(message_id, 0) + 1
+        yield from self._begin_message(message_id)
+        if data["offset"] == self._told.get(message_id, 0) and data["text"]:
             yield from self._tell(data["text"])
 
     def _said(self, data: Data) -> Iterator[Move]:
         """Tell the rest of a message that is stored: its deltas may have been lost, and nothing is told twice."""
+        message_id = data["message_id"]
+        late = data.get("step", 0) < self.step or (self._speaking and message_id != self._message)
         self.step = max(self.step, data.get("step", 0))
+        self._stored.add(message_id)
         if data.get("while_waiting"):
             # Nothing of it is shown, so it is no step either: the one that asks people stays the last one.
-            if data["message_id"] != self._message:
+            if message_id != self._message:
                 yield from self._end_step()
             yield from self._end_text()
             return
-        yield from self._begin_message(data["message_id"])
-        if rest := str(data["text"])[self._told :]:
+        rest = str(data["text"])[self._told.get(message_id, 0) :]
+        if late and not rest:
+            # A step before the one that is told now, and nothing was said in it.
+            return
+        yield from self._begin_message(message_id)
+        if rest:
             yield from self._tell(rest)
         yield from self._end_text()
 
@@ -261,14 +271,15 @@ class TurnReader:
         # Calls that were told before the words beside them belong to the same step.
         if self._message:
             yield from self._end_step()
-        self._message, self._told, self._resets = message_id, 0, 0
+        self._message = message_id
         yield from self._begin_step()
 
     def _tell(self, text: str) -> Iterator[Move]:
         if not self._speaking:
-            self._speaking = self._message + (f"#{self._resets}" if self._resets else "")
+            resets = self._resets.get(self._message, 0)
+            self._speaking = self._message + (f"#{resets}" if resets else "")
             yield TextBegan(self._speaking)
-        self._told += len(text)
+        self._told[self._message] = self._told.get(self._message, 0) + len(text)
         yield TextWritten(self._speaking, text)
 
     def _end_text(self) -> Iterator[Move]:

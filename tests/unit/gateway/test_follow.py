@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from services.gateway.dialects.follow import Heard, Reply, follow_reply
-from services.gateway.dialects.moves import CallAnswered, TextWritten, TurnEnded
+from services.gateway.dialects.moves import CallAnswered, CallMade, CardMoved, TextWritten, TurnEnded
 from services.gateway.stream import Stream
 from tests.unit.gateway.test_moves import END, Item, card, closed, delta, proposed, result, said
 
@@ -78,6 +78,25 @@ class Told:
         """Yield the items with their numbers."""
         for number, (kind, data) in enumerate(self.items, 1):
             yield {"id": number, "type": kind, "data": data}
+
+
+async def test_what_came_before_the_word_that_its_turn_began_is_told() -> None:
+    """Items come from several queues: a call may be there first, and its card; other turns' are not told."""
+    other = [in_turn("t2", proposed("k2")), card("k2")]
+    items = [*other, proposed(), card(), started("t", "u"), said("Deploying.")]
+
+    async def hears(turn_id: str) -> bool:
+        return turn_id == "t"
+
+    replies = [heard async for heard in follow_reply(cast("Stream", Told(items)), hears=hears)]
+    (reply,) = {id(heard.reply): heard.reply for heard in replies if isinstance(heard, Heard)}.values()
+    moves = [move for heard in replies if isinstance(heard, Heard) for move in heard.moves]
+    assert ["k", "k", "m"] == [
+        getattr(move, "call_id", "") or getattr(move, "text_id", "")
+        for move in moves
+        if isinstance(move, CallMade | CardMoved | TextWritten)
+    ]
+    assert ({"k": "a-k"}, True) == (reply.waiting, reply.waits)
 
 
 @pytest.mark.parametrize(("heard_by", "told"), [("t", "Hi, Bob."), ("t2", "Hi, Ada."), ("t3", "")])

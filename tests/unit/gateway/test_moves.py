@@ -107,8 +107,29 @@ def test_what_is_written_while_people_think_does_not_stream() -> None:
     assert moves_of([*asked, END]) == moves_of([*asked, *chatter, END])
 
 
-def test_words_that_were_kept_back_are_told_where_people_decided_meanwhile() -> None:
-    """The whole text follows its pieces without the mark, and is shown then."""
+def test_a_message_that_comes_late_makes_nothing_told_twice() -> None:
+    """An earlier step's message behind pieces of a later one: what it says is told, and the later text goes on."""
+    late = [delta("The ", message="m3"), said("", "m2", step=2), said("First.", "m1", step=1)]
+    moves = moves_of([*late, delta("The ", message="m3"), said("The shop is green.", "m3", step=3), END])
+    assert [("m3", "The "), ("m1", "First."), ("m3", "shop is green.")] == [
+        (move.text_id, move.text) for move in moves if isinstance(move, TextWritten)
+    ]
+
+
+def test_a_piece_behind_its_message_is_no_news() -> None:
+    """Pieces take another way than messages; one of an earlier step ends nothing that is being told."""
+    moves = moves_of([said("First.", "m1", step=1), delta("The ", message="m2"), delta("First.", message="m1")])
+    assert moves_of([said("First.", "m1", step=1), delta("The ", message="m2")]) == moves
+
+
+def test_an_empty_message_that_comes_late_is_no_step() -> None:
+    """The step that is told last stays the last one."""
+    told = [said("Done.", "m3", step=3)]
+    assert moves_of(told) == moves_of([*told, said("", "m2", step=2)])
+
+
+def test_the_mark_of_the_whole_text_counts() -> None:
+    """Where its pieces were kept back and it is not, it is told at once."""
     moves = moves_of([delta("It ", while_waiting=True), said("It is done.")])
     assert [StepBegan(), TextBegan("m"), TextWritten("m", "It is done."), TextEnded("m")] == moves
 
