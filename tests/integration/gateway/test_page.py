@@ -168,7 +168,12 @@ async def test_text_streams_and_becomes_the_message(house: House, page: Page) ->
     await expect(page.locator(".said.by-agent .text")).to_have_text("Hello, Ada.")
     await expect(page.locator(".writing")).to_have_count(0)
     await hold(house, conversation)
-    chatter = {"message_id": "a-2", "step": 2, "text": "Please confirm!"}
+    behind = {**of_turn, "message_id": "a-2", "offset": 0}
+    await house.deliver(ConversationDelta(**behind, text="One more word."))
+    await expect(page.locator(".writing")).to_have_text("One more word.")
+    await house.deliver(ConversationDelta(**behind, text="Please", while_waiting=True))
+    await expect(page.locator(".writing")).to_have_text("One more word.")
+    chatter = {"message_id": "a-2", "step": 2, "text": "Please confirm!", "while_waiting": True}
     await house.deliver(ConversationEvent(**of_turn, kind="assistant_message", payload=chatter))
     await expect(page.locator(".muted summary")).to_be_visible()
     await expect(page.get_by_text("Please confirm!")).to_be_hidden()

@@ -37,7 +37,6 @@ export class Feed {
   #things = new Map();
   #status = new Map();
   #waitingTurns = new Map();
-  #heard = new Set();
   #said = new Map();
   #running = new Set();
   #over = new Set();
@@ -90,8 +89,6 @@ export class Feed {
 
   #posted(data) {
     const author = data.author?.id ?? "";
-    // What the model says from here on answers this too, also while its turn waits for a decision.
-    for (const turn of this.#waitingTurns.keys()) this.#heard.add(turn);
     const bubble = make("p", { class: "bubble" }, data.text);
     const element = this.#place(`message ${data.message_id}`, () =>
       author === this.#me
@@ -140,10 +137,8 @@ export class Feed {
   }
 
   #delta(data) {
-    // A model that was stopped may write on for a moment.
-    if (this.#over.has(data.turn_id)) return;
-    // What a model says about a call that waits is not shown meanwhile; the whole text follows as a message.
-    if ((this.#waitingTurns.get(data.turn_id)?.size ?? 0) > 0 && !this.#heard.has(data.turn_id)) return;
+    // A model that was stopped may write on for a moment; what one says about a call that waits is folded away later.
+    if (data.while_waiting || this.#over.has(data.turn_id)) return;
     const element = this.#place(`message ${data.message_id}`, () =>
       make("div", { class: "said by-agent writing", "data-turn": data.turn_id }, make("p", { class: "text" })),
     );
