@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import rfc8785
 
-from shared.errors import PlacetError
+from placet.contracts.errors import PlacetError
 
 #: Deepest nesting of arrays and objects that arguments may have.
 DEPTH_MAX = 32
@@ -30,6 +30,8 @@ class NotStrictJson(PlacetError):
 def parse_strictly(text: str | bytes) -> Any:
     """Return the JSON value of `text`; raise NotStrictJson with one line saying what is wrong."""
     try:
+        # Bytes are UTF-8; the library would guess UTF-16 and UTF-32 too.
+        text = text.decode() if isinstance(text, bytes) else text
         value = json.loads(text, object_pairs_hook=_unique_pairs, parse_constant=_refuse_constant)
     except RecursionError as error:
         raise NotStrictJson(f"nested deeper than {DEPTH_MAX} levels") from error
@@ -89,8 +91,8 @@ def call_digest(*, tenant: str, conversation_id: str, tool: str, schema_digest: 
 def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        last = {name: place for place, (name, _) in enumerate(pairs)}
+        twice = next(name for place, (name, _) in enumerate(pairs) if last[name] != place)
         raise NotStrictJson(f"duplicate key {twice!r}")
     return result
 

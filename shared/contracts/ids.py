@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import secrets
 from uuid import UUID, uuid5
 
@@ -24,13 +23,3 @@ def derived_id(*parts: str) -> str:
 def new_traceparent() -> str:
     """Return a fresh W3C `traceparent`: version 00, sampled."""
     return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
-
-
-def child_traceparent(parent: str | None) -> str:
-    """Return a `traceparent` in the parent's trace with a new span id; a new trace where the parent is unusable."""
-    match (parent or "").split("-"):
-        case ["00", trace, span, flags] if (len(trace), len(span), len(flags)) == (32, 16, 2):
-            # A span's id is no secret, and one is made for every event: no call to the kernel for it.
-            return f"00-{trace}-{random.getrandbits(64):016x}-{flags}"
-        case _:
-            return new_traceparent()

@@ -6,17 +6,20 @@ public keys only. What it binds is the digest; everything else narrows it.
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 from pydantic import Field, ValidationError
+from pydantic_core import from_json
 
-from shared.canonical import call_digest
-from shared.errors import SecurityAlert
-from shared.ids import derived_id
-from shared.messages.message import Digest, Value
-from shared.messages.tool_calls import Pool, ToolCall
-from shared.signing import BadSignature, Purpose, Signer, Verifier
+from placet.contracts.canonical import call_digest
+from placet.contracts.errors import SecurityAlert
+from placet.contracts.ids import derived_id
+from placet.contracts.messages.message import Digest, Value
+from placet.contracts.messages.tool_calls import Pool, ToolCall
+from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
 
 #: Who issues the permits of calls that people were asked about.
 HELD_BY = "approval"
@@ -36,6 +39,7 @@ class Permit(Value):
     message_id: str = Field(description="The message that led to the call.")
     digest: Digest
     reference: Annotated[str, Field(description="Verdict id or approval id that stands behind it.")]
+    after: list[str] = Field(default_factory=list, description="Calls that must have ended before it may begin.")
 
     @property
     def held(self) -> bool:
@@ -53,7 +57,14 @@ def permit_id(call_id: str) -> str:
 
 
 def issue_permit(
-    signer: Signer, call: ToolCall, *, pool: str, reference: str, now: datetime, lifetime_seconds: int
+    signer: Signer,
+    call: ToolCall,
+    *,
+    pool: str,
+    reference: str,
+    now: datetime,
+    lifetime_seconds: int,
+    after: Sequence[str] = (),
 ) -> str:
     """Return the signed permit for `call`. Its id derives from the call, so a repeated handling issues the same one."""
     permit = Permit(
@@ -68,8 +79,22 @@ def issue_permit(
         message_id=call.message_id,
         digest=call.digest,
         reference=reference,
+        after=list(after),
     )
     return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}))
+
+
+def awaited_calls(token: object) -> list[str]:
+    """Return which calls a permit comes after as it says itself, unverified: enough to wait, not to run anything.
+
+    None for a permit that has expired.
+    """
+    try:
+        payload = str(token).split(".")[1]
+        claims = from_json(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return [str(each) for each in claims["after"]] if claims["exp"] > datetime.now(UTC).timestamp() else []
+    except (ValueError, LookupError, TypeError):
+        return []
 
 
 def digest_of(call: ToolCall) -> str:

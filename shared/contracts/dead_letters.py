@@ -1,4 +1,4 @@
-"""What a dead letter's body holds: audit sends it back, and the gateway refuses at once what cannot be sent."""
+"""What a dead letter's body holds: its service sends it back, and the gateway refuses at once what cannot be sent."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from shared.messages.message import Identifier, Message
+from placet.contracts.messages.message import Identifier, Message
 
 
 class RetryDelivery(Message):

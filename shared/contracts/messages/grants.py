@@ -6,9 +6,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import AwareDatetime, Field
 
-from shared.messages.approvals import GrantScope
-from shared.messages.message import Digest, Identifier, Message, SignedMessage
-from shared.messages.tool_calls import ToolCall
+from placet.contracts.messages.approvals import GrantScope
+from placet.contracts.messages.message import Digest, Identifier, Message, SignedMessage
+from placet.contracts.messages.tool_calls import ToolCall
 
 
 class GrantAsked(SignedMessage):

@@ -13,8 +13,8 @@ import json
 from collections.abc import Mapping
 from typing import TypeVar
 
-from shared.errors import SecurityAlert
-from shared.messages import (
+from placet.contracts.errors import SecurityAlert
+from placet.contracts.messages import (
     ApprovalRequested,
     EditJudged,
     EditProposed,
@@ -23,12 +23,12 @@ from shared.messages import (
     ResolveCall,
     WatchedCallClosed,
 )
-from shared.messages.message import SignedMessage
-from shared.signing import BadSignature, Purpose, Signer, Verifier
+from placet.contracts.messages.message import SignedMessage
+from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
 
 Signed = TypeVar("Signed", bound=SignedMessage)
 
-#: What each signature says; `shared.signing.SIGNERS` says who may say it.
+#: What each signature says; `placet.contracts.signing.SIGNERS` says who may say it.
 PURPOSES: Mapping[type[SignedMessage], Purpose] = {
     ApprovalRequested: Purpose.HOLD,
     GrantAsked: Purpose.GRANT,

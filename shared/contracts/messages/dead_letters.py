@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.messages.message import Identifier, Message
-from shared.messages.tool_calls import ToolName
+from placet.contracts.messages.message import Identifier, Message
+from placet.contracts.messages.tool_calls import ToolName
 
 
 class ResolveDeadLetter(Message):
-    """Send a dead letter back to the queue it came from, or give it up. Sent by the gateway to audit."""
+    """Send a dead letter back to the queue it came from, or give it up. Sent by the gateway to dead_letters."""
 
     type_name: ClassVar[str] = "placet.dead-letter.resolve.v1"
 
@@ -23,7 +23,7 @@ class ResolveDeadLetter(Message):
 class AbandonCall(Message):
     """A dead letter was discarded that a call waited for: end the call, unless it has gone on all the same.
 
-    Sent by audit to the queue that the letter came from, because only that queue's owner knows whether the call has
+    Sent by dead_letters to the queue that the letter came from: only that queue's owner knows whether the call has
     gone on, and only it can see to it that a second copy of the letter does nothing any more.
     """
 

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from shared.messages.message import Message
+from placet.contracts.messages.message import Message
 
 #: Longest words of a mail system that are kept, in characters.
 WORDS_MAX = 500

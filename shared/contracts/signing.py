@@ -20,11 +20,13 @@ from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwk import OKPKey
 
-from shared.errors import PlacetError
+from placet.contracts.errors import PlacetError
 
 _ALGORITHM = "Ed25519"
 #: Said of a file that is not there.
-_MISSING = "; `placet migrate` makes signing keys for one machine, `python -m deploy.keys` for services that run apart"
+_MISSING = (
+    "; `placet migrate` makes signing keys for one machine, `python -m placet.deploy.keys` for services that run apart"
+)
 _REGISTRY = jws.JWSRegistry(algorithms=[_ALGORITHM])
 #: Bytes that claims may have. The largest arguments, written as JSON within JSON, take three times their size; what is
 #: said beside them is a tenth of that. The library's own limit would refuse what it has signed itself.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.messages.approvals import (
+from placet.contracts.messages.approvals import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
@@ -21,24 +21,26 @@ from shared.messages.approvals import (
     Strength,
     WatchedCallClosed,
 )
-from shared.messages.conversations import (
+from placet.contracts.messages.conversations import (
     Author,
+    ConsentAnswered,
     ConversationDelta,
     ConversationEnded,
-    ConversationEvent,
-    FeedAdvanced,
+    ConversationItems,
+    HandoverRequested,
     HolderChanged,
     MessagePosted,
     OperatorSpoke,
     StopTurn,
+    TakenAs,
 )
-from shared.messages.dead_letters import AbandonCall, ResolveDeadLetter
-from shared.messages.deliveries import RetryDelivery, RetryWebhookEvent
-from shared.messages.grants import GrantAsked, RevokeGrant
-from shared.messages.mail import MailBounced
-from shared.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
-from shared.messages.rulebook import RulebookTried, TryRulebook
-from shared.messages.tool_calls import (
+from placet.contracts.messages.dead_letters import AbandonCall, ResolveDeadLetter
+from placet.contracts.messages.deliveries import RetryDelivery, RetryWebhookEvent
+from placet.contracts.messages.grants import GrantAsked, RevokeGrant
+from placet.contracts.messages.mail import MailBounced
+from placet.contracts.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
+from placet.contracts.messages.rulebook import RulebookTried, TryRulebook
+from placet.contracts.messages.tool_calls import (
     CallResolved,
     CallsWithdrawn,
     Edited,
@@ -61,9 +63,10 @@ MESSAGES: dict[str, type[Message]] = {
         HolderChanged,
         ConversationEnded,
         StopTurn,
-        ConversationEvent,
+        ConsentAnswered,
+        HandoverRequested,
+        ConversationItems,
         ConversationDelta,
-        FeedAdvanced,
         ToolCallProposed,
         ToolCallPermitted,
         ToolCallRefused,
@@ -106,9 +109,10 @@ __all__ = [
     "CallResolved",
     "CallsWithdrawn",
     "CastVote",
+    "ConsentAnswered",
     "ConversationDelta",
     "ConversationEnded",
-    "ConversationEvent",
+    "ConversationItems",
     "DecideApproval",
     "DecisionAnswered",
     "DecisionClaims",
@@ -117,11 +121,11 @@ __all__ = [
     "Edited",
     "Escalation",
     "Event",
-    "FeedAdvanced",
     "GrantAsked",
     "GrantTerms",
     "GrantWish",
     "Handover",
+    "HandoverRequested",
     "HolderChanged",
     "MailBounced",
     "Message",
@@ -138,6 +142,7 @@ __all__ = [
     "ShownCall",
     "StopTurn",
     "Strength",
+    "TakenAs",
     "ToolCall",
     "ToolCallFinished",
     "ToolCallPermitted",

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from shared import messages as m
-from shared.messages import ENVELOPE_EVENTS_MAX, Message
+from placet.contracts import messages as m
+from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Message
 
 DEAD_LETTERS = "dead-letters"
 #: Delays of the retry queues, in seconds. The n-th retry waits in the n-th, later ones in the last.
@@ -74,6 +74,7 @@ ROUTES: dict[type[Message], Route] = {
     m.HolderChanged: Route("messages", lambda x: x.tenant),
     m.ConversationEnded: Route("messages", lambda x: x.tenant),
     m.StopTurn: Route("messages", lambda x: x.tenant),
+    m.ConsentAnswered: Route("messages", lambda x: x.tenant),
     m.ToolCallProposed: Route("tool-calls", lambda _: "tool-call.proposed"),
     m.CallsWithdrawn: Route("tool-calls", lambda _: "tool-call.withdrawn"),
     m.ApprovalRequested: Route("approvals", lambda _: "approval.requested"),
@@ -100,9 +101,9 @@ ROUTES: dict[type[Message], Route] = {
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
     m.CallResolved: Route("tool-results", lambda _: "tool-call.resolved"),
     m.ToolCallProgressed: Route("conversations", lambda x: f"progress.{x.tenant}"),
-    m.ConversationEvent: Route("conversations", lambda x: f"event.{x.tenant}"),
+    m.HandoverRequested: Route("conversations", lambda x: f"handover.{x.tenant}"),
+    m.ConversationItems: Route("conversations", lambda x: f"items.{x.tenant}", mandatory=False, transient=True),
     m.ConversationDelta: Route("conversations", lambda x: f"delta.{x.tenant}", mandatory=False, transient=True),
-    m.FeedAdvanced: Route("conversations", lambda x: f"feed.{x.tenant}", mandatory=False, transient=True),
 }
 
 
@@ -151,12 +152,16 @@ def trials_key(instance: str) -> str:
 QUEUES = (
     QueueSpec("agent.messages", "agent", (Destination("messages", "#"),)),
     QueueSpec("agent.tool-results", "agent", (Destination("tool-results", "#"), _abandonments("agent.tool-results"))),
-    # What people think about, and the agent's own word that its requester has written again.
     QueueSpec(
         "agent.approvals",
         "agent",
-        (Destination("approvals", "approval.opened"), Destination("tool-calls", "tool-call.withdrawn")),
+        (
+            Destination("approvals", "approval.opened"),
+            Destination("approvals", "approval.progressed"),
+            Destination("approvals", "approval.closed"),
+        ),
     ),
+    QueueSpec("agent.progress", "agent", (Destination("conversations", "progress.#"),)),
     QueueSpec(
         "policy.tool-calls",
         "policy",
@@ -204,22 +209,9 @@ QUEUES = (
         "notifier",
         (Destination("decisions", "delivery-retry"), Destination("decisions", "webhook-retry")),
     ),
-    QueueSpec(
-        "gateway.feed",
-        "gateway",
-        (
-            Destination("messages", "#"),
-            Destination("tool-calls", "tool-call.proposed"),
-            Destination("approvals", "approval.opened"),
-            Destination("approvals", "approval.progressed"),
-            Destination("approvals", "approval.closed"),
-            Destination("tool-results", "#"),
-            Destination("conversations", "event.#"),
-            Destination("conversations", "progress.#"),
-        ),
-    ),
-    QueueSpec("audit.commands", "audit", (Destination("decisions", "dead-letter"),)),
-    QueueSpec(DEAD_LETTERS, "audit", (Destination(DEAD_LETTERS, "#"),)),
+    QueueSpec("gateway.handovers", "gateway", (Destination("conversations", "handover.#"),)),
+    QueueSpec("dead-letters.commands", "dead_letters", (Destination("decisions", "dead-letter"),)),
+    QueueSpec(DEAD_LETTERS, "dead_letters", (Destination(DEAD_LETTERS, "#"),)),
 )
 
 

@@ -11,18 +11,17 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from shared.frontends import frontend_key
-from shared.messages import (
+from placet.contracts.frontends import frontend_key
+from placet.contracts.messages import (
     ENVELOPE_EVENTS_MAX,
     MESSAGES,
     ConversationDelta,
-    ConversationEvent,
-    FeedAdvanced,
+    ConversationItems,
     Message,
     MessagePosted,
 )
-from shared.messages.message import Attributes
-from shared.topology import QUEUES, ROUTES, QueueSpec, executor_queue, key_matches, queue_arguments
+from placet.contracts.messages.message import Attributes
+from placet.contracts.topology import QUEUES, ROUTES, QueueSpec, executor_queue, key_matches, queue_arguments
 
 _TRANSIENT = "Transient: sent at most once, never stored."
 _STORED = "Stored, confirmed, at least once."
@@ -84,7 +83,7 @@ def _frontend_channel() -> dict[str, Any]:
 
 def _frontend_operations() -> dict[str, Any]:
     """Return what a chat frontend with its own user has to do with us, as we see it."""
-    hears = (ConversationEvent, ConversationDelta, FeedAdvanced)
+    hears = (ConversationItems, ConversationDelta)
     return {
         "frontend.posts": {
             "action": "receive",

@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import AwareDatetime, Field
 
-from shared.messages.message import Digest, Identifier, Message, SignedMessage, Value
-from shared.messages.tool_calls import AnswerKind, Category, Pool, ShownCall, ToolCall
+from placet.contracts.messages.message import Digest, Identifier, Message, SignedMessage, Value
+from placet.contracts.messages.tool_calls import AnswerKind, Category, Pool, ShownCall, ToolCall
 
 #: Longest reason that a person may give, in characters.
 REASON_MAX = 2_000
@@ -51,9 +51,6 @@ Verb = Literal[
     "delegate",
     "claim",
     "release",
-    "extend",
-    "pause",
-    "resume",
     "cancel",
 ]
 #: What a decision comes to. All but `accepted` change nothing.
@@ -67,9 +64,6 @@ ProgressKind = Literal[
     "released",
     "reminded",
     "escalated",
-    "extended",
-    "paused",
-    "resumed",
 ]
 #: A time after the opening of an approval, in seconds.
 Seconds = Annotated[int, Field(ge=1, le=2_592_000)]
@@ -100,8 +94,8 @@ class GrantTerms(Value):
     scope: Annotated[GrantScope, Field(description="The widest scope that may be given.")] = "conversation"
     bounds: list[str] = Field(
         default_factory=list,
-        description="Arguments whose value in the approved call is the most (numbers) or the only one (all else) that "
-        "the grant covers. Arguments that are not named here must be equal.",
+        description="Arguments that may vary: `amount` may be any number from 0 to the approved one, and "
+        "`to=*@example.org` any text that fits. Arguments that are not named here must be equal.",
     )
     uses: Annotated[int, Field(ge=1, le=10_000)] = 10
     expires_after_seconds: Seconds = 86_400
@@ -142,6 +136,11 @@ class ApprovalRule(Value):
         default=None,
         description="Whether the model goes on at once with an interim result while this waits; None leaves it to the "
         "agent.",
+    )
+    independent: bool = Field(
+        default=False,
+        description="True: such a call runs as soon as it is approved. Else calls that the model proposed together run "
+        "one after the other, in its order, where several of them are approved.",
     )
     by_message: bool = Field(
         default=False, description="True: an exact yes or no in the chat decides, written by who may decide."
@@ -297,7 +296,7 @@ class DecisionClaims(Value):
     )
     response_kind: AnswerKind = "instruction"
     to: str = Field(default="", description="For `delegate`: the person who may decide too, `person:<id>`.")
-    seconds: Seconds | None = Field(default=None, description="For `claim` and `extend`: how long.")
+    seconds: Seconds | None = Field(default=None, description="For `claim`: how long.")
     grant: GrantWish | None = Field(default=None, description='For `approve`: "allow this from now on".')
     opened_by: str = Field(
         default="",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AwareDatetime, Field
 
-from shared.messages.message import Digest, Identifier, Message, ResultKind, SignedMessage, Tenant, Value
+from placet.contracts.messages.message import Digest, Identifier, Message, ResultKind, SignedMessage, Tenant, Value
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
@@ -66,6 +66,8 @@ class ShownCall(Value):
         "that any screen, log or API shows of them. Empty: nothing of them."
     )
     digest: Digest = Field(description="Of the real arguments.")
+    step: int = Field(default=0, ge=0, description="Number of the model's answer within the turn; 0: not told.")
+    position: int = Field(default=0, ge=0, description="Place among the calls of that answer, from 0.")
     quote: str = Field(
         default="", description="The agent's own words beside the call, cut. Shown as a quote or not at all."
     )

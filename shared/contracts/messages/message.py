@@ -56,7 +56,7 @@ class Message(Value):
 
 
 class SignedMessage(Message):
-    """A message that only one service may ever write, and that says so: see `shared.signed`."""
+    """A message that only one service may ever write, and that says so: see `placet.contracts.signed`."""
 
     signature: str = Field(default="", description="The sender's signature over all of this; no reader acts without.")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.messages.message import Identifier, Message
+from placet.contracts.messages.message import Identifier, Message
 
 #: Longest text of a rulebook or of cases that is tried over messages, in characters.
 TRIAL_TEXT_MAX = 200_000

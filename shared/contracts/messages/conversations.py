@@ -6,12 +6,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from shared.messages.message import Identifier, Message, Value
+from placet.contracts.messages.message import Identifier, Message, Value
 
 #: Longest message text, in characters.
 TEXT_MAX = 32_000
-#: Messages that one answer of an operator answers at most; a model answers what is beyond them.
-ANSWERS_MAX = 200
 
 #: Who answers in a conversation: the agent; nobody, because an operator is awaited; or an operator.
 Holder = Literal["agent", "waiting", "operator"]
@@ -27,6 +25,14 @@ class Author(Value):
     id: Annotated[str, Field(min_length=1, max_length=128)] = Field(
         description="Stable id of the author within the tenant."
     )
+
+
+class TakenAs(Value):
+    """The decision that the gateway took an exact yes or no in the chat for."""
+
+    approval_id: Identifier
+    decision: Literal["approve", "deny"]
+    summary: str = Field(default="", description="What it is about, for people.")
 
 
 class MessagePosted(Message):
@@ -52,6 +58,23 @@ class MessagePosted(Message):
         description="Set by the gateway where people held the conversation when this was written: revision of its "
         "holder. No model is asked then, in whatever order this and HolderChanged arrive.",
     )
+    taken_as: TakenAs | None = Field(
+        default=None,
+        description="Set by the gateway where the text was taken for a decision: no model hears of it.",
+    )
+
+
+class ConsentAnswered(Message):
+    """What became of a message that was taken for a decision. Sent by the gateway; shown in the conversation."""
+
+    type_name: ClassVar[str] = "placet.message.consent-answered.v1"
+
+    conversation_id: Identifier
+    message_id: Identifier
+    taken_as: TakenAs
+    outcome: str = Field(description="As in DecisionAnswered.")
+    detail: str = ""
+    state: str = Field(default="", description="State of the approval now.")
 
 
 class OperatorSpoke(Message):
@@ -65,9 +88,10 @@ class OperatorSpoke(Message):
     operator: Annotated[str, Field(min_length=1, max_length=128)] = Field(
         description="Stable id of the operator, for example `person:ada`."
     )
-    answers: Annotated[list[Identifier], Field(max_length=ANSWERS_MAX)] = Field(
-        default_factory=list,
-        description="Messages of visitors that the operator had seen and that nobody had answered; no model does now.",
+    seen: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="Number of the newest item that they had seen; empty: all. What visitors wrote up to it counts as "
+        "answered, and no model answers it.",
     )
 
 
@@ -108,29 +132,35 @@ class StopTurn(Message):
     by: Annotated[str, Field(min_length=1, max_length=128)] = Field(description="Stable id of who stops it.")
 
 
-class ConversationEvent(Message):
-    """Something every frontend of the conversation shows; kept and replayed by the gateway."""
+class HandoverRequested(Message):
+    """A tool wants people to take the conversation over. Sent by the agent, once per call, to the gateway."""
 
-    type_name: ClassVar[str] = "placet.conversation.event.v1"
+    type_name: ClassVar[str] = "placet.conversation.handover-requested.v1"
 
     conversation_id: Identifier
-    turn_id: Identifier
-    kind: Literal["assistant_message", "turn_started", "turn_ended", "call_answered"]
-    payload: dict[str, Any] = Field(
-        description="assistant_message: {message_id, step, text, heard_meanwhile? (a person wrote since the turn "
-        "began, and this answers them too), while_waiting? (written while a call of the turn waited for people, and "
-        "nobody wrote since: not to be shown)}; turn_started: {message_id}; "
-        "turn_ended: {state, reason, final_answer?}; call_answered: {call_id, tool, kind, error}."
+    call_id: Identifier
+    reason: str = Field(description="Why, for operators; the visitor is not told it.")
+
+
+class ConversationItems(Message):
+    """New items of a conversation's log. Transient: what is lost is found in the log."""
+
+    type_name: ClassVar[str] = "placet.conversation.items.v1"
+
+    conversation_id: Identifier
+    items: list[dict[str, Any]] = Field(
+        description="Items as `GET …/events` sends them: {id, type, at, data}; ids are gapless per conversation."
     )
 
 
 class ConversationDelta(Message):
-    """A piece of a text that the model is writing. Transient: never stored; the whole text follows in an event."""
+    """A piece of a text that the model is writing. Transient: never stored; the whole text follows in an item."""
 
     type_name: ClassVar[str] = "placet.conversation.delta.v1"
 
     conversation_id: Identifier
     turn_id: Identifier
+    step: int = Field(ge=1, description="The model step of the turn that writes it.")
     message_id: Identifier = Field(description="The assistant message that this text will become.")
     offset: int = Field(ge=0, description="Characters of the same message sent before this piece; 0 also starts over.")
     text: str
@@ -139,12 +169,3 @@ class ConversationDelta(Message):
         default=False,
         description="Written while a call of its turn waits for people, and nobody wrote since: not to be shown.",
     )
-
-
-class FeedAdvanced(Message):
-    """The gateway stored new feed items; every gateway instance passes them to its clients. Transient."""
-
-    type_name: ClassVar[str] = "placet.conversation.feed-advanced.v1"
-
-    conversation_id: Identifier
-    items: list[dict[str, Any]] = Field(description="Feed items as `GET …/events` sends them: {id, type, at, data}.")

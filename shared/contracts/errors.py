@@ -1,0 +1,40 @@
+"""Errors whose type says whose fault it is and what happens next.
+
+A handler raises one of these; the consumer shell acts on the type alone, so no handler ever decides about
+acknowledgement, delay or dead letters by itself. Anything else that escapes a handler is a bug: dead letter, alarm.
+"""
+
+from __future__ import annotations
+
+
+class PlacetError(Exception):
+    """Base of every error that Placet raises on purpose."""
+
+
+class Refused(PlacetError):
+    """An expected answer: the state or the rules say no. Never retried, never alarms.
+
+    Over HTTP it becomes a problem document with `status`; in a handler it is a log line.
+    """
+
+    def __init__(self, title: str, *, status: int = 409, kind: str = "refused", **facts: object) -> None:
+        super().__init__(title)
+        self.title = title
+        #: HTTP status that the gateway answers with, 4xx.
+        self.status = status
+        #: Stable short name of the refusal, the last part of the problem's `type`.
+        self.kind = kind
+        #: Extension members for the problem document; JSON values.
+        self.facts = facts
+
+
+class Transient(PlacetError):
+    """Something outside is not ready; the event comes again after a delay, a bounded number of times."""
+
+
+class Poison(PlacetError):
+    """This event can never be handled: dead letter at once, with this reason."""
+
+
+class SecurityAlert(Poison):
+    """A forged, replayed or foreign signature: dead letter, a log line at `warning` and a counter."""
