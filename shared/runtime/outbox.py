@@ -8,25 +8,22 @@ sends what a crash, a lost confirm or a broker outage left behind; a second copy
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
 import structlog
-from sqlalchemy.dialects import postgresql as pg
+from pydantic_core import to_json
 
-from shared.bus import Bus
-from shared.database import OWN_SECONDS
-from shared.messages import Event
-from shared.sql import Connection, arrays, spread
-from shared.topology import ROUTES, Destination, destination_of
+from placet.contracts.messages import Event
+from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination, destination_of
+from placet.runtime.bus import Bus, Delivery, PublishFailed, PublishRefused
 
 if TYPE_CHECKING:
-    from shared.database import Database
+    from placet.runtime.database import Database
 
 log = structlog.get_logger(__name__)
 
@@ -37,6 +34,12 @@ SINGLES_OUTSTANDING_MAX = 32
 #: Pause after an envelope of transient events, in seconds: two hundred chats that are written to at once cost a hundred
 #: envelopes a second, and nobody sees the difference.
 TRANSIENT_PAUSE_SECONDS = 0.01
+#: Bytes that the events of one envelope have at most, unless it is one event: far below what brokers allow, and what
+#: a reader parses at once.
+ENVELOPE_BYTES_MAX = 512 * 1024
+#: Type of what a dead letter holds of an event that the broker refused. No message is called so.
+REFUSED_TYPE = "placet.outbox.refused.v1"
+REFUSED_BYTES_SHOWN = 64 * 1024
 #: Rows that one sweep of the relay takes.
 SWEEP_ROWS = 1_000
 
@@ -77,52 +80,6 @@ def row_of(event: Event) -> OutboxRow:
     )
 
 
-#: Columns of the outbox that a row brings, with their types, for statements that write an outbox of their own.
-OUTBOX_COLUMNS: dict[str, Any] = {
-    "id": pg.TEXT,
-    "exchange": pg.TEXT,
-    "key": pg.TEXT,
-    "batch": pg.SMALLINT,
-    "mandatory": pg.BOOLEAN,
-    "event": pg.TEXT,
-}
-
-
-def stored_row(row: OutboxRow) -> dict[str, Any]:
-    """Return an outbox row as a row of `OUTBOX_COLUMNS`."""
-    place = {"exchange": row.destination.exchange, "key": row.destination.key}
-    return {"id": row.id, **place, "batch": row.batch, "mandatory": row.mandatory, "event": row.event}
-
-
-@cache
-def _save(outbox: sa.Table) -> sa.Insert:
-    # Arrays, because events are long: no JSON within JSON.
-    return sa.insert(outbox).from_select(list(OUTBOX_COLUMNS), sa.select(arrays("rows", OUTBOX_COLUMNS)))
-
-
-@cache
-def _forget(outbox: sa.Table) -> sa.Delete:
-    return sa.delete(outbox).where(outbox.c.id == sa.any_(sa.bindparam("ids", type_=pg.ARRAY(pg.TEXT))))
-
-
-@cache
-def _take_due(outbox: sa.Table) -> sa.Update:
-    due = (
-        sa.select(outbox.c.id)
-        .where(outbox.c.due_at <= sa.func.now())
-        .order_by(outbox.c.due_at)
-        .limit(SWEEP_ROWS)
-        .with_for_update(skip_locked=True)
-    )
-    later = sa.func.now() + sa.text(f"interval '{OWN_SECONDS} seconds'")
-    return sa.update(outbox).where(outbox.c.id.in_(due)).values(due_at=later).returning(outbox)
-
-
-async def save_rows(connection: Connection, outbox: sa.Table, rows: Sequence[OutboxRow]) -> None:
-    """Store `rows` in one statement."""
-    await connection.execute(_save(outbox), spread("rows", OUTBOX_COLUMNS, map(stored_row, rows)))
-
-
 class Outbox:
     """Sends one service's committed events.
 
@@ -133,7 +90,6 @@ class Outbox:
         self._database = database
         self._bus = bus
         self._batches = batches
-        self._table = database.tables.outbox
         self._lanes: dict[tuple[Destination, int, bool, bool], _Lane] = {}
         self._in_flight: set[str] = set()
         self._confirmed: list[str] = []
@@ -177,25 +133,39 @@ class Outbox:
         await asyncio.sleep(0)
         try:
             while lane.rows:
-                size = min(lane.batch, len(lane.rows))
-                transient = lane.rows[0].transient
-                await self._publish([lane.rows.popleft() for _ in range(size)])
-                if transient:
+                rows: list[OutboxRow] = []
+                bodies: list[bytes] = []
+                size = 0
+                while lane.rows and len(rows) < lane.batch:
+                    body = lane.rows[0].event.encode()
+                    if rows and size + len(body) > ENVELOPE_BYTES_MAX:
+                        break
+                    size += len(body) + 1
+                    rows.append(lane.rows.popleft())
+                    bodies.append(body)
+                await self._publish(rows, bodies)
+                if rows[0].transient:
                     await asyncio.sleep(TRANSIENT_PAUSE_SECONDS)
         finally:
             lane.outstanding -= 1
 
-    async def _publish(self, rows: list[OutboxRow]) -> None:
+    async def _publish(self, rows: list[OutboxRow], bodies: list[bytes]) -> None:
+        """Publish rows in one envelope, or each alone where the broker will never take it; bury the one at fault."""
         first = rows[0]
-        body = f"[{','.join(row.event for row in rows)}]".encode()
         try:
             await self._bus.publish(
                 first.destination,
-                body,
+                b"[%b]" % b",".join(bodies),
                 message_id=first.id,
                 mandatory=first.mandatory,
                 persistent=not first.transient,
             )
+        except PublishRefused as error:
+            if len(rows) > 1:
+                for row, body in zip(rows, bodies, strict=True):
+                    await self._publish([row], [body])
+                return
+            await self._bury(first, bodies[0], str(error))
         except Exception as error:  # noqa: BLE001 - whatever kept it, the rows are stored and the relay sends them
             log.warning(
                 "outbox.publish_failed",
@@ -203,12 +173,36 @@ class Outbox:
                 events=len(rows),
                 error=str(error),
             )
+            self._in_flight.difference_update(row.id for row in rows)
         else:
-            if not first.transient:
-                self._confirmed += [row.id for row in rows]
-                self._forgetting.set()
+            self._done(rows)
+
+    def _done(self, rows: list[OutboxRow]) -> None:
+        if rows[0].transient:
+            self._in_flight.difference_update(row.id for row in rows)
+            return
+        self._confirmed += [row.id for row in rows]
+        self._forgetting.set()
+
+    async def _bury(self, row: OutboxRow, body: bytes, reason: str) -> None:
+        """Make what the broker never takes a dead letter that tells how it began; it is no event any more."""
+        log.error("outbox.refused", message_id=row.id, bytes=len(body), reason=reason)
+        if not row.transient:
+            shown = {
+                "tenant": json.loads(body)["data"].get("tenant"),
+                "body": body[:REFUSED_BYTES_SHOWN].decode("utf-8", "ignore"),
+            }
+            letter = to_json([{"type": REFUSED_TYPE, "id": row.id, "data": shown}])
+            own = next((spec.name for spec in QUEUES if spec.service == self._database.service), "executor.default")
+            try:
+                await self._bus.dead_letter(
+                    Delivery(own, letter), letter, reason=f"too large: {reason}"[:1000], message_id=row.id
+                )
+            except PublishFailed as error:
+                log.warning("outbox.publish_failed", exchange=DEAD_LETTERS, events=1, error=str(error))
+                self._in_flight.discard(row.id)
                 return
-        self._in_flight.difference_update(row.id for row in rows)
+        self._done([row])
 
     async def forget_confirmed(self) -> int:
         """Wait for confirmed rows and delete them, as many at a time as have gathered; return 0: more may gather."""
@@ -225,7 +219,7 @@ class Outbox:
                 return
             try:
                 async with self._database.single() as connection:
-                    await connection.execute(_forget(self._table), {"ids": ids})
+                    await connection.run(self._database.queries.forget_sent, ids=ids)
             finally:
                 self._in_flight.difference_update(ids)
 
@@ -234,9 +228,10 @@ class Outbox:
         if not await self._bus.connected():
             return 0
         async with self._database.single() as connection:
-            found = (await connection.execute(_take_due(self._table))).all()
+            found = await connection.run(self._database.queries.take_due, most=SWEEP_ROWS)
         self.send(
-            OutboxRow(row.id, Destination(row.exchange, row.key), row.batch, row.mandatory, row.event) for row in found
+            OutboxRow(row["id"], Destination(row["exchange"], row["key"]), row["batch"], row["mandatory"], row["event"])
+            for row in found
         )
         return len(found)
 

@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cache
+from time import monotonic
+from typing import Any
 
+import asyncpg
 import sqlalchemy as sa
 import structlog
 from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.engine import make_url
 from sqlmodel import SQLModel
 
-from shared.driver import DatabaseError, Outage
-from shared.pool import Pool
-from shared.sql import Connection
+from placet.runtime.driver import RAISED, DatabaseError, Outage, pool_options, translated
+from placet.runtime.queries import load_queries
+from placet.runtime.sql import Connection
 
 log = structlog.get_logger(__name__)
 
-SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "audit")
+SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "dead_letters")
 
 #: How long a committed row of an outbox belongs to the process that wrote it, in seconds; then any replica's relay may
-#: send it. The tables were migrated with it: another value needs a migration.
+#: send it. The tables and `take_due` have it too.
 OWN_SECONDS = 5
 
 metadata = SQLModel.metadata
@@ -67,8 +71,9 @@ def _inbox(schema: str) -> sa.Table:
             sa.TIMESTAMP(timezone=True),
             nullable=False,
             server_default=sa.func.now(),
-            index=True,
         ),
+        # Rows come in the order of time: the hourly deletion finds its pages, and an insert pays next to nothing.
+        sa.Index(None, "handled_at", postgresql_using="brin"),
         schema=schema,
         comment="Ids of the events this service has handled; a second delivery finds its id here.",
     )
@@ -84,13 +89,12 @@ def _outbox(schema: str) -> sa.Table:
         sa.Column("batch", sa.SmallInteger, nullable=False),
         sa.Column("mandatory", sa.Boolean, nullable=False),
         sa.Column("event", sa.Text, nullable=False),
-        sa.Column("created_at", sa.TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.now(), index=True),
+        sa.Column("created_at", sa.TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.now()),
         sa.Column(
             "due_at",
             sa.TIMESTAMP(timezone=True),
             nullable=False,
             server_default=sa.text(f"now() + interval '{OWN_SECONDS} seconds'"),
-            index=True,
         ),
         schema=schema,
         comment="Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.",
@@ -118,6 +122,11 @@ def _history(schema: str) -> sa.Table:
     )
 
 
+#: How long a caller waits for a connection, and a stop for those in use, in seconds.
+FREE_SECONDS = 30.0
+CLOSE_SECONDS = 5.0
+#: How long the database clock is carried on by the process's own, in seconds.
+CLOCK_SECONDS = 10.0
 #: PostgreSQL's codes for a schema or a table that is not there.
 _UNMIGRATED = frozenset({"3F000", "42P01"})
 
@@ -126,26 +135,65 @@ class Database:
     """One service's connection pool."""
 
     def __init__(self, url: str, *, service: str, pool_size: int = 10) -> None:
+        """Raise BadDatabaseUrl where `url`, a libpq URL, has what cannot be followed."""
         self.service = service
         self.tables = service_tables(service)
-        self._probe = sa.select(sa.literal(1)).select_from(self.tables.outbox).limit(0)
+        self.queries = load_queries(__file__).in_schema(service)
         #: libpq URL, with its password.
         self.url = url
-        self._pool = Pool(url, application=f"placet-{service}", size=2 * pool_size, keep=pool_size)
-
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Connection]:
-        """Yield a connection inside one transaction; commit at the end, roll back on any error."""
-        async with self._pool.connection() as driver:
-            yield Connection(driver)
-            await driver.commit()
+        self._options = pool_options(url, application=f"placet-{service}")
+        self._size = 2 * pool_size
+        self._pool: Any = None
+        #: The database clock when it was last told, and this process's then.
+        self._told: tuple[datetime, float] | None = None
 
     @asynccontextmanager
     async def single(self) -> AsyncIterator[Connection]:
         """Yield a connection whose every statement is a transaction: no BEGIN and no COMMIT to pay for."""
-        async with self._pool.connection() as driver:
-            driver.autocommit = True
-            yield Connection(driver)
+        async with self._acquired() as raw:
+            yield Connection(raw)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """Yield a connection inside one transaction; commit at the end, roll back on any error."""
+        async with self._acquired() as raw:
+            connection, transaction = Connection(raw), raw.transaction()
+            await connection.told(transaction.start())
+            try:
+                yield connection
+            except BaseException:
+                with suppress(*RAISED):
+                    await transaction.rollback()
+                raise
+            await connection.told(transaction.commit())
+
+    @asynccontextmanager
+    async def _acquired(self) -> AsyncIterator[Any]:
+        if self._pool is None:
+            self._pool = asyncpg.create_pool(min_size=0, max_size=self._size, **self._options)
+            await self._pool
+        try:
+            raw = await self._pool.acquire(timeout=FREE_SECONDS)
+        except TimeoutError:
+            raise Outage(f"no connection was free within {FREE_SECONDS:g} seconds") from None
+        except RAISED as error:
+            raise translated(error, lost=True) from None
+        try:
+            yield raw
+        finally:
+            await self._pool.release(raw)
+
+    def tell(self, now: datetime) -> None:
+        """Remember what the database clock says now."""
+        self._told = now, monotonic()
+
+    async def clock(self, connection: Connection) -> datetime:
+        """Return the database clock, asked at most every 10 seconds and carried on by this process's meanwhile."""
+        if self._told is None or monotonic() - self._told[1] > CLOCK_SECONDS:
+            self.tell((await connection.run(self.queries.clock))[0][0])
+        assert self._told is not None  # noqa: S101 - just told
+        told, at = self._told
+        return told + timedelta(seconds=monotonic() - at)
 
     async def ready(self) -> bool:
         """Tell whether the database answers now, and has the service's tables."""
@@ -154,7 +202,7 @@ class Database:
     async def _why_not_ready(self) -> str | None:
         try:
             async with asyncio.timeout(3), self.single() as connection:
-                await connection.execute(self._probe)
+                await connection.run(self.queries.probe)
         except TimeoutError:
             return "no answer"
         except DatabaseError as error:
@@ -174,8 +222,14 @@ class Database:
             await asyncio.sleep(min(0.2 * 2**tries, 2.0))
 
     async def close(self) -> None:
-        """Close every connection."""
-        await self._pool.close()
+        """Close every connection; hang up those that are still in use after a while."""
+        if self._pool is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
 
 
 def table_of(row: type[SQLModel]) -> sa.Table:

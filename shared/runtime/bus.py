@@ -1,6 +1,6 @@
 """The port between Placet and whatever carries its envelopes.
 
-Two implementations: `rabbit` (FastStream on RabbitMQ) and `in_process` (the embedded footing). Both promise the same:
+Two implementations: `rabbit` (RabbitMQ) and `in_process` (the embedded footing). Both promise the same:
 `publish` returns only when every bound queue has the envelope safely, a delivery comes at least once, and what is
 neither acknowledged nor given back when the process dies comes again.
 """
@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from shared.errors import PlacetError
-from shared.topology import Destination, QueueSpec
+from placet.contracts.errors import PlacetError
+from placet.contracts.topology import Destination, QueueSpec
 
 #: Header that counts how often an event has been retried.
 ATTEMPT_HEADER = "x-placet-attempt"
@@ -20,6 +20,10 @@ ATTEMPT_HEADER = "x-placet-attempt"
 
 class PublishFailed(PlacetError):
     """The envelope may or may not have arrived: send it again with the same ids."""
+
+
+class PublishRefused(PublishFailed):
+    """The carrier will never take this body: it is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Bus(Protocol):
         mandatory: bool,
         persistent: bool = True,
     ) -> None:
-        """Send one envelope; raise PublishFailed unless it is confirmed."""
+        """Send one envelope; raise PublishFailed unless it is confirmed, PublishRefused where it never will be."""
 
     async def retry(self, delivery: Delivery, body: bytes, *, attempt: int) -> None:
         """Bring `body` back to the delivery's queue after the attempt's delay, safely stored meanwhile."""
@@ -83,6 +87,9 @@ class Bus(Protocol):
 
     async def connected(self) -> bool:
         """Tell whether envelopes can be published now."""
+
+    async def depth(self, name: str) -> int | None:
+        """Return how many envelopes wait in a queue; None where that cannot be told now."""
 
     async def ready(self) -> bool:
         """Tell whether the bus is connected and every consumer runs, as far as this process can see."""

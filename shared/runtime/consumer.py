@@ -8,50 +8,68 @@ neighbours. What happens to the bad one follows from the error's type alone (see
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import structlog
 from prometheus_client import Counter
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from shared.bus import Bus, Delivery, PublishFailed
-from shared.database import is_outage
-from shared.errors import Poison, Refused, SecurityAlert, Transient
-from shared.frontends import frontends_tenant, why_not
-from shared.gathering import Gathering
-from shared.inbox import take_new
-from shared.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, Message, event_from
-from shared.topology import RETRIES_MAX
-from shared.transitions import ExpectedRace
-from shared.work import Cause, UnitOfWork, Work, cause_of
+from placet.contracts.errors import Poison, Refused, SecurityAlert, Transient
+from placet.contracts.frontends import frontends_tenant, why_not
+from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, Message, event_from
+from placet.contracts.topology import RETRIES_MAX
+from placet.contracts.transitions import ExpectedRace
+from placet.runtime.batcher import Batcher
+from placet.runtime.bus import Bus, Delivery, PublishFailed
+from placet.runtime.database import is_outage
+from placet.runtime.tracing import TRACING
+from placet.runtime.work import Cause, UnitOfWork, Work, cause_of
 
 log = structlog.get_logger(__name__)
 
 M = TypeVar("M", bound=Message)
-Handler = Callable[[Any, Work], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival(Generic[M]):
-    """One message of several that are handled at once, and what its work goes back to."""
+    """One message, and what its work goes back to."""
 
     message: M
     cause: Cause
 
 
-@dataclass(frozen=True, slots=True)
-class Together(Generic[M]):
-    """A handler that takes all messages of its type that arrived one after the other, in their order.
+#: Takes the messages of one type that arrived one after the other, in their order, whether one or fifty. It sets
+#: `work.cause` before it hands anything over; where it raises, the events come again one by one, and only the bad one
+#: has the error.
+Handler: TypeAlias = Callable[[Sequence[Arrival[Any]], Work], Awaitable[None]]
 
-    It costs as many statements for fifty messages as for one. It sets `work.cause` before it hands anything over, and
-    raises as any handler does: then the events come again one by one, and only the bad one has the error.
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """A handler whose whole effect is one statement: no BEGIN, no COMMIT, no inbox of its own.
+
+    It hands over messages and changes first and then calls `work.execute_once`, which returns what was new; where it
+    does not call it, what it handed over is written for it. It also sees events that were handled before, so up to
+    that statement it may only read.
     """
 
-    handle: Callable[[Sequence[Arrival[M]], Work], Awaitable[None]]
+    handle: Handler
+
+
+def one_by_one(handle: Callable[[Any, Work], Awaitable[None]]) -> Handler:
+    """Return the handler that gives messages to `handle` one by one."""
+
+    async def handle_each(arrivals: Sequence[Arrival[Any]], work: Work) -> None:
+        for arrival in arrivals:
+            work.cause = arrival.cause
+            await handle(arrival.message, work)
+
+    return handle_each
 
 
 #: Type of what a frontend sent and may not send, as its dead letter names it. No message is called so.
@@ -77,7 +95,7 @@ class Consumer:
     def __init__(
         self,
         queue: str,
-        handlers: Mapping[type[Message], Handler | Together[Any]],
+        handlers: Mapping[type[Message], Handler | Once],
         *,
         units: UnitOfWork,
         bus: Bus,
@@ -88,7 +106,7 @@ class Consumer:
         self._units = units
         self._bus = bus
         self._wait_for_slot = wait_for_slot
-        self._gathering = Gathering(self._handle, size_max=ENVELOPE_EVENTS_MAX)
+        self._batcher = Batcher[tuple[Delivery, list[Event]], None](self._handle, size_max=ENVELOPE_EVENTS_MAX)
 
     async def __call__(self, delivery: Delivery) -> None:
         """Handle one envelope; returning acknowledges it."""
@@ -102,7 +120,7 @@ class Consumer:
                 await self._bury(delivery, _envelope(event), event.id, f"no handler for {event.message.type_name}")
         events = [event for event in events if type(event.message) in self._handlers]
         if events:
-            await self._gathering.join((delivery, events), size=len(events))
+            await self._batcher.submit((delivery, events), size=len(events))
 
     async def _handle(self, arrived: list[tuple[Delivery, list[Event]]]) -> None:
         """Handle what has arrived in one transaction; where that fails, each event in its own."""
@@ -113,51 +131,66 @@ class Consumer:
             await self._alone(arrived[0][0], events[0])
             return
         try:
-            work = await self._together(events)
+            for _, run in groupby(events, key=self._form):
+                await self._commit(list(run))
         except Exception as error:  # noqa: BLE001 - each event is judged alone, by its own error
-            log.info("envelope.falls_back", queue=self._queue, events=len(events), error=type(error).__name__)
-            for delivery, each in arrived:
-                for event in each:
+            log.warning("envelope.falls_back", queue=self._queue, events=len(events), error=type(error).__name__)
+            for delivery, several in arrived:
+                for event in several:
                     await self._alone(delivery, event)
-        else:
-            await self._finish(work)
 
-    async def _finish(self, work: Work | None) -> None:
-        if work is not None:
-            await self._units.finish(work)
+    def _form(self, event: Event) -> Once | None:
+        """Return None for events that share a transaction, else the handler of those that share a statement."""
+        handler = self._handlers[type(event.message)]
+        return handler if isinstance(handler, Once) else None
 
-    async def _together(self, events: Sequence[Event]) -> Work | None:
-        """Handle all events in one transaction, those handled before left out; return what was committed."""
+    async def _commit(self, events: Sequence[Event]) -> None:
+        """Handle events of one form, those handled before left out, and pass on what they led to."""
+        handler = self._handlers[type(events[0].message)]
+        if isinstance(handler, Once):
+            found = list(_first_of_each(events, {event.id for event in events}))
+            with ExitStack() as spans:
+                arrivals = [Arrival(event.message, self._cause(event, spans)) for event in found]
+                async with self._units.once(arrived=(self._queue, [event.id for event in found])) as work:
+                    await handler.handle(arrivals, work)
+            EVENTS.labels(self._queue, "handled").inc(len(events))
+            return
         database = self._units.database
         async with database.transaction() as connection:
-            fresh, now = await take_new(connection, database.tables.inbox, self._queue, [event.id for event in events])
-            if now is None:
-                EVENTS.labels(self._queue, "duplicate").inc(len(events))
-                return None
+            ids = {event.id for event in events}
+            taken = await connection.run(database.queries.take_new, queue=self._queue, ids=list(ids))
+            fresh = {row["message_id"] for row in taken}
+            EVENTS.labels(self._queue, "duplicate").inc(len(events) - len(fresh))
+            if not fresh:
+                return
+            now = taken[0]["now"]
+            database.tell(now)
             work = Work(connection, database, now=now, cause=Cause())
-            for kind, run in groupby(_first_of_each(events, fresh), key=lambda event: type(event.message)):
-                await self._run(self._handlers[kind], list(run), work)
+            for handle, run in groupby(
+                _first_of_each(events, fresh), key=lambda event: self._handlers[type(event.message)]
+            ):
+                assert not isinstance(handle, Once)  # noqa: S101 - these have a form of their own
+                with ExitStack() as spans:
+                    await handle([Arrival(event.message, self._cause(event, spans)) for event in run], work)
             await work.flush()
         EVENTS.labels(self._queue, "handled").inc(len(fresh))
-        EVENTS.labels(self._queue, "duplicate").inc(len(events) - len(fresh))
-        return work
+        await self._units.finish(work)
 
-    async def _run(self, handler: Handler | Together[Any], events: Sequence[Event], work: Work) -> None:
-        """Hand over events of one type, all at once to a handler that takes them so."""
-        if isinstance(handler, Together):
-            await handler.handle([Arrival(event.message, cause_of(event)) for event in events], work)
-            return
-        for event in events:
-            work.cause = cause_of(event)
-            await handler(event.message, work)
+    def _cause(self, event: Event, spans: ExitStack) -> Cause:
+        """Return an event as a cause; where traces are exported, what it leads to goes on from a span of its own."""
+        if not TRACING.on:
+            return cause_of(event)
+        name, ids = f"{self._queue} {event.message.type_name}", _ids(event.message)
+        traceparent = spans.enter_context(TRACING.span(name, event.traceparent, "consumer", **ids))
+        return Cause(event.id, event.correlation_id, traceparent)
 
     async def _alone(self, delivery: Delivery, event: Event) -> None:
         """Handle one event and do with it what its error says."""
         try:
-            work = await self._through_outages(event)
+            await self._through_outages(event)
         except (Refused, ExpectedRace) as refusal:
             EVENTS.labels(self._queue, "refused").inc()
-            log.info("event.refused", queue=self._queue, message_id=event.id, reason=str(refusal))
+            log.debug("event.refused", queue=self._queue, message_id=event.id, reason=str(refusal))
         except Transient as error:
             await self._later(delivery, event, str(error))
         except SecurityAlert as alert:
@@ -168,19 +201,19 @@ class Consumer:
         except Exception as error:
             log.exception("event.bug", queue=self._queue, message_id=event.id)
             await self._bury(delivery, _envelope(event), event.id, f"bug: {type(error).__name__}")
-        else:
-            await self._finish(work)
 
-    async def _through_outages(self, event: Event) -> Work | None:
+    async def _through_outages(self, event: Event) -> None:
         """Handle one event, waiting for the database as long as it is away: an outage is not the event's fault."""
         database = self._units.database
         for attempt in range(OUTAGE_TRIES_MAX):
             try:
-                return await self._together([event])
+                await self._commit([event])
             except Exception as error:
                 if not is_outage(error):
                     raise
                 log.warning("database.outage", queue=self._queue, error=type(error).__name__)
+            else:
+                return
             await asyncio.sleep(min(0.05 * 2**attempt, OUTAGE_PAUSE_MAX_SECONDS))
             await database.wait_ready()
         raise Transient("the database answers but this event's transaction keeps failing")
@@ -243,7 +276,13 @@ def read_envelope(body: bytes) -> tuple[list[Event], list[tuple[bytes, str, str]
     return events, unreadable
 
 
-def _first_of_each(events: Iterable[Event], ids: set[str]) -> Iterator[Event]:
+def _ids(message: Message) -> dict[str, str]:
+    call = getattr(message, "call", None)
+    names = ("tenant", "conversation_id", "call_id", "approval_id")
+    return {name: getattr(message, name, None) or getattr(call, name, None) or "" for name in names}
+
+
+def _first_of_each(events: Sequence[Event], ids: set[str]) -> Iterator[Event]:
     """Yield the events with these ids in their order, an id that comes twice only once."""
     left = set(ids)
     for event in events:

@@ -6,19 +6,21 @@ ADR 0012). What comes back is SQLAlchemy's result, so a store reads the same eit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
+import asyncpg
 import sqlalchemy as sa
 from pydantic_core import to_json
 from sqlalchemy.dialects import postgresql as pg
 from sqlalchemy.dialects.postgresql.asyncpg import dialect as asyncpg_dialect
 from sqlalchemy.engine.result import IteratorResult, SimpleResultMetaData
 
-from shared.driver import Driver
+from placet.runtime.driver import RAISED, translated
+from placet.runtime.queries import Query
 
 Values: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 _Convert: TypeAlias = Callable[[Any], Any]
@@ -57,6 +59,13 @@ def spread(parameter: str, kinds: Mapping[str, Any], rows: Iterable[Mapping[str,
     return {f"{parameter}_{name}": [row[name] for row in rows] for name in kinds}
 
 
+def _names_of(compiled: Any) -> tuple[str, ...]:
+    """Return the names of what a compiled statement returns; text may return something, which its rows name."""
+    if isinstance(compiled.statement, sa.TextClause):
+        return ("?",)
+    return tuple(entry.keyname for entry in compiled._result_columns)  # noqa: SLF001 - nothing public tells them
+
+
 @lru_cache(maxsize=1_000)
 def _columns(names: tuple[str, ...]) -> SimpleResultMetaData:
     return SimpleResultMetaData(names)
@@ -76,6 +85,8 @@ class _Compiled:
     """One statement as asyncpg takes it."""
 
     text: str
+    #: Names of its columns; none where it returns no rows, so that rows are counted instead.
+    names: tuple[str, ...]
     #: Its parameters in order: a name that the caller must give, with what turns its value into one that asyncpg
     #: knows; or no name, and the value that stands in the statement itself.
     parameters: tuple[tuple[str | None, _Convert | None, Any], ...]
@@ -116,29 +127,55 @@ def _compile(statement: Any, names: tuple[str, ...]) -> _Compiled:
         else:
             standing = defaults.get(name, values[name])
             parameters.append((None, None, standing if convert is None else convert(standing)))
-    return _Compiled(str(compiled), tuple(parameters))
+    return _Compiled(str(compiled), _names_of(compiled), tuple(parameters))
 
 
 class Connection:
     """A database connection for stores. Not for two tasks at once."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    async def run(self, query: Query, /, **given: Any) -> list[Any]:
+        """Run a statement by name; return asyncpg's records, read by `row["column"]`. Raises DatabaseError."""
+        found: list[Any] = await self.told(self._raw.fetch(query.text, *query.values(given)))
+        return found
+
+    async def told(self, doing: Awaitable[Any]) -> Any:
+        """Return what asyncpg does, with its errors told as ours."""
+        try:
+            return await doing
+        except RAISED as error:
+            raise translated(error, lost=self._lost()) from None
+
+    def _lost(self) -> bool:
+        try:
+            closed: bool = self._raw.is_closed()
+        except asyncpg.InterfaceError:
+            # The pool has taken back what was lost.
+            return True
+        return closed
 
     async def execute(self, statement: sa.Executable, values: Values | None = None) -> Rows:
         """Run a statement, once for each of `values` where these are several; return what it returned.
 
         Raises DatabaseError.
         """
-        if isinstance(values, Sequence):
-            return await self._execute_many(statement, values)
-        values = values or {}
-        compiled = _compiled(statement, tuple(values))
-        answer = await self._driver.run(compiled.text, compiled.values(values))
-        return Rows(answer.names, answer.rows, answer.rowcount)
+        several = values if isinstance(values, Sequence) else None
+        given: Mapping[str, Any] = several[0] if several else values or {}  # type: ignore[assignment]
+        compiled = _compiled(statement, tuple(given))
+        if several is not None:
+            await self.told(self._raw.executemany(compiled.text, [compiled.values(each) for each in several]))
+            return Rows((), (), -1)
+        if not compiled.names:
+            status = await self.told(self._raw.execute(compiled.text, *compiled.values(given)))
+            return Rows((), (), _rowcount(status))
+        found = await self.told(self._raw.fetch(compiled.text, *compiled.values(given)))
+        names = tuple(found[0].keys()) if found else compiled.names
+        return Rows(names, [tuple(row) for row in found], len(found))
 
-    async def _execute_many(self, statement: sa.Executable, values: Sequence[Mapping[str, Any]]) -> Rows:
-        """Return no rows, and no count either: asyncpg tells none."""
-        compiled = _compiled(statement, tuple(values[0]))
-        await self._driver.run_each(compiled.text, [compiled.values(each) for each in values])
-        return Rows((), (), -1)
+
+def _rowcount(status: str) -> int:
+    """Read the count at the end of what the server answers: `UPDATE 5`, `INSERT 0 3`."""
+    last = status.rpartition(" ")[2]
+    return int(last) if last.isdecimal() else -1

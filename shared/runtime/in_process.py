@@ -15,8 +15,8 @@ from typing import Any
 
 import structlog
 
-from shared.bus import ATTEMPT_HEADER, Delivery, OnDelivery, PublishFailed
-from shared.topology import DEAD_LETTERS, Destination, QueueSpec, key_matches, retry_delay
+from placet.contracts.topology import DEAD_LETTERS, Destination, QueueSpec, key_matches, retry_delay
+from placet.runtime.bus import ATTEMPT_HEADER, Delivery, OnDelivery, PublishFailed
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +41,8 @@ class _LocalQueue:
     on_delivery: OnDelivery
     limit: asyncio.Semaphore
     durable: bool
+    #: Deliveries that wait for their turn.
+    waiting: int = 0
 
     def takes(self, destination: Destination) -> bool:
         """Tell whether a binding of this queue matches; the default exchange delivers by the queue's name."""
@@ -103,7 +105,9 @@ class InProcessBus:
 
     async def _deliver(self, queue: _LocalQueue, delivery: Delivery) -> None:
         local = _LocalDelivery(delivery.queue, delivery.body, delivery.headers)
+        queue.waiting += 1
         async with queue.limit:
+            queue.waiting -= 1
             await self._handle(queue, local)
         for body, attempt in local.retries:
             if not self._running:
@@ -165,6 +169,11 @@ class InProcessBus:
     async def connected(self) -> bool:
         """Tell whether the bus routes."""
         return self._running
+
+    async def depth(self, name: str) -> int | None:
+        """Return how many deliveries wait for their turn."""
+        queue = self._queues.get(name)
+        return queue.waiting if queue else None
 
     async def ready(self) -> bool:
         """Tell whether the bus routes."""

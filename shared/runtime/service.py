@@ -19,21 +19,22 @@ from typing import Any, NoReturn, TypeVar
 
 import structlog
 import uvloop
+from prometheus_client import Gauge
 
-from shared.bus import Bus, OnDelivery
-from shared.consumer import Consumer, Handler, Together
-from shared.database import Database, is_outage
-from shared.errors import PlacetError
-from shared.health import CannotListen, health_app, serving
-from shared.inbox import forget_old
-from shared.logging import set_up_logging
-from shared.messages import Message
-from shared.outbox import Outbox
-from shared.rabbit import RabbitBus
-from shared.settings import Settings, default_credentials, refuse_unknown, what_is_wrong
-from shared.slots import Slots
-from shared.topology import Destination, QueueSpec, permits_of
-from shared.work import UnitOfWork
+from placet.contracts.errors import PlacetError
+from placet.contracts.messages import Message
+from placet.contracts.topology import Destination, QueueSpec, permits_of
+from placet.runtime.bus import Bus, OnDelivery
+from placet.runtime.consumer import Consumer, Handler, Once
+from placet.runtime.database import Database, is_outage
+from placet.runtime.health import CannotListen, health_app, serving
+from placet.runtime.logging import set_up_logging
+from placet.runtime.outbox import Outbox
+from placet.runtime.rabbit import RabbitBus
+from placet.runtime.settings import Settings, default_credentials, refuse_unknown, what_is_wrong
+from placet.runtime.slots import Slots
+from placet.runtime.tracing import TRACING, set_up_tracing
+from placet.runtime.work import UnitOfWork
 
 log = structlog.get_logger(__name__)
 
@@ -41,14 +42,25 @@ S = TypeVar("S", bound=Settings)
 
 #: When the garbage collector looks for cycles; a message makes hundreds of objects and hardly a cycle.
 GC_THRESHOLDS = (20_000, 20, 20)
+#: Pause between two looks at what metrics tell of the database and the broker.
+MEASURE_SECONDS = 15.0
 #: Pause between two deletions of confirmed outbox rows, in seconds; well below the time a row is its writer's own.
 FORGET_EVERY_SECONDS = 0.25
+#: Pause between two sweeps of the outbox, in seconds.
+RELAY_EVERY_SECONDS = 1.0
 #: Longest pause of a duty after an error, in seconds.
 DUTY_PAUSE_MAX_SECONDS = 10.0
 #: Between two times that a task is told to end.
 CANCEL_AGAIN_SECONDS = 0.1
 #: How often it is told before the log says which task does not end.
 CANCELS_BEFORE_WARNING = 50
+
+
+OUTBOX_AGE = Gauge(
+    "placet_outbox_age_seconds",
+    "Age of the oldest event that a service has yet to send; 0: none.",
+    ["service"],
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +78,7 @@ class Subscription:
     """A queue and the handler of each message on it; messages without a handler are passed over."""
 
     queue: QueueSpec
-    handlers: Mapping[type[Message], Handler | Together[Any]]
+    handlers: Mapping[type[Message], Handler | Once]
     wait_for_slot: Callable[[], Awaitable[None]] | None = None
 
 
@@ -94,7 +106,6 @@ class Service:
     #: Entered at start before anything is consumed, left at stop.
     resources: tuple[AbstractAsyncContextManager[object], ...] = ()
     drain_seconds: float = 20.0
-    relay_every_seconds: float = 1.0
     _ready: list[bool] = field(default_factory=list)
 
     async def ready(self) -> bool:
@@ -144,13 +155,20 @@ class Service:
         outbox, database = self.runtime.outbox, self.runtime.database
 
         async def forget() -> int:
-            async with database.transaction() as connection:
-                await forget_old(connection, database.tables.inbox)
+            async with database.single() as connection:
+                await connection.run(database.queries.forget_old)
             return 0
 
-        relay = Duty("relay", self.relay_every_seconds, outbox.sweep)
+        async def measure() -> int:
+            async with database.single() as connection:
+                (row,) = await connection.run(database.queries.outbox_age)
+            OUTBOX_AGE.labels(self.name).set(row["seconds"])
+            return 0
+
+        relay = Duty("relay", RELAY_EVERY_SECONDS, outbox.sweep)
         forgetter = Duty("outbox-cleaner", FORGET_EVERY_SECONDS, outbox.forget_confirmed)
-        return (*self.duties, relay, forgetter, Duty("inbox-cleaner", 3600.0, forget))
+        cleaner = Duty("inbox-cleaner", 3600.0, forget)
+        return (*self.duties, relay, forgetter, cleaner, Duty("measure-outbox", MEASURE_SECONDS, measure))
 
 
 def runtime_of(settings: Settings, service: str) -> Runtime:
@@ -226,6 +244,7 @@ def main(name: str, settings_type: type[S], build: Callable[[S, Runtime], Servic
         refuse_unknown(os.environ)
         settings = settings_type()
         set_up_logging(settings.log_level, settings.log_format)
+        set_up_tracing(name, settings.otlp_endpoint)
         for default in default_credentials(settings):
             log.warning("settings.default_credentials", setting=default)
         service = build(settings, runtime_of(settings, name))
@@ -237,6 +256,8 @@ def main(name: str, settings_type: type[S], build: Callable[[S, Runtime], Servic
         uvloop.run(run_until_told(service, settings))
     except CannotListen as error:
         _stop(name, str(error))
+    finally:
+        TRACING.stop()
 
 
 def _stop(name: str, reason: str) -> NoReturn:

@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from shared.errors import PlacetError
+from placet.contracts.errors import PlacetError
 
 Ready = Callable[[], Awaitable[bool]]
 

@@ -8,21 +8,22 @@ it counts.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, JsonValue, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from shared.errors import PlacetError
-from shared.messages import ENVELOPE_EVENTS_MAX
+from placet.contracts.errors import PlacetError
+from placet.contracts.messages import ENVELOPE_EVENTS_MAX
 
 PREFIX = "PLACET_"
-#: The names of all settings of all services, one a line; drawn by `python -m deploy.example_env`.
+#: The names of all settings of all services, one a line; drawn by `python -m placet.deploy.example_env`.
 NAMES = Path(__file__).with_name("setting_names.txt")
 #: What the command line and the set-up of databases and brokers read beside settings.
 OTHER_NAMES = frozenset({"PLACET_URL", "PLACET_KEY", "PLACET_DATA", "PLACET_DATABASE_ADMIN_URL"})
@@ -40,6 +41,10 @@ class UnknownSetting(PlacetError):
 
 def _none_where_empty(value: Any) -> Any:
     return None if value == "" else value
+
+
+#: Marks a setting that tests and benchmarks turn and nobody else has to: it is read, and in no list of settings.
+INTERNAL: dict[str, JsonValue] = {"internal": True}
 
 
 class Settings(BaseSettings):
@@ -61,6 +66,10 @@ class Settings(BaseSettings):
         description="Declare exchanges and queues at start; off where definitions.json made them.",
     )
     rulebook: Path = Field(default=Path("deploy/rulebook.yaml"), description="Rulebook file with the tool catalogue.")
+    tools: Annotated[Path | None, BeforeValidator(_none_where_empty)] = Field(
+        default=None,
+        description="Folder of own Python code for executor and agent, such as tools; none: what is installed.",
+    )
     agents: Annotated[Path | None, BeforeValidator(_none_where_empty)] = Field(
         default=None, description="File of agents; none: one agent, as the settings of the agent service say, any name."
     )
@@ -79,10 +88,23 @@ class Settings(BaseSettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(default="info")
     log_format: Literal["json", "console"] = Field(default="json")
+    otlp_endpoint: str = Field(
+        default="",
+        description="Collector of traces, OTLP over HTTP, such as http://collector:4318; empty: no traces.",
+    )
     health_host: str = Field(default="127.0.0.1", description="Address of /healthz, /readyz, /metrics of each service.")
     health_port: int = Field(default=0, ge=0, le=65535, description="Their port; 0 opens none.")
     drain_seconds: float = Field(default=20.0, gt=0, description="How long a stop waits for what is running.")
-    relay_every_seconds: float = Field(default=1.0, gt=0, description="Pause between two sweeps of the outbox.")
+
+    def add_own_code(self) -> None:
+        """Let Python find the code in the folder `tools`, behind everything installed; PlacetError without a folder."""
+        if self.tools is None:
+            return
+        folder = self.tools.resolve()
+        if not folder.is_dir():
+            raise PlacetError(f"PLACET_TOOLS: {folder} is not a folder")
+        if str(folder) not in sys.path:
+            sys.path.append(str(folder))
 
 
 class LanguageSettings(Settings):
