@@ -39,7 +39,7 @@ def speaks_anthropic(provider: str, model: str) -> bool:
     return provider == "anthropic" or (provider in CLAUDE_HOSTS and "claude" in model)
 
 
-def outgoing(messages: Iterable[Mapping[str, Any]], *, provider: str, model: str) -> list[dict[str, Any]]:
+def provider_messages(messages: Iterable[Mapping[str, Any]], *, provider: str, model: str) -> list[dict[str, Any]]:
     """Write the copy of a transcript for one provider; `model` is the name its settings use."""
     return [_message(message, provider, model) for message in messages]
 

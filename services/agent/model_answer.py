@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from shared.errors import PlacetError
+from placet.contracts.errors import PlacetError
 
 #: Separates a Gemini call id from the signature that litellm hides behind it; the signature must survive.
 SIGNATURE_MARK = "__thought__"

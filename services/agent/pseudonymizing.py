@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from services.agent.assembly import ModelAnswer
-from services.agent.hiding import RestoredText, hidden, restored, texts
-from services.agent.profiles import Profile
-from services.agent.pseudonyms import Entry, Pseudonyms
-from services.agent.rules import Claim
-from services.agent.store import pseudonyms as store
-from services.agent.store.together import Talk
-from services.agent.transcript import History
-from shared.errors import PlacetError
-from shared.work import UnitOfWork
+from placet.agent import store
+from placet.agent.hiding import RestoredText, hidden, restored, texts
+from placet.agent.model_answer import ModelAnswer
+from placet.agent.profiles import Profile
+from placet.agent.pseudonyms import Entry, Pseudonyms
+from placet.agent.rules import Claim
+from placet.agent.store import ConversationSnapshot
+from placet.agent.transcript import History
+from placet.contracts.errors import PlacetError
+from placet.runtime.work import UnitOfWork
 
 #: Times that a worker reads the table again because another one was quicker.
 TRIES_MAX = 20
@@ -26,7 +26,7 @@ class NoPseudonyms(PlacetError):
 
 
 @dataclass(frozen=True, slots=True)
-class Veil:
+class Readable:
     """A conversation as its model may read it."""
 
     history: History
@@ -39,33 +39,33 @@ class Veil:
         """Return what the model's text goes through on its way to the readers."""
         return RestoredText(self.pseudonyms or Pseudonyms((), lambda _: []), on_text, on_reset)
 
-    def lifted(self, answer: ModelAnswer) -> ModelAnswer:
+    def restored(self, answer: ModelAnswer) -> ModelAnswer:
         """Return a model's answer as everybody else is to see it."""
         return answer if self.pseudonyms is None else restored(answer, self.pseudonyms)
 
 
-class Veils:
-    """Makes veils."""
+class Pseudonymizer:
+    """Keeps personal data from models."""
 
     def __init__(self, units: UnitOfWork) -> None:
         self._units = units
 
-    async def over(self, claim: Claim, talk: Talk, profile: Profile) -> Veil:
+    async def pseudonymize(self, claim: Claim, snapshot: ConversationSnapshot, profile: Profile) -> Readable:
         """Return what a model may read of a conversation; all its pseudonyms are stored then."""
         if profile.personal is None:
-            return Veil(talk.history, None)
-        recognise = profile.personal.recognise_in(talk.labels)
-        avoid = f"{profile.behaviour.instructions}\n{texts(talk.history)}"
+            return Readable(snapshot.history, None)
+        recognise = profile.personal.recognise_in(snapshot.labels)
+        avoid = f"{profile.behaviour.instructions}\n{texts(snapshot.history)}"
         for _ in range(TRIES_MAX):
             async with self._units.database.single() as connection:
-                known = await store.load(connection, claim.conversation_id)
+                known = await store.load_pseudonyms(connection, claim.conversation_id)
             pseudonyms = Pseudonyms(known, recognise, avoid=avoid)
             # Long texts take their time, and other conversations are not to wait for it.
-            history = await asyncio.to_thread(hidden, talk.history, pseudonyms)
+            history = await asyncio.to_thread(hidden, snapshot.history, pseudonyms)
             if not pseudonyms.fresh or await self._kept(claim, pseudonyms.fresh, len(known)):
-                return Veil(history, pseudonyms)
+                return Readable(history, pseudonyms)
         raise NoPseudonyms(f"the pseudonyms of conversation {claim.conversation_id} changed {TRIES_MAX} times")
 
     async def _kept(self, claim: Claim, fresh: list[Entry], known: int) -> bool:
         async with self._units.database.transaction() as connection:
-            return await store.keep(connection, claim.tenant, claim.conversation_id, fresh, known=known)
+            return await store.keep_pseudonyms(connection, claim.tenant, claim.conversation_id, fresh, known=known)
