@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from services.executor.rules import Outcome
-from shared.canonical import NotStrictJson, parse_arguments
-from shared.card_text import REDACTED
-from shared.messages import ToolCall
+from placet.contracts.canonical import NotStrictJson, parse_arguments
+from placet.contracts.messages import ToolCall
+from placet.domain.card_text import REDACTED
+from placet.executor.rules import Outcome
 
 #: Shorter values are found in any text by chance; whoever reads one learns nothing of the argument.
 SECRET_MIN = 4
 
 
-def discreet(call: ToolCall, outcome: Outcome) -> Outcome:
+def redact_outcome(call: ToolCall, outcome: Outcome) -> Outcome:
     """Return the outcome with every redacted argument masked in its error, its data and its blocks."""
     secrets = secrets_of(call)
     if not secrets:
@@ -27,7 +27,7 @@ def discreet(call: ToolCall, outcome: Outcome) -> Outcome:
     )
 
 
-def discreet_text(call: ToolCall, words: str) -> str:
+def redact_text(call: ToolCall, words: str) -> str:
     """Return what a tool says of its progress with every redacted argument masked."""
     masked: str = _masked(words, secrets_of(call))
     return masked
