@@ -1,4 +1,4 @@
-"""How many cards may wait at one address, and when people are left in peace. Pure; time is an argument.
+"""How many cards may wait at one address. Pure; time is an argument.
 
 Beyond so many waiting cards, further ones are kept back: one that is shown says how many. What is risky, what an
 escalation asks for, and what a program receives is never kept back. Nothing here decides anything: an approval whose
@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, time, timedelta
-from zoneinfo import ZoneInfo
+from datetime import datetime
 
-from services.notifier.cards import Card
-from services.notifier.rules import Delivery, Moved
-from services.notifier.states import MACHINE, Event, State
-from shared.ids import derived_id
+from placet.contracts.ids import derived_id
+from placet.notifier.cards import Card
+from placet.notifier.rules import Delivery, Moved
+from placet.notifier.states import MACHINE, Event, State
 
 #: Kinds of channels that are no people: nothing is kept from them.
 PROGRAMS = frozenset({"log", "webhook"})
-_HOURS = re.compile(
-    r"(?P<begin>(?:[01]\d|2[0-3]):[0-5]\d)-(?P<end>(?:[01]\d|2[0-3]):[0-5]\d)(?: (?P<zone>[A-Za-z0-9_+/-]+))?"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,51 +126,3 @@ def _is_full(here: Counter[str], delivery: Delivery, limits: Limits) -> bool:
 def place_of(delivery: Delivery) -> tuple[str, ...]:
     """Return the address as what cards are counted by."""
     return (delivery.tenant, delivery.address.channel, delivery.address.recipient)
-
-
-@dataclass(frozen=True, slots=True)
-class QuietHours:
-    """When people are left in peace, each day."""
-
-    begin: time
-    end: time
-    zone: str = "UTC"
-
-    def until(self, at: datetime) -> datetime | None:
-        """Return when the quiet hours end in which `at` falls; None where it falls in none."""
-        local = at.astimezone(ZoneInfo(self.zone))
-        now = local.time()
-        over_night = self.begin > self.end
-        inside = now >= self.begin or now < self.end if over_night else self.begin <= now < self.end
-        if not inside:
-            return None
-        day = local.date() + timedelta(days=1) if over_night and now >= self.begin else local.date()
-        return datetime.combine(day, self.end, tzinfo=ZoneInfo(self.zone)).astimezone(at.tzinfo)
-
-
-def quiet_hours(words: str) -> QuietHours | None:
-    """Return the quiet hours that `22:00-07:00 Europe/Berlin` means, None for no words; raise ValueError otherwise."""
-    if not words:
-        return None
-    found = _HOURS.fullmatch(words)
-    if found is None:
-        raise ValueError(f"quiet hours are written like 22:00-07:00 Europe/Berlin, not {words!r}")
-    begin, end = time.fromisoformat(found["begin"]), time.fromisoformat(found["end"])
-    zone = found["zone"] or "UTC"
-    try:
-        ZoneInfo(zone)
-    except (KeyError, OSError) as error:
-        raise ValueError(f"no time zone is called {zone!r}") from error
-    return QuietHours(begin, end, zone)
-
-
-def hush(claimable: Iterable[Delivery], hours_of: Callable[[Delivery], QuietHours | None], at: datetime) -> list[Moved]:
-    """Return the deliveries that wait for the end of quiet hours; an update of a card that is shown never waits."""
-    hushed: list[Moved] = []
-    for delivery in claimable:
-        hours = hours_of(delivery) if is_held_up(delivery) else None
-        until = hours.until(at) if hours else None
-        if until is not None:
-            after = replace(delivery, due_at=until, error=f"quiet hours until {until.isoformat(timespec='minutes')}")
-            hushed.append(Moved(delivery, after, Event.REVISED))
-    return hushed

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from services.notifier import rules
-from services.notifier.rules import Delivery, Moved
-from services.notifier.states import Event, State
+from placet.notifier import rules
+from placet.notifier.rules import Delivery, Moved
+from placet.notifier.states import Event, State
 
 #: States of a card that is to be shown and was not yet, where it has never been shown.
 _HELD = frozenset({State.DUE, State.KEPT})

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Iterable
 
 import structlog
 
-from services.notifier.channels import ChannelFailed
-from shared.database import is_outage
+from placet.notifier.channels import ChannelFailed
+from placet.runtime.database import is_outage
 
 log = structlog.get_logger(__name__)
 

@@ -20,12 +20,12 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from services.notifier.cards import Card
-from services.notifier.channels import ChannelFailed
-from services.notifier.channels.email.links import MailedLink
-from services.notifier.channels.email.threads import ASKING, Kind, Told
-from shared.card import Argument
-from shared.texts import moment, plural, text
+from placet.notifier.cards import Card
+from placet.notifier.channels import ChannelFailed
+from placet.notifier.channels.email.links import MailedLink
+from placet.notifier.channels.email.threads import ASKING, Kind, Told
+from placet.surfaces.card import Argument
+from placet.surfaces.texts import moment, text
 
 #: Longest argument in a mail, in characters; the page has all of it.
 ARGUMENT_MAX = 4_000
@@ -59,14 +59,6 @@ class Place:
     message_id: str
     recipient: str
     #: Where its person decides, or only looks at it.
-    link: MailedLink
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One approval in a digest, and where its person decides."""
-
-    card: Card
     link: MailedLink
 
 
@@ -108,22 +100,7 @@ def letter(head: Letterhead, card: Card, kind: Kind, told: Told, place: Place) -
         _follow(message, told.ids)
     values = {"card": card, "kind": kind, "asks": kind in ASKING, "link": place.link, "arguments": head.arguments}
     values |= {"votes_max": VOTES_MAX, "edited": _edited(card, told)}
-    return _written(message, "letter", card.locale, values)
-
-
-def digest_letter(
-    head: Letterhead, waiting: Sequence[Entry], over: Sequence[Card], *, message_id: str, recipient: str, inbox: str
-) -> EmailMessage:
-    """Return one mail about several approvals: what waits, and what is over of what an earlier one told."""
-    cards = [*(each.card for each in waiting), *over]
-    locale = cards[0].locale
-    if waiting:
-        one, many = "{count} call waits for your decision", "{count} calls wait for your decision"
-    else:
-        one, many = "{count} call is over that you were told of", "{count} calls are over that you were told of"
-    subject = plural(locale, one, many, len(waiting) or len(over))
-    message = _envelope(head, f"{_NAME}: {subject}", message_id=message_id, recipient=recipient)
-    return _written(message, "digest", locale, {"waiting": waiting, "over": over, "inbox": inbox, "subject": subject})
+    return _written(message, card.locale, values)
 
 
 def _edited(card: Card, told: Told) -> list[Argument] | None:
@@ -175,12 +152,12 @@ def _follow(message: EmailMessage, ids: Sequence[str]) -> None:
         message["References"] = " ".join(others)
 
 
-def _written(message: EmailMessage, template: str, locale: str, values: Mapping[str, Any]) -> EmailMessage:
+def _written(message: EmailMessage, locale: str, values: Mapping[str, Any]) -> EmailMessage:
     """Write both parts; the last one is what mail programs prefer."""
     words = {"t": partial(text, locale), "at": partial(_moment, locale), "locale": locale, **values}
-    plain = _LINES.sub("\n\n", _TEMPLATES.get_template(f"{template}.txt").render(words)).strip() + "\n"
+    plain = _LINES.sub("\n\n", _TEMPLATES.get_template("letter.txt").render(words)).strip() + "\n"
     message.set_content(plain, cte="quoted-printable")
-    html = _TEMPLATES.get_template(f"{template}.html").render(words)
+    html = _TEMPLATES.get_template("letter.html").render(words)
     message.add_alternative(html, subtype="html", cte="quoted-printable")
     return message
 
