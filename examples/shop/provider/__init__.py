@@ -1,0 +1,1 @@
+"""Neighbours of the demo shop that would be other companies' services in earnest."""
