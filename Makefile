@@ -8,7 +8,7 @@ SHELL := /bin/bash
 VENV := .venv
 PY := $(VENV)/bin/python
 DONE := $(VENV)/.done
-CODE := services shared deploy bench examples tests
+CODE := placet bench examples tests
 
 # The first Python that is new enough; `make PYTHON=/path/to/python …` overrules it.
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -26,34 +26,34 @@ setup: $(DONE)/project $(DONE)/frontend ## Install everything that Placet needs 
 $(DONE)/venv:
 	@"$(or $(PYTHON),false)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "placet: Python 3.11 or newer is needed and was not found; install it, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
-	@"$(PYTHON)" -m deploy.install venv $(VENV)
+	@"$(PYTHON)" -m placet.deploy.install venv $(VENV)
 	@mkdir -p $(DONE) && touch $@
 
 $(DONE)/runtime: requirements.lock $(DONE)/venv
-	@$(PY) -m deploy.install packages requirements.lock
+	@$(PY) -m placet.deploy.install packages requirements.lock
 	@touch $@
 
 $(DONE)/project: pyproject.toml $(DONE)/runtime
-	@$(PY) -m deploy.install project .
+	@$(PY) -m placet.deploy.install project .
 	@touch $@
 
 $(DONE)/frontend: deploy/frontend/package-lock.json deploy/frontend/install.py deploy/frontend/node.lock $(DONE)/venv
-	@$(PY) -m deploy.frontend.install
+	@$(PY) -m placet.deploy.frontend.install
 	@touch $@
 
 $(DONE)/tests: requirements-test.lock $(DONE)/runtime
-	@$(PY) -m deploy.install packages requirements-test.lock
+	@$(PY) -m placet.deploy.install packages requirements-test.lock
 	@touch $@
 
 $(DONE)/clients: tests/clients/package-lock.json deploy/frontend/install.py $(DONE)/frontend
-	@$(PY) -m deploy.frontend.install --clients
+	@$(PY) -m placet.deploy.frontend.install --clients
 	@touch $@
 
 # --- running ----------------------------------------------------------------------------------------------
 
 .PHONY: up
-up: setup ## Start Placet in one process (PORT=8080 DATA=folder RULEBOOK=file)
-	@exec $(VENV)/bin/placet up $(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)") $(if $(RULEBOOK),--rulebook "$(RULEBOOK)")
+up: setup ## Start Placet in one process (PORT=8080 DATA=folder RULEBOOK=file TOOLS=folder)
+	@exec $(VENV)/bin/placet up $(if $(PORT),--port "$(PORT)") $(if $(DATA),--data "$(DATA)") $(if $(RULEBOOK),--rulebook "$(RULEBOOK)") $(if $(TOOLS),--tools "$(TOOLS)")
 
 .PHONY: compose-env
 compose-env: ## Write random passwords for `docker compose up` into .env
@@ -62,11 +62,12 @@ compose-env: ## Write random passwords for `docker compose up` into .env
 # --- checking ---------------------------------------------------------------------------------------------
 
 .PHONY: check
-check: $(DONE)/tests $(DONE)/project ## Lint, format, types, import rules
+check: $(DONE)/tests $(DONE)/project ## Lint, format, types, import rules, subjects of new commits
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy $(CODE)
 	$(VENV)/bin/lint-imports
+	$(PY) -m placet.deploy.commits
 
 # Finds PostgreSQL and RabbitMQ or starts private ones, then runs what follows with their addresses set.
 WITH_SERVICES := $(PY) -m tests.support.services
@@ -83,6 +84,10 @@ test: setup $(DONE)/tests $(DONE)/clients ## Run every test (ARGS="-k words" to 
 ROUNDS ?= 1000
 RACES := tests/integration/approval/test_races.py tests/integration/approval/test_vote_races.py \
   tests/integration/policy/test_limits.py tests/integration/policy/test_grants.py tests/integration/executor/test_races.py
+
+#: End-to-end tests of what frontends speak.
+DIALECTS := $(addprefix tests/e2e/,test_a_chat_widget.py test_a_deploy_assistant.py test_a_shop_assistant.py test_ag_ui.py \
+  test_ai_sdk.py test_amqp_frontend.py test_an_agent_platform.py test_openai.py)
 
 .PHONY: test-races
 test-races: setup $(DONE)/tests ## Run races and properties for long, as every night should (ROUNDS=1000)
@@ -101,24 +106,37 @@ test-integration: setup $(DONE)/tests ## Run the tests against PostgreSQL and Ra
 test-e2e: setup $(DONE)/tests $(DONE)/clients ## Run the tests of the whole system from outside
 	$(WITH_SERVICES) --browser $(PYTEST) $(AT_ONCE) tests/e2e $(ARGS)
 
+#: Longest delay before a publish, in seconds, and the seed of the delays; a failing run is repeated with its seed.
+DELAYS ?= 0.4
+SEED ?= $(shell date +%j)
+
+.PHONY: test-delays
+test-delays: setup $(DONE)/tests $(DONE)/clients ## Run the tests of all dialects with random delays on every publish, as every night should
+	@echo "test-delays: DELAYS=$(DELAYS) SEED=$(SEED)"
+	DELAYS=$(DELAYS) SEED=$(SEED) $(WITH_SERVICES) --browser $(PYTEST) $(AT_ONCE) $(DIALECTS) $(ARGS)
+
 .PHONY: bench
-bench: setup $(DONE)/tests ## Measure Placet against the bare floor, its inbox, many chats at once (SHORT=1: a quick look)
-	$(WITH_SERVICES) --durable $(PY) -m bench $(if $(SHORT),--short)
-	$(WITH_SERVICES) --durable $(PY) -m bench --soak $(if $(SHORT),--short)
+bench: setup $(DONE)/tests ## Measure Placet beside the floors (SHORT=1 quick, ONLY=gated,inbox parts, TRACE=1 one call)
+	$(WITH_SERVICES) --durable $(PY) -m bench $(if $(SHORT),--short) $(if $(ONLY),--only "$(ONLY)") $(if $(TRACE),--trace)
+
+.PHONY: house
+house: setup $(DONE)/tests ## Weigh the house: lines, files, what a call walks through, words
+	$(WITH_SERVICES) $(PY) -m bench.house
 
 # --- keeping house ----------------------------------------------------------------------------------------
 
 .PHONY: docs
-docs: $(DONE)/project ## Draw again the pages that come from code
-	$(PY) -m deploy.docs
-	$(PY) -m deploy.example_env
-	$(PY) -m deploy.rabbitmq.definitions
+docs: $(DONE)/project ## Draw again what comes from code: pages, the baseline of the database, settings
+	$(PY) -m placet.deploy.docs
+	$(PY) -m placet.deploy.migrations.baseline
+	$(PY) -m placet.deploy.example_env
+	$(PY) -m placet.deploy.rabbitmq.definitions
 
 LOCK := pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make lock" --quiet $(if $(UPGRADE),--upgrade)
 
-# One lock file per image, each a part of requirements.lock; `placet` is the command line's.
-IMAGES := gateway agent policy approval notifier executor audit placet
+# One lock file per image, each a part of requirements.lock.
+IMAGES := gateway agent policy approval notifier executor dead_letters cli
 
 .PHONY: lock
 lock: $(DONE)/venv ## Pin every dependency again (UPGRADE=1 to take newer ones)
@@ -126,11 +144,11 @@ lock: $(DONE)/venv ## Pin every dependency again (UPGRADE=1 to take newer ones)
 	$(VENV)/bin/uv $(LOCK) pyproject.toml --all-extras --group build --output-file requirements.lock
 	$(VENV)/bin/uv $(LOCK) --group test --group lint --constraint requirements.lock --output-file requirements-test.lock
 	for image in $(IMAGES); do \
-		$(VENV)/bin/uv $(LOCK) pyproject.toml --extra $${image/placet/cli} --constraint requirements.lock \
+		$(VENV)/bin/uv $(LOCK) pyproject.toml --extra $$image --constraint requirements.lock \
 			--output-file deploy/locks/$$image.lock; done
 	cd deploy/frontend && ../../$(VENV)/bin/uv $(LOCK) node.in --output-file node.lock
-	$(PY) -m deploy.frontend.install --lock
-	$(PY) -m deploy.frontend.install --lock --clients
+	$(PY) -m placet.deploy.frontend.install --lock
+	$(PY) -m placet.deploy.frontend.install --lock --clients
 
 .PHONY: clean
 clean: ## Remove what set-up and tests left behind (never your data)

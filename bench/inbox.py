@@ -12,22 +12,21 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
-from bench.floor import POSTGRES_URL
 from bench.measurement import percentile
+from bench.processor import POSTGRES_URL
 from bench.report import say
-from deploy.migrations import migrate
-from services.approval import worker
-from services.approval.service import build
-from services.approval.settings import ApprovalSettings
-from services.gateway.auth import Caller
-from services.gateway.mine import list_mine
-from services.gateway.store.inbox import Filters, list_approvals
-from shared.directory import Directory, Person
-from shared.logging import set_up_logging
-from shared.messages import ApprovalOpened
-from shared.signing import Signer, create_keys, load_signer
+from placet.approval import worker
+from placet.approval.service import build
+from placet.approval.settings import ApprovalSettings
+from placet.contracts.messages import ApprovalOpened
+from placet.contracts.signing import Signer, create_keys, load_signer
+from placet.deploy.migrations import migrate
+from placet.domain.directory import Directory, Person
+from placet.gateway.approvals.mine import list_mine
+from placet.gateway.approvals.store.inbox import Filters, list_approvals
+from placet.gateway.identity.auth import Caller
+from placet.runtime.logging import set_up_logging
 from tests.support.approval_builders import a_decision, a_request, some_claims
 from tests.support.house import Replica, a_replica
 from tests.support.many_approvals import copy_approval
@@ -95,12 +94,6 @@ async def measure(rows: int, times: int) -> dict[str, dict[int, float]]:
 def ratios(found: Mapping[str, Mapping[int, float]]) -> dict[str, float]:
     """Return how many times as long each act takes among many as among few."""
     return {f"{name}_vs_{FEW}": round(by[max(by)] / by[min(by)], 2) for name, by in found.items()}
-
-
-def as_json(found: Mapping[str, Mapping[int, float]], about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ratios, what is known about the run, and the figures behind them."""
-    figures = {f"{name}_ms": {str(size): ms for size, ms in by.items()} for name, by in found.items()}
-    return {**ratios(found), "about": dict(about), **figures}
 
 
 def table(found: Mapping[str, Mapping[int, float]]) -> str:

@@ -17,11 +17,14 @@ class Measurement:
     """Calls kept open at a time."""
     calls_per_second: float
     decision_to_result_p50_ms: float
-    """From a person's decision until the result is back with the agent, half of the calls."""
+    """From a person's decision until the agent's next utterance, half of the calls; the floor says nothing: there it
+    is until the result is recorded. Where nobody decides it is from the proposal until the result is recorded."""
     p99_ms: float
     """The same, 99 of 100 calls."""
     cpu_ms_per_call: float
     """CPU time of all processes together: load, services, broker, database."""
+    recorded_p50_ms: float
+    """From a person's decision until the agent has recorded the result."""
 
 
 @dataclass(frozen=True)
@@ -61,4 +64,5 @@ def middle(runs: Sequence[Measurement]) -> Measurement:
         median(run.decision_to_result_p50_ms for run in runs),
         median(run.p99_ms for run in runs),
         median(run.cpu_ms_per_call for run in runs),
+        median(run.recorded_p50_ms for run in runs),
     )

@@ -13,9 +13,7 @@ from typing import Any
 
 from bench.measurement import Measurement, System, middle
 
-FLOOR = "floor"
-"""The system that all others are compared with."""
-
+RESULTS = Path(__file__).parent / "results"
 Results = Mapping[str, Mapping[int, Measurement]]
 """System -> calls in flight -> median of its runs."""
 
@@ -27,6 +25,8 @@ COLUMNS = (
     "p50 ms",
     "x floor",
     "p99 ms",
+    "recorded",
+    "x floor",
     "CPU ms/call",
     "x floor",
 )
@@ -48,19 +48,19 @@ async def in_turns(
     return {name: {at: middle(seen) for at, seen in by.items()} for name, by in runs.items()}
 
 
-def ratios(results: Results) -> dict[str, float]:
-    """Compare each system with the floor; empty where there is nothing but the floor.
+def ratios(results: Results, names: Mapping[str, str], baselines: Sequence[str]) -> dict[str, float]:
+    """Compare each other system with each baseline.
 
-    Keys are `{figure}_{in flight}_vs_floor`; `gated` is throughput, where more is better, `decision_p50` and
-    `cpu` are costs, where less is better. From the second system beside the floor on, its name stands in front.
+    Keys are `{name}{figure}_{in flight}_vs_{baseline}`, with the name that `names` gives a system, if any; `gated` is
+    throughput, where more is better, the others are costs, where less is better: `decision_p50` until the next
+    utterance, `recorded_p50` until the result is recorded, `cpu`.
     """
-    others = [name for name in results if name != FLOOR]
     found = {}
-    for name in others:
-        prefix = f"{name}_" if name != others[0] else ""
-        for at, seen in results[name].items():
-            for figure, ratio in _against(seen, results[FLOOR][at]).items():
-                found[f"{prefix}{figure}_{at}_vs_floor"] = round(ratio, 3)
+    for baseline in baselines:
+        for name in names:
+            for at, seen in results[name].items():
+                for figure, ratio in _against(seen, results[baseline][at]).items():
+                    found[f"{names[name]}{figure}_{at}_vs_{baseline}"] = round(ratio, 3)
     return found
 
 
@@ -68,15 +68,17 @@ def _against(seen: Measurement, floor: Measurement) -> dict[str, float]:
     return {
         "gated": seen.calls_per_second / floor.calls_per_second,
         "decision_p50": seen.decision_to_result_p50_ms / floor.decision_to_result_p50_ms,
+        "recorded_p50": seen.recorded_p50_ms / floor.recorded_p50_ms,
         "cpu": seen.cpu_ms_per_call / floor.cpu_ms_per_call,
     }
 
 
 def table(results: Results) -> str:
-    """Lay the results out for a terminal, ratios beside the figures they belong to."""
+    """Lay the results out for a terminal, ratios to the first system beside the figures they belong to."""
     rows: list[tuple[str, ...]] = [COLUMNS]
+    floor = next(iter(results.values()))
     for name, by in results.items():
-        rows += [_row(name, seen, results[FLOOR][at]) for at, seen in by.items()]
+        rows += [_row(name, seen, floor[at]) for at, seen in by.items()]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
@@ -92,15 +94,16 @@ def _row(name: str, seen: Measurement, floor: Measurement) -> tuple[str, ...]:
         f"{seen.decision_to_result_p50_ms:.1f}",
         f"{against['decision_p50']:.2f}",
         f"{seen.p99_ms:.1f}",
+        f"{seen.recorded_p50_ms:.1f}",
+        f"{against['recorded_p50']:.2f}",
         f"{seen.cpu_ms_per_call:.1f}",
         f"{against['cpu']:.2f}",
     )
 
 
-def as_json(results: Results, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ratios, what is known about the run, and every figure behind them."""
-    systems = {name: {str(at): asdict(seen) for at, seen in by.items()} for name, by in results.items()}
-    return {**ratios(results), "about": dict(about), "systems": systems}
+def figures(results: Results) -> dict[str, Any]:
+    """Return every figure, by system and calls in flight."""
+    return {name: {str(at): asdict(seen) for at, seen in by.items()} for name, by in results.items()}
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:

@@ -11,18 +11,16 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
 from bench.measurement import WrongCountError, percentile
-from bench.placet_system import a_placet
+from bench.placet_system import Variant, a_placet
 from bench.processor import ProcessorTime
 from bench.soak_reader import Seen, faults_of
 from tests.support.ports import free_port
@@ -49,6 +47,8 @@ class Plan:
     turns: int
     #: Words of each answer.
     words: int
+    #: Whether clients drop out.
+    drops: bool = True
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class Soaked:
     """Words that reached clients live, per second."""
     delta_p50_ms: float
     delta_p99_ms: float
+    first_text_p50_ms: float
+    """From the moment the model sent the first word of an answer until a client had it."""
     first_delta_p50_ms: float
     """From the moment somebody writes until the first word of the answer."""
     first_delta_p99_ms: float
@@ -77,14 +79,15 @@ class Client:
     """One visitor's browser on a bad line."""
 
     def __init__(
-        self, http: aiohttp.ClientSession, gateways: tuple[str, ...], chance: random.Random, words: int
+        self, http: aiohttp.ClientSession, gateways: tuple[str, ...], chance: random.Random, plan: Plan
     ) -> None:
-        self.seen = Seen(words)
+        self.seen = Seen(plan.words)
         self.reconnects = -1
         self.first_delays: list[float] = []
         self._http = http
         self._gateways = gateways
         self._chance = chance
+        self._drops = plan.drops
         self._path = ""
 
     async def talk(self, turns: int) -> None:
@@ -112,7 +115,7 @@ class Client:
                 if self.seen.take(kind, number, data, time.monotonic()):
                     return True
                 left -= 1
-                if not left:
+                if not left and self._drops:
                     return False
         return False
 
@@ -145,13 +148,13 @@ async def measure(plan: Plan) -> Soaked:
         "PLACET_BENCH_WORDS": str(plan.words),
         "PLACET_BENCH_PACE": str(PACE),
     }
-    with tempfile.TemporaryDirectory(prefix="placet-bench-") as folder:
-        async with a_placet(Path(folder), "bench.soak_agent", settings) as system, _clients(system, plan) as clients:
-            with ProcessorTime() as spent:
-                began = time.monotonic()
-                async with asyncio.timeout(plan.turns * (plan.words / PACE + PATIENCE_SECONDS)):
-                    await asyncio.gather(*(client.talk(plan.turns) for client in clients))
-                seconds = time.monotonic() - began
+    chats = Variant("chats", agent="bench.soak_agent", settings=settings)
+    async with a_placet(chats) as system, _clients(system, plan) as clients:
+        with ProcessorTime() as spent:
+            began = time.monotonic()
+            async with asyncio.timeout(plan.turns * (plan.words / PACE + PATIENCE_SECONDS)):
+                await asyncio.gather(*(client.talk(plan.turns) for client in clients))
+            seconds = time.monotonic() - began
     return _soaked(plan, clients, seconds, spent.seconds / seconds)
 
 
@@ -168,7 +171,7 @@ async def _clients(system: System, plan: Plan) -> AsyncIterator[list[Client]]:
     connector, timeout = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(headers=headers, connector=connector, timeout=timeout) as http:
         yield [
-            Client(http, gateways, random.Random(_SEED + number), plan.words)  # noqa: S311 - chance to be repeated
+            Client(http, gateways, random.Random(_SEED + number), plan)  # noqa: S311 - chance to be repeated
             for number in range(plan.conversations)
         ]
 
@@ -188,6 +191,7 @@ def _soaked(plan: Plan, clients: list[Client], seconds: float, cores: float) -> 
         words_per_second=len(delays) / seconds,
         delta_p50_ms=percentile(delays, 0.5) * 1000,
         delta_p99_ms=percentile(delays, 0.99) * 1000,
+        first_text_p50_ms=percentile([delay for each in seen for delay in each.first_delays], 0.5) * 1000,
         first_delta_p50_ms=percentile(first, 0.5) * 1000,
         first_delta_p99_ms=percentile(first, 0.99) * 1000,
         events=sum(each.last for each in seen),
@@ -206,16 +210,8 @@ def text_of(found: Soaked) -> str:
         f"of {found.events} events and {found.words} words 0 lost, 0 repeated, 0 reordered\n"
         f"{found.gaps} gaps in texts while they were written\n"
         f"a word, from model to client: p50 {found.delta_p50_ms:.0f} ms, p99 {found.delta_p99_ms:.0f} ms\n"
+        f"the first word of an answer, from model to client: p50 {found.first_text_p50_ms:.1f} ms\n"
         f"the first word, from writing to client: p50 {found.first_delta_p50_ms:.0f} ms, "
         f"p99 {found.first_delta_p99_ms:.0f} ms\n"
         f"{found.cpu_cores:.1f} processors busy{TOO_MANY if found.delta_p99_ms > LATE_MS else ''}"
     )
-
-
-def as_json(found: Soaked, about: dict[str, Any]) -> dict[str, Any]:
-    """Return what is written of a run."""
-    return {**{name: _rounded(value) for name, value in asdict(found).items()}, "about": about}
-
-
-def _rounded(value: float) -> float:
-    return round(value, 3)

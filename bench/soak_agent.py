@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from bench.soak_reader import word
-from services.agent.assembly import ModelAnswer
-from services.agent.service import build_with
-from services.agent.settings import AgentSettings
-from shared.catalog import load_catalog
-from shared.service import Runtime, Service, main
+from placet.agent.model_answer import ModelAnswer
+from placet.agent.service import build_with
+from placet.agent.settings import AgentSettings
+from placet.domain.catalog import load_catalog
+from placet.runtime.service import Runtime, Service, main
 
 WORDS = int(os.environ.get("PLACET_BENCH_WORDS", "100"))
 PACE = float(os.environ.get("PLACET_BENCH_PACE", "20"))

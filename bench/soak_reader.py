@@ -36,6 +36,8 @@ class Seen:
     faults: Counter[str] = field(default_factory=Counter)
     #: From the model to the client, of each word that came live.
     delays: list[float] = field(default_factory=list)
+    #: The same of the first word of each text.
+    first_delays: list[float] = field(default_factory=list)
     #: When the first piece of each text came.
     began: dict[str, float] = field(default_factory=dict)
     #: Texts that are whole, by the message that the gateway keeps.
@@ -91,7 +93,9 @@ class Seen:
         self._texts[name] = known + text[len(overlap) :]
         fresh = words_in(text[len(overlap) :])
         caught_up = first and name in self.began
-        self.began.setdefault(name, now)
+        if name not in self.began:
+            self.began[name] = now
+            self.first_delays.extend(now - sent for number, sent in fresh if number == 0)
         if not caught_up:
             self.delays.extend(now - sent for _, sent in fresh)
 

@@ -1,33 +1,44 @@
 """The agent with a model that answers at once: `python -m bench.stub_agent`. Everything else is the real service.
 
-PLACET_BENCH_CALLS_PER_TURN calls that it proposes in a turn, one after the other.
+PLACET_BENCH_CALLS_PER_TURN calls of PLACET_BENCH_TOOL that it proposes in a turn, one after the other; `sleep` is told
+to take PLACET_BENCH_MILLISECONDS. In `asked` in
+PLACET_BENCH_FOLDER it writes down of which conversation it was asked, with how many results in hand, and when.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from bench.floor import ARGUMENTS
-from services.agent.assembly import ModelAnswer, ProposedCall
-from services.agent.service import build_with
-from services.agent.settings import AgentSettings
-from shared.catalog import load_catalog
-from shared.ids import new_id
-from shared.service import Runtime, Service, main
+from bench.tools import append
+from placet.agent.model_answer import ModelAnswer, ProposedCall
+from placet.agent.service import build_with
+from placet.agent.settings import AgentSettings
+from placet.contracts.ids import new_id
+from placet.domain.catalog import load_catalog
+from placet.runtime.service import Runtime, Service, main
 
 CALLS_PER_TURN = int(os.environ.get("PLACET_BENCH_CALLS_PER_TURN", "1"))
+TOOL = os.environ.get("PLACET_BENCH_TOOL", "touch")
+SLEEP = {"milliseconds": int(os.environ.get("PLACET_BENCH_MILLISECONDS", "0"))}
+ASKED = Path(os.environ["PLACET_BENCH_FOLDER"]) / "asked"
 
 
 async def ask(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], **_: Any) -> ModelAnswer:
     """Propose the one tool as often as a turn has calls, and say done after the last one's result."""
+    conversation = next(each["content"] for each in messages if each["role"] == "user").split()[-1]
+    results = sum(each["role"] == "tool" for each in messages)
+    append(ASKED, f"{conversation} {results} {time.perf_counter()}")
     if _results_since_a_person_wrote(messages) >= CALLS_PER_TURN:
         return _answer("done")
-    call = ProposedCall(new_id(), tools[0]["function"]["name"], json.dumps(ARGUMENTS))
-    return _answer("", call)
+    name = next(tool["function"]["name"] for tool in tools if tool["function"]["name"].endswith(TOOL))
+    return _answer("", ProposedCall(new_id(), name, json.dumps(SLEEP if TOOL == "sleep" else ARGUMENTS)))
 
 
 def _results_since_a_person_wrote(messages: Sequence[Mapping[str, Any]]) -> int:

@@ -1,4 +1,4 @@
-"""Pages that are drawn from code: `python -m deploy.docs` writes them, a contract test finds stale ones."""
+"""Pages that are drawn from code: `python -m placet.deploy.docs` writes them, a contract test finds stale ones."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from shared.asyncapi import document
-from shared.transitions import Machine
+from placet.contracts.asyncapi import document
+from placet.contracts.transitions import Machine
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 #: Service -> what its machine describes.
 MACHINES = {
     "agent": "A turn: what the agent does with a user's message.",
@@ -19,7 +19,7 @@ MACHINES = {
     "policy": "A grant: what a person allowed from now on.",
     "executor": "An execution: one permitted call.",
     "notifier": "A delivery: one card of one approval at one address.",
-    "audit": "A dead letter: something that could not be handled.",
+    "dead_letters": "A dead letter: something that could not be handled.",
     "gateway": "The holder of a conversation: who answers in it.",
 }
 _WARNING = "<!-- Drawn from services/*/states.py by `make docs`; do not edit. -->"
@@ -35,7 +35,7 @@ def states_page() -> str:
     """Return the page with a diagram and a table per machine."""
     parts = ["# States", _WARNING, _INTRODUCTION]
     for service, what in MACHINES.items():
-        module = import_module(f"services.{service}.states")
+        module = import_module(f"placet.{service}.states")
         found: list[Machine[Any, Any]] = [each for each in vars(module).values() if isinstance(each, Machine)]
         parts += [f"## {service}", what]
         for machine in found:

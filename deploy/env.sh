@@ -10,7 +10,7 @@ added=0
 
 [ -e "$file" ] || printf '# Passwords of this installation; keep them secret. Further settings: deploy/example.env\n' > "$file"
 
-services="GATEWAY AGENT POLICY APPROVAL NOTIFIER EXECUTOR AUDIT"
+services="GATEWAY AGENT POLICY APPROVAL NOTIFIER EXECUTOR DEAD_LETTERS"
 names="PLACET_DATABASE_PASSWORD_ADMIN PLACET_DATABASE_PASSWORD_OWNER"
 for service in $services; do
     names="$names PLACET_DATABASE_PASSWORD_$service PLACET_RABBITMQ_PASSWORD_$service"
@@ -24,5 +24,7 @@ for name in $names; do
         added=$((added + 1))
     fi
 done
+# The demo's own executor and its payment provider; take the line out where you bring your own rulebook.
+grep -q '^COMPOSE_PROFILES=' "$file" || echo 'COMPOSE_PROFILES=demo' >> "$file"
 chmod 600 "$file"
 echo "$file: $added passwords added"

@@ -1,8 +1,8 @@
-"""Every setting with its default and its meaning, drawn from the settings classes: `python -m deploy.example_env`.
+"""Every setting with its default and its meaning, drawn from the settings classes.
 
-Writes the names alone as well, to where each service finds them: it knows no other's settings, and must still tell a
-misspelt name from another's. A contract test finds stale files. Services are looked up by name: a new setting needs no
-entry here.
+`python -m placet.deploy.example_env` writes the names alone as well, to where each service finds them: it knows no
+other's settings, and must still tell a misspelt name from another's. A contract test finds stale files. Services are
+looked up by name: a new setting needs no entry here.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from pydantic_settings import BaseSettings, NoDecode
 
-from shared.database import SERVICES
-from shared.settings import NAMES, Settings
+from placet.runtime.database import SERVICES
+from placet.runtime.settings import INTERNAL, NAMES, Settings
 
 COMMITTED = Path(__file__).with_name("example.env")
 WIDTH = 118
-#: Settings modules beside the services' own: what they belong to -> module.
-FURTHER = {"executor, the shop's tools": "services.executor.tools.shop.settings"}
 _INTRODUCTION = """\
 Every setting of every service, with its default. Drawn from the settings classes by `make docs`; do not edit.
 Services read these names from their environment; a line that stays commented out means its default. The passwords
@@ -43,7 +41,7 @@ def text() -> str:
 
 def settings_classes() -> Iterator[tuple[str, type[BaseSettings]]]:
     """Yield whose they are and the settings class, for every service that there is."""
-    modules = {service: f"services.{service}.settings" for service in SERVICES} | FURTHER
+    modules = {service: f"placet.{service}.settings" for service in SERVICES}
     for title, name in modules.items():
         if exists(name):
             module = import_module(name)
@@ -60,7 +58,7 @@ def known_names() -> set[str]:
 def exists(module: str) -> bool:
     """Tell whether there is a module of that name, without importing it."""
     package, _, _ = module.rpartition(".")
-    return bool(package == "services" or exists(package)) and find_spec(module) is not None
+    return bool(package == "placet" or exists(package)) and find_spec(module) is not None
 
 
 def _names(kind: type[BaseSettings]) -> dict[str, FieldInfo]:
@@ -69,7 +67,11 @@ def _names(kind: type[BaseSettings]) -> dict[str, FieldInfo]:
 
 
 def _section(title: str, kind: type[BaseSettings], *, known: frozenset[str]) -> str:
-    entries = [_entry(name, field) for name, field in _names(kind).items() if name not in known]
+    entries = [
+        _entry(name, field)
+        for name, field in _names(kind).items()
+        if name not in known and field.json_schema_extra != INTERNAL
+    ]
     return "\n\n".join([f"# --- {title} ---", *entries]) if entries else ""
 
 

@@ -10,11 +10,12 @@ app=$2
 mkdir -p "$app/deploy" "$app/services"
 cp LICENSE "$app/"
 cp -R shared "$app/"
-cp services/__init__.py "$app/services/"
+# Links: those to services that are not here lead nowhere.
+cp -RP placet "$app/"
 cp deploy/__init__.py deploy/readiness.py deploy/rulebook.yaml "$app/deploy/"
 
 case $service in
-    placet)
+    cli)
         # The command line prepares the database and the broker, so it knows every service's tables and rights.
         cp -R services/. "$app/services/"
         cp -R deploy/migrations deploy/postgres deploy/rabbitmq deploy/keys.py "$app/deploy/"
@@ -22,7 +23,7 @@ case $service in
     gateway)
         # Its pages need browser libraries; Node.js fetches them and stays behind.
         python3 -m venv /opt/tools
-        /opt/tools/bin/python -m deploy.frontend.install
+        /opt/tools/bin/python -m placet.deploy.frontend.install
         cp -R services/gateway "$app/services/"
         ;;
     *)

@@ -1,7 +1,7 @@
 """Signing keys for services that run apart: each signer gets a folder with its own private key and everybody's public.
 
-`python -m deploy.keys FOLDER [--owner UID]` keeps `FOLDER/<signer>/` for each signer and `FOLDER/public/` for those who
-only verify. Each folder is one volume, so a service never sees another's private key. Existing keys stay as they are.
+`python -m placet.deploy.keys FOLDER [--owner UID]` keeps `FOLDER/<signer>/` for each signer and `FOLDER/public/` for
+those who only verify. Each folder is one volume, so a service never sees another's private key. Existing keys stay.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from shared.errors import PlacetError
-from shared.signing import SIGNERS, create_keys
+from placet.contracts.errors import PlacetError
+from placet.contracts.signing import SIGNERS, create_keys
 
 PUBLIC = "public"
 _PUBLIC_FILE = "public.json"

@@ -1,7 +1,7 @@
 """The health check of a container: asks the service in it whether it is ready.
 
 Owns nothing and imports the standard library only, since it runs every few seconds beside the service. It asks on the
-health port, unless told otherwise: `python -m deploy.readiness [PORT [PATH]]`.
+health port, unless told otherwise: `python -m placet.deploy.readiness [PORT [PATH]]`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A chat frontend on RabbitMQ: writes one message for a visitor, and prints what the agent does until its turn ends.
 
-Needs aio-pika and nothing of Placet. With a user made by `python -m deploy.rabbitmq.frontends acme:widget`:
+Needs aio-pika and nothing of Placet. With a user made by `python -m placet.deploy.rabbitmq.frontends acme:widget`:
 
     export FRONTEND_RABBITMQ_URL=amqp://frontend.acme.widget:PASSWORD@localhost/placet
     python examples/amqp_frontend.py acme widget "what is left of the red shoes?"
@@ -17,8 +17,7 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,23 +28,94 @@ from aio_pika.exceptions import AMQPError
 PAUSE_SECONDS = 0.5
 
 
+@dataclass(frozen=True)
+class Screen:
+    """What a visitor sees of one conversation."""
+
+    #: Our message, and the turn that answers it, as soon as it has begun.
+    message: str
+    turn: str = ""
+    #: Number of the last item that was shown.
+    seq: int = 0
+    #: The text that is being written, as far as it is shown, and the lines that wait for its end.
+    writing: str = ""
+    text: str = ""
+    later: tuple[str, ...] = ()
+    #: Messages that are there whole.
+    whole: frozenset[str] = frozenset()
+    ended: bool = False
+
+
+def fold(screen: Screen, kind: str, data: dict[str, Any]) -> tuple[Screen, str]:
+    """Return the screen after an item or a piece of text, and what is new on it.
+
+    Items have numbers and are in order; the same one may come again. Pieces of text have neither: one may come behind
+    the whole message, and before the word that its turn began. Then it is passed over, because that message has it all.
+    """
+    if kind == "delta":
+        return _piece(screen, data)
+    return (screen, "") if data["id"] <= screen.seq else _item(replace(screen, seq=data["id"]), data)
+
+
+def _item(screen: Screen, data: dict[str, Any]) -> tuple[Screen, str]:
+    item = data["data"]
+    match data["type"]:
+        case "message" if item["role"] == "assistant":
+            return _said(screen, item)
+        case "turn" if item["state"] == "started":
+            turn = item["turn_id"] if item["message_id"] == screen.message else screen.turn
+            return _line(replace(screen, turn=turn), "the agent thinks")
+        case "turn" if item["state"] == "paused":
+            return _line(screen, "people are asked")
+        case "turn" if item["state"] != "continued":
+            return _ended(screen, item)
+        case "approval" | "tool_call":
+            return _line(screen, f"{item.get('tool', 'approval')}: {item.get('state') or item.get('status')}")
+    return screen, ""
+
+
+def _piece(screen: Screen, delta: dict[str, Any]) -> tuple[Screen, str]:
+    """Show a piece of text where it joins on; whatever is missing comes with the whole message."""
+    message_id, text = delta["message_id"], delta["text"]
+    passed = delta["while_waiting"] or message_id in screen.whole or screen.writing not in {"", message_id}
+    if passed or not screen.turn:
+        return screen, ""
+    if delta["reset"] and screen.text:
+        return replace(screen, text=text), f"\n(begins again) {text}"
+    if delta["offset"] != len(screen.text):
+        return screen, ""
+    return replace(screen, writing=message_id, text=screen.text + text), text
+
+
+def _said(screen: Screen, item: dict[str, Any]) -> tuple[Screen, str]:
+    """Show the rest of a message, unless it is about a call that waits: that is in the history, and not shown."""
+    text = "" if item.get("while_waiting") else item["text"]
+    goes_on = screen.writing == item["message_id"] and text.startswith(screen.text)
+    words = text[len(screen.text) :] + "\n" if goes_on else ("\n" if screen.writing else "") + (text and text + "\n")
+    after = replace(screen, writing="", text="", later=(), whole=screen.whole | {item["message_id"]})
+    return after, words + "".join(screen.later)
+
+
+def _ended(screen: Screen, item: dict[str, Any]) -> tuple[Screen, str]:
+    """Show that a turn is over, behind a text that the model gave up."""
+    lines = ("\n" if screen.writing else "") + "".join((*screen.later, f"-- the turn has {item['state']}\n"))
+    after = replace(screen, writing="", text="", later=())
+    return replace(after, ended=after.ended or item["turn_id"] == after.turn), lines
+
+
+def _line(screen: Screen, text: str) -> tuple[Screen, str]:
+    """Show a line, behind the text that is being written."""
+    line = f"-- {text}\n"
+    return (replace(screen, later=(*screen.later, line)), "") if screen.writing else (screen, line)
+
+
 @dataclass
 class Chat:
-    """One conversation as its visitor sees it."""
+    """One conversation over RabbitMQ."""
 
     tenant: str
     conversation: str
-    message: str = field(default_factory=lambda: uuid.uuid4().hex)
-    #: Ids of events that were shown: each may come again.
-    seen: set[str] = field(default_factory=set)
-    #: Turn that answers our message, as soon as it has begun.
-    turn: str = ""
-    #: Characters of each of the model's texts that are on the screen, and the ones that are there whole.
-    shown: dict[str, int] = field(default_factory=dict)
-    whole: set[str] = field(default_factory=set)
-    #: The text that is being written, and the lines that wait for its end.
-    writing: str = ""
-    later: list[str] = field(default_factory=list)
+    screen: Screen
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def envelope(self, visitor: str, text: str) -> bytes:
@@ -53,13 +123,13 @@ class Chat:
         data = {
             "tenant": self.tenant,
             "conversation_id": self.conversation,
-            "message_id": self.message,
+            "message_id": self.screen.message,
             "text": text,
             "author": {"kind": "visitor", "id": visitor},
         }
         event = {
             "specversion": "1.0",
-            "id": f"posted-{self.message}",
+            "id": f"posted-{self.screen.message}",
             "source": "frontend",
             "type": "placet.message.posted.v1",
             "time": datetime.now(UTC).isoformat(),
@@ -71,73 +141,15 @@ class Chat:
         """Show what an envelope says of this conversation; it comes again until it is acknowledged."""
         async with message.process():
             for event in json.loads(message.body):
-                if event["data"]["conversation_id"] == self.conversation and event["id"] not in self.seen:
-                    self.seen.add(event["id"])
-                    sys.stdout.writelines(self._lines(event["type"], event["data"]))
-                    sys.stdout.flush()
-
-    def _lines(self, kind: str, data: dict[str, Any]) -> Iterator[str]:
-        if kind == "placet.conversation.delta.v1":
-            yield from self._piece(data["message_id"], data)
-        elif kind == "placet.conversation.event.v1":
-            yield from self._happened(data["kind"], data["turn_id"], data["payload"])
-        elif kind == "placet.conversation.feed-advanced.v1":
-            # The same as `GET …/events` sends; told once at most, so only for what is nice to see.
-            for item in data["items"]:
-                if item["type"] in {"approval", "tool_call"}:
-                    yield from self._line(_news(item["data"]))
-
-    def _line(self, line: str) -> Iterator[str]:
-        """Show a line, behind the text that is being written."""
-        if self.writing:
-            self.later.append(line)
-        else:
-            yield f"-- {line}\n"
-
-    def _piece(self, message_id: str, delta: dict[str, Any]) -> Iterator[str]:
-        """Show a piece of text where it joins on; whatever is missing comes with the whole message.
-
-        A piece may come behind that one, and before the word that its turn began.
-        """
-        if message_id in self.whole or delta["while_waiting"] or not self.turn:
-            return
-        if delta["reset"] and self.writing == message_id:
-            self.shown[message_id] = 0
-            yield "\n(begins again) "
-        elif delta["offset"] == self.shown.get(message_id, 0):
-            self.writing = message_id
-            self.shown[message_id] = delta["offset"] + len(delta["text"])
-            yield delta["text"]
-
-    def _happened(self, kind: str, turn: str, payload: dict[str, Any]) -> Iterator[str]:
-        if kind == "turn_started":
-            if payload["message_id"] == self.message:
-                self.turn = turn
-            yield from self._line("the agent thinks")
-        elif kind == "assistant_message":
-            self.whole.add(payload["message_id"])
-            # What the model says about a call that waits is in the history, and not shown.
-            if not payload.get("while_waiting"):
-                yield payload["text"][self.shown.pop(payload["message_id"], 0) :] + "\n"
-            if payload["message_id"] == self.writing:
-                yield from self._written()
-        elif kind == "turn_ended":
-            if self.writing:  # an attempt that was given up
-                yield "\n"
-                yield from self._written()
-            yield from self._line(f"the turn has {payload['state']}")
-            if turn == self.turn:
+                if event["data"]["conversation_id"] != self.conversation:
+                    continue
+                items = event["type"] == "placet.conversation.items.v1"
+                for data in event["data"]["items"] if items else [event["data"]]:
+                    self.screen, new = fold(self.screen, "item" if items else "delta", data)
+                    sys.stdout.write(new)
+            sys.stdout.flush()
+            if self.screen.ended:
                 self.ended.set()
-
-    def _written(self) -> Iterator[str]:
-        """Show what waited for the end of the text."""
-        lines, self.later, self.writing = self.later, [], ""
-        yield from (f"-- {line}\n" for line in lines)
-
-
-def _news(item: dict[str, Any]) -> str:
-    """Return one line on a tool call, or on an approval that people are asked for."""
-    return f"{item.get('tool', 'approval')}: {item.get('state') or item.get('status')}"
 
 
 async def publish(channel: AbstractRobustChannel, tenant: str, body: bytes) -> None:
@@ -161,7 +173,7 @@ async def talk(url: str, frontend: str, chat: Chat, body: bytes) -> None:
         channel = await connection.channel()
         # Not exclusive: it outlives a lost connection, and the broker keeps for us what is said meanwhile.
         queue = await channel.declare_queue(f"frontend.{chat.tenant}.{frontend}.{chat.conversation}", durable=True)
-        for key in (f"event.{chat.tenant}", f"delta.{chat.tenant}", f"feed.{chat.tenant}"):
+        for key in (f"items.{chat.tenant}", f"delta.{chat.tenant}"):
             await queue.bind("conversations", routing_key=key)
         await queue.consume(chat.hear)
         await publish(channel, chat.tenant, body)
@@ -181,7 +193,7 @@ async def main() -> int:
     options = parser.parse_args()
     if (url := os.environ.get("FRONTEND_RABBITMQ_URL")) is None:
         parser.error("not set: FRONTEND_RABBITMQ_URL")
-    chat = Chat(options.tenant, options.conversation)
+    chat = Chat(options.tenant, options.conversation, Screen(uuid.uuid4().hex))
     body = chat.envelope(options.visitor or f"visitor:{chat.conversation}", options.text)
     try:
         async with asyncio.timeout(options.seconds):

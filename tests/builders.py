@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.canonical import call_digest, canonical_text
-from shared.ids import new_id, new_traceparent
-from shared.messages import (
+from placet.contracts.canonical import call_digest, canonical_text
+from placet.contracts.ids import new_id, new_traceparent
+from placet.contracts.messages import (
     AbandonCall,
     ApprovalRule,
     Author,
@@ -62,7 +62,7 @@ def a_result(call: ToolCall) -> ToolCallFinished:
 
 
 def an_abandonment(queue: str, call: ToolCall, **changes: Any) -> AbandonCall:
-    """Return audit's word that the dead letter was discarded that a call waited for in `queue`."""
+    """Return the dead-letter service's word that the dead letter was discarded that a call waited for in `queue`."""
     fields = call.model_dump() | {"queue": queue, "may_have_run": False, "by": "person:grace"}
     return AbandonCall.model_validate(fields | changes)
 

@@ -79,7 +79,7 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 
 def migrate(url: str) -> None:
     """Bring the database at `url` to the newest schema."""
-    from deploy import migrations  # noqa: PLC0415  # alembic takes its time, and most tests need none
+    from placet.deploy import migrations  # noqa: PLC0415  # alembic takes its time, and most tests need none
 
     migrations.migrate(url)
 

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deploy.install import SetupError, install_packages, say
+from placet.deploy.install import SetupError, install_packages, say
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 VENDOR = HERE.parents[1] / "services" / "gateway" / "web" / "static" / "vendor"
 
 CLIENTS = HERE.parents[1] / "tests" / "clients"

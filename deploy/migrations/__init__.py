@@ -10,9 +10,9 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
-from deploy.migrations.views import create_views
-from shared.database import async_url
-from shared.errors import PlacetError
+from placet.contracts.errors import PlacetError
+from placet.deploy.migrations.views import create_views
+from placet.runtime.database import async_url
 
 
 class NewerDatabase(PlacetError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
-from deploy.migrations.comparing import OPTIONS
-from deploy.migrations.metadata import metadata
+from placet.deploy.migrations.comparing import OPTIONS
+from placet.deploy.migrations.metadata import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,4 +1,4 @@
-"""Write the next migration from the tables: `python -m deploy.migrations.generate pre "add votes"`.
+"""Write the next migration from the tables: `python -m placet.deploy.migrations.generate pre "add votes"`.
 
 Needs PLACET_DATABASE_URL of an empty database, which is migrated first. Read what it wrote before committing it.
 """
@@ -11,9 +11,9 @@ import sys
 import sqlalchemy as sa
 from alembic import command
 
-from deploy.migrations import configuration, newest_or_none
-from shared.database import async_url
-from shared.settings import Settings
+from placet.deploy.migrations import configuration, newest_or_none
+from placet.runtime.database import async_url
+from placet.runtime.settings import Settings
 
 
 def main(phase: str, what: str) -> None:
@@ -34,5 +34,5 @@ def main(phase: str, what: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in {"pre", "post"}:  # noqa: PLR2004
-        raise SystemExit('usage: python -m deploy.migrations.generate pre|post "what changes"')
+        raise SystemExit('usage: python -m placet.deploy.migrations.generate pre|post "what changes"')
     main(sys.argv[1], sys.argv[2])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from shared.database import SERVICES, metadata, service_tables
+from placet.runtime.database import SERVICES, metadata, service_tables
 
 #: Modules that define tables; importing them registers the tables.
-MODULES = (*(f"services.{service}.tables" for service in SERVICES), "services.executor.tools.shop.tables")
+MODULES = tuple(f"placet.{service}.tables" for service in SERVICES)
 
 for _service in SERVICES:
     service_tables(_service)

@@ -10,7 +10,7 @@ from importlib import import_module
 
 import sqlalchemy as sa
 
-from shared.database import SERVICES
+from placet.runtime.database import SERVICES
 
 _HISTORY = """
     SELECT '{service}' AS service, id, tenant, machine, subject_id, call_id, event, from_state, to_state, actor,
@@ -23,7 +23,7 @@ def views() -> dict[str, str]:
     """Return every view: name -> SELECT."""
     found: dict[str, str] = {}
     for service in SERVICES:
-        found |= import_module(f"services.{service}.views").VIEWS
+        found |= import_module(f"placet.{service}.views").VIEWS
     found["history"] = " UNION ALL ".join(_HISTORY.format(service=service) for service in SERVICES)
     return found
 

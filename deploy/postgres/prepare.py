@@ -1,7 +1,7 @@
 """Makes a database ready for the distributed footing: roles, migrations as their owner, rights, passwords.
 
-`python -m deploy.postgres.prepare` is the one step that knows the administrator's password; it runs to its end before
-any service starts, and again with every new version. Passwords reach the server as SCRAM verifiers, so that no
+`python -m placet.deploy.postgres.prepare` is the one step that knows the administrator's password; it runs to its end
+before any service starts, and again with every new version. Passwords reach the server as SCRAM verifiers, so that no
 statement log shows them.
 """
 
@@ -17,8 +17,8 @@ from urllib.parse import quote, urlsplit
 import psycopg
 from psycopg import sql
 
-from shared.database import SERVICES
-from shared.errors import PlacetError
+from placet.contracts.errors import PlacetError
+from placet.runtime.database import SERVICES
 
 ROLES = Path(__file__).with_name("roles.sql")
 OWNER = "owner"
@@ -85,7 +85,7 @@ class Installation:
 
 def main() -> int:
     """Prepare the database that the environment names; return the exit code."""
-    from deploy.migrations import migrate  # noqa: PLC0415  # needs alembic, which tests of the roles do not
+    from placet.deploy.migrations import migrate  # noqa: PLC0415  # needs alembic, which tests of the roles do not
 
     try:
         admin_url = os.environ.get(ADMIN_URL)

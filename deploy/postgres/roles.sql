@@ -10,9 +10,9 @@ SELECT pg_advisory_xact_lock(hashtext('placet_roles'));
 
 DO $$
 DECLARE
-    services CONSTANT text[] := ARRAY['gateway', 'agent', 'policy', 'approval', 'notifier', 'executor', 'audit'];
-    -- The schema of a service has its name; `shop` belongs to the executor's demo tools, `read` to nobody.
-    schemas CONSTANT text[] := services || ARRAY['shop', 'read'];
+    services CONSTANT text[] := ARRAY['gateway', 'agent', 'policy', 'approval', 'notifier', 'executor', 'dead_letters'];
+    -- The schema of a service has its name; in `tools` the tools of the executor make their own, `read` is nobody's.
+    schemas CONSTANT text[] := services || ARRAY['tools', 'read'];
     prefix CONSTANT text := coalesce(nullif(current_setting('placet.role_prefix', true), ''), 'placet_');
     owner CONSTANT text := prefix || 'owner';
     role text;
@@ -41,7 +41,7 @@ BEGIN
         FOR relation IN
             SELECT oid FROM pg_class
             WHERE relnamespace = found::regnamespace AND relkind IN ('r', 'p', 'v', 'm')
-              AND relowner <> owner::regrole
+              AND relowner <> owner::regrole AND found <> 'tools'
         LOOP
             EXECUTE format('ALTER TABLE %s OWNER TO %I', relation, owner);
         END LOOP;
@@ -58,7 +58,12 @@ BEGIN
             EXECUTE format('REVOKE ALL ON SCHEMA %I FROM %I', found, role);
             EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA %I FROM %I', found, role);
             EXECUTE format('REVOKE ALL ON ALL SEQUENCES IN SCHEMA %I FROM %I', found, role);
-            IF found = service OR (found = 'shop' AND service = 'executor') THEN
+            IF found = 'tools' AND service = 'executor' THEN
+                -- What tools make there is their own, the executor's.
+                EXECUTE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', found, role);
+                EXECUTE format('GRANT ALL ON ALL TABLES IN SCHEMA %I TO %I', found, role);
+                EXECUTE format('GRANT ALL ON ALL SEQUENCES IN SCHEMA %I TO %I', found, role);
+            ELSIF found = service THEN
                 EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', found, role);
                 EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA %I TO %I', found, role);
                 EXECUTE format('GRANT USAGE ON ALL SEQUENCES IN SCHEMA %I TO %I', found, role);

@@ -1,6 +1,6 @@
 """RabbitMQ's definitions file: exchanges, queues, bindings and users, made from the topology.
 
-`python -m deploy.rabbitmq.definitions` writes the committed file, in which nobody can log in: its users have no
+`python -m placet.deploy.rabbitmq.definitions` writes the committed file, in which nobody can log in: its users have no
 password. `--output FILE` fills in the hashes of PLACET_RABBITMQ_PASSWORD_<SERVICE>; the broker loads that file at boot.
 So services need no right to declare anything.
 """
@@ -18,11 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from deploy.rabbitmq.rights import Rights, all_rights
-from shared.catalog import load_catalog
-from shared.database import SERVICES
-from shared.errors import PlacetError
-from shared.topology import (
+from placet.contracts.errors import PlacetError
+from placet.contracts.topology import (
     EXCHANGES,
     QUEUES,
     RETRY_DELAYS_SECONDS,
@@ -31,6 +28,9 @@ from shared.topology import (
     retry_arguments,
     retry_name,
 )
+from placet.deploy.rabbitmq.rights import Rights, all_rights
+from placet.domain.catalog import load_catalog
+from placet.runtime.database import SERVICES
 
 COMMITTED = Path(__file__).with_name("definitions.json")
 RULEBOOK = Path(__file__).parents[1] / "rulebook.yaml"
@@ -51,7 +51,7 @@ def pools_of(rulebook: Path) -> tuple[str, ...]:
 
 def user_name(service: str) -> str:
     """Return the broker user of a service."""
-    return f"placet-{service}"
+    return f"placet-{service.replace('_', '-')}"
 
 
 def definitions(pools: Iterable[str], *, vhost: str = VHOST) -> Definitions:

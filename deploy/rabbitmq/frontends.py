@@ -1,6 +1,6 @@
 """A chat frontend's own broker user: definitions for one frontend of one tenant.
 
-`python -m deploy.rabbitmq.frontends acme:widget > widget.json` with the user's password in
+`python -m placet.deploy.rabbitmq.frontends acme:widget > widget.json` with the user's password in
 PLACET_RABBITMQ_PASSWORD_FRONTEND; then `rabbitmqctl import_definitions widget.json` while the broker runs. Nothing else
 changes by it: an import deletes nothing.
 """
@@ -14,7 +14,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deploy.rabbitmq.definitions import (
+from placet.contracts.errors import PlacetError
+from placet.contracts.frontends import frontend_key
+from placet.deploy.rabbitmq.definitions import (
     VHOST,
     Definitions,
     PasswordsMissing,
@@ -22,15 +24,13 @@ from deploy.rabbitmq.definitions import (
     text_of,
     user_with_password,
 )
-from deploy.rabbitmq.rights import Rights, TopicRight
-from shared.errors import PlacetError
-from shared.frontends import frontend_key
+from placet.deploy.rabbitmq.rights import Rights, TopicRight
 
 PASSWORD_VARIABLE = "PLACET_RABBITMQ_PASSWORD_FRONTEND"  # noqa: S105 - the variable's name
 #: What a frontend's queue keeps at most, so that one which nobody reads any more fills no disk.
 QUEUE_LIMITS: Mapping[str, int | str] = {"max-length": 10_000, "message-ttl": 3_600_000, "expires": 3_600_000}
 #: First words of the keys on `conversations` that a frontend may bind; the last word is its tenant.
-HEARD = ("event", "delta", "feed")
+HEARD = ("items", "delta")
 _FRONTEND = re.compile(r"([a-z0-9][a-z0-9-]{0,62}):([a-z0-9][a-z0-9-]{0,62})")
 
 

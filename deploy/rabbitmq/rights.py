@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from shared import messages as m
-from shared.database import SERVICES
-from shared.messages import Message
-from shared.topology import DEAD_LETTERS, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, executor_queue, retry_name
+from placet.contracts import messages as m
+from placet.contracts.messages import Message
+from placet.contracts.topology import DEAD_LETTERS, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, executor_queue, retry_name
+from placet.runtime.database import SERVICES
 
 #: Message -> the services that send it.
 SENDERS: Mapping[type[Message], tuple[str, ...]] = {
@@ -22,6 +22,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.StopTurn: ("gateway",),
     m.OperatorSpoke: ("gateway",),
     m.HolderChanged: ("gateway",),
+    m.ConsentAnswered: ("gateway",),
     m.ToolCallProposed: ("agent",),
     m.CallsWithdrawn: ("agent",),
     m.ApprovalRequested: ("policy",),
@@ -36,7 +37,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.GrantAsked: ("approval",),
     m.RevokeGrant: ("gateway",),
     m.ResolveDeadLetter: ("gateway",),
-    m.AbandonCall: ("audit",),
+    m.AbandonCall: ("dead_letters",),
     m.RetryDelivery: ("gateway",),
     m.RetryWebhookEvent: ("gateway",),
     m.TryRulebook: ("gateway",),
@@ -48,19 +49,19 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.ToolCallFinished: ("executor",),
     m.ToolCallRefused: ("policy", "approval", "executor"),
     m.CallResolved: ("executor",),
-    m.ConversationEvent: ("agent",),
+    m.HandoverRequested: ("agent",),
+    m.ConversationItems: ("agent",),
     m.ConversationDelta: ("agent",),
-    m.FeedAdvanced: ("gateway",),
 }
 
 #: The private queues of each gateway instance, `gateway.live.<instance>` and `gateway.answers.<instance>`.
 PRIVATE_QUEUES: Mapping[str, str] = {"gateway": r"gateway\.(live|answers)\.[A-Za-z0-9_-]+"}
 #: What such a queue may be bound to: exchange -> pattern of the binding's key.
 BOUND_BY: Mapping[str, Mapping[str, str]] = {
-    "gateway": {"decisions": r"^(answered|tried)\.", "conversations": r"^(delta|feed)\."}
+    "gateway": {"decisions": r"^(answered|tried)\.", "conversations": r"^(delta|items)\."}
 }
-#: Who may write to the default exchange, whose key is any queue's name: audit, to send a dead letter back.
-REPLAYERS = ("audit",)
+#: Who may write to the default exchange, whose key is any queue's name: dead_letters, to send a dead letter back.
+REPLAYERS = ("dead_letters",)
 #: How the broker calls the default exchange in permissions.
 DEFAULT_EXCHANGE = "amq.default"
 #: RabbitMQ reads an empty pattern as "nothing".

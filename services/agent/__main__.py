@@ -1,10 +1,10 @@
-"""Run the agent: `python -m services.agent`."""
+"""Run the agent: `python -m placet.agent`."""
 
 from __future__ import annotations
 
-from services.agent.service import build
-from services.agent.settings import AgentSettings
-from shared.service import main
+from placet.agent.service import build
+from placet.agent.settings import AgentSettings
+from placet.runtime.service import main
 
 if __name__ == "__main__":
     main("agent", AgentSettings, build)

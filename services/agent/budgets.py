@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
-from services.agent.assembly import ModelAnswer
-from shared.agents import BudgetEntry, PriceEntry
+from placet.agent.model_answer import ModelAnswer
+from placet.domain.agents import BudgetEntry, PriceEntry
 
 #: Whose use is counted: a conversation's, ever; an agent's and a tenant's, today (UTC).
 Scope = Literal["conversation", "agent", "tenant"]

@@ -7,20 +7,17 @@ depends on them: the whole text follows in a durable event.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
 
-from services.agent.rules import Claim, storable
-from shared.ids import child_traceparent, new_id
-from shared.messages import ConversationDelta, Event
-from shared.work import Cause
+from placet.agent.changes import Announce, transient
+from placet.agent.rules import Claim, storable
+from placet.contracts.messages import ConversationDelta
+from placet.runtime.work import Cause
 
 #: Pause between two pieces of one text: at least, and at most, where very many are written at once.
 GATHER_SECONDS, GATHER_SECONDS_MAX = 0.02, 0.08
 #: How much longer the pause is for each text that is written at the same time.
 _SECONDS_A_TEXT = 0.0004
-
-Announce = Callable[[Event], None]
 
 
 def pause_among(texts: int) -> float:
@@ -92,20 +89,11 @@ class Deltas:
             tenant=self._claim.tenant,
             conversation_id=self._claim.conversation_id,
             turn_id=self._claim.turn_id,
+            step=self._claim.step,
             message_id=self._claim.assistant_message_id,
             offset=self._sent,
             text=text,
             reset=reset,
             while_waiting=self._while_waiting,
         )
-        self._announce(
-            Event(
-                id=new_id(),
-                source="agent",
-                time=datetime.now(UTC),
-                correlation_id=self._cause.correlation_id,
-                causation_id=self._cause.id,
-                traceparent=child_traceparent(self._cause.traceparent),
-                message=delta,
-            )
-        )
+        self._announce(transient(delta, self._cause, datetime.now(UTC)))

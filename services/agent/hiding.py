@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from services.agent.assembly import ModelAnswer
-from services.agent.pseudonyms import Pseudonyms
-from services.agent.transcript import Call, History
+from placet.agent.model_answer import ModelAnswer
+from placet.agent.pseudonyms import Pseudonyms
+from placet.agent.transcript import Call, History
 
 Change = Callable[[str], str]
 

@@ -20,14 +20,15 @@ from functools import cache
 from typing import Any, Literal
 
 import structlog
+from prometheus_client import Counter, Histogram
 
-from services.agent import demo
-from services.agent.assembly import Draft, ModelAnswer, ModelAnswerCut, ProposedCall, finished
-from services.agent.budgets import Price
-from services.agent.model import ModelSettings
-from services.agent.outgoing import bound_to, call_ids, outgoing, speaks_anthropic
-from services.agent.retries import backoff_seconds, judge
-from shared.errors import PlacetError
+from placet.agent.budgets import Price
+from placet.agent.model import ModelSettings
+from placet.agent.model_answer import Draft, ModelAnswer, ModelAnswerCut, ProposedCall, finished
+from placet.agent.provider_messages import bound_to, call_ids, provider_messages, speaks_anthropic
+from placet.agent.python_model import PROVIDER, PythonAnswer
+from placet.agent.retries import backoff_seconds, judge
+from placet.contracts.errors import PlacetError
 
 __all__ = [
     "ModelAnswer",
@@ -42,6 +43,15 @@ __all__ = [
 ]
 
 log = structlog.get_logger(__name__)
+
+SECONDS = Histogram(
+    "placet_model_seconds",
+    "How long models took, from request to last word or error.",
+    ["model"],
+    buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60, 120),
+)
+TOKENS = Counter("placet_model_tokens_total", "Tokens read (input) and written (output) by models.", ["model", "kind"])
+ERRORS = Counter("placet_model_errors_total", "Attempts without a usable answer, by kind of error.", ["model", "error"])
 
 OnText = Callable[[str], Awaitable[None]]
 OnReset = Callable[[], Awaitable[None]]
@@ -96,6 +106,7 @@ async def ask(
         raise failed.__cause__ or failed from None
     except TimeoutError:
         await asking.take_back()
+        ERRORS.labels(asking.model, "Overdue").inc()
         reason = f"no answer within {settings.total_seconds:g} seconds"
         raise ModelUnavailable(asking.model or settings.model, asking.attempts, reason) from None
 
@@ -110,7 +121,7 @@ def price_of(model: str) -> Price | None:
         provider, name = _provider(litellm, ModelSettings(model=model))
     except _NoProviderError:
         return None
-    if provider == demo.PROVIDER:
+    if provider == PROVIDER:
         return Price(Decimal(0), Decimal(0))
     for known in (model, f"{provider}/{name}", name):
         entry = litellm.model_cost.get(known) or {}
@@ -168,11 +179,17 @@ class _Asking:
         for attempt in range(1, settings.retries + 2):
             self.attempts += 1
             try:
-                return await self._attempt(settings)
+                with SECONDS.labels(self.model).time():
+                    answer = await self._attempt(settings)
             except _ListenerError:
                 raise
             except Exception as error:  # noqa: BLE001  litellm raises anything, bare classes included
                 failure = judge(error, datetime.now(UTC))
+                ERRORS.labels(self.model, type(error).__name__).inc()
+            else:
+                TOKENS.labels(self.model, "input").inc(answer.input_tokens)
+                TOKENS.labels(self.model, "output").inc(answer.output_tokens)
+                return answer
             await self.take_back()
             self.reason = failure.reason
             log.warning("model.attempt_failed", model=self.model, attempt=attempt, reason=failure.reason)
@@ -191,7 +208,7 @@ class _Asking:
     async def _attempt(self, settings: ModelSettings) -> ModelAnswer:
         litellm = await asyncio.to_thread(_litellm)
         provider, name = _provider(litellm, settings)
-        copy = outgoing(self.messages, provider=provider, model=settings.model)
+        copy = provider_messages(self.messages, provider=provider, model=settings.model)
         async with asyncio.timeout(settings.timeout_seconds):
             reply = await litellm.acompletion(
                 messages=copy, **_options(settings), **_tool_options(self.tools, self.tool_choice)
@@ -291,7 +308,7 @@ def _count(draft: Draft, usage: Any) -> None:
 
 @cache
 def _litellm() -> Any:
-    """Import litellm with every surprising default turned off, and register the demo model."""
+    """Import litellm with every surprising default turned off, and register models that are Python functions."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it fetches a price list at import
     os.environ["LITELLM_MODE"] = "PRODUCTION"  # else it reads a .env file at import
     warnings.filterwarnings("ignore", message="Item '.*' on TypedDict class")  # about its types, not our use
@@ -306,33 +323,33 @@ def _litellm() -> Any:
         logger = logging.getLogger(name)
         logger.setLevel(logging.WARNING)  # their debug lines hold whole prompts
         logger.handlers.clear()  # they also propagate: each line would come twice
-    litellm.custom_provider_map = [{"provider": demo.PROVIDER, "custom_handler": _demo_provider(litellm)}]
+    litellm.custom_provider_map = [{"provider": PROVIDER, "custom_handler": _python_provider(litellm)}]
     module: Any = litellm
     module.utils.custom_llm_setup()
     return module
 
 
-def _demo_provider(litellm: Any) -> Any:
-    """Wrap the demo model the way litellm wants its providers."""
+def _python_provider(litellm: Any) -> Any:
+    """Wrap models that are Python functions the way litellm wants its providers."""
 
-    class DemoProvider(litellm.CustomLLM):  # type: ignore[misc]  # the base is known at run time only
+    class PythonProvider(litellm.CustomLLM):  # type: ignore[misc]  # the base is known at run time only
         async def acompletion(self, **asked: Any) -> Any:
-            answer = demo.answer(asked["messages"], **_asked_tools(asked))
-            message = {**answer.message(), "role": "assistant"}
-            choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
-            return litellm.ModelResponse(model=demo.NAME, choices=[choice], usage=answer.usage())
+            answer = _python_answer(asked)
+            choice = {"index": 0, "message": answer.message(), "finish_reason": answer.finish_reason}
+            return litellm.ModelResponse(model=asked["model"], choices=[choice], usage=answer.usage())
 
         async def astreaming(self, **asked: Any) -> Any:
-            answer = demo.answer(asked["messages"], **_asked_tools(asked))
+            answer = _python_answer(asked)
             for delta in answer.deltas():
                 choice = {"index": 0, "delta": delta}
-                yield litellm.ModelResponseStream(model=demo.NAME, choices=[choice], usage=answer.usage())
+                yield litellm.ModelResponseStream(model=asked["model"], choices=[choice], usage=answer.usage())
             done = {"index": 0, "delta": {}, "finish_reason": answer.finish_reason}
-            yield litellm.ModelResponseStream(model=demo.NAME, choices=[done])
+            yield litellm.ModelResponseStream(model=asked["model"], choices=[done])
 
-    return DemoProvider()
+    return PythonProvider()
 
 
-def _asked_tools(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _python_answer(asked: Mapping[str, Any]) -> PythonAnswer:
     options = asked.get("optional_params") or {}
-    return {"tools": options.get("tools") or [], "tool_choice": options.get("tool_choice") or "auto"}
+    tools, tool_choice = options.get("tools") or [], options.get("tool_choice") or "auto"
+    return PythonAnswer.of(asked["model"].removeprefix(f"{PROVIDER}/"), asked["messages"], tools, tool_choice)

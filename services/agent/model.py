@@ -12,7 +12,7 @@ class ModelSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    #: `provider/name` as litellm spells it; `placet-demo/demo` is the built-in rule-based model.
+    #: `provider/name` as litellm spells it; `python/module:function` is one of own code.
     model: str = Field(min_length=1)
     #: Where the provider answers; None is its public address.
     api_base: str | None = None

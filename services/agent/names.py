@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from services.agent.scripts import is_unspaced, standing_alone
+from placet.agent.word_boundaries import is_unspaced, standing_alone
 
 _APOSTROPHES = dict.fromkeys("'`\u00b4\u02b9\u02bb\u02bc\u02bd\u2018\u2019\u201b\u2032\uff07", "'")
 _DASHES = dict.fromkeys((*"-\u00ad\u2212\ufe58\ufe63\uff0d", *map(chr, range(0x2010, 0x2016))), "-")

@@ -16,8 +16,8 @@ from itertools import accumulate
 import phonenumbers
 from stdnum import iban, luhn
 
-from services.agent.names import finder
-from shared.patterns import NoPattern, compiled
+from placet.agent.names import finder
+from placet.domain.patterns import NoPattern, compiled
 
 # No pattern of an agent can have such a name.
 EMAIL, PHONE, IBAN, CARD, NAME = "e-mail", "phone-number", "iban-number", "card-number", "full-name"

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from services.agent.budgets import Price, PriceOf, costs
-from services.agent.settings import AgentSettings
-from shared.agents import AgentEntry, Agents
-from shared.errors import PlacetError
+from placet.agent.budgets import Price, PriceOf, costs
+from placet.agent.settings import AgentSettings
+from placet.contracts.errors import PlacetError
+from placet.domain.agents import AgentEntry, Agents
 
 
 class NoPrice(PlacetError):

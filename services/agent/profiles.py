@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Protocol
 
-from services.agent.assembly import ModelAnswer
-from services.agent.personal import Personal
-from services.agent.rules import Behaviour, offered
-from shared.agents import AgentEntry, Agents
-from shared.catalog import Catalog
+from placet.agent.model_answer import ModelAnswer
+from placet.agent.personal import Personal
+from placet.agent.rules import Behaviour, offered
+from placet.domain.agents import AgentEntry, Agents
+from placet.domain.catalog import Catalog
 
 
 class AskModel(Protocol):

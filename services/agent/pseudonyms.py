@@ -14,8 +14,8 @@ from typing import Self
 
 from stdnum import luhn
 
-from services.agent.personal import CARD, DATA, EMAIL, IBAN, NAME, PHONE, Found, Recognise
-from services.agent.scripts import is_word, standing_alone
+from placet.agent.personal import CARD, DATA, EMAIL, IBAN, NAME, PHONE, Found, Recognise
+from placet.agent.word_boundaries import is_word, standing_alone
 
 #: Countries +999 and XX do not exist, and no card network begins with 999: such numbers reach nobody.
 _NOWHERE = "999"

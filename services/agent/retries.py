@@ -14,8 +14,8 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
-from services.agent.assembly import ModelAnswerCut, UnusableAnswer
-from shared.errors import PlacetError
+from placet.agent.model_answer import ModelAnswerCut, UnusableAnswer
+from placet.contracts.errors import PlacetError
 
 #: Longest a provider may make us wait; whoever asks for more counts as unavailable.
 WAIT_SECONDS_MAX = 60.0

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from services.agent.assembly import ModelAnswer, ProposedCall
-from services.agent.budgets import Limit
-from services.agent.states import MACHINE, Event, State
-from shared.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
-from shared.catalog import Catalog, ToolSpec, shown_text, validate_arguments
-from shared.ids import derived_id
-from shared.messages import CallResolved, ResultKind, ToolCallFinished, ToolCallRefused
-from shared.messages.tool_calls import AnswerKind, ArgumentsChange, Category
+from placet.agent.budgets import Limit
+from placet.agent.model_answer import ModelAnswer, ProposedCall
+from placet.agent.states import MACHINE, Event, State
+from placet.contracts.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
+from placet.contracts.ids import derived_id
+from placet.contracts.messages import CallResolved, ResultKind, ToolCallFinished, ToolCallRefused
+from placet.contracts.messages.tool_calls import AnswerKind, ArgumentsChange, Category
+from placet.domain.catalog import Catalog, ToolSpec, shown_text, validate_arguments
 
 #: Calls of one step that are looked at; what a model proposes beyond them is answered `invalid`.
 CALLS_PER_STEP_MAX = 64
@@ -32,6 +32,13 @@ NAME_MAX = 64
 QUOTE_MAX = 600
 #: Claims of one step whose worker never came back, before the turn is given up.
 TAKEOVERS_MAX = 5
+
+#: Name of the limit of model steps per turn.
+STEPS = "steps"
+#: What the model reads before the last step of a turn, in which it may call no tool.
+LAST_STEP = (
+    "This is your last step in this turn: no tool can be called any more. Answer now, and say what is left undone."
+)
 
 NO_MODEL = "The assistant could not answer just now. Please write again in a moment."
 TOO_LONG = "This conversation has become too long for the assistant. Please begin a new one."
@@ -210,7 +217,7 @@ class Settlement:
     final_answer: dict[str, Any] | None = None
     #: One neutral sentence for people where the turn fails.
     reason: str = ""
-    #: Name of the limit that is reached where that is why; for the history.
+    #: Name of the limit that is reached where that is why.
     limit: str = ""
 
     @property
@@ -235,6 +242,8 @@ class Queued:
     cause: dict[str, str]
     #: Whether it is an outcome: nobody wrote it.
     is_outcome: bool = False
+    #: Of a message: the number of its item in the log.
+    number: int = 0
 
 
 def offered(catalog: Catalog, behaviour: Behaviour) -> Catalog:
@@ -257,19 +266,29 @@ def settle(
     """Return what `answer` means. `interrupted` says why nobody wants its calls any more."""
     calls = tuple(_checked(call, position, claim, tools) for position, call in enumerate(answer.calls))
     if not calls:
-        return Settlement(Event.ANSWERED)
+        reason = _why_ended(claim, tools, behaviour)
+        return Settlement(Event.ANSWERED, reason=reason, limit=STEPS if reason else "")
     if len(calls) == 1 and calls[0].tool == FINAL_ANSWER.name and calls[0].result is None:
         accepted = replace(calls[0], result=Result("succeeded", data="accepted"))
-        return Settlement(Event.ANSWERED, (accepted,), parse_arguments(accepted.arguments))
+        result = parse_arguments(accepted.arguments)
+        return Settlement(Event.ANSWERED, (accepted,), result)
     if claim.step >= behaviour.steps_max:
         limit = f"not run: the turn has used all its {behaviour.steps_max} steps"
         reason = f"The assistant stopped after {behaviour.steps_max} steps without an answer. Nothing more will run."
-        return Settlement(Event.STEPS_EXHAUSTED, _answered(calls, Result("invalid", error=limit)), reason=reason)
+        refused = _answered(calls, Result("invalid", error=limit))
+        return Settlement(Event.STEPS_EXHAUSTED, refused, reason=reason, limit=STEPS)
     if interrupted:
         calls = _answered(calls, _NOT_WANTED[interrupted])
     calls = tuple(_never_beside_others(call) for call in calls)
     still_open = any(call.result is None for call in calls)
     return Settlement(Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED, calls)
+
+
+def _why_ended(claim: Claim, tools: Catalog, behaviour: Behaviour) -> str:
+    """Return why a turn ended with this answer where the model could not have called a tool instead, else nothing."""
+    if not tools or not 1 < behaviour.steps_max <= claim.step:
+        return ""
+    return f"The assistant had used all its {behaviour.steps_max} steps and answered without calling more tools."
 
 
 def abandoned(*, may_have_run: bool) -> Result:

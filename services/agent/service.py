@@ -3,42 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import structlog
 
-from services.agent import handlers, llm
-from services.agent.budgets import PriceOf
-from services.agent.handlers import Deps
-from services.agent.prices import Prices
-from services.agent.profiles import AskModel, Profiles
-from services.agent.settings import AgentSettings
-from services.agent.worker import Worker
-from shared.catalog import Catalog, load_catalog
-from shared.consumer import Handler, Together
-from shared.messages import (
-    AbandonCall,
-    ApprovalOpened,
-    CallResolved,
-    CallsWithdrawn,
-    ConversationEnded,
-    HolderChanged,
-    Message,
-    MessagePosted,
-    OperatorSpoke,
-    StopTurn,
-    ToolCallFinished,
-    ToolCallRefused,
-)
-from shared.service import Duty, Runtime, Service, Subscription
-from shared.slots import Slots
-from shared.topology import queue
+from placet.agent import handlers, llm
+from placet.agent.budgets import PriceOf
+from placet.agent.handlers import Deps
+from placet.agent.prices import Prices
+from placet.agent.profiles import AskModel, Profiles
+from placet.agent.settings import AgentSettings
+from placet.agent.worker import Worker
+from placet.contracts import messages as m
+from placet.contracts.messages import Message
+from placet.contracts.topology import queue
+from placet.domain.catalog import Catalog, load_catalog
+from placet.runtime.consumer import Once
+from placet.runtime.service import Duty, Runtime, Service, Subscription
+from placet.runtime.slots import Slots
 
 log = structlog.get_logger(__name__)
+
+#: What comes in which queue.
+_TAKEN: Mapping[str, tuple[type[Message], ...]] = {
+    "agent.messages": (
+        m.MessagePosted,
+        m.OperatorSpoke,
+        m.HolderChanged,
+        m.ConsentAnswered,
+        m.ConversationEnded,
+        m.StopTurn,
+    ),
+    "agent.tool-results": (m.ToolCallFinished, m.ToolCallRefused, m.CallResolved, m.AbandonCall),
+    "agent.approvals": (m.ApprovalOpened, m.ApprovalProgressed, m.ApprovalClosed),
+    "agent.progress": (m.ToolCallProgressed,),
+}
 
 Prepare = Callable[[], Awaitable[None]]
 
@@ -49,6 +51,7 @@ def build(settings: AgentSettings, runtime: Runtime) -> Service:
     Raises RulebookInvalid (the rulebook, or the file of agents) or ValueError (its tools cannot be offered, or a budget
     cannot be kept).
     """
+    settings.add_own_code()
     catalog = load_catalog(settings.rulebook)
     agents = settings.agents_of(catalog)
     profiles = Profiles(
@@ -81,37 +84,23 @@ def _build(
     lease = timedelta(seconds=settings.agent_lease_seconds)
     slots = Slots(settings.agent_slots)
     worker = Worker(runtime.units, slots, profiles, price_of=price_of, lease=lease)
-    deps = Deps(worker, lease, profiles)
-    messages: dict[type[Message], Handler | Together[Any]] = {
-        MessagePosted: Together(partial(handlers.take_messages, deps=deps)),
-        ConversationEnded: handlers.end_conversation,
-        StopTurn: partial(handlers.stop_turn, deps=deps),
-        HolderChanged: partial(handlers.take_holder, deps=deps),
-        OperatorSpoke: handlers.take_spoken,
-    }
-    results: dict[type[Message], Handler | Together[Any]] = {
-        ToolCallFinished: Together(partial(handlers.take_finished, deps=deps)),
-        ToolCallRefused: Together(partial(handlers.take_refused, deps=deps)),
-        AbandonCall: partial(handlers.take_abandoned, deps=deps),
-        CallResolved: handlers.take_resolved,
-    }
-    approvals: dict[type[Message], Handler | Together[Any]] = {
-        ApprovalOpened: Together(partial(handlers.take_opened, deps=deps)),
-        CallsWithdrawn: partial(handlers.look_again, deps=deps),
-    }
+    take = partial(handlers.take, deps=Deps(worker.saving, profiles, runtime.units))
     return Service(
         name="agent",
         runtime=runtime,
-        subscriptions=(
-            Subscription(queue("agent.messages"), messages, slots.wait_free),
-            Subscription(queue("agent.tool-results"), results, slots.wait_free),
-            Subscription(queue("agent.approvals"), approvals, slots.wait_free),
+        subscriptions=tuple(
+            Subscription(
+                queue(name),
+                dict.fromkeys(types, Once(partial(take, queue=name))),
+                # What only tells does not wait for a model.
+                slots.wait_free if name in {"agent.messages", "agent.tool-results"} else None,
+            )
+            for name, types in _TAKEN.items()
         ),
         duties=(Duty("take-over", settings.agent_sweep_seconds, worker.sweep),),
         slots=slots,
         resources=(_model_connections(prepare),),
         drain_seconds=settings.drain_seconds,
-        relay_every_seconds=settings.relay_every_seconds,
     )
 
 

@@ -7,13 +7,13 @@ from typing import Literal, TypeVar
 
 from pydantic import Field, SecretStr
 
-from services.agent.budgets import limits_of
-from services.agent.model import ModelSettings
-from services.agent.personal import Personal, why_not_a_pattern, why_not_a_region
-from services.agent.rules import Behaviour
-from shared.agents import AgentEntry, Agents, BudgetEntry, ModelEntry, load_agents
-from shared.catalog import Catalog
-from shared.settings import Settings
+from placet.agent.budgets import limits_of
+from placet.agent.model import ModelSettings
+from placet.agent.personal import Personal, why_not_a_pattern, why_not_a_region
+from placet.agent.rules import Behaviour
+from placet.domain.agents import AgentEntry, Agents, BudgetEntry, ModelEntry, load_agents
+from placet.domain.catalog import Catalog
+from placet.runtime.settings import INTERNAL, Settings
 
 #: What every model must know here, whoever it is told to be.
 HOUSE_WORDS = """\
@@ -38,9 +38,10 @@ class AgentSettings(Settings):
     """Where things are, which model answers, and how a turn goes."""
 
     model: str = Field(
-        default="placet-demo/demo",
+        default="python/shop.model:reply",
         min_length=1,
-        description="`provider/name` as litellm spells it; the default is the built-in rule-based demo model.",
+        description="`provider/name` as litellm spells it, or `python/module:function` in PLACET_TOOLS; the default is "
+        "the demo's rule-based model.",
     )
     model_api_base: str | None = Field(default=None, description="Where it answers; none: its public address.")
     model_api_key: SecretStr | None = Field(default=None, description="Key for it; none: what litellm finds itself.")
@@ -50,15 +51,20 @@ class AgentSettings(Settings):
         default=(),
         description='Models to try in order when this one cannot answer, as JSON: [{"model": "…", "api_key": "…"}].',
     )
-    model_stream: bool = Field(default=True, description="Stream the text as it comes.")
+    model_stream: bool = Field(json_schema_extra=INTERNAL, default=True, description="Stream the text as it comes.")
 
     agent_instructions: str = Field(default=INSTRUCTIONS, description="System prompt; empty for none.")
     agent_max_steps: int = Field(default=10, ge=1, le=100, description="Model steps per turn.")
     agent_slots: int = Field(default=64, ge=1, description="Model calls that one process makes at a time.")
     agent_lease_seconds: float = Field(
-        default=30.0, ge=1, description="How long a worker that says nothing keeps a turn; renewed every third of it."
+        json_schema_extra=INTERNAL,
+        default=30.0,
+        ge=1,
+        description="How long a worker that says nothing keeps a turn; renewed every third of it.",
     )
-    agent_sweep_seconds: float = Field(default=1.0, gt=0, description="Pause between two looks for lost leases.")
+    agent_sweep_seconds: float = Field(
+        json_schema_extra=INTERNAL, default=1.0, gt=0, description="Pause between two looks for lost leases."
+    )
     agent_final_answer: bool = Field(default=False, description="Offer the tool `final_answer` that ends a turn.")
     agent_pending: Literal["continue", "wait", "supersede"] = Field(
         default="continue",

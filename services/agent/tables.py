@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from services.agent.meanwhile import Held, NextMessage
-from services.agent.states import CALL_MACHINE, MACHINE, CallState, State
-from shared.database import check_states
-from shared.messages import ResultKind
+from placet.agent.conversation_state import Held, NextMessage
+from placet.agent.states import CALL_MACHINE, MACHINE, CallState, State
+from placet.contracts.messages import ResultKind
+from placet.runtime.database import check_states
 
 _MOMENT = sa.TIMESTAMP(timezone=True)
 _FINAL = ", ".join(f"'{state}'" for state in sorted(MACHINE.final))
@@ -25,20 +25,26 @@ _KINDS = ", ".join(f"'{kind}'" for kind in get_args(ResultKind))
 _NOW = {"server_default": sa.func.clock_timestamp()}
 
 
+#: Tables whose rows change often: room on each page, so that a change stays there and touches no index.
+_CHANGING = {"schema": "agent", "postgresql_with": {"fillfactor": "70"}}
+
+
 class ConversationRow(SQLModel, table=True):
-    """One conversation. Its row is the lock under which a turn begins and ends."""
+    """One conversation. Its row is the lock under which everything in it changes."""
 
     __tablename__ = "conversations"
     __table_args__ = (
         sa.CheckConstraint("queued = 0 OR turn_id IS NOT NULL OR held", name="queued_behind_turn"),
-        {"schema": "agent"},
+        _CHANGING,
     )
 
     conversation_id: str = Field(primary_key=True)
     tenant: str
-    agent: str
+    agent: str = Field(description="Empty until its first message came, which decides it.")
     language: str
     labels: dict[str, str] = Field(sa_type=pg.JSONB)
+    log_seq: int = Field(default=0, description="Number of its newest log item.")
+    version: int = Field(default=0, description="Raised by each change of it, its turns, calls and queue.")
     turn_id: str | None = Field(default=None, description="The turn that goes on now; none while it idles.")
     queued: int = Field(default=0, description="Messages, and late outcomes of calls, that wait for a turn.")
     created_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
@@ -53,6 +59,23 @@ class ConversationRow(SQLModel, table=True):
         sa_column_kwargs={"server_default": "0"},
         description="The newest change of its holder that is known here, as the gateway counts them.",
     )
+    holder_told: int = Field(
+        sa_column_kwargs={"server_default": "0"}, description="The newest change of its holder in the log."
+    )
+
+
+class LogRow(SQLModel, table=True):
+    """One item of a conversation's log: what every frontend shows, in the one order that there is."""
+
+    __tablename__ = "log"
+    __table_args__ = ({"schema": "agent"},)
+
+    conversation_id: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True, description="Gapless, from 1.")
+    tenant: str
+    type: str
+    at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+    data: dict[str, Any] = Field(sa_type=pg.JSONB)
 
 
 class MessageRow(SQLModel, table=True):
@@ -63,7 +86,6 @@ class MessageRow(SQLModel, table=True):
 
     __tablename__ = "messages"
     __table_args__ = (
-        sa.Index("ix_messages_order", "conversation_id", "number"),
         sa.Index("ix_messages_queued", "conversation_id", postgresql_where=sa.text("turn_id IS NULL")),
         sa.Index("ix_messages_by_operator", "conversation_id", postgresql_where=sa.text("by_operator")),
         sa.CheckConstraint("NOT by_operator OR turn_id IS NULL", name="no_turn_by_operator"),
@@ -72,7 +94,10 @@ class MessageRow(SQLModel, table=True):
 
     conversation_id: str = Field(primary_key=True, foreign_key="agent.conversations.conversation_id")
     message_id: str = Field(primary_key=True)
-    number: int = Field(sa_type=sa.BigInteger, sa_column_args=(sa.Identity(always=True),))
+    number: int = Field(
+        description="Its place among what the model reads: its log item's number; that of the item which gave the "
+        "conversation back where it waited for people until then."
+    )
     tenant: str
     text: str
     author: dict[str, str] = Field(sa_type=pg.JSONB)
@@ -100,7 +125,7 @@ class FactRow(SQLModel, table=True):
     call_id: str = Field(primary_key=True, foreign_key="agent.tool_calls.call_id")
     tenant: str
     conversation_id: str
-    number: int = Field(sa_type=sa.BigInteger, description="Its place among the numbers of the messages.")
+    number: int = Field(description="Its place among the numbers of the messages.")
     text: str
     learned_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
 
@@ -136,8 +161,8 @@ class TurnRow(SQLModel, table=True):
         sa.CheckConstraint("(open_calls > 0) = (state = 'waiting')", name="waiting_iff_open_calls"),
         sa.Index("ux_turns_live", "conversation_id", unique=True, postgresql_where=sa.text("ended_at IS NULL")),
         sa.Index("ix_turns_leases", "lease_until", postgresql_where=sa.text("state = 'thinking'")),
-        sa.Index("ix_turns_conversation", "conversation_id"),
-        {"schema": "agent"},
+        sa.Index("ix_turns_stopped", "conversation_id", postgresql_where=sa.text("stopped_number IS NOT NULL")),
+        _CHANGING,
     )
 
     turn_id: str = Field(primary_key=True)
@@ -148,6 +173,7 @@ class TurnRow(SQLModel, table=True):
     fence: int = Field(description="Number of the claim; a writer with an older one is refused.")
     takeovers: int = Field(default=0, description="Claims of this step whose worker never came back.")
     open_calls: int = 0
+    paused: bool = Field(default=False, description="Whether all open calls wait for people, and the log says so.")
     lease_until: datetime | None = Field(default=None, sa_type=_MOMENT)
     cause: dict[str, str] = Field(sa_type=pg.JSONB)
     message_id: str = Field(description="The newest message that the turn answers.")
@@ -155,7 +181,6 @@ class TurnRow(SQLModel, table=True):
     reason: str = ""
     stopped_number: int | None = Field(
         default=None,
-        sa_type=sa.BigInteger,
         description="Set where a person stopped it: the place of that among the numbers of the messages.",
     )
     final_answer: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB(none_as_null=True))
@@ -210,7 +235,7 @@ class CallRow(SQLModel, table=True):
         ),
         sa.UniqueConstraint("turn_id", "step", "position"),
         sa.Index("ix_tool_calls_conversation", "conversation_id"),
-        {"schema": "agent"},
+        _CHANGING,
     )
 
     call_id: str = Field(primary_key=True)
@@ -236,12 +261,17 @@ class CallRow(SQLModel, table=True):
         default=None,
         description="What a message of its requester does where the turn waits for it while people think.",
     )
+    approval_id: str | None = Field(default=None, description="Set when people were asked about it.")
+    approval_revision: int = Field(
+        default=0,
+        description="Of the newest item about its approval in the log; beyond its last one when it is closed.",
+    )
+    undecided: bool = Field(default=False, description="Whether it waits for people now.")
     interim_at: datetime | None = Field(
         default=None, sa_type=_MOMENT, description="When the model went on with an interim result."
     )
     told_number: int | None = Field(
         default=None,
-        sa_type=sa.BigInteger,
         description="Set where its result came after its turn was stopped: its place among the messages' numbers.",
     )
     proposed_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)

@@ -1,243 +1,311 @@
-"""The moves of a turn: begin, settle a step, take a result, give up. One transaction each, with what it sends.
-
-Handlers and the worker move turns only through these functions, so that a state, its history and its messages cannot
-be told apart.
-"""
+"""How turns go: they begin, take the model's answers, wait, go on, and end. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from services.agent import rules, store
-from services.agent.assembly import ModelAnswer
-from services.agent.rules import CheckedCall, Claim, Interruption, Result, Settlement
-from services.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
-from services.agent.store import Answer
-from services.agent.store.together import Settling, Talk
-from shared.ids import new_id
-from shared.messages import ConversationEvent, Message, ToolCall, ToolCallProposed
-from shared.transitions import ExpectedRace
-from shared.work import Change, Work
-
-EventKind = Literal["assistant_message", "turn_started", "turn_ended", "call_answered"]
-
-
-def begun(work: Work, claim: Claim) -> None:
-    """Record and announce a turn that was just stored."""
-    work.record(_change(claim, "started", None, MACHINE.initial, {"message_id": claim.message_id}))
-    work.emit(_event(claim, "turn_started", {"message_id": claim.message_id}))
+from placet.agent import items, rules
+from placet.agent.conversation_state import Call, ConversationState, Held, NextMessage, Turn
+from placet.agent.items import Data
+from placet.agent.model_answer import ModelAnswer
+from placet.agent.rules import Behaviour, CheckedCall, Claim, Interruption, Settlement, storable
+from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
+from placet.contracts import messages as m
+from placet.contracts.ids import new_id
+from placet.contracts.messages import ApprovalRule, ToolCall
+from placet.domain.catalog import Catalog
+from placet.runtime.work import Cause
 
 
-async def settle(
-    work: Work, claim: Claim, settlement: Settlement, said: tuple[ModelAnswer, Talk] | None, lease: timedelta
-) -> Claim | None:
-    """Settle a step; return what the worker has the right to do next, if anything.
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer of the model, and what was known when it was asked."""
 
-    A claim that is no longer good changes nothing and sends nothing; that it came is kept in the history.
+    answer: ModelAnswer
+    #: Whether a person wrote while the turn went on, and the model had heard them.
+    heard_meanwhile: bool
+    #: Whether a call waited, and nobody had written since.
+    while_waiting: bool
+    #: What the model was offered, and how the agent behaves.
+    tools: Catalog
+    behaviour: Behaviour
+
+
+class Turns(ConversationState):
+    """A conversation whose turns go."""
+
+    __slots__ = ()
+
+    def settle(self, claim: Claim, said: Said | Settlement) -> None:
+        """Take the model's answer to a step, or the end of a turn that has none.
+
+        A claim that is no longer good changes nothing; that it came is kept in the history.
+        """
+        interrupted: Interruption | None = None
+        if isinstance(said, Said):
+            interrupted = self._interruption(claim, said.behaviour) if said.answer.calls else None
+            settlement = rules.settle(said.answer, claim, said.tools, said.behaviour, interrupted=interrupted)
+        else:
+            settlement = said
+        turn = self.turns[claim.turn_id]
+        detail: dict[str, Any] = {"step": claim.step, "fence": claim.fence}
+        if turn is not self.turn or (turn.fence, turn.step, turn.state) != (claim.fence, claim.step, State.THINKING):
+            detail |= {"refused": str(settlement.event), "fence_now": turn.fence}
+            self._record_turn(turn, "late_settle", turn.state, detail)
+            return
+        self._move(turn, settlement.event, detail | ({"limit": settlement.limit} if settlement.limit else {}))
+        if isinstance(said, Said):
+            self._say(claim, said, settlement.calls)
+        turn.takeovers = 0
+        turn.step += turn.state is State.THINKING
+        turn.reason, turn.final_answer = settlement.reason, storable(settlement.final_answer)
+        if turn.state in MACHINE.final:
+            self._close(turn, settlement.limit)
+        elif turn.state is State.THINKING:
+            if interrupted == "spoken":
+                self._join(turn)
+            self.begun.append(self.of(turn))
+
+    def _interruption(self, claim: Claim, behaviour: Behaviour) -> Interruption | None:
+        if self.ended:
+            return "ended"
+        run = rules.leading_run(self._queued(), claim.author) if behaviour.supersede else []
+        return "spoken" if any(not each.is_outcome for each in run) else None
+
+    def _say(self, claim: Claim, said: Said, calls: Sequence[CheckedCall]) -> None:
+        text, answer = storable(said.answer.text), said.answer
+        heard, aside = said.heard_meanwhile, said.while_waiting
+        self._append("message", items.assistant(claim, text, heard_meanwhile=heard, while_waiting=aside))
+        raw = {name: value for name, value in answer.raw.items() if name != "tool_calls"}
+        self.new_steps.append(
+            {
+                "turn_id": claim.turn_id,
+                "step": claim.step,
+                "message_id": claim.assistant_message_id,
+                "raw": storable(raw | {"content": answer.text}),
+                "model": answer.model,
+                "input_tokens": answer.input_tokens,
+                "output_tokens": answer.output_tokens,
+            }
+        )
+        for call in calls:
+            self._append("tool_call", items.proposed(claim, call))
+        for call in calls:
+            self._propose(claim, call, text)
+
+    def _propose(self, claim: Claim, call: CheckedCall, said: str) -> None:
+        result = call.result
+        state = CallState.OPEN if result is None else CallState.ANSWERED
+        stored = Call(call.call_id, claim.turn_id, claim.step, call.tool, claim.message_id, state)
+        stored.result_kind = result.kind if result else None
+        stored.author, stored.cause = claim.author, claim.cause
+        self.calls[call.call_id] = stored
+        self.new_calls.append(
+            {
+                "call_id": call.call_id,
+                "turn_id": claim.turn_id,
+                "message_id": claim.message_id,
+                "step": claim.step,
+                "position": call.position,
+                "provider_call_id": call.provider_call_id,
+                "tool": call.tool,
+                "arguments": call.arguments,
+                "shown_arguments": call.shown_arguments,
+                "digest": call.digest or None,
+                "state": state,
+                "result_kind": stored.result_kind,
+                "result": result and storable(result.as_json()),
+            }
+        )
+        detail = {"turn_id": claim.turn_id, "tool": call.tool} | ({"kind": result.kind} if result else {})
+        self._record_call(stored, "proposed", None, detail)
+        if result is not None:
+            self._append("tool_call", items.answered(stored.names, result))
+            return
+        proposed = ToolCall(
+            call_id=call.call_id,
+            tenant=claim.tenant,
+            conversation_id=claim.conversation_id,
+            turn_id=claim.turn_id,
+            message_id=claim.message_id,
+            agent=self.agent,
+            requester=claim.author["id"],
+            language=self.language,
+            labels=self.labels,
+            tool=call.tool,
+            schema_digest=call.schema_digest,
+            arguments=call.arguments,
+            shown_arguments=call.shown_arguments,
+            step=claim.step,
+            position=call.position,
+            digest=call.digest,
+            quote=rules.quote(said, call),
+        )
+        self._emit(m.ToolCallProposed(tenant=claim.tenant, call=proposed))
+
+    def take_over(self, turn_id: str) -> bool:
+        """Claim a turn again whose worker never came back; False where worker after worker died on it."""
+        turn = self.turn
+        if turn is None or turn.turn_id != turn_id or turn.state is not State.THINKING or not turn.lost:
+            return True
+        self.cause = Cause(**turn.cause)
+        turn.fence, turn.takeovers = turn.fence + 1, turn.takeovers + 1
+        if turn.takeovers > rules.TAKEOVERS_MAX:
+            self._move(turn, Event.GIVEN_UP, {"step": turn.step, "fence": turn.fence})
+            turn.reason = rules.NO_MODEL
+            self._close(turn)
+            return False
+        detail = {"step": turn.step, "fence": turn.fence, "takeovers": turn.takeovers}
+        self._move(turn, Event.TAKEN_OVER, detail)
+        self.begun.append(self.of(turn))
+        return True
+
+    def finish(self) -> None:
+        """Begin the turn of what waits where the conversation idles; to be called when all has happened."""
+        if self.turn_id is None and not self.held and self.queue:
+            self._begin()
+        for _, data in self.items:
+            if "idle" in data:
+                data["idle"] = self.turn_id is None
+
+    def _begin(self) -> None:
+        """Begin a turn for what waits first."""
+        run = rules.leading_run(self.queue)
+        newest = run[-1]
+        turn = Turn(new_id(), MACHINE.initial, 1, 1, 0, newest.answers, newest.author, newest.cause)
+        self.turns[turn.turn_id] = self.changed_turns[turn.turn_id] = turn
+        self.turn_id = turn.turn_id
+        self._give(run, turn)
+        detail = {"message_id": turn.message_id}
+        self.cause = Cause(**turn.cause)
+        self._record_turn(turn, "started", None, detail)
+        self._append("turn", {"state": "started", "turn_id": turn.turn_id, **detail})
+        self.begun.append(self.of(turn))
+
+    def _close(self, turn: Turn, limit: str = "") -> None:
+        """Tell that a turn is over, and free the conversation."""
+        end: Data = {"state": turn.state, "turn_id": turn.turn_id, "reason": turn.reason}
+        end |= {"final_answer": turn.final_answer} if turn.final_answer is not None else {}
+        end |= {"limit": limit} if limit else {}
+        unanswered = [call.call_id for call in self._of_turn(turn) if call.state is not CallState.ANSWERED]
+        self.turn_id = None
+        self._append("turn", end | {"idle": True, "open": unanswered})
+
+    def _go_on_after(self, turn: Turn, call: Call, behaviour: Behaviour | None) -> None:
+        """Ask the model again after the last result of a step, and show it the message that took a call's place."""
+        if self._open_calls(turn):
+            self._look_again(call)
+            return
+        of_step = [call for call in self._of_turn(turn) if call.step == turn.step]
+        self._continue(turn, Event.RESULTS_COMPLETE)
+        if (behaviour and behaviour.supersede) or any(call.result_kind == "superseded" for call in of_step):
+            self._join(turn)
+        self.begun.append(self.of(turn))
+
+    def _look_again(self, call: Call) -> None:
+        """Go on, or pause again, after something was told of a call of the turn that goes on."""
+        turn = self.turn
+        if turn is not None and turn.turn_id == call.turn_id and turn.state is State.WAITING:
+            turn.paused = False
+            self.changed_turns[turn.turn_id] = turn
+            if not self._go_on_if_due():
+                self._pause_if_due()
+
+    def _pause_if_due(self) -> None:
+        """Tell that a turn waits for people alone, unless that was the last thing told."""
+        turn = self.turn
+        if turn is None or turn.state is not State.WAITING or turn.paused:
+            return
+        calls = self._open_calls(turn)
+        if all(call.undecided for call in calls):
+            turn.paused = True
+            self.changed_turns[turn.turn_id] = turn
+            waiting = [{"call_id": call.call_id, "approval_id": call.approval_id} for call in calls]
+            self._append("turn", {"state": "paused", "turn_id": turn.turn_id, "waiting": waiting})
+
+    def _go_on_if_due(self) -> bool:
+        """Let the turn go on without its open calls where it need not wait for them.
+
+        A turn has one barrier, so it goes on only when it could for each open call. What its requester wrote meanwhile
+        joins the next step, and so does what came late of their earlier calls.
+        """
+        turn = self.turn
+        if turn is None or turn.state is not State.WAITING:
+            return False
+        calls = self._open_calls(turn)
+        spoken = bool(rules.leading_run(self._queued(), turn.author))
+        if not goes_on([call.held for call in calls], spoken=spoken):
+            return False
+        for call in calls:
+            self._move_call(call, CallEvent.WENT_ON, {"turn_id": turn.turn_id})
+        self._continue(turn, Event.WENT_ON)
+        if not self._join(turn):
+            self._append("turn", {"state": "continued", "turn_id": turn.turn_id, "step": turn.step})
+        self.begun.append(self.of(turn))
+        return True
+
+    def _continue(self, turn: Turn, event: Event) -> None:
+        turn.step, turn.fence, turn.paused = turn.step + 1, turn.fence + 1, False
+        self._move(turn, event, {"step": turn.step, "fence": turn.fence})
+
+    def _join(self, turn: Turn) -> bool:
+        """Let what the same person wrote meanwhile join the turn at its step."""
+        run = rules.leading_run(self._queued(), turn.author)
+        if not run:
+            return False
+        turn.message_id, turn.cause = run[-1].answers, run[-1].cause
+        self.changed_turns[turn.turn_id] = turn
+        self._give(run, turn)
+        told = {"turn_id": turn.turn_id, "step": turn.step, "message_id": turn.message_id}
+        self._append("turn", {"state": "continued", **told})
+        return True
+
+    def _heard_again(self, author: dict[str, str], behaviour: Behaviour | None) -> None:
+        """Go on with the turn of a person who writes again, or withdraw its calls; nobody withdraws another's."""
+        turn = self.turn
+        if turn is not None and turn.author == author and not self._go_on_if_due():
+            self._withdraw_again(turn, behaviour)
+
+    def _withdraw_again(self, turn: Turn, behaviour: Behaviour | None) -> None:
+        """Withdraw the open calls of a turn; whether one is given up then, its rule may say, which approval knows."""
+        calls = [call.call_id for call in self._open_calls(turn)]
+        reason = "Not run: the user wrote again before it was decided."
+        supersede = behaviour is not None and behaviour.supersede
+        self._withdraw(calls, "superseded", reason, "supersede" if supersede else "wait")
+
+    def _withdraw(
+        self,
+        call_ids: Sequence[str],
+        kind: Literal["cancelled", "superseded"],
+        reason: str,
+        by_default: Literal["wait", "supersede"] = "supersede",
+    ) -> None:
+        if call_ids:
+            place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+            how: dict[str, Any] = {"kind": kind, "reason": reason, "by_default": by_default}
+            self._emit(m.CallsWithdrawn(**place, call_ids=list(call_ids), **how))
+
+
+def held_as(rule: ApprovalRule, behaviour: Behaviour | None) -> Held | NextMessage:
+    """Return how a call is held by what its rule says, and by what the agent does where it says nothing.
+
+    An agent that is no more goes nowhere meanwhile.
     """
-    answer = said[0] if said else None
-    settled = await store.settle(work, claim, settlement, answer, next_turn=new_id(), lease=lease)
-    if settled is None:
-        await _refuse_late(work, claim, settlement.event)
-        return None
-    work.record(*_settle_changes(claim, settlement))
-    work.emit(*_announcements(claim, settlement, said))
-    if settled.next_turn_id:
-        return await begin_next(work, claim, settled.next_turn_id, lease)
-    return next_step(claim, settlement)
+    if behaviour is None:
+        return "supersede" if rule.on_message_while_pending == "supersede" else "wait"
+    on_message = rule.on_message_while_pending or behaviour.pending
+    if rule.while_pending is None and rule.on_message_while_pending in {"wait", "supersede"}:
+        # Who says what a message does meanwhile means the turn to wait until there is one.
+        return rule.on_message_while_pending
+    if (rule.while_pending or behaviour.while_pending) == "continue":
+        return "at_once"
+    return "on_message" if on_message == "continue" else on_message
 
 
-def settling(
-    work: Work, claim: Claim, settlement: Settlement, said: tuple[ModelAnswer, Talk], *, alone: bool
-) -> Settling:
-    """Hand over the messages of a step that is settled together with others; return what is stored with it."""
-    work.emit(*_announcements(claim, settlement, said))
-    return Settling(claim, settlement, said[0], _settle_changes(claim, settlement), work.rows, alone)
-
-
-def next_step(claim: Claim, settlement: Settlement) -> Claim | None:
-    """Return the claim of the step that follows at once on a settled one, if one does."""
-    return replace(claim, step=claim.step + 1) if settlement.state is State.THINKING else None
-
-
-async def interrupted(work: Work, claim: Claim) -> Interruption | None:
-    """Lock the turn and its conversation; tell what came between: its end, or words of the same person."""
-    waiting, ended = await store.lock_queue(work, claim)
-    if ended:
-        return "ended"
-    run = rules.leading_run(await store.queued(work, claim.conversation_id), claim.author) if waiting else []
-    return "spoken" if any(not each.is_outcome for each in run) else None
-
-
-async def join_queued(work: Work, claim: Claim) -> Claim:
-    """Let what the same person wrote meanwhile join the turn at the claim's step; return the claim that sees it."""
-    run = rules.leading_run(await store.queued(work, claim.conversation_id), claim.author)
-    if not run:
-        return claim
-    joined = replace(claim, message_id=run[-1].answers, cause=run[-1].cause)
-    await store.join(work, joined, run)
-    return joined
-
-
-def answered(work: Work, answer: Answer, after: Claim | None, *, before: CallState = CallState.OPEN) -> None:
-    """Record the result that a call was just given; `after` is the claim where it was the last one of the step."""
-    to = CALL_MACHINE.next_state(before, CallEvent.RESULT_CAME)
-    work.record(_result_change(answer.tenant, answer.call_id, (before, to), answer.result))
-    if after is not None:
-        detail = {"step": after.step, "fence": after.fence}
-        work.record(_change(after, Event.RESULTS_COMPLETE, State.WAITING, State.THINKING, detail))
-
-
-def record_second_result(work: Work, tenant: str, call_id: str, state: CallState, result: Result) -> None:
-    """Keep in the history that a result came for a call that has one: the first one stands."""
-    try:
-        CALL_MACHINE.next_state(state, CallEvent.RESULT_CAME)
-    except ExpectedRace:
-        work.record(_result_change(tenant, call_id, (state, state), result))
-
-
-def went_on(work: Work, after: Claim, call_ids: Sequence[str]) -> None:
-    """Record that a turn goes on while people think about these calls."""
-    to = CALL_MACHINE.next_state(CallState.OPEN, CallEvent.WENT_ON)
-    before, turn = CallState.OPEN, {"turn_id": after.turn_id}
-    for call_id in call_ids:
-        work.record(_move_of_call(after.tenant, call_id, CallEvent.WENT_ON, (before, to), turn))
-    detail = {"step": after.step, "fence": after.fence}
-    work.record(_change(after, Event.WENT_ON, State.WAITING, MACHINE.next_state(State.WAITING, Event.WENT_ON), detail))
-
-
-def taken_over(work: Work, claim: Claim, takeovers: int) -> None:
-    """Record that a turn whose lease ran out was claimed again."""
-    to = MACHINE.next_state(State.THINKING, Event.TAKEN_OVER)
-    detail = {"step": claim.step, "fence": claim.fence, "takeovers": takeovers}
-    work.record(_change(claim, Event.TAKEN_OVER, State.THINKING, to, detail))
-
-
-def stopped(work: Work, claim: Claim, before: State, reason: str) -> None:
-    """Record and announce that a person stopped a turn; `claim` is the one that is no longer good."""
-    detail = {"step": claim.step, "fence": claim.fence}
-    work.record(_change(claim, Event.STOPPED, before, MACHINE.next_state(before, Event.STOPPED), detail))
-    work.emit(_event(claim, "turn_ended", {"state": State.STOPPED, "reason": reason}))
-
-
-def calls_stopped(work: Work, claim: Claim, calls: Sequence[tuple[str, CallState]]) -> None:
-    """Record that the turn of these calls was stopped; with each comes the state that it was in."""
-    event, turn = CallEvent.TURN_STOPPED, {"turn_id": claim.turn_id}
-    for call_id, before in calls:
-        move = (before, CALL_MACHINE.next_state(before, event))
-        work.record(_move_of_call(claim.tenant, call_id, event, move, turn))
-
-
-async def record_late_stop(work: Work, tenant: str, turn_id: str, by: str) -> None:
-    """Keep in the history that somebody stopped a turn that was over."""
-    state, fence = await store.turn_now(work, turn_id)
-    detail = {"refused": str(Event.STOPPED), "by": by, "fence_now": fence}
-    work.record(Change(tenant, MACHINE.name, turn_id, "late_stop", state, state, "agent", detail=detail))
-
-
-async def begin_next(work: Work, before: Claim, turn_id: str, lease: timedelta) -> Claim:
-    """Begin the turn that a conversation was given for what waits in it; `before` is any claim of the conversation."""
-    queued = await store.queued(work, before.conversation_id)
-    run = rules.leading_run(queued)
-    newest = run[-1]
-    claim = replace(
-        before,
-        turn_id=turn_id,
-        step=1,
-        fence=1,
-        message_id=newest.answers,
-        author=newest.author,
-        cause=newest.cause,
-    )
-    await store.begin_queued(work, claim, run, len(queued) - len(run), lease)
-    begun(work, claim)
-    return claim
-
-
-async def _refuse_late(work: Work, claim: Claim, event: Event) -> None:
-    state, fence = await store.turn_now(work, claim.turn_id)
-    detail = {"refused": str(event), "step": claim.step, "fence": claim.fence, "fence_now": fence}
-    work.record(_change(claim, "late_settle", state, state, detail))
-
-
-def _settle_changes(claim: Claim, settlement: Settlement) -> list[Change]:
-    detail = {"step": claim.step, "fence": claim.fence} | _if_any(limit=settlement.limit or None)
-    moved = _change(claim, settlement.event, State.THINKING, settlement.state, detail)
-    return [moved, *(_call_change(claim, call) for call in settlement.calls)]
-
-
-def _announcements(claim: Claim, settlement: Settlement, said: tuple[ModelAnswer, Talk] | None) -> Iterator[Message]:
-    """Tell the world of a settled step: the answer, its calls in their order, the end."""
-    if said is not None:
-        answer, talk = said
-        words = {"message_id": claim.assistant_message_id, "step": claim.step, "text": rules.storable(answer.text)}
-        heard = talk.history.spoken_in(claim.turn_id) or None
-        aside = talk.history.aside_in(claim.turn_id) or None
-        yield _event(claim, "assistant_message", words | _if_any(heard_meanwhile=heard, while_waiting=aside))
-        yield from (_call_message(claim, call, talk, words["text"]) for call in settlement.calls)
-    if settlement.state in MACHINE.final:
-        end = {"state": settlement.state, "reason": settlement.reason}
-        yield _event(claim, "turn_ended", end | _if_any(final_answer=settlement.final_answer))
-
-
-def _call_message(claim: Claim, call: CheckedCall, talk: Talk, said: str) -> Message:
-    if call.result is not None:
-        texts = {"kind": call.result.kind, "error": call.result.error or call.result.reason}
-        return _event(claim, "call_answered", {"call_id": call.call_id, "tool": call.tool, **texts})
-    proposed = ToolCall(
-        call_id=call.call_id,
-        tenant=claim.tenant,
-        conversation_id=claim.conversation_id,
-        turn_id=claim.turn_id,
-        message_id=claim.message_id,
-        agent=talk.agent,
-        requester=claim.author["id"],
-        language=talk.language,
-        labels=talk.labels,
-        tool=call.tool,
-        schema_digest=call.schema_digest,
-        arguments=call.arguments,
-        shown_arguments=call.shown_arguments,
-        digest=call.digest,
-        quote=rules.quote(said, call),
-    )
-    return ToolCallProposed(tenant=claim.tenant, call=proposed)
-
-
-def _event(claim: Claim, kind: EventKind, payload: dict[str, Any]) -> ConversationEvent:
-    return ConversationEvent(
-        tenant=claim.tenant,
-        conversation_id=claim.conversation_id,
-        turn_id=claim.turn_id,
-        kind=kind,
-        payload=payload,
-    )
-
-
-def _change(claim: Claim, event: str, from_state: State | None, to_state: State, detail: dict[str, Any]) -> Change:
-    return Change(claim.tenant, MACHINE.name, claim.turn_id, event, from_state, to_state, "agent", detail=detail)
-
-
-def _call_change(claim: Claim, call: CheckedCall) -> Change:
-    to = CallState.OPEN if call.result is None else CallState.ANSWERED
-    detail = {"turn_id": claim.turn_id, "tool": call.tool} | _if_any(kind=call.result and call.result.kind)
-    return Change(
-        claim.tenant, CALL_MACHINE.name, call.call_id, "proposed", None, to, "agent", call.call_id, detail=detail
-    )
-
-
-def _result_change(tenant: str, call_id: str, move: tuple[CallState, CallState], result: Result) -> Change:
-    return _move_of_call(tenant, call_id, CallEvent.RESULT_CAME, move, {"kind": result.kind})
-
-
-def _move_of_call(
-    tenant: str, call_id: str, event: CallEvent, move: tuple[CallState, CallState], detail: dict[str, Any]
-) -> Change:
-    return Change(tenant, CALL_MACHINE.name, call_id, event, *move, "agent", call_id, detail)
-
-
-def _if_any(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
+def goes_on(held: Sequence[Held | None], *, spoken: bool) -> bool:
+    """Tell whether a turn goes on without calls that are held so; `spoken`: its requester's next words are waiting."""
+    if not held or None in held:
+        return False
+    return spoken or all(each == "at_once" for each in held)

@@ -1,14 +1,15 @@
-"""What others may read of the agent: of arguments only what people may see.
-
-Of a turn they see too what waits behind it: `spoken` says that what comes next is its requester's, words or the late
-outcome of a call; `written` that words of theirs wait, wherever they stand.
-"""
+"""What others may read of the agent: of arguments only what people may see."""
 
 from __future__ import annotations
 
 VIEWS = {
+    "log": "SELECT conversation_id, seq, tenant, type, at, data FROM agent.log",
+    "conversations": """
+        SELECT conversation_id, tenant, agent, language, labels, created_at, ended_at, turn_id
+        FROM agent.conversations
+    """,
     "messages": """
-        SELECT message_id, tenant, conversation_id, turn_id, turn_id IS NULL AND NOT by_operator AS queued
+        SELECT message_id, tenant, conversation_id, turn_id, text, turn_id IS NULL AND NOT by_operator AS queued
         FROM agent.messages
     """,
     "tool_calls": """
@@ -18,17 +19,7 @@ VIEWS = {
         FROM agent.tool_calls
     """,
     "turns": """
-        SELECT turn_id, tenant, conversation_id, state, step, started_at, ended_at, reason, final_answer,
-               author = (
-                   SELECT author FROM agent.messages
-                   WHERE conversation_id = turns.conversation_id AND turn_id IS NULL AND NOT by_operator
-                   ORDER BY number LIMIT 1
-               ) AS spoken,
-               EXISTS (
-                   SELECT FROM agent.messages
-                   WHERE conversation_id = turns.conversation_id AND author = turns.author AND turn_id IS NULL
-                       AND call_id IS NULL AND NOT by_operator
-               ) AS written
+        SELECT turn_id, tenant, conversation_id, state, step, started_at, ended_at, reason, final_answer
         FROM agent.turns
     """,
     "steps": """

@@ -1,4 +1,4 @@
-"""Asks models: claimed in the handler's transaction, acknowledged, asked here under a lease, settled in a second one.
+"""Asks models: claimed in the handler's transaction, acknowledged, asked here under a lease, settled by one statement.
 
 A claim whose lease runs out is taken over by any replica, with a higher fence; whoever comes back with the old fence
 is refused. Asking a model again is safe: nothing of an answer counts before it is settled.
@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 import structlog
 from prometheus_client import Counter
 
-from services.agent import budgets, rules, store, turns
-from services.agent.assembly import ModelAnswer
-from services.agent.budgets import PriceOf, Stop
-from services.agent.bunches import Bunches
-from services.agent.deltas import Announce, Deltas, pause_among
-from services.agent.llm import ModelUnavailable
-from services.agent.profiles import Profile, Profiles
-from services.agent.rules import Claim, Settlement
-from services.agent.states import Event
-from services.agent.store.spending import load_used
-from services.agent.store.together import Talk
-from services.agent.transcript import transcript
-from services.agent.veils import Veils
-from shared.database import is_outage
-from shared.slots import Slots, under_lease
-from shared.work import Act, Cause, UnitOfWork, Work
+from placet.agent import budgets, rules, store
+from placet.agent.budgets import PriceOf, Stop
+from placet.agent.changes import Saving, hand_over, save, telling
+from placet.agent.conversation import Conversation
+from placet.agent.deltas import Deltas, pause_among
+from placet.agent.llm import ModelUnavailable
+from placet.agent.profiles import Profile, Profiles
+from placet.agent.pseudonymizing import Pseudonymizer
+from placet.agent.rules import Claim, Settlement
+from placet.agent.states import Event
+from placet.agent.store import ConversationSnapshot, Wanted
+from placet.agent.transcript import transcript
+from placet.agent.turns import Said
+from placet.runtime.batcher import Batcher
+from placet.runtime.database import is_outage
+from placet.runtime.slots import Slots, under_lease
+from placet.runtime.tracing import TRACING
+from placet.runtime.work import Act, Cause, UnitOfWork
 
 log = structlog.get_logger(__name__)
 
@@ -51,13 +53,7 @@ class Worker:
     """Works on claims, each in a slot."""
 
     def __init__(
-        self,
-        units: UnitOfWork,
-        slots: Slots,
-        profiles: Profiles,
-        *,
-        price_of: PriceOf,
-        lease: timedelta,
+        self, units: UnitOfWork, slots: Slots, profiles: Profiles, *, price_of: PriceOf, lease: timedelta
     ) -> None:
         self._units = units
         self._slots = slots
@@ -65,12 +61,13 @@ class Worker:
         self._room = asyncio.Semaphore(slots.size)
         self._profiles = profiles
         self._price_of = price_of
-        self._announce: Announce = units.outbox.announce
         self._lease = lease
-        self._bunches = Bunches(units, lease)
+        self.saving = Saving(self, units.outbox.announce, lease)
+        self._loads = Batcher[str, ConversationSnapshot](self._load)
+        self._settles = Batcher[Conversation, datetime | None](self._settle_together, isolate=True)
         #: The questions under way, by their turns.
         self._asking: dict[str, asyncio.Future[None]] = {}
-        self._veils = Veils(units)
+        self._pseudonymizer = Pseudonymizer(units)
 
     def asking(self, claim: Claim) -> Act:
         """Return the act that begins to work on a claim."""
@@ -97,23 +94,16 @@ class Worker:
         free = self._slots.size - self._slots.busy
         if free <= 0:
             return 0
-        async with self._units.begin() as work:
-            found = await store.take_over(work, free, self._lease)
-            for claim, takeovers in found:
-                work.cause = Cause(**claim.cause)
-                await self._take_over(work, claim, takeovers)
-        return len(found)
-
-    async def _take_over(self, work: Work, claim: Claim, takeovers: int) -> None:
-        if takeovers <= rules.TAKEOVERS_MAX:
-            turns.taken_over(work, claim, takeovers)
-            work.act(self.asking(claim))
-            return
-        log.error("turn.given_up", turn_id=claim.turn_id, step=claim.step, takeovers=takeovers)
-        given_up = Settlement(Event.GIVEN_UP, reason=rules.NO_MODEL)
-        following = await turns.settle(work, claim, given_up, None, self._lease)
-        if following is not None:
-            work.act(self.asking(following))
+        async with self._units.database.single() as connection:
+            lost = dict(await store.lost_turns(connection, free))
+        if lost:
+            async with self._units.begin() as work:
+                found = await store.lock(work.connection, Wanted(conversation_ids=set(lost)))
+                for conversation_id, conversation in found.items():
+                    if not conversation.take_over(lost[conversation_id]):
+                        log.error("turn.given_up", turn_id=lost[conversation_id])
+                await save(work, list(found.values()), self.saving)
+        return len(lost)
 
     async def _run(self, claim: Claim) -> None:
         """Work on a claim and on what follows from it in the same conversation, until others must act."""
@@ -124,18 +114,17 @@ class Worker:
                 following = await self._under_lease(claim)
             except asyncio.CancelledError:
                 # Nobody should wait for the end of a lease whose holder is being stopped.
-                await self._give_back(claim)
+                async with self._units.database.single() as connection:
+                    await store.give_back(connection, claim)
                 raise
-
-    async def _give_back(self, claim: Claim) -> None:
-        async with self._units.database.single() as connection:
-            await store.give_back(connection, claim)
 
     async def _under_lease(self, claim: Claim) -> Claim | None:
         following: list[Claim | None] = []
 
         async def act() -> None:
-            following.append(await self._step(claim))
+            # What it used is stored before another one in this slot looks at the budget.
+            async with self._room:
+                following.append(await self._step(claim))
 
         async def renew() -> bool:
             async with self._units.database.single() as connection:
@@ -151,23 +140,20 @@ class Worker:
         return following[0]
 
     async def _step(self, claim: Claim) -> Claim | None:
-        """Ask for one step and settle it, in a slot: what it used is stored before another one looks at the budget."""
-        async with self._room:
-            return await self._step_now(claim)
-
-    async def _step_now(self, claim: Claim) -> Claim | None:
-        """Ask and settle; a turn that nothing can come of ends, and the conversation goes on."""
+        """Ask for one step and settle it; a turn that nothing can come of ends, and the conversation goes on."""
         ending = _FAILED
         try:
-            talk = await self._through_outages(lambda: self._bunches.load(claim.conversation_id))
-            profile = self._profiles.find(claim.tenant, talk.agent)
+            snapshot = await self._through_outages(lambda: self._loads.submit(claim.conversation_id))
+            profile = self._profiles.find(claim.tenant, snapshot.agent)
             if profile is None:
-                log.warning("agent.unknown", agent=talk.agent, tenant=claim.tenant, turn_id=claim.turn_id)
-                return await self._settle_unasked(claim, _NO_AGENT)
-            if (spent := await self._not_asked(claim, talk, profile)) is not None:
-                return await self._settle_unasked(claim, spent)
-            answer = await self._ask_for(claim, talk, profile)
-            return await self._through_outages(lambda: self._settle_answer(claim, answer, talk, profile))
+                log.warning("agent.unknown", agent=snapshot.agent, tenant=claim.tenant, turn_id=claim.turn_id)
+                await self._end(claim, _NO_AGENT)
+                return None
+            if (spent := await self._not_asked(claim, snapshot, profile)) is not None:
+                await self._end(claim, spent)
+                return None
+            said = await self._ask_for(claim, snapshot, profile)
+            return await self._through_outages(lambda: self._settle(claim, said, snapshot))
         except ModelUnavailable as error:
             log.warning("model.unavailable", turn_id=claim.turn_id, step=claim.step, reason=str(error))
             ending = _TOO_LONG if error.too_long else _FAILED
@@ -175,79 +161,99 @@ class Worker:
             if is_outage(error):
                 raise
             log.exception("turn.bug", turn_id=claim.turn_id, step=claim.step)
-        return await self._settle_unasked(claim, ending)
+        await self._end(claim, ending)
+        return None
 
-    async def _not_asked(self, claim: Claim, talk: Talk, profile: Profile) -> Settlement | None:
+    async def _load(self, conversation_ids: list[str]) -> list[ConversationSnapshot | Exception]:
+        async with self._units.database.single() as connection:
+            found = await store.load(connection, conversation_ids)
+        none = LookupError("there is no such conversation")
+        return [found.get(each, none) for each in conversation_ids]
+
+    async def _not_asked(self, claim: Claim, snapshot: ConversationSnapshot, profile: Profile) -> Settlement | None:
         """Return the end of a turn that has nothing left to use up; None where it goes on."""
-        if not profile.behaviour.limits:
+        limits = profile.behaviour.limits
+        if not limits:
             return None
-        stop = await self._through_outages(lambda: self._spent(claim, talk, profile))
-        if stop is None:
+
+        async def spent() -> Stop | None:
+            place = {"tenant": claim.tenant, "agent": snapshot.agent, "conversation_id": claim.conversation_id}
+            async with self._units.database.single() as connection:
+                used = await store.load_used(connection, [limit.scope for limit in limits], **place)
+            return budgets.reached(limits, used, self._price_of)
+
+        if (stop := await self._through_outages(spent)) is None:
             return None
         BUDGET_STOPS.labels(stop.limit.name).inc()
         log.warning("budget.spent", limit=stop.limit.name, turn_id=claim.turn_id, unpriced=stop.unpriced)
         return Settlement(Event.BUDGET_SPENT, reason=stop.reason, limit=stop.limit.name)
 
-    async def _spent(self, claim: Claim, talk: Talk, profile: Profile) -> Stop | None:
-        limits = profile.behaviour.limits
-        place = {"tenant": claim.tenant, "agent": talk.agent, "conversation_id": claim.conversation_id}
-        async with self._units.database.single() as connection:
-            used = await load_used(connection, [limit.scope for limit in limits], **place)
-        return budgets.reached(limits, used, self._price_of)
-
-    async def _ask_for(self, claim: Claim, talk: Talk, profile: Profile) -> ModelAnswer:
-        aside = talk.history.aside_in(claim.turn_id)
+    async def _ask_for(self, claim: Claim, snapshot: ConversationSnapshot, profile: Profile) -> Said:
+        told = snapshot.history
+        aside = told.aside_in(claim.turn_id)
         pause = pause_among(self._slots.busy)
-        deltas = Deltas(claim, self._announce, gather_seconds=pause, while_waiting=aside)
+        deltas = Deltas(claim, self.saving.announce, gather_seconds=pause, while_waiting=aside)
         behaviour = profile.behaviour
         last = claim.step >= behaviour.steps_max
-        veil = await self._through_outages(lambda: self._veils.over(claim, talk, profile))
-        heard = veil.listening(deltas.add, deltas.start_over)
-        messages = transcript(behaviour.instructions, veil.history)
+        readable = await self._through_outages(lambda: self._pseudonymizer.pseudonymize(claim, snapshot, profile))
+        heard = readable.listening(deltas.add, deltas.start_over)
+        told_last = last and claim.step > 1 and bool(profile.tools)
+        instructions = f"{behaviour.instructions}\n\n{rules.LAST_STEP}".strip() if told_last else behaviour.instructions
+        messages = transcript(instructions, readable.history)
         try:
-            answer = await profile.ask(
-                messages,
-                profile.tools.as_openai_tools(),
-                tool_choice="none" if last else "auto",
-                on_text=heard.add,
-                on_reset=heard.start_over,
-            )
+            with TRACING.span("model", claim.cause.get("traceparent", ""), "client", **_ids(claim)):
+                answer = await profile.ask(
+                    messages,
+                    profile.tools.as_openai_tools(),
+                    tool_choice="none" if last else "auto",
+                    on_text=heard.add,
+                    on_reset=heard.start_over,
+                )
+                used = {"input_tokens": answer.input_tokens, "output_tokens": answer.output_tokens}
+                TRACING.describe(f"model {answer.model}", **used)
             await heard.close()
         except (Exception, asyncio.CancelledError):
             await deltas.start_over()
             raise
         deltas.close()
-        return veil.lifted(budgets.counted(answer, messages) if behaviour.limits else answer)
+        answer = readable.restored(budgets.counted(answer, messages) if behaviour.limits else answer)
+        return Said(answer, told.spoken_in(claim.turn_id), aside, profile.tools, behaviour)
 
-    async def _settle_answer(self, claim: Claim, answer: ModelAnswer, talk: Talk, profile: Profile) -> Claim | None:
-        settlement = rules.settle(answer, claim, profile.tools, profile.behaviour)
-        alone = profile.behaviour.supersede and bool(answer.calls)
-        if await self._bunches.settle(claim, settlement, (answer, talk), alone=alone):
-            return turns.next_step(claim, settlement)
-        return await self._settle_by_itself(claim, answer, talk, profile)
+    async def _settle(self, claim: Claim, said: Said, snapshot: ConversationSnapshot) -> Claim | None:
+        """Settle a step as the conversation was when the model was asked, or else as it is now."""
+        conversation = snapshot.conversation()
+        conversation.cause = Cause(**claim.cause)
+        conversation.settle(claim, said)
+        conversation.finish()
+        moment = await self._settles.submit(conversation)
+        if moment is None:
+            await self._settle_locked(claim, said)
+            return None
+        await telling(conversation, moment, self.saving.announce)()
+        return conversation.begun[-1] if conversation.begun else None
 
-    async def _settle_by_itself(self, claim: Claim, answer: ModelAnswer, talk: Talk, profile: Profile) -> Claim | None:
-        """Settle in a transaction: messages wait, somebody holds the conversation, or the claim was lost.
+    async def _settle_together(self, conversations: list[Conversation]) -> list[datetime | None]:
+        """Store steps that nothing came between; return the moments, None for the others."""
+        async with self._units.once() as work:
+            for conversation in conversations:
+                hand_over(conversation, work)
+            chosen, values = store.effect(conversations, self._lease)
+            moments = {row["key"]: row["at"] for row in await work.execute_once(chosen, **values)}
+        return [moments.get(each.conversation_id) for each in conversations]
 
-        Calls are proposed under the conversation's lock, so that a message either sees them or is seen by them.
-        """
+    async def _settle_locked(self, claim: Claim, said: Said | Settlement) -> None:
         async with self._units.begin(Cause(**claim.cause)) as work:
-            found = await turns.interrupted(work, claim) if answer.calls else None
-            interrupted = None if found == "spoken" and not profile.behaviour.supersede else found
-            settlement = rules.settle(answer, claim, profile.tools, profile.behaviour, interrupted=interrupted)
-            following = await turns.settle(work, claim, settlement, (answer, talk), self._lease)
-            if interrupted == "spoken" and following is not None and following.turn_id == claim.turn_id:
-                following = await turns.join_queued(work, following)
-        return following
+            found = await store.lock(
+                work.connection, Wanted(conversation_ids={claim.conversation_id}, turn_ids={claim.turn_id})
+            )
+            conversation = found[claim.conversation_id]
+            conversation.cause = work.cause
+            conversation.settle(claim, said)
+            await save(work, [conversation], self.saving)
 
-    async def _settle_unasked(self, claim: Claim, ending: Settlement) -> Claim | None:
+    async def _end(self, claim: Claim, ending: Settlement) -> None:
         """End a turn without an answer of a model."""
-
-        async def settle() -> Claim | None:
-            async with self._units.begin(Cause(**claim.cause)) as work:
-                return await turns.settle(work, claim, ending, None, self._lease)
-
-        return await self._through_outages(settle)
+        await self._through_outages(lambda: self._settle_locked(claim, ending))
 
     async def _through_outages(self, do: Callable[[], Awaitable[T]]) -> T:
         """Do database work, waiting while the database is away: an answer of a model is too dear to throw away."""
@@ -261,3 +267,7 @@ class Worker:
             await asyncio.sleep(min(0.05 * 2**attempt, PAUSE_MAX_SECONDS))
             await self._units.database.wait_ready()
         return await do()
+
+
+def _ids(claim: Claim) -> dict[str, str]:
+    return {"tenant": claim.tenant, "conversation_id": claim.conversation_id, "turn_id": claim.turn_id}

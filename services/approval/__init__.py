@@ -6,7 +6,7 @@ ApprovalProgressed for each change of the card, then exactly one of ToolCallPerm
 ApprovalClosed; DecisionAnswered for each decision; EditProposed, GrantAsked and WatchedCallClosed for policy.
 Promises: one approval per call; what is decided never changes; a decision counts only for the digest its maker saw,
 from a person whom the rule names and the directory does not say is inactive, before the deadline by the database clock,
-read after the row is locked; a person counts once over all channels; all counted votes are judged anew in the
-transaction that issues the permit; an edit voids the votes before it; each decision id is handled once; each reminder
-and escalation is sent once.
+read after the row is locked; a person counts once over all channels; all counted votes are judged anew with the
+decision that permits the call; an edit voids the votes before it; each decision id is handled once; each reminder and
+escalation is sent once; calls approved together are permitted in the order of the model.
 """

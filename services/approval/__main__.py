@@ -1,10 +1,10 @@
-"""Run approval: `python -m services.approval`."""
+"""Run approval: `python -m placet.approval`."""
 
 from __future__ import annotations
 
-from services.approval.service import build
-from services.approval.settings import ApprovalSettings
-from shared.service import main
+from placet.approval.service import build
+from placet.approval.settings import ApprovalSettings
+from placet.runtime.service import main
 
 if __name__ == "__main__":
     main("approval", ApprovalSettings, build)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from shared.errors import SecurityAlert
-from shared.messages import DecideApproval, DecisionClaims
-from shared.signing import BadSignature, Purpose, Verifier
+from placet.contracts.errors import SecurityAlert
+from placet.contracts.messages import DecideApproval, DecisionClaims
+from placet.contracts.signing import BadSignature, Purpose, Verifier
 
 
 def read_claims(message: DecideApproval, verifier: Verifier) -> DecisionClaims:

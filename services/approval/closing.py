@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from services.approval import notices
-from services.approval.rules import Approval, Vote
-from services.approval.states import MACHINE, Event, State
-from shared.messages import Message, ToolCallPermitted
-from shared.permit import issue_permit
-from shared.signed import signed
-from shared.signing import Signer
-from shared.work import Cause, Change, Work
+from placet.approval import notices
+from placet.approval.rules import Approval, Vote
+from placet.approval.states import MACHINE, Event, State
+from placet.contracts.messages import Message, ToolCallPermitted
+from placet.contracts.permit import issue_permit
+from placet.contracts.signed import signed
+from placet.contracts.signing import Signer
+from placet.runtime.work import Cause, Change, Work
 
 
 def close(
@@ -29,10 +29,18 @@ def close(
     votes: Sequence[Vote] = (),
     **more: Any,
 ) -> None:
-    """Record that a pending approval was closed by `event`, and tell everybody, also how each person voted."""
+    """Record that a pending approval was closed by `event`, and tell everybody, also how each person voted.
+
+    The end of its call is handed over before, by `end_call`: whoever waits for it waits longest.
+    """
     record(work, approval, event, actor=actor, before=State.PENDING, **more)
-    tell(work, approval, _end_of_call(approval, signer), notices.closed(approval, votes))
+    tell(work, approval, notices.closed(approval, votes))
     tell(work, approval, *(signed(each, signer) for each in notices.watched(approval)))
+
+
+def end_call(work: Work, approval: Approval, signer: Signer, after: Sequence[str] = ()) -> None:
+    """Permit or refuse the call of an approval that is over; it may begin when those of `after` have ended."""
+    tell(work, approval, _end_of_call(approval, signer, after))
 
 
 def tell(work: Work, approval: Approval, *messages: Message) -> None:
@@ -61,22 +69,27 @@ def record(
         "reason": approval.decision_reason,
         **more,
     }
-    work.record(
-        Change(
-            tenant=approval.call.tenant,
-            machine=MACHINE.name,
-            subject_id=approval.approval_id,
-            event=event,
-            from_state=before,
-            to_state=approval.state,
-            actor=actor,
-            call_id=approval.call.call_id,
-            detail={name: value for name, value in detail.items() if value},
+    about: dict[str, Any] = {"conversation_id": approval.call.conversation_id, "rule": approval.rule}
+    if approval.closed_at is not None:
+        about["waited_seconds"] = round((approval.closed_at - approval.created_at).total_seconds(), 3)
+    with _thread_of(work, approval):
+        work.record(
+            Change(
+                tenant=approval.call.tenant,
+                machine=MACHINE.name,
+                subject_id=approval.approval_id,
+                event=event,
+                from_state=before,
+                to_state=approval.state,
+                actor=actor,
+                call_id=approval.call.call_id,
+                detail={name: value for name, value in detail.items() if value},
+                about=about,
+            )
         )
-    )
 
 
-def _end_of_call(approval: Approval, signer: Signer) -> Message:
+def _end_of_call(approval: Approval, signer: Signer, after: Sequence[str]) -> Message:
     if approval.state is not State.APPROVED:
         return notices.refused(approval)
     if approval.closed_at is None:
@@ -88,6 +101,7 @@ def _end_of_call(approval: Approval, signer: Signer) -> Message:
         reference=approval.approval_id,
         now=approval.closed_at,
         lifetime_seconds=approval.permit_expires_after_seconds,
+        after=after,
     )
     return ToolCallPermitted(tenant=approval.call.tenant, pool=approval.pool, call=approval.call, permit=permit)
 

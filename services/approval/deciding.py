@@ -6,19 +6,19 @@ One place for decisions that are judged at once and for edits, which policy judg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from services.approval import closing, notices, store
-from services.approval.rules import VOTING, Answer, Approval, Decision, Edit, Vote, edits, grants
-from services.approval.states import EDIT_MACHINE, Event, State
-from services.approval.store import Kept
-from shared.ids import derived_id
-from shared.messages import DecideApproval, DecisionClaims, ToolCall
-from shared.signed import signed
-from shared.signing import Signer
-from shared.work import Cause, Work
+from placet.approval import closing, notices, store
+from placet.approval.rules import VERBS, VOTING, Answer, Approval, Decision, Edit, Vote, edits, grants
+from placet.approval.states import EDIT_MACHINE, Event
+from placet.contracts.ids import derived_id
+from placet.contracts.messages import DecideApproval, DecisionClaims, ToolCall
+from placet.contracts.signed import signed
+from placet.contracts.signing import Signer
+from placet.domain.deciders import Voter
+from placet.runtime.work import Cause, Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,42 +40,102 @@ class Made:
     """A decision, the approval that it was about, and what it came to."""
 
     sent: Sent
-    #: As it was before, locked; None where there is none.
+    #: As it was before; None where there is none.
     approval: Approval | None
     answer: Answer
     at: datetime
+    #: How others voted, and this person before, on the arguments as they were.
+    votes: Sequence[Vote] = ()
+    #: Calls that must have ended before this one may begin, where it was approved.
+    after: Sequence[str] = ()
 
     @property
-    def counted(self) -> bool:
-        """Whether it is a vote that counts."""
-        return self.answer.outcome == "accepted" and self.sent.claims.verb in VOTING
+    def decision(self) -> Decision:
+        """The decision as it is kept."""
+        claims, after = self.sent.claims, self.answer.after
+        counted = after if self.answer.outcome == "accepted" and claims.verb in VOTING else None
+        return Decision(
+            claims,
+            self.sent.message.decision,
+            notices.answered(self.sent.message, self.answer),
+            self.at,
+            arguments_revision=counted.arguments_revision if counted else None,
+            counted_revision=counted.revision if counted else None,
+        )
+
+    @property
+    def stored(self) -> tuple[str, Decision, Approval | None, Approval | None]:
+        """What `store.keep_decisions` takes."""
+        return self.sent.cause.id, self.decision, self.approval, self.answer.after
 
 
-async def finish(work: Work, decisions: Sequence[Made], signer: Signer) -> None:
-    """Keep decisions with what they changed, answer them, and hand over what follows. No two are of one approval."""
-    kept = [_kept(made) for made in decisions]
-    await store.keep_decisions(work.connection, kept)
-    over = [made.answer.after for made in decisions if made.answer.event is not None and made.answer.after is not None]
-    votes = await store.votes_on(work.connection, over)
-    for made, each in zip(decisions, kept, strict=True):
-        work.cause = made.sent.cause
-        work.emit(each.decision.answered)
-        if each.before is not None and each.after is not None:
-            cast = votes.get(each.after.approval_id, ())
-            await _follow(work, made, (each.before, each.after), signer, cast)
+def follow(work: Work, made: Made, signer: Signer) -> None:
+    """Hand over what follows from a decision: the permit first, then its answer, history and news."""
+    before, after, answer, claims = made.approval, made.answer.after, made.answer, made.sent.claims
+    work.cause = made.sent.cause
+    if after is None or before is None:
+        work.emit(made.decision.answered)
+        return
+    accepted = answer.outcome == "accepted"
+    more = _more(before, after, claims) if accepted else {}
+    if answer.event is None:
+        work.emit(made.decision.answered)
+    else:
+        actor = claims.person if accepted else "clock"
+        closing.end_call(work, after, signer, made.after)
+        work.emit(made.decision.answered)
+        closing.close(work, after, answer.event, actor=actor, signer=signer, votes=_votes(made, after), **more)
+    if answer.progress is not None:
+        closing.tell(work, after, notices.progressed(after, answer.progress, claims))
+    if answer.event is None or not accepted:
+        outcome = "counted" if accepted else answer.outcome
+        closing.record(work, after, claims.verb, actor=claims.person, before=after.state, outcome=outcome, **more)
+    if answer.event is Event.APPROVE:
+        grant = grants.asked(derived_id("grant", claims.decision_id), after, claims)
+        if grant is not None:
+            closing.tell(work, after, signed(grant, signer))
 
 
-def _kept(made: Made) -> Kept:
-    answer, after = made.answer, made.answer.after
-    decision = Decision(
-        made.sent.claims,
-        made.sent.message.decision,
-        notices.answered(made.sent.message, answer),
-        made.at,
-        arguments_revision=after.arguments_revision if after and made.counted else None,
-        counted_revision=after.revision if after and made.counted else None,
-    )
-    return Kept(decision, made.approval, after)
+def in_order(made: Sequence[Made]) -> list[Made]:
+    """Return decisions in the order in which the model proposed their calls; each approved call comes after the others.
+
+    Calls that the rulebook says are independent wait for none, and none waits for them.
+    """
+    ordered = sorted(made, key=lambda each: _place(each.approval))
+    found: list[Made] = []
+    approved: dict[tuple[str, int], list[str]] = {}
+    for each in ordered:
+        approval = each.approval
+        if approval is None or each.answer.event is not Event.APPROVE or not approval.call.step:
+            found.append(each)
+        elif approval.approval_rule.independent:
+            found.append(replace(each, after=()))
+        else:
+            before = approved.setdefault((approval.call.turn_id, approval.call.step), [])
+            found.append(replace(each, after=(*each.after, *before)))
+            before.append(approval.call.call_id)
+    return found
+
+
+def _place(approval: Approval | None) -> tuple[str, int, int]:
+    return ("", 0, 0) if approval is None else (approval.call.turn_id, approval.call.step, approval.call.position)
+
+
+def _votes(made: Made, after: Approval) -> list[Vote]:
+    """Return how people voted on what is over; what the first decision decided at once needed no votes."""
+    if after.revision == 1:
+        return []
+    votes = made.votes if after.arguments_revision == (made.approval or after).arguments_revision else ()
+    way = VERBS[made.sent.claims.verb].vote if made.answer.outcome == "accepted" else None
+    if way is None:
+        return list(votes)
+    voter = Voter.of(made.sent.claims)
+    others = [
+        each
+        for each in votes
+        if (each.voter.person, each.voter.conversation_id) != (voter.person, voter.conversation_id)
+    ]
+    return [*others, Vote(voter, way)]
 
 
 async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> None:
@@ -95,10 +155,9 @@ async def propose(work: Work, made: Made, call: ToolCall, signer: Signer) -> Non
         signed=made.sent.message.decision,
         answer_to=made.sent.message.answer_to,
     )
-    if not await store.add_edit(work.connection, edit, approval, claims, made.at):
-        return
     closing.record(work, approval, "edit", actor=claims.person, before=approval.state, outcome=edit.state)
     closing.tell(work, approval, signed(notices.edit_proposed(approval, edit.edit_id, call), signer))
+    await store.add_edit(work, edit, approval, claims, made.at)
 
 
 def asked_by(edit: Edit, tenant: str) -> DecideApproval:
@@ -110,35 +169,6 @@ def asked_by(edit: Edit, tenant: str) -> DecideApproval:
         answer_to=edit.answer_to,
         decision=edit.signed,
     )
-
-
-async def _follow(
-    work: Work, made: Made, changed: tuple[Approval, Approval], signer: Signer, votes: Sequence[Vote]
-) -> None:
-    """Record what the decision did, tell of it, and close what it closed: the deciding vote or a passed deadline."""
-    before, after = changed
-    answer, claims = made.answer, made.sent.claims
-    accepted = answer.outcome == "accepted"
-    if answer.progress is not None:
-        closing.tell(work, after, notices.progressed(after, answer.progress, claims))
-    if answer.event is not None:
-        actor = claims.person if accepted else "clock"
-        more = _more(before, after, claims) if accepted else {}
-        closing.close(work, after, answer.event, actor=actor, signer=signer, votes=votes, **more)
-    if answer.event is None or not accepted:
-        outcome = "counted" if accepted else answer.outcome
-        more = _more(before, after, claims) if accepted else {}
-        closing.record(work, after, claims.verb, actor=claims.person, before=after.state, outcome=outcome, **more)
-    if answer.event is Event.APPROVE:
-        _ask_grant(work, after, claims, signer)
-    if claims.verb == "cancel" and after.state is State.APPROVED:
-        await store.ask_cancel(work.connection, after, claims.person)
-
-
-def _ask_grant(work: Work, approval: Approval, claims: DecisionClaims, signer: Signer) -> None:
-    grant = grants.asked(derived_id("grant", claims.decision_id), approval, claims)
-    if grant is not None:
-        closing.tell(work, approval, signed(grant, signer))
 
 
 def _more(before: Approval, after: Approval, claims: DecisionClaims) -> dict[str, Any]:

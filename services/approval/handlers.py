@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from services.approval import closing, deciding, notices, rules, store
-from services.approval.claims import read_claims
-from services.approval.deciding import Made, Sent
-from services.approval.rules import Approval, Withdrawal
-from services.approval.states import Event
-from shared.consumer import Arrival
-from shared.directory import Directory
-from shared.errors import Poison
-from shared.gathering import waves
-from shared.ids import new_id
-from shared.messages import (
+from placet.approval import closing, deciding, notices, rules, store
+from placet.approval.claims import read_claims
+from placet.approval.deciding import Made, Sent
+from placet.approval.rules import Approval, Withdrawal
+from placet.approval.states import Event
+from placet.contracts.errors import Poison, Transient
+from placet.contracts.ids import new_id
+from placet.contracts.messages import (
     AbandonCall,
     ApprovalRequested,
     CallsWithdrawn,
@@ -24,9 +20,16 @@ from shared.messages import (
     DecisionAnswered,
     EditJudged,
 )
-from shared.signed import signed, verify_signed
-from shared.signing import Signer, Verifier
-from shared.work import Cause, Work
+from placet.contracts.signed import signed, verify_signed
+from placet.contracts.signing import Signer, Verifier
+from placet.domain.directory import Directory
+from placet.runtime.batcher import waves
+from placet.runtime.consumer import Arrival
+from placet.runtime.work import Cause, UnitOfWork, Work
+
+#: Times that a decision is judged anew because its approval has changed meanwhile.
+TRIES_MAX = 100
+QUEUE = "approval.decisions"
 
 
 @dataclass(frozen=True)
@@ -36,95 +39,98 @@ class Deps:
     signer: Signer
     verifier: Verifier
     directory: Callable[[], Directory]
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """An approval that a request asks for, and what its work goes back to."""
-
-    approval: Approval
-    cause: Cause
+    units: UnitOfWork
 
 
 async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: Work, deps: Deps) -> None:
-    """Let calls that policy holds wait for people, unless something was heard of them before."""
+    """Let calls that policy holds wait for people, unless something was heard of them before: one statement."""
+    openings: dict[str, Approval] = {}
+    known: list[tuple[Cause, Approval]] = []
     for arrival in arrivals:
-        verify_signed(deps.verifier, arrival.message)
-    for wave in waves([_opening(each, work.now) for each in arrivals], key=lambda each: each.approval.call.call_id):
-        stored = await store.open_approvals(work.connection, [each.approval for each in wave])
-        for opening, approval in zip(wave, stored, strict=True):
-            work.cause = opening.cause
-            if approval is None:
-                await _answer_known(opening.approval, work, deps)
-            else:
-                closing.record(work, approval, "opened", actor="policy", before=None)
-                work.emit(notices.opened(approval))
-
-
-def _opening(arrival: Arrival[ApprovalRequested], at: datetime) -> Opening:
-    requested, cause = arrival.message, arrival.cause
-    rules.check_request(requested)
-    return Opening(rules.opening(new_id(), requested, at, cause.correlation_id, cause.traceparent), cause)
-
-
-async def _answer_known(opening: Approval, work: Work, deps: Deps) -> None:
-    """Close at once what was withdrawn before it was held; a call that was held before keeps its approval."""
-    withdrawal = await store.load_withdrawal(work.connection, opening.call)
-    if withdrawal is None:
-        return
-    closed = rules.withdrawn(opening, withdrawal, opening.created_at)
-    if await store.add_closed(work.connection, closed):
+        requested, cause = arrival.message, arrival.cause
+        verify_signed(deps.verifier, requested)
+        rules.check_request(requested)
+        opening = rules.opening(new_id(), requested, work.now, cause.correlation_id, cause.traceparent)
+        if opening.call.call_id in {each.call.call_id for each in openings.values()}:
+            known.append((cause, opening))
+            continue
+        openings[cause.id] = opening
+        work.cause = cause
         closing.record(work, opening, "opened", actor="policy", before=None)
-        closing.close(work, closed, Event.WITHDRAW, actor="agent", signer=deps.signer)
+        work.emit(notices.opened(opening))
+    opened = await store.open_approvals(work, openings)
+    causes = {arrival.cause.id: arrival.cause for arrival in arrivals}
+    known += [(causes[key], opening) for key, opening in openings.items() if key not in opened]
+    for cause, opening in known:
+        await _answer_known(opening, cause, deps)
+
+
+async def _answer_known(opening: Approval, cause: Cause, deps: Deps) -> None:
+    """Close at once what was withdrawn before it was held; a call that was held before keeps its approval."""
+    async with deps.units.begin(cause) as work:
+        withdrawal = await store.load_withdrawal(work.connection, opening.call)
+        if withdrawal is None:
+            return
+        closed = rules.withdrawn(opening, withdrawal, opening.created_at)
+        if await store.add_closed(work.connection, closed):
+            closing.record(work, opening, "opened", actor="policy", before=None)
+            closing.end_call(work, closed, deps.signer)
+            closing.close(work, closed, Event.WITHDRAW, actor="agent", signer=deps.signer)
 
 
 async def decide_approvals(arrivals: Sequence[Arrival[DecideApproval]], work: Work, deps: Deps) -> None:
     """Count what people decided, or say why not. The same decision id again gets the same answer."""
     sent = [Sent(each.message, read_claims(each.message, deps.verifier), each.cause) for each in arrivals]
     # One decision about an approval must be there when the next one is judged.
-    for wave in waves(sent, key=lambda each: each.claims.approval_id):
-        await _decide(wave, work, deps)
+    runs = waves(sent, key=lambda each: each.claims.approval_id)
+    if len(runs) == 1:
+        await _decide_again(await _decide(sent, work, deps), deps)
+        return
+    for run in runs:
+        async with deps.units.once(arrived=(QUEUE, [each.cause.id for each in run])) as own:
+            left = await _decide(run, own, deps)
+        await _decide_again(left, deps)
 
 
-async def _decide(sent: Sequence[Sent], work: Work, deps: Deps) -> None:
-    """Judge and answer decisions of which no two are about one approval."""
+async def _decide_again(left: Sequence[Sent], deps: Deps) -> None:
+    for _ in range(TRIES_MAX):
+        if not left:
+            return
+        async with deps.units.once(arrived=(QUEUE, [])) as own:
+            left = await _decide(left, own, deps, once=False)
+    raise Transient("its approval keeps changing")
+
+
+async def _decide(sent: Sequence[Sent], work: Work, deps: Deps, *, once: bool = True) -> list[Sent]:
+    """Judge and answer decisions of which no two are about one approval; return those to be judged anew.
+
+    What a decision is judged by is read without locks; the statement that keeps it keeps nothing where the approval has
+    changed since, or its deadline has passed.
+    """
     if len({each.key for each in sent}) < len(sent):
         raise Poison("one decision id came for several approvals")
-    locked = await store.lock_approvals(
-        work.connection, ((each.claims.tenant, each.claims.approval_id) for each in sent)
-    )
-    read = await store.read_clock(work.connection, [each.claims for each in sent], locked.values())
-    fresh = [each for each in sent if each.key not in read.earlier]
-    for each in sent:
-        if each.key in read.earlier:
+    made: list[Made] = []
+    again: list[str] = []
+    for each, read in zip(
+        sent, await store.read_decisions(work.connection, [each.claims for each in sent]), strict=True
+    ):
+        if read.earlier is not None:
             work.cause = each.cause
-            work.emit(_again(each, read.earlier[each.key]))
-    made = await _judge(fresh, locked, read.now, work, deps.directory().without(read.revoked_keys))
-    await deciding.finish(work, [each for each in made if each.answer.proposal is None], deps.signer)
+            work.emit(_again(each, read.earlier))
+            again.append(each.cause.id)
+        else:
+            directory = deps.directory().without(read.revoked_keys)
+            answer = rules.decide(read.approval, each.claims, read.now, directory, read.votes)
+            made.append(Made(each, read.approval, answer, read.now, read.votes, read.before))
+    voted = deciding.in_order([each for each in made if each.answer.proposal is None])
+    for decision in voted:
+        deciding.follow(work, decision, deps.signer)
+    kept = await store.keep_decisions(work, [each.stored for each in voted], again, once=once)
     for edit in made:
         if edit.answer.proposal is not None:
-            await deciding.propose(work, edit, edit.answer.proposal, deps.signer)
-
-
-async def _judge(
-    sent: Sequence[Sent], locked: Mapping[str, Approval], now: datetime, work: Work, directory: Directory
-) -> list[Made]:
-    """Return what decisions come to. Everything was read after the locks: clock, directory, keys, and now the votes."""
-    asked = [(each, locked.get(each.claims.approval_id)) for each in sent]
-    votes, revoked = await store.load_votes(
-        work.connection,
-        [approval for each, approval in asked if approval and rules.needs_votes(approval, each.claims, directory)],
-    )
-    directory = directory.without(revoked)
-    return [
-        Made(
-            each,
-            approval,
-            rules.decide(approval, each.claims, now, directory, votes.get(each.claims.approval_id, ())),
-            now,
-        )
-        for each, approval in asked
-    ]
+            async with deps.units.once(edit.sent.cause) as own:
+                await deciding.propose(own, edit, edit.answer.proposal, deps.signer)
+    return [each.sent for each in voted if each.sent.cause.id not in kept]
 
 
 def _again(sent: Sent, earlier: store.Earlier) -> DecisionAnswered:
@@ -143,12 +149,17 @@ async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:
     if rules.edits.is_over(edit):
         return
     message = deciding.asked_by(edit, judged.tenant)
-    claims = read_claims(message, deps.verifier)
-    read = await store.read_clock(work.connection, [claims], [approval])
-    now, directory = read.now, deps.directory().without(read.revoked_keys)
-    answer = rules.judge_edit(approval, edit, claims, judged, now, directory)
-    await store.end_edit(work.connection, edit, judged, answer=answer, before=approval, now=now)
-    await deciding.finish(work, [Made(Sent(message, claims, work.cause), approval, answer, now)], deps.signer)
+    sent = Sent(message, read_claims(message, deps.verifier), work.cause)
+    kept = False
+    while not kept:
+        # Locked: only the deadline can pass between the two statements.
+        (read,) = await store.read_decisions(work.connection, [sent.claims])
+        directory = deps.directory().without(read.revoked_keys)
+        answer = rules.judge_edit(approval, edit, sent.claims, judged, read.now, directory)
+        (made,) = deciding.in_order([Made(sent, approval, answer, read.now, read.votes, read.before)])
+        kept = await store.keep_locked(work.connection, made.stored)
+    await store.end_edit(work.connection, edit, judged, answer=answer, before=approval, now=read.now)
+    deciding.follow(work, made, deps.signer)
 
 
 async def withdraw_calls(message: CallsWithdrawn, work: Work, deps: Deps) -> None:
@@ -183,6 +194,7 @@ async def _withdraw(
     votes = await store.votes_on(work.connection, waiting)
     for approval, closed_at in zip(waiting, ends, strict=True):
         ended, cast = rules.withdrawn(approval, withdrawal, closed_at), votes.get(approval.approval_id, ())
+        closing.end_call(work, ended, deps.signer)
         closing.close(work, ended, Event.WITHDRAW, actor=actor, signer=deps.signer, votes=cast)
     for approval in late:
         closing.record(work, approval, Event.WITHDRAW, actor=actor, before=approval.state, outcome="late")

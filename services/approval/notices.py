@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, cast
 
-from services.approval.rules import Answer, Approval, RefusedKind, Vote
-from shared.deciders import Step
-from shared.messages import (
+from placet.approval.rules import Answer, Approval, RefusedKind, Vote
+from placet.contracts.messages import (
     AbandonCall,
     ApprovalClosed,
     ApprovalOpened,
@@ -22,7 +21,8 @@ from shared.messages import (
     ToolCallRefused,
     WatchedCallClosed,
 )
-from shared.messages.approvals import ClosedState, ProgressKind
+from placet.contracts.messages.approvals import ClosedState, ProgressKind
+from placet.domain.deciders import Step
 
 _WHY: dict[RefusedKind, str] = {
     "denied": "a person denied it",
@@ -40,9 +40,6 @@ _NOTES: dict[ProgressKind, str] = {
     "delegated": "{person} lets {to} decide in their place.",
     "claimed": "{person} is on it.",
     "released": "{person} is not on it any more.",
-    "extended": "{person} gave it more time.",
-    "paused": "{person} stopped its clock.",
-    "resumed": "{person} let its clock go on.",
 }
 
 

@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from services.approval import handlers, worker
-from services.approval.settings import ApprovalSettings
-from services.approval.watching import Watch
-from shared.consumer import Handler, Together
-from shared.directory import Directory
-from shared.directory_file import DirectoryFile
-from shared.messages import AbandonCall, ApprovalRequested, CallsWithdrawn, DecideApproval, EditJudged, Message
-from shared.service import Duty, Runtime, Service, Subscription
-from shared.signing import load_signer, load_verifier
-from shared.topology import queue
+from placet.approval import handlers, metrics, worker
+from placet.approval.settings import ApprovalSettings
+from placet.approval.watching import Watch
+from placet.contracts.messages import (
+    AbandonCall,
+    ApprovalRequested,
+    CallsWithdrawn,
+    DecideApproval,
+    EditJudged,
+    Message,
+)
+from placet.contracts.signing import load_signer, load_verifier
+from placet.contracts.topology import queue
+from placet.domain.directory import Directory
+from placet.domain.directory_file import DirectoryFile
+from placet.runtime.consumer import Handler, Once, one_by_one
+from placet.runtime.service import MEASURE_SECONDS, Duty, Runtime, Service, Subscription
+
+#: Pause between two looks at the clock: for what is overdue, for reminders and escalations, for words to index.
+CLOCK_SECONDS = 1.0
+#: Pause between two looks for approvals that nobody can approve any more.
+WATCH_SECONDS = 10.0
+#: Approvals that one round of a duty closes or reminds of, and changes of cards that one indexes; the next round
+#: follows at once after a full one.
+ROUND_MAX, WORDS_MAX = 200, 1_000
 
 
 def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], Directory] | None = None) -> Service:
@@ -24,15 +38,17 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
     `directory` says who is who now; without one, the people and groups of the rulebook count.
     """
     directory = directory or DirectoryFile(settings.rulebook).current
-    deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys), directory)
-    decide = Together(partial(handlers.decide_approvals, deps=deps))
-    settle = partial(handlers.settle_edit, deps=deps)
-    expire = partial(worker.expire_overdue, runtime.units, settings.approval_expire_batch, deps.signer)
-    take_steps = partial(worker.take_steps, runtime.units, settings.approval_step_batch)
-    index = partial(worker.index_words, runtime.units, settings.approval_index_batch)
-    requests: dict[type[Message], Handler | Together[Any]] = {
-        ApprovalRequested: Together(partial(handlers.open_approvals, deps=deps)),
-        AbandonCall: partial(handlers.abandon_call, deps=deps),
+    deps = handlers.Deps(load_signer(settings.keys, "approval"), load_verifier(settings.keys), directory, runtime.units)
+    runtime.units.counts.append(metrics.count)
+    decide = Once(partial(handlers.decide_approvals, deps=deps))
+    settle = one_by_one(partial(handlers.settle_edit, deps=deps))
+    withdraw = one_by_one(partial(handlers.withdraw_calls, deps=deps))
+    expire = partial(worker.expire_overdue, runtime.units, ROUND_MAX, deps.signer)
+    take_steps = partial(worker.take_steps, runtime.units, ROUND_MAX)
+    index = partial(worker.index_words, runtime.units, WORDS_MAX)
+    requests: dict[type[Message], Handler | Once] = {
+        ApprovalRequested: Once(partial(handlers.open_approvals, deps=deps)),
+        AbandonCall: one_by_one(partial(handlers.abandon_call, deps=deps)),
     }
     return Service(
         name="approval",
@@ -41,14 +57,14 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
             Subscription(queue("approval.requests"), requests),
             Subscription(queue("approval.decisions"), {DecideApproval: decide}),
             Subscription(queue("approval.edits"), {EditJudged: settle}),
-            Subscription(queue("approval.withdrawals"), {CallsWithdrawn: partial(handlers.withdraw_calls, deps=deps)}),
+            Subscription(queue("approval.withdrawals"), {CallsWithdrawn: withdraw}),
         ),
         duties=(
-            Duty("expire-overdue", settings.approval_expire_every_seconds, expire),
-            Duty("take-steps", settings.approval_step_every_seconds, take_steps),
-            Duty("index-words", settings.approval_index_every_seconds, index),
-            Duty("watch-deciders", settings.approval_watch_every_seconds, Watch(runtime.units, directory).run_once),
+            Duty("expire-overdue", CLOCK_SECONDS, expire),
+            Duty("take-steps", CLOCK_SECONDS, take_steps),
+            Duty("index-words", CLOCK_SECONDS, index),
+            Duty("measure", MEASURE_SECONDS, partial(metrics.measure, runtime.database)),
+            Duty("watch-deciders", WATCH_SECONDS, Watch(runtime.units, directory).run_once),
         ),
         drain_seconds=settings.drain_seconds,
-        relay_every_seconds=settings.relay_every_seconds,
     )

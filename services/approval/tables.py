@@ -10,82 +10,17 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from services.approval.rules import VOTING
-from services.approval.states import MACHINE, EditState, State
-from shared.database import check_states, table_of
-from shared.messages.approvals import Outcome, Verb
-from shared.messages.tool_calls import AnswerKind, Category
+from placet.approval.rules import VOTING
+from placet.approval.states import MACHINE, EditState, State
+from placet.contracts.messages.approvals import Outcome, Verb
+from placet.contracts.messages.tool_calls import AnswerKind, Category
+from placet.runtime.database import check_states
 
 _TIME = sa.TIMESTAMP(timezone=True)
 #: A JSON value or NULL, never JSON's own null.
 _JSON = pg.JSONB(none_as_null=True)
 #: The order of every list of approvals: each page of it is a stretch of one index.
 _NEWEST_FIRST = (sa.text("created_at DESC"), sa.text("approval_id DESC"))
-#: The words of a card, each once: kept by the database itself, so that no way to open, edit or close one forgets them.
-#: A session keeps the plans. One that was made while the table was small must not read all of a large one: hence each
-#: word by its whole key. An approval never opens again, so all that one statement closes moves together, and a later
-#: change of it finds nothing to move; a changed card's words go one by one.
-_KEEP_WORDS = (
-    """
-    CREATE FUNCTION approval.add_words() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN
-        INSERT INTO approval.words (tenant, word, is_open, created_at, approval_id)
-        SELECT DISTINCT added.tenant, word, added.state = 'pending', added.created_at, added.approval_id
-        FROM added, unnest(string_to_array(trim(added.searched), ' ')) AS word;
-        RETURN NULL;
-    END $$
-    """,
-    """
-    CREATE FUNCTION approval.move_words() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan TO off AS $$
-    DECLARE
-        gone text;
-    BEGIN
-        FOREACH gone IN ARRAY coalesce(string_to_array(trim(OLD.searched), ' '), '{}') LOOP
-            DELETE FROM approval.words
-            WHERE tenant = OLD.tenant AND word = gone AND is_open = (OLD.state = 'pending')
-                AND created_at = OLD.created_at AND approval_id = OLD.approval_id;
-        END LOOP;
-        IF TG_OP = 'UPDATE' THEN
-            INSERT INTO approval.words (tenant, word, is_open, created_at, approval_id)
-            SELECT DISTINCT NEW.tenant, word, NEW.state = 'pending', NEW.created_at, NEW.approval_id
-            FROM unnest(string_to_array(trim(NEW.searched), ' ')) AS word;
-        END IF;
-        RETURN NULL;
-    END $$
-    """,
-    (
-        "CREATE TRIGGER add_words AFTER INSERT ON approval.approvals REFERENCING NEW TABLE AS added"
-        " FOR EACH STATEMENT EXECUTE FUNCTION approval.add_words()"
-    ),
-    """
-    CREATE FUNCTION approval.close_words() RETURNS trigger LANGUAGE plpgsql SET enable_seqscan TO off AS $$
-    BEGIN
-        UPDATE approval.words SET is_open = false WHERE ctid = ANY (ARRAY(
-            SELECT found.ctid
-            FROM changed, unnest(string_to_array(trim(changed.searched), ' ')) AS gone (word), LATERAL (
-                SELECT words.ctid FROM approval.words
-                WHERE words.tenant = changed.tenant AND words.word = gone.word AND words.is_open
-                    AND words.created_at = changed.created_at AND words.approval_id = changed.approval_id
-                LIMIT 1
-            ) AS found
-            WHERE changed.state <> 'pending'
-        ));
-        RETURN NULL;
-    END $$
-    """,
-    (
-        "CREATE TRIGGER close_words AFTER UPDATE ON approval.approvals REFERENCING NEW TABLE AS changed"
-        " FOR EACH STATEMENT EXECUTE FUNCTION approval.close_words()"
-    ),
-    (
-        "CREATE TRIGGER move_words AFTER UPDATE OF searched ON approval.approvals FOR EACH ROW"
-        " WHEN (OLD.searched IS DISTINCT FROM NEW.searched) EXECUTE FUNCTION approval.move_words()"
-    ),
-    (
-        "CREATE TRIGGER remove_words AFTER DELETE ON approval.approvals FOR EACH ROW"
-        " EXECUTE FUNCTION approval.move_words()"
-    ),
-)
 
 
 def _one_of(column: str, values: Iterable[str]) -> str:
@@ -141,13 +76,10 @@ class ApprovalRow(SQLModel, table=True):
         sa.CheckConstraint("(claimed_by IS NULL) = (claimed_until IS NULL)", name="claimed_for_a_time"),
         sa.UniqueConstraint("call_id"),
         sa.Index("ix_approvals_inbox", "tenant", "state", *_NEWEST_FIRST),
-        sa.Index("ix_approvals_all", "tenant", *_NEWEST_FIRST),
         sa.Index("ix_approvals_conversation", "tenant", "conversation_id", *_NEWEST_FIRST),
         sa.Index("ix_approvals_tool", "tenant", "tool", *_NEWEST_FIRST),
         sa.Index("ix_approvals_agent", "tenant", "agent", *_NEWEST_FIRST),
         sa.Index("ix_approvals_category", "tenant", "category", *_NEWEST_FIRST),
-        # From before there were words, or from a replica of then: the clock brings them.
-        sa.Index("ix_approvals_unsearched", sa.text("created_at DESC"), postgresql_where=sa.text("searched IS NULL")),
         # Who may decide: few sets of names for very many approvals, each set a stretch of this index.
         sa.Index(
             "ix_approvals_deciders",
@@ -165,7 +97,8 @@ class ApprovalRow(SQLModel, table=True):
             "next_step_at",
             postgresql_where=sa.text("state = 'pending' AND next_step_at IS NOT NULL"),
         ),
-        {"schema": "approval"},
+        # Room for the row as it ends, on the same page: then only what changed is logged.
+        {"schema": "approval", "postgresql_with": {"fillfactor": 50}},
     )
 
     approval_id: str = Field(primary_key=True)
@@ -174,6 +107,9 @@ class ApprovalRow(SQLModel, table=True):
     conversation_id: str
     turn_id: str
     message_id: str
+    #: The model's answer within the turn that proposed it, and its place there.
+    step: int = 0
+    position: int = 0
     agent: str
     requester: str
     language: str
@@ -182,8 +118,8 @@ class ApprovalRow(SQLModel, table=True):
     schema_digest: str
     #: The arguments as they would run now, or did; an edit replaces them.
     arguments: str
-    #: What people may see of them; policy rendered it.
-    shown_arguments: str
+    #: What people may see of them, as policy rendered it; NULL where that is all.
+    shown_arguments: str | None = None
     digest: str
     #: Edited: who changed them last, why, and the arguments as proposed; NULL where nobody did.
     edited: dict[str, Any] | None = Field(default=None, sa_type=_JSON)
@@ -192,8 +128,8 @@ class ApprovalRow(SQLModel, table=True):
     pool: str
     permit_expires_after_seconds: int
     summary: str
-    #: The words of the summary as `shared.words.searched` has them: what people may see, redacted values masked.
-    searched: str | None = None
+    #: The words of the summary as `placet.domain.words.searched` has them: what people may see, redacted values masked.
+    searched: str
     rule: str
     rulebook_digest: str
     reason: str
@@ -203,6 +139,11 @@ class ApprovalRow(SQLModel, table=True):
     #: may decide calls of this tool: no index takes a long list.
     deciders: list[str] = Field(sa_type=pg.ARRAY(pg.TEXT))
     deciders_digest: str
+    #: Who has nothing to decide here for now, though they are named: who voted, and whom four eyes exclude. As they
+    #: count once, each with the API key that it stands and falls with, or null.
+    closed_to: dict[str, str | None] = Field(sa_type=pg.JSONB)
+    #: Who voted on the arguments as they are, in the same form.
+    voters: dict[str, str | None] = Field(sa_type=pg.JSONB)
     state: str = Field(default=MACHINE.initial)
     #: Number of the card; `arguments_revision` is the number of its arguments, and an edit makes the next one.
     revision: int = 1
@@ -225,8 +166,6 @@ class ApprovalRow(SQLModel, table=True):
     delegations: list[dict[str, Any]] = Field(sa_type=pg.JSONB, sa_column_kwargs={"server_default": sa.text("'[]'")})
     #: What each vote counted for when votes were last counted: voter -> numbers of panels, -1 for a veto.
     seats: dict[str, list[int]] | None = Field(default=None, sa_type=_JSON)
-    #: Set while its clock stands still.
-    paused_at: datetime | None = Field(default=None, sa_type=_TIME)
     #: Set where a person wanted the call cancelled after it was approved: it may have run.
     cancel_asked_by: str | None = None
     cancel_asked_at: datetime | None = Field(default=None, sa_type=_TIME)
@@ -238,7 +177,8 @@ class ApprovalRow(SQLModel, table=True):
 class WordRow(SQLModel, table=True):
     """One word of one card, in the order of every list: what has a word is a stretch of this key, newest last.
 
-    Triggers on `approvals` write it, nothing else; what closes moves from the stretch of what is open to the other.
+    A duty writes them in bulk, a second or two behind what they tell of (see ADR 0024): a search asks the approval
+    itself whether it fits, so a row that is behind costs a look and never shows what does not fit.
     """
 
     __tablename__ = "words"
@@ -251,8 +191,15 @@ class WordRow(SQLModel, table=True):
     approval_id: str = Field(primary_key=True)
 
 
-for _statement in _KEEP_WORDS:
-    sa.event.listen(table_of(ApprovalRow), "after_create", sa.DDL(_statement))  # type: ignore[no-untyped-call]
+class WordCursorRow(SQLModel, table=True):
+    """How far the words are written: the one row, locked by the replica that writes them."""
+
+    __tablename__ = "word_cursor"
+    __table_args__ = (sa.CheckConstraint("singleton", name="one_row"), {"schema": "approval"})
+
+    singleton: bool = Field(primary_key=True)
+    #: Row of approval's history up to which every change of a card has its words.
+    history_id: int = Field(sa_type=sa.BigInteger)
 
 
 class DecisionRow(SQLModel, table=True):

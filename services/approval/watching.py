@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 import structlog
 from prometheus_client import Gauge
 
-from services.approval import store
-from services.approval.rules import Approval
-from shared import deciders
-from shared.directory import Directory
-from shared.sql import Connection
-from shared.work import UnitOfWork
+from placet.approval import store
+from placet.approval.rules import Approval
+from placet.domain import deciders
+from placet.domain.directory import Directory
+from placet.runtime.sql import Connection
+from placet.runtime.work import UnitOfWork
 
 log = structlog.get_logger(__name__)
 

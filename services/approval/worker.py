@@ -1,19 +1,15 @@
-"""The duties of the clock: close what nobody decided in time; remind and escalate; index what has no words yet.
+"""The duties of the clock: close what nobody decided in time; remind and escalate; index the words of cards.
 
 Any number of replicas may do them: each approval ends once, and each step is done once.
 """
 
 from __future__ import annotations
 
-import structlog
-
-from services.approval import closing, notices, store
-from services.approval.rules import timers
-from services.approval.states import Event
-from shared.signing import Signer
-from shared.work import UnitOfWork
-
-log = structlog.get_logger(__name__)
+from placet.approval import closing, notices, store
+from placet.approval.rules import timers
+from placet.approval.states import Event
+from placet.contracts.signing import Signer
+from placet.runtime.work import UnitOfWork
 
 
 async def expire_overdue(units: UnitOfWork, most: int, signer: Signer) -> int:
@@ -23,9 +19,8 @@ async def expire_overdue(units: UnitOfWork, most: int, signer: Signer) -> int:
         votes = await store.votes_on(work.connection, expired)
         for approval in expired:
             cast = votes.get(approval.approval_id, ())
+            closing.end_call(work, approval, signer)
             closing.close(work, approval, Event.TIME_OUT, actor="clock", signer=signer, votes=cast)
-    if expired:
-        log.info("approval.expired", approvals=len(expired))
     return len(expired)
 
 
@@ -37,15 +32,10 @@ async def take_steps(units: UnitOfWork, most: int) -> int:
         for approval, step in taken:
             closing.record(work, approval, step.kind, actor="clock", before=approval.state)
             closing.tell(work, approval, notices.stepped(approval, step))
-    if taken:
-        log.info("approval.stepped", approvals=len(taken))
     return len(taken)
 
 
 async def index_words(units: UnitOfWork, most: int) -> int:
-    """Let up to `most` approvals be searched that were opened before there were words; return how many there were."""
-    async with units.begin() as work:
-        indexed = await store.index_words(work.connection, most)
-    if indexed:
-        log.info("approval.indexed", approvals=indexed)
-    return indexed
+    """Let up to `most` changes of cards be searched; return how many there were. One replica at a time does it."""
+    async with units.database.transaction() as connection:
+        return await store.index_words(connection, most)

@@ -1,53 +1,80 @@
 """Permits arrive, and the words of people who looked whether a call ran.
 
-Claiming takes the calls' rows in the handler's own transaction, with one statement for all that arrived together; a
-tool is started only after the commit, because what is not recorded as begun would look after a crash as if it had
-never been begun.
+Claiming is one statement for all that arrived together; a tool is started only after it, because what is not recorded
+as begun would look after a crash as if it had never been begun.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
 from functools import partial
 
-from services.executor import rules, store
-from services.executor.metrics import count_answer
-from services.executor.states import MACHINE, Event
-from services.executor.store import Attempt, Wanted
-from services.executor.worker import Worker
-from shared.consumer import Arrival
-from shared.errors import Refused, SecurityAlert
-from shared.messages import AbandonCall, ResolveCall, ToolCallPermitted
-from shared.permit import Permit, verify_permit
-from shared.signed import verify_signed
-from shared.signing import Verifier
-from shared.transitions import ExpectedRace
-from shared.work import Work
+from placet.contracts.errors import Refused, SecurityAlert
+from placet.contracts.messages import AbandonCall, ResolveCall, ToolCallPermitted
+from placet.contracts.permit import Permit, verify_permit
+from placet.contracts.signed import verify_signed
+from placet.contracts.signing import Verifier
+from placet.contracts.transitions import ExpectedRace
+from placet.executor import rules, store
+from placet.executor.metrics import count_answer
+from placet.executor.rules import Admission
+from placet.executor.states import MACHINE, Event
+from placet.executor.store import Attempt, Wanted
+from placet.executor.worker import Worker
+from placet.runtime.consumer import Arrival
+from placet.runtime.work import Work
 
 
 async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work, *, pool: str, worker: Worker) -> None:
-    """Claim each permitted call for a first attempt, once, or answer why it will never run."""
-    wanted = [_wanted(arrival, work, pool=pool, worker=worker) for arrival in arrivals]
-    for each, ours_since in zip(wanted, await store.reserve(work, wanted, worker.holder), strict=True):
-        if ours_since is None:
-            call_id = each.attempt.call.call_id
-            raise SecurityAlert(f"replayed permit {each.permit.jti}: call {call_id} was taken before")
-        work.cause = each.attempt.cause
-        await _begin(each, work, worker, now=ours_since)
+    """Claim each permitted call for a first attempt, once, or answer why it will never run: one statement."""
+    wanted: dict[str, tuple[Wanted, Admission]] = {}
+    for arrival in arrivals:
+        each = _wanted(arrival, work, pool=pool, worker=worker)
+        spec = worker.specs.get(each.attempt.call.tool)
+        admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now)
+        wanted[arrival.cause.id] = each, admission
+        work.cause = arrival.cause
+        store.record_admission(work, each, admission, worker=worker.holder.worker)
+        if admission.event is not Event.CLAIMED:
+            work.emit(rules.refused(each.attempt.call, admission))
+    if len({each.attempt.call.call_id for each, _ in wanted.values()}) < len(wanted):
+        raise SecurityAlert("two permits for one call came together")
+    taken = await store.claim(work, wanted, worker.holder)
+    for key, late in taken.items():
+        each, admission = wanted[key]
+        if late:
+            await _turn_away(each, worker)
+        elif admission.event is Event.CLAIMED:
+            work.act(partial(worker.start, each.attempt))
+        else:
+            answer = rules.refused(each.attempt.call, admission)
+            work.act(partial(count_answer, answer, known=each.attempt.call.tool in worker.specs))
+    if replay := await _replay({key: each for key, (each, _) in wanted.items() if key not in taken}, work):
+        # What was taken begins, whatever becomes of its neighbour.
+        await worker.units.finish(work)
+        raise SecurityAlert(replay)
 
 
-async def _begin(wanted: Wanted, work: Work, worker: Worker, *, now: datetime) -> None:
-    """Start the reserved call after the commit, or turn it away with its one answer."""
-    call, spec = wanted.attempt.call, worker.specs.get(wanted.attempt.call.tool)
-    admission = rules.admit(call, wanted.permit, spec, now=now)
-    await store.admit(work, wanted, admission, worker=worker.holder.worker)
-    if admission.event is Event.CLAIMED:
-        work.act(partial(worker.start, wanted.attempt))
-    else:
-        answer = rules.refused(call, admission)
-        work.emit(answer)
-        work.act(partial(count_answer, answer, known=spec is not None))
+async def _replay(missed: Mapping[str, Wanted], work: Work) -> str:
+    """Return which permit of these was used again; empty where they are events that merely came twice."""
+    if not missed:
+        return ""
+    takers = await store.takers(work.connection, [each.attempt.call.call_id for each in missed.values()])
+    for key, each in missed.items():
+        call_id = each.attempt.call.call_id
+        if takers.get(call_id) != key:
+            return f"replayed permit {each.permit.jti}: call {call_id} was taken before"
+    return ""
+
+
+async def _turn_away(wanted: Wanted, worker: Worker) -> None:
+    """Answer for a call whose permit ran out while its row was waited for."""
+    attempt, late = wanted.attempt, rules.too_late()
+    async with worker.units.begin(attempt.cause) as work:
+        if await store.turn_away(work, wanted, late, worker=worker.holder.worker):
+            answer = rules.refused(attempt.call, late)
+            work.emit(answer)
+            work.act(partial(count_answer, answer))
 
 
 def _wanted(arrival: Arrival[ToolCallPermitted], work: Work, *, pool: str, worker: Worker) -> Wanted:

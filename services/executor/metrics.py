@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import nan
+
 from prometheus_client import Counter, Gauge, Histogram
 
-from shared.messages import ToolCallFinished, ToolCallRefused
+from placet.contracts.messages import ToolCallFinished, ToolCallRefused
+from placet.contracts.topology import executor_queue
+from placet.executor import store
+from placet.runtime.service import Runtime
 
 EXECUTIONS = Counter("placet_executor_executions_total", "Calls answered, by tool and result kind.", ["tool", "kind"])
 TOOL_SECONDS = Histogram(
@@ -18,11 +24,28 @@ FINDINGS = Counter(
     "What probes found of calls in doubt, by tool: succeeded (it ran), failed (it did not) or unknown.",
     ["tool", "finding"],
 )
+UNKNOWN = Gauge(
+    "placet_executor_unknown",
+    "Calls of which nobody knows whether they ran, until a person says so, by pool.",
+    ["pool"],
+)
+DEPTH = Gauge("placet_executor_queue_depth", "Messages that wait for an executor, by pool.", ["pool"])
 SLOTS = Gauge("placet_executor_slots", "Calls that this executor runs at the same time at most.")
 SLOTS_BUSY = Gauge("placet_executor_slots_busy", "Calls that run now, tools that outlived their time included.")
 
 #: Label of a call whose tool this executor does not know.
 UNKNOWN_TOOL = "(not here)"
+
+
+async def measure(pools: Sequence[str], runtime: Runtime) -> int:
+    """Look at what waits for executors and for people; always 0, because there is nothing to go on with."""
+    async with runtime.database.single() as connection:
+        unknown = await store.count_unknown(connection, pools)
+    for pool in pools:
+        UNKNOWN.labels(pool).set(unknown.get(pool, 0))
+        depth = await runtime.bus.depth(executor_queue(pool).name)
+        DEPTH.labels(pool).set(nan if depth is None else depth)
+    return 0
 
 
 async def count_answer(answer: ToolCallFinished | ToolCallRefused, *, known: bool = True) -> None:

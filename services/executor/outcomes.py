@@ -6,21 +6,13 @@ import asyncio
 
 import structlog
 
-from services.executor import rules
-from services.executor.metrics import FINDINGS
-from services.executor.rules import Outcome
-from services.executor.states import Event
-from services.executor.store import Attempt
-from services.executor.tools import (
-    CannotTell,
-    DidNotRun,
-    Finding,
-    Ran,
-    ToolError,
-    ToolOutcomeUnknown,
-    ToolReply,
-)
-from services.executor.tools.registry import CRASHED, NEUTRAL_TEXT
+from placet.executor import rules
+from placet.executor.metrics import FINDINGS
+from placet.executor.rules import Outcome
+from placet.executor.states import Event
+from placet.executor.store import Attempt
+from placet.tools import CannotTell, DidNotRun, Finding, Ran, ToolError, ToolOutcomeUnknown, ToolReply
+from placet.tools.registry import CRASHED, NEUTRAL_TEXT
 
 log = structlog.get_logger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from shared.messages.tool_calls import PROGRESS_TEXT_MAX
+from placet.contracts.messages.tool_calls import PROGRESS_TEXT_MAX
 
 #: How long a call that people were asked about runs before it is told that it does, in seconds: what has ended sooner
 #: needs no word in between.

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import structlog
 
-from services.executor.progress import Progress, pause_after, progress_of
+from placet.executor.progress import Progress, pause_after, progress_of
 
 log = structlog.get_logger(__name__)
 
@@ -77,4 +77,4 @@ class Reporting:
         try:
             await self._tell(progress)
         except Exception as error:  # noqa: BLE001 - a report that gets lost harms nobody
-            log.info("progress.lost", error=type(error).__name__)
+            log.debug("progress.lost", error=type(error).__name__)

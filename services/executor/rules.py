@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from services.executor.progress import Progress
-from services.executor.states import MACHINE, Event, State
-from shared.canonical import NotStrictJson, parse_arguments
-from shared.catalog import ToolSpec, validate_arguments
-from shared.messages import (
+from placet.contracts.canonical import NotStrictJson, parse_arguments
+from placet.contracts.messages import (
     AbandonCall,
     CallResolved,
     Handover,
@@ -25,7 +22,10 @@ from shared.messages import (
     ToolCallProgressed,
     ToolCallRefused,
 )
-from shared.permit import Permit
+from placet.contracts.permit import Permit
+from placet.domain.catalog import ToolSpec, validate_arguments
+from placet.executor.progress import Progress
+from placet.executor.states import MACHINE, Event, State
 
 NOTHING_RAN: Final = "Nothing was run: "
 MAY_HAVE_RUN: Final = "It may have taken effect: do not repeat it before a person has checked."
@@ -90,9 +90,12 @@ def admit(call: ToolCall, permit: Permit, spec: ToolSpec | None, *, now: datetim
     """Tell whether `call` may begin at `now`; `spec` is this executor's own entry for its tool, None without one."""
     if problem := misfit(call, spec):
         return Admission(Event.REFUSED, f"{NOTHING_RAN}{problem}.")
-    if permit.expired(now):
-        return Admission(Event.EXPIRED, f"{NOTHING_RAN}the permission had expired before a worker was free.")
-    return Admission(Event.CLAIMED)
+    return too_late() if permit.expired(now) else Admission(Event.CLAIMED)
+
+
+def too_late() -> Admission:
+    """Return what becomes of a call whose permit has expired."""
+    return Admission(Event.EXPIRED, f"{NOTHING_RAN}the permission had expired before a worker was free.")
 
 
 def misfit(call: ToolCall, spec: ToolSpec | None) -> str:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
-from shared.settings import Settings
+from placet.runtime.settings import INTERNAL, Settings
 
 #: As the only name it stands for every pool of the catalogue.
 EVERY_POOL = "*"
@@ -33,13 +33,20 @@ class ExecutorSettings(Settings):
     )
     executor_slots: int = Field(default=16, ge=1, le=1_000, description="Calls that run at the same time.")
     executor_lease_seconds: float = Field(
-        default=30.0, ge=1, le=3_600, description="How long a worker may be silent before its calls count as lost."
+        json_schema_extra=INTERNAL,
+        default=30.0,
+        ge=1,
+        le=3_600,
+        description="How long a worker may be silent before its calls count as lost.",
     )
-    executor_sweep_seconds: float = Field(default=2.0, gt=0, description="Pause between two looks for lost calls.")
+    executor_sweep_seconds: float = Field(
+        json_schema_extra=INTERNAL, default=2.0, gt=0, description="Pause between two looks for lost calls."
+    )
     executor_attempts_max: int = Field(
         default=3, ge=1, le=100, description="Attempts of one call whose tool is safe to repeat; others get one."
     )
     executor_patience_seconds: float = Field(
+        json_schema_extra=INTERNAL,
         default=60.0,
         gt=0,
         le=600,
@@ -53,15 +60,11 @@ class ExecutorSettings(Settings):
         "pools of fast tools; of slow ones they would wait at a busy worker while another is idle.",
     )
     executor_worker: str = Field(
+        json_schema_extra=INTERNAL,
         default_factory=_own_name,
         min_length=1,
         max_length=200,
         description="Name of this worker in histories; host and process id where nothing is set.",
-    )
-
-    executor_packs: dict[str, dict[str, Any]] = Field(
-        default_factory=dict,
-        description="Settings of tool packs by pack name, as JSON; they go before the pack's own variables.",
     )
 
     @field_validator("executor_pools", mode="before")

@@ -1,34 +1,21 @@
-"""Writes outcomes: those that come while others are written go along in the next transaction.
+"""Writes outcomes: under load one statement ends many calls, and a lone outcome is written at once.
 
-One statement then ends many calls, so that what an outcome costs falls as the load rises; an idle executor writes each
-at once. An outcome that cannot be written spoils nobody else's: after an error each is written alone.
+An outcome that cannot be written spoils nobody else's: after an error each is written alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
-from services.executor import rules, store
-from services.executor.metrics import count_answer
-from services.executor.rules import Outcome
-from services.executor.store import Attempt
-from shared.database import is_outage
-from shared.gathering import Gathering
-from shared.work import UnitOfWork, Work
+from placet.executor import rules, store
+from placet.executor.metrics import count_answer
+from placet.executor.rules import Outcome
+from placet.executor.store import Attempt
+from placet.runtime.batcher import Batcher
+from placet.runtime.work import UnitOfWork, Work
 
-#: Outcomes that one transaction writes at most.
-ENDED_MAX = 64
-
-
-@dataclass(slots=True, eq=False)
-class Ended:
-    """An attempt and what it came to."""
-
-    attempt: Attempt
-    outcome: Outcome
-    #: Why it could not be written, where the others of its transaction could.
-    error: Exception | None = None
+Ended = tuple[Attempt, Outcome]
 
 
 class Settling:
@@ -37,48 +24,28 @@ class Settling:
     def __init__(self, units: UnitOfWork, *, worker: str) -> None:
         self._units = units
         self._worker = worker
-        self._gathering = Gathering(self._write, size_max=ENDED_MAX)
+        self._batcher = Batcher[Ended, None](self._write, isolate=True)
 
     async def settle(self, attempt: Attempt, outcome: Outcome) -> None:
-        """End the call in a transaction of this executor's own; raise what the database says against it."""
-        ended = Ended(attempt, outcome)
-        await self._gathering.join(ended)
-        if ended.error is not None:
-            raise ended.error
+        """End the call; raise what the database says against it."""
+        await self._batcher.submit((attempt, outcome))
 
-    async def _write(self, batch: list[Ended]) -> None:
-        try:
-            await self._together(batch)
-        except Exception as error:
-            if is_outage(error) or len(batch) == 1:
-                raise
-            for ended in batch:
-                await self._alone(ended)
+    async def _write(self, batch: Sequence[Ended]) -> None:
+        async with self._units.once() as work:
+            late = await self._end(work, batch)
+        for attempt, outcome in late:
+            async with self._units.begin(attempt.cause) as work:
+                await store.keep_evidence(work, attempt, outcome, outcome.event, self._worker)
 
-    async def _alone(self, ended: Ended) -> None:
-        try:
-            await self._together([ended])
-        except Exception as error:  # noqa: BLE001 - raised by `settle`, where its own caller hears it
-            ended.error = error
-
-    async def _together(self, batch: list[Ended]) -> None:
-        async with self._units.begin() as work:
-            await self.settle_in(work, [(ended.attempt, ended.outcome) for ended in batch])
-
-    async def settle_in(self, work: Work, ended: list[tuple[Attempt, Outcome]]) -> None:
-        """End calls and hand over their one answer each; an attempt that no longer counts leaves evidence only."""
-        times = await store.settle(work, ended, worker=self._worker)
-        for (attempt, outcome), finished_at in zip(ended, times, strict=True):
-            if finished_at is None:
-                continue
-            answer = rules.answer(
-                attempt.call,
-                outcome,
-                fence=attempt.fence,
-                started_at=attempt.begun_at,
-                finished_at=finished_at,
-                held=attempt.held,
-            )
+    async def _end(self, work: Work, batch: Sequence[Ended]) -> list[Ended]:
+        """End calls with their one answer each; return the attempts that no longer count."""
+        ended = {str(number): each for number, each in enumerate(batch)}
+        answers = {}
+        for key, (attempt, outcome) in ended.items():
             work.cause = attempt.cause
-            work.emit(answer)
-            work.act(partial(count_answer, answer))
+            times = {"started_at": attempt.begun_at, "finished_at": work.now}
+            answers[key] = rules.answer(attempt.call, outcome, fence=attempt.fence, held=attempt.held, **times)
+            work.emit(answers[key], key=key)
+        settled = await store.settle(work, ended, worker=self._worker)
+        work.act(*(partial(count_answer, answers[key]) for key in settled))
+        return [each for key, each in ended.items() if key not in settled]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from shared.transitions import Machine
+from placet.contracts.transitions import Machine
 
 
 class State(StrEnum):

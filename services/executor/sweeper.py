@@ -11,21 +11,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import structlog
 
-from services.executor import rules, store
-from services.executor.intake import Intake, NoSlot
-from services.executor.metrics import count_answer
-from services.executor.rules import Outcome
-from services.executor.states import Event, State
-from services.executor.store import Attempt, Sweep
-from services.executor.worker import Worker
-from shared.consumer import SECURITY_ALERTS
-from shared.errors import SecurityAlert
-from shared.permit import verify_permit
-from shared.topology import executor_queue
-from shared.work import Work
+from placet.contracts.errors import SecurityAlert
+from placet.contracts.permit import verify_permit
+from placet.contracts.topology import executor_queue
+from placet.executor import rules, store
+from placet.executor.metrics import count_answer
+from placet.executor.rules import Outcome
+from placet.executor.slot_gate import NoSlot, SlotGate
+from placet.executor.states import Event, State
+from placet.executor.store import Attempt, Sweep
+from placet.executor.worker import Worker
+from placet.runtime.consumer import SECURITY_ALERTS
+from placet.runtime.work import Work
 
 log = structlog.get_logger(__name__)
 
@@ -57,10 +58,10 @@ class Sweeper:
     """Three duties of every executor process."""
 
     def __init__(
-        self, worker: Worker, intake: Intake, sweep: Sweep, *, monotonic: Callable[[], float] = time.monotonic
+        self, worker: Worker, gate: SlotGate, sweep: Sweep, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._worker = worker
-        self._intake = intake
+        self._gate = gate
         self._sweep = sweep
         self._monotonic = monotonic
         self._sight = Sight(worker.holder.lease_seconds)
@@ -104,7 +105,7 @@ class Sweeper:
         if not await self._sees() or not await self._any_waits(event):
             return 0
         try:
-            async with self._intake.entered(), self._worker.units.begin() as work:
+            async with self._gate.enter(), self._worker.units.begin() as work:
                 attempt = await store.take_lost(work, self._sweep, event, self._worker.holder)
                 if attempt is None:
                     return 0
@@ -119,7 +120,7 @@ class Sweeper:
             SECURITY_ALERTS.labels(executor_queue(attempt.pool).name).inc()
             log.warning("security.alert", call_id=attempt.call.call_id, reason=doubt)
             outcome = Outcome(Event.GAVE_UP, error=rules.TAMPERED_TEXT)
-            await self._worker.settling.settle_in(work, [(attempt, outcome)])
+            work.act(partial(self._worker.settling.settle, attempt, outcome))
         else:
             work.act(lambda: self._worker.start(attempt))
 
@@ -137,5 +138,5 @@ class Sweeper:
         return await self._worker.units.database.ready() and self._sight.clear(self._monotonic())
 
     async def _any_waits(self, event: Event) -> bool:
-        async with self._worker.units.database.transaction() as connection:
-            return await store.any_lost(connection, self._sweep, event)
+        async with self._worker.units.database.single() as connection:
+            return await store.find_lost(connection, self._sweep, event) is not None

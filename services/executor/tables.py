@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from services.executor.states import ANSWERED, LEASED, State
+from placet.executor.states import ANSWERED, LEASED, State
+from placet.runtime.database import metadata
 
 _TIME = sa.TIMESTAMP(timezone=True)
 _STORED = frozenset(State) - {State.NEW}
@@ -27,6 +28,9 @@ def _one_of(states: frozenset[State]) -> str:
 
 class ExecutionRow(SQLModel, table=True):
     """One call that an executor took; it never leaves a final state, and its answer never changes."""
+
+    #: Its convention names the constraints below, so it is imported before they are made.
+    metadata = metadata
 
     __tablename__ = "executions"
     __table_args__ = (
@@ -43,7 +47,9 @@ class ExecutionRow(SQLModel, table=True):
         sa.CheckConstraint("resolution IN ('ran', 'did_not_run')", name="resolution_known"),
         sa.UniqueConstraint("permit_id"),
         sa.Index("ix_executions_leases", "pool", "lease_until", postgresql_where=sa.text(_one_of(LEASED))),
-        {"schema": "executor"},
+        sa.Index("ix_executions_unknown", "pool", postgresql_where=sa.text("state = 'unknown'")),
+        # Room for the row as it ends, on the same page: then only what changed is logged.
+        {"schema": "executor", "postgresql_with": {"fillfactor": 50}},
     )
 
     call_id: str = Field(primary_key=True)
@@ -54,13 +60,6 @@ class ExecutionRow(SQLModel, table=True):
     pool: str
     #: Whether the tool was safe to repeat when the call was claimed.
     idempotent: bool
-    state: str
-    #: Number of the newest attempt; an older one may no longer write. 0 where none began.
-    fence: int
-    #: Who made the newest attempt, or turned the call away.
-    worker: str
-    #: When a silent worker counts as lost.
-    lease_until: datetime | None = Field(default=None, sa_type=_TIME)
     permit_id: str
     permit_issuer: str
     permit_expires_at: datetime = Field(sa_type=_TIME)
@@ -69,6 +68,15 @@ class ExecutionRow(SQLModel, table=True):
     #: The ToolCall as JSON, its arguments byte for byte. Empty likewise.
     call: str
     cause: dict[str, Any] = Field(sa_type=pg.JSONB)
+    # What changes stands together, behind all that is long: PostgreSQL logs of a change what is between the first and
+    # the last column that changed.
+    state: str
+    #: Number of the newest attempt; an older one may no longer write. 0 where none began.
+    fence: int
+    #: Who made the newest attempt, or turned the call away.
+    worker: str
+    #: When a silent worker counts as lost.
+    lease_until: datetime | None = Field(default=None, sa_type=_TIME)
     #: When the first attempt began.
     begun_at: datetime | None = Field(default=None, sa_type=_TIME)
     finished_at: datetime | None = Field(default=None, sa_type=_TIME)

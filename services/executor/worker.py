@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,25 +17,26 @@ from typing import Any, Protocol
 
 import structlog
 
-from services.executor import rules, store
-from services.executor.discretion import discreet, discreet_text
-from services.executor.metrics import TOOL_SECONDS
-from services.executor.outcomes import found, said
-from services.executor.progress import SILENCE_SECONDS, Progress
-from services.executor.reporting import Reporting
-from services.executor.rules import Outcome
-from services.executor.settling import Settling
-from services.executor.states import Event, State
-from services.executor.store import Attempt, Holder
-from services.executor.tools import CannotTell, Finding, ToolContext, ToolReply
-from services.executor.tools.probes import LoadedProbe
-from shared.canonical import parse_arguments
-from shared.catalog import ToolSpec
-from shared.database import is_outage
-from shared.ids import derived_id
-from shared.signing import Verifier
-from shared.slots import Slots, under_lease
-from shared.work import UnitOfWork
+from placet.contracts.canonical import parse_arguments
+from placet.contracts.ids import derived_id
+from placet.contracts.signing import Verifier
+from placet.domain.catalog import ToolSpec
+from placet.executor import rules, store
+from placet.executor.metrics import TOOL_SECONDS
+from placet.executor.outcomes import found, said
+from placet.executor.progress import SILENCE_SECONDS, Progress
+from placet.executor.redaction import redact_outcome, redact_text
+from placet.executor.reporting import Reporting
+from placet.executor.rules import Outcome
+from placet.executor.settling import Settling
+from placet.executor.states import Event, State
+from placet.executor.store import Attempt, Holder
+from placet.runtime.database import is_outage
+from placet.runtime.slots import Slots, under_lease
+from placet.runtime.tracing import TRACING
+from placet.runtime.work import UnitOfWork
+from placet.tools import CannotTell, Finding, ToolContext, ToolReply
+from placet.tools.probes import LoadedProbe
 
 log = structlog.get_logger(__name__)
 
@@ -145,9 +146,9 @@ class Worker:
         if not running.done() or running.cancelled():
             return None
         if attempt.state is State.VERIFYING:
-            return discreet(attempt.call, found(attempt, running.result()))
+            return redact_outcome(attempt.call, found(attempt, running.result()))
         idempotent = self.specs[attempt.call.tool].idempotent
-        return discreet(attempt.call, said(attempt, running, idempotent=idempotent))
+        return redact_outcome(attempt.call, said(attempt, running, idempotent=idempotent))
 
     def _can_be_cancelled(self, attempt: Attempt) -> bool:
         """Tell whether cancelling stops the tool; a thread would go on unseen, and its outcome would be lost."""
@@ -164,14 +165,14 @@ class Worker:
             # Whoever said yes, and whoever waited for it, sees that it was heard.
             reporting.tell_of_silence(SILENCE_SECONDS)
         try:
-            with TOOL_SECONDS.labels(attempt.call.tool).time():
+            with TOOL_SECONDS.labels(attempt.call.tool).time(), _span(attempt):
                 return await tool.run(arguments, replace(self._context(attempt), reporter=reporting.report))
         finally:
             reporting.end()
 
     async def _tell(self, attempt: Attempt, progress: Progress) -> None:
         """Tell how far the tool is, as long as its attempt counts."""
-        told = replace(progress, text=discreet_text(attempt.call, progress.text))
+        told = replace(progress, text=redact_text(attempt.call, progress.text))
         async with self.units.begin(attempt.cause) as work:
             if await store.is_ours(work.connection, attempt):
                 work.emit(rules.progressed(attempt.call, told, fence=attempt.fence))
@@ -221,3 +222,9 @@ class Worker:
                 return await store.probe(work, attempt, outcome, self.holder)
         await self.settling.settle(attempt, outcome)
         return None
+
+
+def _span(attempt: Attempt) -> AbstractContextManager[str]:
+    call = attempt.call
+    ids = {"tenant": call.tenant, "conversation_id": call.conversation_id, "call_id": call.call_id}
+    return TRACING.span(f"tool {call.tool}", attempt.cause.traceparent, "client", **ids, fence=attempt.fence)

@@ -1,10 +1,10 @@
-"""Run the gateway: `python -m services.gateway`."""
+"""Run the gateway: `python -m placet.gateway`."""
 
 from __future__ import annotations
 
-from services.gateway.service import build
-from services.gateway.settings import GatewaySettings
-from shared.service import main
+from placet.gateway.service import build
+from placet.gateway.settings import GatewaySettings
+from placet.runtime.service import main
 
 if __name__ == "__main__":
     main("gateway", GatewaySettings, build)

@@ -11,32 +11,34 @@ from functools import partial
 import uvicorn
 from fastapi import FastAPI
 
-from services.gateway import handlers
-from services.gateway.api import create_app
-from services.gateway.auth import Authenticator
-from services.gateway.consents import Consents
-from services.gateway.conversations import Posts
-from services.gateway.decisions import Decisions
-from services.gateway.deps import Deps
-from services.gateway.drafts import Drafts
-from services.gateway.links import CODE_SECONDS, CODES_MAX, Guesses
-from services.gateway.live import Hub
-from services.gateway.oidc import Provider
-from services.gateway.operators import Operators
-from services.gateway.rates import Rates
-from services.gateway.sessions import Sessions
-from services.gateway.settings import GatewaySettings
-from services.gateway.trials import Trials
-from services.gateway.web import add_pages
-from shared.agents import load_agents
-from shared.catalog import load_catalog
-from shared.directory import Directory
-from shared.directory_file import DirectoryFile
-from shared.health import serving
-from shared.ids import new_id
-from shared.service import Duty, Runtime, Service
-from shared.signing import Signer, Verifier, load_signer, load_verifier
-from shared.topology import Destination, answers_key, queue, trials_key
+from placet.contracts.ids import new_id
+from placet.contracts.messages import HandoverRequested
+from placet.contracts.signing import Signer, Verifier, load_signer, load_verifier
+from placet.contracts.topology import Destination, answers_key, queue, trials_key
+from placet.domain.agents import load_agents
+from placet.domain.catalog import load_catalog
+from placet.domain.directory import Directory
+from placet.domain.directory_file import DirectoryFile
+from placet.gateway import handlers
+from placet.gateway.admin.trials import Trials
+from placet.gateway.approvals.consents import Consents
+from placet.gateway.approvals.decisions import Decisions
+from placet.gateway.approvals.links import CODE_SECONDS, CODES_MAX, Guesses
+from placet.gateway.conversations.live import Hub
+from placet.gateway.conversations.log import ConversationLog
+from placet.gateway.conversations.service import PostedTexts, Posts
+from placet.gateway.http.app import create_app
+from placet.gateway.http.deps import Deps
+from placet.gateway.identity.auth import Authenticator
+from placet.gateway.identity.oidc import Provider
+from placet.gateway.identity.rates import Rates
+from placet.gateway.identity.sessions import Sessions
+from placet.gateway.operators.service import Operators, escalate
+from placet.gateway.settings import GatewaySettings
+from placet.gateway.web import add_pages
+from placet.runtime.consumer import one_by_one
+from placet.runtime.health import serving
+from placet.runtime.service import Duty, Runtime, Service, Subscription
 
 #: Pause between two deletions of what Slack told long ago, in seconds.
 SLACK_FORGET_SECONDS = 600.0
@@ -82,6 +84,10 @@ class GatewayService(Service):
                     self.trials.close()
 
 
+#: Events that wait for one slow client before its stream is closed.
+BACKLOG_MAX = 1_000
+
+
 def build(
     settings: GatewaySettings, runtime: Runtime, directory: Callable[[], Directory] | None = None
 ) -> GatewayService:
@@ -99,24 +105,23 @@ def build(
         return bool(services) and await services[0].ready()
 
     deps = _deps(settings, runtime, directory, instance, ready)
-    decisions, trials, hub, drafts = deps.decisions, deps.trials, deps.hub, deps.drafts
+    decisions, trials, hub = deps.decisions, deps.trials, deps.hub
     app = create_app(deps)
     add_pages(app)
     duties, resources = _open_to_slack(app, deps)
-    live = (Destination("conversations", "feed.#"), Destination("conversations", "delta.#"))
+    live = (Destination("conversations", "items.#"), Destination("conversations", "delta.#"))
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
     service = GatewayService(
         name="gateway",
         runtime=runtime,
-        raw_subscriptions=((queue("gateway.feed"), handlers.FeedConsumer(runtime)),),
+        subscriptions=(Subscription(queue("gateway.handovers"), {HandoverRequested: one_by_one(escalate)}),),
         listeners=(
-            (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub, drafts=drafts)),
+            (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub)),
             (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions, trials=trials)),
         ),
         duties=duties,
         resources=resources,
         drain_seconds=settings.drain_seconds,
-        relay_every_seconds=settings.relay_every_seconds,
         settings=settings,
         app=app,
         hub=hub,
@@ -137,7 +142,7 @@ def _deps(
     """Return what the routes of one instance are given."""
     signer, verifier = load_signer(settings.keys, "gateway"), load_verifier(settings.keys)
     sessions = Sessions(runtime.units, settings.gateway_session_seconds, settings.gateway_session_idle_seconds)
-    hub, drafts = Hub(settings.gateway_backlog_max), Drafts()
+    hub = Hub(BACKLOG_MAX)
     decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds)
     trials = Trials(runtime.units, instance, settings.gateway_trial_seconds)
     authenticator = Authenticator(
@@ -145,7 +150,8 @@ def _deps(
     )
     agents = load_agents(settings.agents, names=settings.gateway_agents)
     rates = Rates(settings.gateway_key_messages_per_minute, settings.gateway_person_messages_per_minute)
-    posts = Posts(runtime.units, agents, rates)
+    texts = PostedTexts()
+    posts = Posts(runtime.units, agents, rates, texts)
     consents = Consents(runtime.units, decisions, directory)
     return Deps(
         settings=settings,
@@ -154,12 +160,12 @@ def _deps(
         authenticator=authenticator,
         posts=posts,
         consents=consents,
-        operators=Operators(runtime.units),
+        operators=Operators(runtime.units, texts),
         decisions=decisions,
         trials=trials,
         signer=signer,
         hub=hub,
-        drafts=drafts,
+        log=ConversationLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still),
         directory=directory,
         ready=ready,
         guesses=Guesses(settings.gateway_link_misses_max),
@@ -175,9 +181,9 @@ def _open_to_slack(app: FastAPI, deps: Deps) -> tuple[tuple[Duty, ...], tuple[Ab
     if not slack.teams:
         return (), ()
     # Half a second of start-up and some megabytes: only who is in Slack pays for its libraries.
-    from services.gateway.slack.door import SlackDoor, reachable  # noqa: PLC0415
-    from services.gateway.slack.route import add_slack  # noqa: PLC0415
-    from services.gateway.slack.socket import socket_mode  # noqa: PLC0415
+    from placet.gateway.slack.door import SlackDoor, reachable  # noqa: PLC0415
+    from placet.gateway.slack.route import add_slack  # noqa: PLC0415
+    from placet.gateway.slack.socket import socket_mode  # noqa: PLC0415
 
     catalog = partial(load_catalog, settings.rulebook)
     door = SlackDoor(

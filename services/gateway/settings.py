@@ -6,10 +6,10 @@ from typing import Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from services.gateway.keys import Scope
-from shared.messages.message import Identifier
-from shared.settings import LanguageSettings
-from shared.slack import SlackSettings
+from placet.contracts.messages.message import Identifier
+from placet.gateway.identity.keys import Scope
+from placet.runtime.settings import INTERNAL, LanguageSettings
+from placet.surfaces.slack import SlackSettings
 
 
 class GatewaySettings(SlackSettings, LanguageSettings):
@@ -23,29 +23,39 @@ class GatewaySettings(SlackSettings, LanguageSettings):
     gateway_image_sources: list[str] = Field(
         default_factory=list, description="Origins that product pictures may come from, beside the gateway itself."
     )
-    gateway_body_bytes_max: int = Field(default=256 * 1024, ge=1024, description="Largest request body, in bytes.")
     gateway_agents: list[Identifier] = Field(
         default_factory=lambda: ["default"],
         description="Agents that are listed, and that OpenAI clients may name as their `model`, where no file of "
         "agents says it.",
     )
     gateway_answer_seconds: float = Field(
-        default=5.0, gt=0, le=30, description="How long a decision waits for its answer before it says 202."
+        json_schema_extra=INTERNAL,
+        default=5.0,
+        gt=0,
+        le=30,
+        description="How long a decision waits for its answer before it says 202.",
     )
     gateway_trial_seconds: float = Field(
-        default=30.0, gt=0, le=300, description="How long a rulebook may be tried before it says 504."
+        json_schema_extra=INTERNAL,
+        default=30.0,
+        gt=0,
+        le=300,
+        description="How long a rulebook may be tried before it says 504.",
     )
     gateway_heartbeat_seconds: float = Field(
-        default=15.0, gt=0, description="Pause between two signs of life on an event stream that has nothing to say."
-    )
-    gateway_backlog_max: int = Field(
-        default=1000, ge=16, description="Events that wait for one slow client before its stream is closed."
+        json_schema_extra=INTERNAL,
+        default=15.0,
+        gt=0,
+        description="Pause between two signs of life on an event stream that has nothing to say.",
     )
     gateway_session_seconds: int = Field(
         default=12 * 3600, ge=60, description="How long a browser stays signed in at most, in seconds."
     )
     gateway_link_misses_max: int = Field(
-        default=20, ge=1, description="Mailed links that do not exist which one address may try in a minute."
+        json_schema_extra=INTERNAL,
+        default=20,
+        ge=1,
+        description="Mailed links that do not exist which one address may try in a minute.",
     )
     gateway_session_idle_seconds: int = Field(
         default=2 * 3600, ge=60, description="How long it stays signed in while nobody uses it, in seconds."

@@ -1,16 +1,15 @@
-"""Rows of the gateway: API keys, sessions, conversations, the feed that frontends replay, and used mailed links."""
+"""Rows of the gateway: API keys, sessions, conversations and who holds them, and used mailed links."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from services.gateway.states import MACHINE, State
-from shared.database import check_states
+from placet.gateway.states import MACHINE, State
+from placet.runtime.database import check_states
 
 _NOW = {"server_default": sa.func.now()}
 
@@ -69,7 +68,7 @@ class SessionRow(SQLModel, table=True):
 
 
 class ConversationRow(SQLModel, table=True):
-    """One conversation, opened over HTTP or by the first message of an AMQP frontend.
+    """One conversation, opened over HTTP, or adopted from the agent where an AMQP frontend began it.
 
     The key has the tenant in it: AMQP frontends choose conversation ids, and two tenants may choose the same.
     """
@@ -95,21 +94,17 @@ class ConversationRow(SQLModel, table=True):
 
     tenant: str = Field(primary_key=True)
     conversation_id: str = Field(primary_key=True)
-    agent: str | None = Field(default=None, description="Empty until the first message is known.")
+    agent: str
     language: str = Field(default="en", sa_column_kwargs={"server_default": "en"})
     labels: dict[str, str] = Field(
         default_factory=dict, sa_type=pg.JSONB, sa_column_kwargs={"server_default": sa.text("'{}'")}
     )
     visitor: str | None = Field(default=None, description="The end user's id as the opener gave it, without prefix.")
     token_hash: str | None = Field(default=None, unique=True, description="SHA-256 of the conversation token.")
-    feed_seq: int = Field(
-        default=0,
-        sa_type=sa.BigInteger,
-        sa_column_kwargs={"server_default": "0"},
-        description="Number of the newest feed item; raised under this row's lock only.",
-    )
     created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
-    created_by: str = Field(default="", description="`person:…` or `visitor:…` who opened it.")
+    created_by: str = Field(
+        default="", sa_column_kwargs={"server_default": ""}, description="`person:…` or `visitor:…` who opened it."
+    )
     opener_decides: bool = Field(
         default=False,
         sa_column_kwargs={"server_default": sa.false()},
@@ -135,40 +130,12 @@ class ConversationRow(SQLModel, table=True):
     held_reason: str = Field(
         sa_column_kwargs={"server_default": ""}, description="Why a tool handed it over, for operators."
     )
-    answered_seq: int = Field(
-        sa_type=sa.BigInteger,
-        sa_column_kwargs={"server_default": "0"},
-        description="Number of the newest feed item that an operator had seen when they last answered.",
-    )
     told_seq: int | None = Field(
         default=None,
         sa_type=sa.BigInteger,
-        description="Number of the newest feed item that clients know whose requests are answered by what is new; "
-        "empty while there was no such request.",
+        description="Number of the newest item that clients know whose requests are answered by what is new; empty "
+        "while there was no such request.",
     )
-
-
-#: The key of approval items: how does the newest one of an approval show it?
-_APPROVAL = ("tenant", "conversation_id", sa.text("(data ->> 'approval_id')"))
-
-
-class FeedRow(SQLModel, table=True):
-    """One item of a conversation's feed. Rows are only ever added; `seq` has no gaps."""
-
-    __tablename__ = "feed"
-    __table_args__ = (
-        sa.UniqueConstraint("tenant", "conversation_id", "source_id"),
-        sa.Index("ix_feed_approval_approval_id", *_APPROVAL, postgresql_where=sa.text("type = 'approval'")),
-        {"schema": "gateway"},
-    )
-
-    tenant: str = Field(primary_key=True)
-    conversation_id: str = Field(primary_key=True)
-    seq: int = Field(primary_key=True, sa_type=sa.BigInteger, sa_column_kwargs={"autoincrement": False})
-    type: str
-    at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
-    data: dict[str, Any] = Field(sa_type=pg.JSONB)
-    source_id: str = Field(description="What the item was made of; the same source again makes no second item.")
 
 
 class SlackSeenRow(SQLModel, table=True):

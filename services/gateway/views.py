@@ -1,4 +1,4 @@
-"""What others may read of the gateway: which API keys work. Its feeds are told over HTTP, secrets to nobody."""
+"""What others may read of the gateway: which API keys work. Secrets are told to nobody."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Notifier: tells people, in the places they are, that something waits for them and what became of it.
 
-Owns: deliveries (one card of one approval at one address), mails with their links and digests, events for webhooks,
+Owns: deliveries (one card of one approval at one address), mails with their links, events for webhooks,
 and how fast channels may be used.
 Consumes: ApprovalOpened, ApprovalProgressed, ApprovalClosed, ToolCallProgressed, ToolCallFinished, ToolCallRefused,
 MailBounced, RetryDelivery, RetryWebhookEvent.

@@ -1,10 +1,10 @@
-"""Run the notifier: `python -m services.notifier`."""
+"""Run the notifier: `python -m placet.notifier`."""
 
 from __future__ import annotations
 
-from services.notifier.service import build
-from services.notifier.settings import NotifierSettings
-from shared.service import main
+from placet.notifier.service import build
+from placet.notifier.settings import NotifierSettings
+from placet.runtime.service import main
 
 if __name__ == "__main__":
     main("notifier", NotifierSettings, build)

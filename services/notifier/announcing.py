@@ -9,16 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from services.notifier import drawing, rules
-from services.notifier.cards import Address, Card
-from services.notifier.crowds import topic_of
-from services.notifier.drawing import Pen
-from services.notifier.rules import Delivery, Moved
-from services.notifier.states import Event, State
-from shared.card import critical_arguments, names_in
-from shared.catalog import Catalog
-from shared.directory import Directory
-from shared.messages import (
+from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
@@ -26,7 +17,16 @@ from shared.messages import (
     ToolCallFinished,
     ToolCallProgressed,
 )
-from shared.texts import language_of
+from placet.domain.catalog import Catalog
+from placet.domain.directory import Directory
+from placet.notifier import drawing, rules
+from placet.notifier.card_limits import topic_of
+from placet.notifier.cards import Address, Card, kind_of
+from placet.notifier.drawing import Pen
+from placet.notifier.rules import Delivery, Moved
+from placet.notifier.states import Event, State
+from placet.surfaces.card import critical_arguments, names_in
+from placet.surfaces.texts import language_of
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,16 @@ class Announcer:
     public_url: str
     #: Language of cards that are for a place, or for somebody who has named none.
     language: str
+    #: False: this installation has no channel but its log, so that nothing is stored for that alone.
+    has_channels: bool = True
+
+    def has_card(self, news: ApprovalOpened) -> bool:
+        """Tell whether an approval gets cards; else it gets lines in the log."""
+        named = [
+            *rules.channels_of(news.approval),
+            *(each for step in news.approval.escalations for each in step.channels),
+        ]
+        return self.has_channels or any(kind_of(channel) != rules.LOG for channel in named)
 
     def open(self, news: ApprovalOpened, at: datetime) -> Iterator[Delivery]:
         """Yield the deliveries of a call that begins to wait: due ones, and sleeping ones of its escalations."""

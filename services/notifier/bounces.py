@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import structlog
 from prometheus_client import Counter
 
-from services.notifier import rules, store
-from services.notifier.cards import Address
-from services.notifier.changes import change_of
-from services.notifier.store.mails import approvals_in
-from shared.consumer import Arrival
-from shared.messages import MailBounced
-from shared.work import Work
+from placet.contracts.messages import MailBounced
+from placet.notifier import rules, store
+from placet.notifier.cards import Address
+from placet.notifier.changes import change_of
+from placet.notifier.store.mails import approvals_in
+from placet.runtime.consumer import Arrival
+from placet.runtime.work import Work
 
 log = structlog.get_logger(__name__)
 

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from shared.approvers import name_of
-from shared.card import Argument
+from placet.domain.approvers import name_of
+from placet.surfaces.card import Argument
 
 #: How the execution of an approved call ended; empty while it has not.
 Ended = Literal["", "succeeded", "failed", "unknown"]
@@ -111,7 +111,7 @@ class Card:
     #: Whether a person may change the arguments, or must say why they decide as they do.
     edits: bool = False
     reason_required: Literal["never", "deny", "always"] = "never"
-    #: `high`: shown alone, never in a batch or a digest.
+    #: `high`: shown alone, never in a batch.
     risk: Literal["normal", "high"] = "normal"
     #: Further approvals of the same tool and target that wait and are not shown on a card of their own.
     similar: int = 0

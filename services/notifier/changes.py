@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from services.notifier.rules import Moved
-from services.notifier.states import MACHINE
-from shared.work import Change
+from placet.notifier.rules import Moved
+from placet.notifier.states import MACHINE
+from placet.runtime.work import Change
 
 
 def change_of(moved: Moved, actor: str = "notifier") -> Change:
@@ -19,4 +19,5 @@ def change_of(moved: Moved, actor: str = "notifier") -> Change:
         after.state,
         actor=actor,
         detail={"approval_id": before.approval_id, "channel": before.address.channel, "revision": after.revision},
+        about={"approval_id": before.approval_id, "call_id": before.call_id, "channel": before.address.channel},
     )

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from services.notifier import crowds, pacing, store
-from services.notifier.changes import change_of
-from services.notifier.crowds import Limits, QuietHours
-from services.notifier.rules import Delivery, Moved
-from services.notifier.store import Claims, Pause
-from shared.work import UnitOfWork, Work
+from placet.notifier import card_limits, pacing, store
+from placet.notifier.card_limits import Limits
+from placet.notifier.changes import change_of
+from placet.notifier.quiet_hours import QuietHours, hush
+from placet.notifier.rules import Delivery, Moved
+from placet.notifier.store import Claims, Pause
+from placet.runtime.work import UnitOfWork, Work
 
 #: Addresses that one round recounts.
 PLACES = 50
@@ -36,7 +37,7 @@ async def claim(
 ) -> tuple[list[Delivery], bool]:
     """Claim deliveries for this worker, until the lease runs out; tell too whether more may be due."""
     found = await store.claimable(work, claims, limit)
-    hushed = crowds.hush(found, manners.hours_of, work.now)
+    hushed = hush(found, manners.hours_of, work.now)
     await store.change(work, [each.after for each in hushed])
     rest = _without(found, hushed)
     kept = await _keep_back(work, rest, manners.limits)
@@ -52,11 +53,11 @@ async def claim(
 async def _keep_back(work: Work, found: list[Delivery], limits: Limits) -> list[Moved]:
     if not limits.exist:
         return []
-    places = {crowds.place_of(each) for each in found if crowds.is_held_up(each)}
+    places = {card_limits.place_of(each) for each in found if card_limits.is_held_up(each)}
     if not places:
         return []
     await store.queue_up(work, places)
-    kept = crowds.keep_back(found, await store.shown_at(work, places), limits)
+    kept = card_limits.keep_back(found, await store.shown_at(work, places), limits)
     await store.change(work, [each.after for each in kept])
     work.record(*map(change_of, kept))
     return kept
@@ -78,7 +79,7 @@ async def recount(units: UnitOfWork, limits: Limits) -> int:
 async def _recount(work: Work, place: store.Place, limits: Limits) -> None:
     await store.queue_up(work, [place])
     waiting = sorted(await store.waiting_at(work, place), key=lambda each: (each.approval_id, each.delivery_id))
-    moved = crowds.recount(waiting, limits, work.now)
+    moved = card_limits.recount(waiting, limits, work.now)
     await store.change(work, [each.after for each in moved])
     work.record(*(change_of(each) for each in moved if each.after.state is not each.before.state))
 

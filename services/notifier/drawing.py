@@ -8,19 +8,19 @@ from datetime import datetime
 from math import floor
 from typing import Any, Literal
 
-from services.notifier.cards import Card, VoteShown
-from shared.card import ARGUMENT_MAX, arguments_of, cut, edited, named, needed, quoted, tricks
-from shared.card_text import visible
-from shared.messages import (
+from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
     ToolCallFinished,
     ToolCallProgressed,
 )
-from shared.messages.approvals import ProgressKind
-from shared.risk import why_alone
-from shared.texts import text
+from placet.contracts.messages.approvals import ProgressKind
+from placet.domain.card_text import visible
+from placet.domain.risk import why_alone
+from placet.notifier.cards import Card, VoteShown
+from placet.surfaces.card import ARGUMENT_MAX, arguments_of, cut, edited, named, needed, quoted, tricks
+from placet.surfaces.texts import text
 
 #: Longest text of an error, in characters.
 ERROR_MAX = 300
@@ -35,9 +35,6 @@ _NOTES: dict[ProgressKind, str] = {
     "released": "{person} is not on it any more.",
     "reminded": "It still waits for a decision.",
     "escalated": "Nobody decided yet, so {others} may decide too.",
-    "extended": "{person} gave it more time.",
-    "paused": "{person} stopped its clock.",
-    "resumed": "{person} let its clock go on.",
 }
 _ENDS = {
     "approved": "{person} approved it.",

@@ -1,4 +1,4 @@
-"""Settings of the channel `email`: the relay, the letterhead, links and digests."""
+"""Settings of the channel `email`: the relay, the letterhead and links."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field, SecretStr
 
-from shared.settings import Settings
+from placet.runtime.settings import Settings
 
 _ADDRESS = r"^([^@\s<>,;:]{1,64}@[A-Za-z0-9.-]{1,253})?$"
 
@@ -25,7 +25,6 @@ class EmailSettings(Settings):
     email_ca_file: Path | None = Field(
         default=None, description="Certificates that the relay's is checked against; empty: the system's."
     )
-    email_timeout_seconds: float = Field(default=15.0, gt=0, le=60, description="How long the relay may take.")
     email_from: str = Field(
         default="", pattern=_ADDRESS, description="Address that mails come from, such as placet@example.org."
     )
@@ -41,7 +40,3 @@ class EmailSettings(Settings):
     email_link_seconds: float = Field(
         default=86_400.0, ge=60, le=2_592_000, description="How long a mailed link decides; never beyond the deadline."
     )
-    email_digest_after: int = Field(
-        default=5, ge=0, description="Mails that ask one person within a window; the rest becomes one. 0: no digests."
-    )
-    email_digest_seconds: float = Field(default=600.0, ge=1, le=86_400, description="Length of that window.")

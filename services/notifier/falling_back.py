@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import structlog
 from prometheus_client import Counter
 
-from services.notifier import store, untold
-from services.notifier.changes import change_of
-from services.notifier.rules import Moved
-from shared.work import UnitOfWork, Work
+from placet.notifier import store, undelivered
+from placet.notifier.changes import change_of
+from placet.notifier.rules import Moved
+from placet.runtime.work import UnitOfWork, Work
 
 log = structlog.get_logger(__name__)
 
@@ -32,7 +32,7 @@ async def see_to_untold(units: UnitOfWork) -> int:
     async with units.begin() as work:
         asked = await store.untold(work, BATCH)
         for approval_id, deliveries in (await store.lock_approvals(work, asked)).items():
-            step = untold.next_step(deliveries, work.now)
+            step = undelivered.next_step(deliveries, work.now)
             await _move(work, step.moved)
             if step.alarm:
                 alarms += [{"approval_id": approval_id, "tenant": deliveries[0].tenant, "reason": step.alarm}]

@@ -11,19 +11,8 @@ from typing import Any, TypeVar
 
 import structlog
 
-from services.notifier import rules, store
-from services.notifier.announcing import Announcer
-from services.notifier.changes import change_of
-from services.notifier.channels.log import note
-from services.notifier.rules import Delivery, Moved
-from services.notifier.states import MACHINE, Event
-from services.notifier.store.events import add_events, lock_event, restart_event
-from services.notifier.webhooks.endpoints import Endpoint
-from services.notifier.webhooks.events import heard
-from shared.consumer import Arrival
-from shared.errors import Refused, Transient
-from shared.gathering import waves
-from shared.messages import (
+from placet.contracts.errors import Refused, Transient
+from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
@@ -32,8 +21,19 @@ from shared.messages import (
     ToolCallFinished,
     ToolCallProgressed,
 )
-from shared.transitions import ExpectedRace
-from shared.work import Cause, Change, Work
+from placet.contracts.transitions import ExpectedRace
+from placet.notifier import rules, store
+from placet.notifier.announcing import Announcer
+from placet.notifier.changes import change_of
+from placet.notifier.channels.log import note, note_news
+from placet.notifier.rules import Delivery, Moved
+from placet.notifier.states import MACHINE, Event
+from placet.notifier.store.events import add_events, lock_event, restart_event
+from placet.notifier.webhooks.endpoints import Endpoint
+from placet.notifier.webhooks.events import heard
+from placet.runtime.batcher import waves
+from placet.runtime.consumer import Arrival
+from placet.runtime.work import Cause, Change, Work
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +58,11 @@ async def hear(
 
 async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, announcer: Announcer) -> None:
     """Make one card per address due: calls wait for people. Addresses of escalations get theirs too, asleep."""
-    await _add(work, ((each.cause, added) for each in arrivals for added in announcer.open(each.message, work.now)))
+    shown = [each for each in arrivals if announcer.has_card(each.message)]
+    for each in arrivals:
+        if each not in shown:
+            work.act(partial(note_news, each.message))
+    await _add(work, ((each.cause, added) for each in shown for added in announcer.open(each.message, work.now)))
 
 
 async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, announcer: Announcer) -> None:
@@ -78,7 +82,7 @@ async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, an
         await _move(work, wave, [found.get(each.message.approval_id, []) for each in wave], move)
         await _add(work, joining)
         for each in wave:
-            if each.message.approval_id not in found:
+            if each.message.approval_id not in found and announcer.has_channels:
                 raise _too_early(each.message)
 
 
@@ -95,9 +99,12 @@ async def close(arrivals: Sequence[Arrival[ApprovalClosed]], work: Work, announc
             closed = each.message
             if closed.approval_id in found:
                 continue
+            if not announcer.has_channels:
+                work.act(partial(note_news, closed))
+                continue
             if not rules.may_be_unannounced(closed):
                 raise _too_early(closed)
-            log.info("approval.unannounced", approval_id=closed.approval_id, approval_state=closed.state)
+            log.debug("approval.unannounced", approval_id=closed.approval_id, approval_state=closed.state)
 
 
 async def advance(arrivals: Sequence[Arrival[ToolCallProgressed]], work: Work, announcer: Announcer) -> None:
@@ -116,7 +123,9 @@ async def finish(arrivals: Sequence[Arrival[ToolCallFinished]], work: Work, anno
     """
 
     def move(news: ToolCallFinished, found: list[Delivery]) -> Iterable[Moved]:
-        if news.held and not found:
+        if news.held and not found and not announcer.has_channels:
+            work.act(partial(note_news, news))
+        elif news.held and not found:
             raise Transient(f"the approval of call {news.call_id} was not announced yet")
         return announcer.finish(news, found, work.now)
 

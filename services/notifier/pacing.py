@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from services.notifier.rules import Delivery
+from placet.notifier.rules import Delivery
 
 #: Seconds of a minute's cards that may go out at once after a rest.
 BURST_SECONDS = 10.0

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from services.notifier.cards import Address, Card, kind_of
-from services.notifier.states import MACHINE, Event, State
-from shared.approvers import REQUESTER, is_person
-from shared.directory import Directory, Person
-from shared.ids import derived_id
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalRule
-from shared.transitions import ExpectedRace
+from placet.contracts.ids import derived_id
+from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ApprovalRule
+from placet.contracts.transitions import ExpectedRace
+from placet.domain.approvers import REQUESTER, is_person
+from placet.domain.directory import Directory, Person
+from placet.notifier.cards import Address, Card, kind_of
+from placet.notifier.states import MACHINE, Event, State
 
 #: Seconds before the n-th further try of a card.
 RETRY_SECONDS = (1, 5, 30, 120, 600)
@@ -326,12 +326,6 @@ def _outcome(now: Delivery, tried: Tried, wait: float | None) -> Event:
         return Event.FAILED if wait is not None else Event.FAILED_FOR_GOOD
     was_told = tried.shown or now.was_shown
     return Event.SUCCEEDED if was_told or now.card.is_open else Event.UNNEEDED
-
-
-def told_among_others(now: Delivery, card: Card) -> Delivery:
-    """Return the delivery once a mail about several approvals has told `card`, which may be an older one of it."""
-    version = now.version if now.card == card else max(1, now.sent_version)
-    return replace(now, sent_revision=max(now.sent_revision, card.revision), sent_version=version)
 
 
 def bounced(now: Delivery, reason: str) -> Moved:

@@ -7,30 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
-from services.notifier import handlers
-from services.notifier.announcing import Announcer
-from services.notifier.bounces import give_up, take_bounces
-from services.notifier.channels import Channel
-from services.notifier.channels.apprise import AppriseChannel
-from services.notifier.channels.email.wiring import email_channel, email_duties
-from services.notifier.channels.log import LogChannel
-from services.notifier.channels.webhook import WebhookChannel
-from services.notifier.claiming import Manners, recount
-from services.notifier.crowds import Limits
-from services.notifier.falling_back import see_to_untold
-from services.notifier.peace import hours_of
-from services.notifier.rules import IN_PLACE
-from services.notifier.settings import NotifierSettings
-from services.notifier.store import Claims
-from services.notifier.webhooks.endpoints import Endpoint, load_endpoints
-from services.notifier.webhooks.posting import Poster
-from services.notifier.webhooks.worker import EventWorker
-from services.notifier.worker import Worker
-from shared.catalog import load_catalog
-from shared.consumer import Together
-from shared.directory import Directory
-from shared.directory_file import DirectoryFile
-from shared.messages import (
+from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
@@ -42,9 +19,34 @@ from shared.messages import (
     ToolCallProgressed,
     ToolCallRefused,
 )
-from shared.service import Duty, Runtime, Service, Subscription
-from shared.topology import queue
+from placet.contracts.topology import queue
+from placet.domain.catalog import load_catalog
+from placet.domain.directory import Directory
+from placet.domain.directory_file import DirectoryFile
+from placet.notifier import handlers
+from placet.notifier.announcing import Announcer
+from placet.notifier.bounces import take_bounces
+from placet.notifier.card_limits import Limits
+from placet.notifier.channels import Channel
+from placet.notifier.channels.apprise import AppriseChannel
+from placet.notifier.channels.email.wiring import email_channel, email_duties
+from placet.notifier.channels.log import LogChannel
+from placet.notifier.channels.webhook import WebhookChannel
+from placet.notifier.claiming import Manners, recount
+from placet.notifier.falling_back import see_to_untold
+from placet.notifier.quiet_hours import hours_of
+from placet.notifier.rules import IN_PLACE
+from placet.notifier.settings import NotifierSettings
+from placet.notifier.store import Claims
+from placet.notifier.webhooks.endpoints import Endpoint, load_endpoints
+from placet.notifier.webhooks.posting import Poster
+from placet.notifier.webhooks.worker import EventWorker
+from placet.notifier.worker import Worker
+from placet.runtime.consumer import Handler, one_by_one
+from placet.runtime.service import Duty, Runtime, Service, Subscription
 
+#: Pause between two looks for what is due, in seconds.
+LOOK_EVERY_SECONDS = 1.0
 #: Pause between two deletions of old events, in seconds.
 FORGET_EVERY_SECONDS = 600.0
 
@@ -55,7 +57,6 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     `directory` says who is who now; without one, the people and groups of the rulebook count.
     """
     directory = directory or DirectoryFile(settings.rulebook).current
-    announcer = Announcer(directory, load_catalog(settings.rulebook), settings.public_url, settings.notifier_language)
     endpoints, poster = load_endpoints(settings.notifier_webhooks), Poster()
     channels: dict[str, Channel] = {
         "log": LogChannel(),
@@ -66,10 +67,17 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     resources: list[AbstractAsyncContextManager[object]] = []
     if (slack := settings.slack()).teams:
         # Imported where it is used: Slack's library is large.
-        from services.notifier.channels.slack import SlackChannel  # noqa: PLC0415
+        from placet.notifier.channels.slack import SlackChannel  # noqa: PLC0415
 
         channels["slack"] = in_slack = SlackChannel(slack, settings.slack_api_url, directory)
         resources.append(in_slack.running())
+    announcer = Announcer(
+        directory,
+        load_catalog(settings.rulebook),
+        settings.public_url,
+        settings.notifier_language,
+        has_channels=bool(endpoints or settings.notifier_apprise or {"email", "slack"} & channels.keys()),
+    )
     manners = Manners(
         Limits(settings.notifier_waiting_max, settings.notifier_same_max),
         settings.notifier_cards_per_minute,
@@ -85,25 +93,24 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
             ),
             Subscription(
                 queue("notifier.commands"),
-                {RetryDelivery: handlers.retry, RetryWebhookEvent: handlers.retry_event},
+                {RetryDelivery: one_by_one(handlers.retry), RetryWebhookEvent: one_by_one(handlers.retry_event)},
             ),
-            Subscription(queue("notifier.bounces"), {MailBounced: Together(take_bounces)}),
+            Subscription(queue("notifier.bounces"), {MailBounced: take_bounces}),
         ),
         duties=(
-            *_duties(settings, runtime, channels, manners),
-            *email_duties(settings, runtime.units, give_up),
-            Duty("post-events", settings.notifier_every_seconds, posting.run_once),
+            *_duties(runtime, channels, manners),
+            *email_duties(settings, runtime.units),
+            Duty("post-events", LOOK_EVERY_SECONDS, posting.run_once),
             Duty("forget-events", FORGET_EVERY_SECONDS, posting.forget),
         ),
         resources=tuple(resources),
         drain_seconds=settings.drain_seconds,
-        relay_every_seconds=settings.relay_every_seconds,
     )
 
 
 def _handlers(
     announcer: Announcer, endpoints: Mapping[str, Endpoint], *, in_place: bool
-) -> dict[type[Message], Together[Any]]:
+) -> dict[type[Message], Handler]:
     """Return what is done with each message: cards first, and then what webhooks hear of it.
 
     `in_place`: whether there is a channel whose cards can say how far a call is.
@@ -117,20 +124,17 @@ def _handlers(
         ToolCallRefused: None,
     }
     return {
-        kind: Together(partial(handlers.hear, cards=draw, announcer=announcer, endpoints=endpoints))
+        kind: partial(handlers.hear, cards=draw, announcer=announcer, endpoints=endpoints)
         for kind, draw in cards.items()
     }
 
 
-def _duties(
-    settings: NotifierSettings, runtime: Runtime, channels: dict[str, Channel], manners: Manners
-) -> Iterator[Duty]:
+def _duties(runtime: Runtime, channels: dict[str, Channel], manners: Manners) -> Iterator[Duty]:
     """Yield one duty for each kind of channel and for channels this installation does not have, and those behind."""
-    every = settings.notifier_every_seconds
-    yield Duty("see-to-untold", every, partial(see_to_untold, runtime.units))
-    yield Duty("recount-cards", every, partial(recount, runtime.units, manners.limits))
+    yield Duty("see-to-untold", LOOK_EVERY_SECONDS, partial(see_to_untold, runtime.units))
+    yield Duty("recount-cards", LOOK_EVERY_SECONDS, partial(recount, runtime.units, manners.limits))
     kinds = tuple(channels)
     claims = {kind: Claims((kind,), among=True) for kind in kinds} | {"unknown": Claims(kinds)}
     for kind, mine in claims.items():
         worker = Worker(runtime.units, channels, claims=mine, manners=manners)
-        yield Duty(f"send-{kind}", every, worker.run_once)
+        yield Duty(f"send-{kind}", LOOK_EVERY_SECONDS, worker.run_once)

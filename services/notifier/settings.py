@@ -7,16 +7,15 @@ from typing import Annotated
 
 from pydantic import Field, SecretStr, field_validator
 
-from services.notifier.crowds import quiet_hours
-from services.notifier.email_settings import EmailSettings
-from shared.settings import LanguageSettings
-from shared.slack import SlackSettings
+from placet.notifier.email_settings import EmailSettings
+from placet.notifier.quiet_hours import quiet_hours
+from placet.runtime.settings import LanguageSettings
+from placet.surfaces.slack import SlackSettings
 
 
 class NotifierSettings(SlackSettings, EmailSettings, LanguageSettings):
     """Where things are, and how often to look."""
 
-    notifier_every_seconds: float = Field(default=1.0, gt=0, description="Pause between two looks for due cards.")
     notifier_cards_per_minute: dict[str, Annotated[int, Field(ge=1, le=6_000)]] = Field(
         default_factory=lambda: {"slack": 50, "email": 120},
         description="Cards that a kind of channel sends in a minute, for each tenant and channel; others have no pace.",

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from services.notifier.states import MACHINE, State
-from shared.approvers import PERSON
-from shared.database import check_states
+from placet.domain.approvers import PERSON
+from placet.notifier.states import MACHINE, State
+from placet.runtime.database import check_states
 
 #: Deliveries that a duty looks for again and again. Each has an index that holds these rows alone.
 CROWDED_ROWS = "pending AND (state = 'kept' OR card->>'similar' <> '0' OR card->>'held_back' <> '0')"
@@ -135,13 +135,10 @@ class PaceRow(SQLModel, table=True):
 
 
 class MailRow(SQLModel, table=True):
-    """One approval in one mail to one person; a digest is one mail about several."""
+    """One mail to one person about one approval."""
 
     __tablename__ = "mails"
-    __table_args__ = (
-        sa.Index("ix_mails_recipient", "tenant", "recipient", "made_at"),
-        {"schema": "notifier"},
-    )
+    __table_args__ = ({"schema": "notifier"},)
 
     mail_id: str = Field(primary_key=True, description="What its Message-ID and the sender of its envelope have.")
     approval_id: str = Field(primary_key=True)
@@ -150,8 +147,6 @@ class MailRow(SQLModel, table=True):
     channel: str
     recipient: str
     person: str
-    #: Whether it asked somebody by itself; these are counted before a digest begins.
-    asked: bool
     made_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
 
 
@@ -180,41 +175,3 @@ class LinkRow(SQLModel, table=True):
     )
     revision: int
     expires_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
-
-
-class DigestRow(SQLModel, table=True):
-    """A mail to one person that gathers what waits for them; gone when all of it is told."""
-
-    __tablename__ = "digests"
-    __table_args__ = (sa.Index("ix_digests_due", "due_at"), {"schema": "notifier"})
-
-    tenant: str = Field(primary_key=True)
-    recipient: str = Field(primary_key=True)
-    person: str
-    #: Claims so far; who settles says which one was theirs.
-    attempt: int = 0
-    #: Tries of this one that failed.
-    failures: int = 0
-    due_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
-
-
-class DigestItemRow(SQLModel, table=True):
-    """One approval that somebody is told of in digests."""
-
-    __tablename__ = "digest_items"
-    __table_args__ = (
-        sa.CheckConstraint("told_version <= version", name="told_not_ahead"),
-        sa.Index("ix_digest_items_untold", "tenant", "recipient", postgresql_where=sa.text("told_version < version")),
-        {"schema": "notifier"},
-    )
-
-    tenant: str = Field(primary_key=True)
-    recipient: str = Field(primary_key=True)
-    approval_id: str = Field(primary_key=True)
-    channel: str
-    person: str
-    card: dict[str, Any] = Field(sa_type=pg.JSONB)
-    #: Number of the news that the card is, and that the person has been told; 0 where they were told nothing.
-    version: int = 1
-    told_version: int = 0
-    changed_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))

@@ -14,16 +14,16 @@ from datetime import datetime, timedelta
 import structlog
 from prometheus_client import Counter
 
-from services.notifier import rules, store
-from services.notifier.changes import change_of
-from services.notifier.channels import Channel, ChannelFailed
-from services.notifier.claiming import Manners, claim
-from services.notifier.rounds import failed_by_bug, side_by_side
-from services.notifier.rules import Delivery, Moved, Tried
-from services.notifier.states import Event, State
-from services.notifier.store import ALL, Claims, Pause
-from shared.gathering import Gathering
-from shared.work import UnitOfWork
+from placet.notifier import rules, store
+from placet.notifier.changes import change_of
+from placet.notifier.channels import Channel, ChannelFailed
+from placet.notifier.claiming import Manners, claim
+from placet.notifier.rules import Delivery, Moved, Tried
+from placet.notifier.send_round import failed_by_bug, side_by_side
+from placet.notifier.states import Event, State
+from placet.notifier.store import ALL, Claims, Pause
+from placet.runtime.batcher import Batcher
+from placet.runtime.work import UnitOfWork
 
 log = structlog.get_logger(__name__)
 
@@ -53,7 +53,7 @@ class Worker:
         self._claims = claims
         self._manners = manners or Manners()
         self._send_seconds = send_seconds
-        self._settling = Gathering(self._settle, size_max=BATCH)
+        self._settling = Batcher[Tried, None](self._settle, size_max=BATCH)
 
     async def run_once(self) -> int:
         """Send what is due; return how many cards were tried if more may be due, else 0."""
@@ -63,7 +63,7 @@ class Worker:
         return max(1, len(claimed)) if more else 0
 
     async def _deliver(self, delivery: Delivery) -> None:
-        await self._settling.join(await self._send(delivery))
+        await self._settling.submit(await self._send(delivery))
 
     async def _send(self, delivery: Delivery) -> Tried:
         """Show the card, and return what came of it."""

@@ -15,17 +15,17 @@ from pathlib import Path
 import structlog
 from prometheus_client import Counter, Gauge, Info
 
-from services.policy import records
-from services.policy.rulebook import rulebook_from
-from services.policy.rules import Rulebook, grants
-from services.policy.rules.people import outline
-from services.policy.states import GrantEvent
-from services.policy.store import grants as grant_store
-from services.policy.store import rulebooks
-from shared.directory import Directory
-from shared.directory_file import DirectoryFile
-from shared.work import UnitOfWork
-from shared.yaml_source import Problem, RulebookInvalid, YamlSource, parse_yaml, read_yaml
+from placet.domain.directory import Directory
+from placet.domain.directory_file import DirectoryFile
+from placet.domain.yaml_source import Problem, RulebookInvalid, YamlSource, parse_yaml, read_yaml
+from placet.policy import records
+from placet.policy.rulebook import rulebook_from
+from placet.policy.rules import Rulebook, grants
+from placet.policy.rules.people import outline
+from placet.policy.states import GrantEvent
+from placet.policy.store import grants as grant_store
+from placet.policy.store import rulebooks
+from placet.runtime.work import UnitOfWork
 
 log = structlog.get_logger(__name__)
 

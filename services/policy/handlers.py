@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from services.policy import judging, records, rules, store
-from services.policy.active import ActiveRulebook
-from services.policy.rules import CallFacts, Rulebook, edits, grants, judge
-from services.policy.rules.kept import kept_text
-from services.policy.rules.limits import DID_NOT_RUN
-from services.policy.rules.outcomes import Judged, abandoned, outcome
-from services.policy.states import GrantEvent
-from services.policy.store import grants as grant_store
-from services.policy.store import limits as limit_store
-from services.policy.store import watched as watched_store
-from shared.canonical import NotStrictJson, parse_arguments
-from shared.consumer import Arrival
-from shared.errors import SecurityAlert
-from shared.gathering import waves
-from shared.ids import new_id
-from shared.messages import (
+from placet.contracts.canonical import NotStrictJson, parse_arguments
+from placet.contracts.errors import SecurityAlert
+from placet.contracts.ids import new_id
+from placet.contracts.messages import (
     AbandonCall,
     CallResolved,
     EditProposed,
@@ -31,10 +19,22 @@ from shared.messages import (
     ToolCallRefused,
     WatchedCallClosed,
 )
-from shared.permit import check_digest
-from shared.signed import signed, verify_signed
-from shared.signing import Signer, Verifier
-from shared.work import Cause, Work
+from placet.contracts.permit import check_digest
+from placet.contracts.signed import signed, verify_signed
+from placet.contracts.signing import Signer, Verifier
+from placet.policy import judging, records, rules, store
+from placet.policy.active import ActiveRulebook
+from placet.policy.rules import CallFacts, Rulebook, edits, grants, judge
+from placet.policy.rules.kept import kept_text
+from placet.policy.rules.limits import DID_NOT_RUN
+from placet.policy.rules.outcomes import Judged, abandoned, outcome
+from placet.policy.states import GrantEvent
+from placet.policy.store import grants as grant_store
+from placet.policy.store import limits as limit_store
+from placet.policy.store import watched as watched_store
+from placet.runtime.batcher import waves
+from placet.runtime.consumer import Arrival
+from placet.runtime.work import Cause, UnitOfWork, Work
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,7 @@ class Deps:
     active: ActiveRulebook
     signer: Signer
     verifier: Verifier
+    units: UnitOfWork
 
     @property
     def rulebook(self) -> Rulebook:
@@ -65,17 +66,50 @@ async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work,
 
     A call that has a verdict gets no second answer. The first one was committed together with the verdict, so it is
     on its way already; and a permit signed anew would live longer than the one that people can see in the history.
+    Verdicts that nothing but the rules decides are one statement; the others take limits and grants in a transaction.
     """
     proposed = [Proposed(each.message.call, _facts_of(each.message), each.cause) for each in arrivals]
-    rulebook, counters = deps.rulebook, limit_store.Counters(work)
+    rulebook = deps.rulebook
+    plain: dict[str, Proposed] = {}
+    entries: list[store.Entry] = []
+    others: list[Proposed] = []
+    for each in proposed:
+        verdict = judge(each.facts, rulebook)
+        if each.call.call_id in plain or judging.takes_more(verdict, rulebook):
+            if each.call.digest != plain.get(each.call.call_id, each).call.digest:
+                raise SecurityAlert(f"call {each.call.call_id} was proposed again with other contents")
+            others.append(each)
+            continue
+        plain[each.call.call_id] = each
+        entry = store.Entry(new_id(), each.call, verdict, kept_text(each.call, each.facts))
+        entries.append(entry)
+        work.cause = each.cause
+        judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds)
+        work.emit(outcome(judged, deps.signer, work.now), key=each.call.call_id)
+        work.tell(records.judged(each.facts, verdict, entry.verdict_id), key=each.call.call_id)
+    if entries:
+        added = await store.add_verdicts_once(work, entries)
+        try:
+            await _check_same(work, [entry.call for entry in entries if entry.call.call_id not in added])
+        except SecurityAlert:
+            # What stands is sent, whatever becomes of its neighbour.
+            await deps.units.finish(work)
+            raise
+    if others:
+        async with deps.units.begin() as own:
+            await _judge_all(others, own, rulebook, deps.signer)
+
+
+async def _judge_all(proposed: Sequence[Proposed], work: Work, rulebook: Rulebook, signer: Signer) -> None:
+    counters = limit_store.Counters(work)
     if rulebook.uses_history:
         # A verdict counts for the next call's conditions.
         for each in proposed:
             history = await store.load_history(work, each.call)
-            await _judge([replace(each, facts=replace(each.facts, history=history))], counters, rulebook, deps.signer)
+            await _judge([replace(each, facts=replace(each.facts, history=history))], counters, rulebook, signer)
         return
     for wave in waves(proposed, key=lambda each: each.call.call_id):
-        await _judge(wave, counters, rulebook, deps.signer)
+        await _judge(wave, counters, rulebook, signer)
 
 
 async def _judge(
@@ -93,16 +127,17 @@ async def _judge(
     ]
     async with counters.hardly_waiting():
         added = await store.add_verdicts(work, entries)
+    await _check_same(work, [each.call for each in proposed if each.call.call_id not in added])
     for each, entry in zip(proposed, entries, strict=True):
-        work.cause = each.cause
         if each.call.call_id not in added:
-            _check_same(each.call, await store.load_digest(work, each.call.call_id))
             continue
+        work.cause = each.cause
         verdict = await judging.settle(work, each.facts, entry.verdict, rulebook, counters)
         if verdict is not entry.verdict:
             await store.change_verdict(work, entry.verdict_id, verdict)
         judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds)
         work.emit(outcome(judged, signer, work.now))
+        work.tell(records.judged(each.facts, verdict, entry.verdict_id))
 
 
 async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
@@ -195,6 +230,9 @@ def _facts_of(proposed: ToolCallProposed) -> CallFacts:
         raise SecurityAlert(f"the arguments of call {call.call_id} never passed the agent's door: {error}") from error
 
 
-def _check_same(call: ToolCall, judged_digest: str) -> None:
-    if call.digest != judged_digest:
-        raise SecurityAlert(f"call {call.call_id} was proposed again with other contents")
+async def _check_same(work: Work, known: Sequence[ToolCall | AbandonCall]) -> None:
+    """Raise SecurityAlert where a call was judged before with other contents."""
+    judged = await store.load_digests(work, [call.call_id for call in known]) if known else {}
+    for call in known:
+        if call.digest != judged[call.call_id]:
+            raise SecurityAlert(f"call {call.call_id} was proposed again with other contents")

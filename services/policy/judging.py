@@ -6,13 +6,19 @@ stores the verdict. A rule without room is left out and the call is judged again
 
 from __future__ import annotations
 
-from services.policy import records
-from services.policy.rules import CallFacts, Rulebook, Verdict, grants, judge, watched
-from services.policy.store import grants as grant_store
-from services.policy.store import watched as watched_store
-from services.policy.store.limits import Counters
-from shared.directory import Directory
-from shared.work import Work
+from placet.domain.directory import Directory
+from placet.policy import records
+from placet.policy.rules import CallFacts, Rulebook, Verdict, grants, judge, watched
+from placet.policy.store import grants as grant_store
+from placet.policy.store import watched as watched_store
+from placet.policy.store.limits import Counters
+from placet.runtime.work import Work
+
+
+def takes_more(first: Verdict, rulebook: Rulebook) -> bool:
+    """Tell whether more than the rules decides about a call: earlier calls, limits, grants, or people's denials."""
+    windows = rulebook.uses_veto_windows or watched.is_watched(first)
+    return bool(rulebook.uses_history or windows or first.demands or grants.usable_terms(first))
 
 
 async def settle(work: Work, call: CallFacts, first: Verdict, rulebook: Rulebook, counters: Counters) -> Verdict:

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import structlog
 
-from services.policy.active import ActiveRulebook
-from services.policy.store.purge import purge
-from shared.database import Database
+from placet.policy.active import ActiveRulebook
+from placet.policy.store.purge import purge
+from placet.runtime.database import Database
 
 log = structlog.get_logger(__name__)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from services.policy.rules import CallFacts, Verdict
-from services.policy.rules.grants import Grant
-from services.policy.rules.watched import Watched
-from services.policy.states import GRANT_MACHINE, GrantEvent, GrantState, grant_after
-from shared.messages import GrantAsked
-from shared.work import Change
+from placet.contracts.messages import GrantAsked
+from placet.policy.rules import CallFacts, Verdict
+from placet.policy.rules.grants import Grant
+from placet.policy.rules.watched import Watched
+from placet.policy.states import GRANT_MACHINE, GrantEvent, GrantState, grant_after
+from placet.runtime.work import Change
 
 #: How the history calls what happened to a grant.
 _HAPPENED: Mapping[GrantEvent, str] = {
@@ -36,10 +36,19 @@ def grant_refused(asked: GrantAsked, reason: str) -> Change:
     return _of_asked(asked, GrantEvent.REFUSE, detail)
 
 
+def judged(call: CallFacts, verdict: Verdict, verdict_id: str) -> Change:
+    """Return what is told of a verdict; it has a row of its own, so the history has none."""
+    about = {"conversation_id": call.conversation_id, "tool": call.tool, "rule": verdict.rule}
+    return Change(
+        call.tenant, "verdict", verdict_id, "given", None, verdict.effect, "policy", call.call_id, about=about
+    )
+
+
 def _of_asked(asked: GrantAsked, event: GrantEvent, detail: dict[str, Any]) -> Change:
     happened, to = _HAPPENED[event], GRANT_MACHINE.next_state(GRANT_MACHINE.initial, event)
+    about = {"conversation_id": asked.call.conversation_id, "approval_id": asked.approval_id}
     by, call_id = asked.owner, asked.call.call_id
-    return Change(asked.tenant, GRANT_MACHINE.name, asked.grant_id, happened, None, to, by, call_id, detail)
+    return Change(asked.tenant, GRANT_MACHINE.name, asked.grant_id, happened, None, to, by, call_id, detail, about)
 
 
 def grant_used(call: CallFacts, grant: Grant, *, rule: str, uses_left: int) -> Change:
@@ -67,7 +76,8 @@ def exhausted(call: CallFacts, verdict: Verdict) -> Change:
     """Return the row of a rule that would have decided a call, had its limits had room."""
     limits = [f"{each.measure} <= {each.at_most} per {each.per} in {each.within_seconds} s" for each in verdict.demands]
     detail = {"limits": limits}
-    return Change(call.tenant, "limit", verdict.rule, "exhausted", None, "passed_over", "policy", call.call_id, detail)
+    of_call = ("policy", call.call_id, detail, {"conversation_id": call.conversation_id})
+    return Change(call.tenant, "limit", verdict.rule, "exhausted", None, "passed_over", *of_call)
 
 
 def asked_again(call: CallFacts, verdict: Verdict, earlier: Watched) -> Change:

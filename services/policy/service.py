@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from services.policy import handlers
-from services.policy.active import LOOK_EVERY_SECONDS, ActiveRulebook
-from services.policy.purging import Purging
-from services.policy.settings import PolicySettings
-from services.policy.trials import try_rulebook
-from shared.consumer import Handler, Together
-from shared.messages import (
+from placet.contracts.messages import (
     AbandonCall,
     CallResolved,
     EditProposed,
@@ -23,43 +16,53 @@ from shared.messages import (
     TryRulebook,
     WatchedCallClosed,
 )
-from shared.service import Duty, Runtime, Service, Subscription
-from shared.signing import load_signer, load_verifier
-from shared.topology import queue
+from placet.contracts.signing import load_signer, load_verifier
+from placet.contracts.topology import queue
+from placet.policy import handlers, metrics
+from placet.policy.active import LOOK_EVERY_SECONDS, ActiveRulebook
+from placet.policy.purging import Purging
+from placet.policy.settings import PolicySettings
+from placet.policy.trials import try_rulebook
+from placet.runtime.consumer import Handler, Once, one_by_one
+from placet.runtime.service import Duty, Runtime, Service, Subscription
+
+#: Pause between two looks for what no window can count any more, in seconds.
+PURGE_EVERY_SECONDS = 3_600.0
 
 
 def build(settings: PolicySettings, runtime: Runtime) -> Service:
     """Return policy, ready to run; raise RulebookInvalid for a bad rulebook and OSError where its key is missing."""
     active = ActiveRulebook(settings.rulebook, runtime.units)
-    deps = handlers.Deps(active, load_signer(settings.keys, "policy"), load_verifier(settings.keys))
+    deps = handlers.Deps(active, load_signer(settings.keys, "policy"), load_verifier(settings.keys), runtime.units)
     purging = Purging(runtime.units.database, active, keep_days=settings.policy_keep_days)
-    of_calls: dict[type[Message], Handler | Together[Any]] = {
-        ToolCallProposed: Together(partial(handlers.judge_calls, deps=deps)),
-        AbandonCall: partial(handlers.abandon_call, deps=deps),
+    runtime.units.counts.append(metrics.count)
+    of_calls: dict[type[Message], Handler | Once] = {
+        ToolCallProposed: Once(partial(handlers.judge_calls, deps=deps)),
+        AbandonCall: one_by_one(partial(handlers.abandon_call, deps=deps)),
     }
-    of_results: dict[type[Message], Handler | Together[Any]] = {
-        ToolCallRefused: handlers.give_back,
-        CallResolved: handlers.take_resolved,
+    of_results: dict[type[Message], Handler] = {
+        ToolCallRefused: one_by_one(handlers.give_back),
+        CallResolved: one_by_one(handlers.take_resolved),
     }
-    remember_denial = partial(handlers.remember_denial, deps=deps)
-    judge_edit = partial(handlers.judge_edit, deps=deps)
-    give_grant = partial(handlers.give_grant, deps=deps)
+    remember_denial = one_by_one(partial(handlers.remember_denial, deps=deps))
+    judge_edit = one_by_one(partial(handlers.judge_edit, deps=deps))
+    give_grant = one_by_one(partial(handlers.give_grant, deps=deps))
+    revoke_grant = one_by_one(handlers.revoke_grant)
     return Service(
         name="policy",
         runtime=runtime,
         subscriptions=(
             Subscription(queue("policy.tool-calls"), of_calls),
             Subscription(queue("policy.edits"), {EditProposed: judge_edit}),
-            Subscription(queue("policy.grants"), {GrantAsked: give_grant, RevokeGrant: handlers.revoke_grant}),
+            Subscription(queue("policy.grants"), {GrantAsked: give_grant, RevokeGrant: revoke_grant}),
             Subscription(queue("policy.tool-results"), of_results),
             Subscription(queue("policy.watched-calls"), {WatchedCallClosed: remember_denial}),
             # A queue of its own: a simulation takes its time, and verdicts do not wait for it.
-            Subscription(queue("policy.trials"), {TryRulebook: partial(try_rulebook, active=active)}),
+            Subscription(queue("policy.trials"), {TryRulebook: one_by_one(partial(try_rulebook, active=active))}),
         ),
         duties=(
             Duty("rulebook", LOOK_EVERY_SECONDS, active.look),
-            Duty("purge", settings.policy_purge_seconds, purging.purge_old),
+            Duty("purge", PURGE_EVERY_SECONDS, purging.purge_old),
         ),
         drain_seconds=settings.drain_seconds,
-        relay_every_seconds=settings.relay_every_seconds,
     )

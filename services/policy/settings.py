@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from shared.settings import Settings
+from placet.runtime.settings import Settings
 
 
 class PolicySettings(Settings):
@@ -16,7 +16,4 @@ class PolicySettings(Settings):
         le=3_660,
         description="How long what was counted for limits is kept as evidence; longer where a window of the active "
         "rulebook is longer.",
-    )
-    policy_purge_seconds: float = Field(
-        default=3_600, gt=0, description="Pause between two looks for what no window can count any more."
     )

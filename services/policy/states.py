@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import reduce
 
-from shared.transitions import ExpectedRace, Machine
+from placet.contracts.transitions import ExpectedRace, Machine
 
 
 class GrantState(StrEnum):

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from services.policy.rules import Effect
-from services.policy.rules.limits import Per
-from shared.database import check_states
+from placet.policy.rules import Effect
+from placet.policy.rules.limits import Per
+from placet.runtime.database import check_states
 
 _TIME = sa.TIMESTAMP(timezone=True)
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
-from services.policy.active import ActiveRulebook
-from services.policy.rulebook import rulebook_from
-from services.policy.rulebook.check import check_source
-from services.policy.rules import Rulebook
-from services.policy.rules.cases import cases_from, run_cases
-from services.policy.rules.explain import call_from, explain
-from services.policy.rules.simulate import Replay
-from services.policy.store import rulebooks
-from shared.messages import RulebookTried, TryRulebook
-from shared.trials import Report
-from shared.work import Work
-from shared.yaml_source import Problem, RulebookInvalid, YamlSource, parse_yaml
+from placet.contracts.messages import RulebookTried, TryRulebook
+from placet.domain.trials import Report
+from placet.domain.yaml_source import Problem, RulebookInvalid, YamlSource, parse_yaml
+from placet.policy.active import ActiveRulebook
+from placet.policy.rulebook import rulebook_from
+from placet.policy.rulebook.check import check_source
+from placet.policy.rules import Rulebook
+from placet.policy.rules.cases import cases_from, run_cases
+from placet.policy.rules.explain import call_from, explain
+from placet.policy.rules.simulate import Replay
+from placet.policy.store import rulebooks
+from placet.runtime.work import Work
 
 #: Past proposals that one simulation replays at most.
 REPLAYED_MAX = 20_000

@@ -4,48 +4,95 @@ import { createInterface } from "node:readline";
 
 const [major, url, token, id] = process.argv.slice(2);
 const { Chat } = await import(`@ai-sdk/react-${major}`);
-const { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } = await import(`ai-${major}`);
+const sdk = await import(`ai-${major}`);
+const { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses, safeValidateUIMessages } = sdk;
 
+// What a person waits for something that must happen by itself, in milliseconds.
+const PATIENCE = 15_000;
+const headers = { authorization: `Bearer ${token}` };
 const heard = [];
 const waiting = [];
+// Every request of the page: "GET …/stream 204".
+const requests = [];
 let chat;
+let resuming;
 
-function begin(messages) {
+async function noted(address, options) {
+  const response = await fetch(address, options);
+  requests.push(`${options.method} ${new URL(address).pathname.replace(id, "…")} ${response.status}`);
+  return response;
+}
+
+// Of any message: what was written since waits behind the question. The documented condition looks at the newest only.
+const ofAny = ({ messages }) =>
+  messages.some((message) => lastAssistantMessageIsCompleteWithApprovalResponses({ messages: [message] }));
+
+function begin(messages, sendAutomaticallyWhen = ofAny) {
   chat = new Chat({
     id,
     messages,
-    transport: new DefaultChatTransport({
-      api: `${url}/api/chat?version=${major}`,
-      headers: { authorization: `Bearer ${token}` },
-    }),
-    // Of any message: what was written since waits behind the question.
-    sendAutomaticallyWhen: ({ messages }) =>
-      messages.some((message) => lastAssistantMessageIsCompleteWithApprovalResponses({ messages: [message] })),
+    transport: new DefaultChatTransport({ api: `${url}/api/chat?version=${major}`, headers, fetch: noted }),
+    sendAutomaticallyWhen,
     onData: (part) => heard.push(part),
     onError: () => {},
     onFinish: () => waiting.shift()?.(),
   });
 }
 
+async function history() {
+  const response = await fetch(`${url}/api/chat/${id}?version=${major}`, { headers });
+  return (await response.json()).messages;
+}
+
 // Answers are sent by the SDK itself; its end is the end of the stream that follows.
 const finished = () => new Promise((resolve) => waiting.push(resolve));
 
+async function within(promise) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`still ${chat.status} after ${PATIENCE} ms`)), PATIENCE);
+  });
+  await Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
 const commands = {
-  send: ({ text }) => chat.sendMessage({ text }),
+  send: ({ text }) => within(chat.sendMessage({ text })),
   edit: ({ text, messageId }) => chat.sendMessage({ text, messageId }),
-  regenerate: () => chat.regenerate(),
-  resume: () => chat.resumeStream(),
+  regenerate: () => within(chat.regenerate()),
+  resume: () => within(chat.resumeStream()),
   async answer({ approved, reason }) {
     const parts = chat.messages.flatMap(({ parts }) => parts.filter((part) => part.state === "approval-requested"));
     const end = finished();
     for (const part of parts) await chat.addToolApprovalResponse({ id: part.approval.id, approved, reason });
-    await end;
+    await within(end);
   },
   async reload() {
-    const response = await fetch(`${url}/api/chat/${id}?version=${major}`, {
-      headers: { authorization: `Bearer ${token}` },
-    });
-    begin((await response.json()).messages);
+    begin(await history());
+  },
+  // As the SDK's guide has it: `useChat({ id, messages, resume: true, sendAutomaticallyWhen })`.
+  async open() {
+    begin(await history(), lastAssistantMessageIsCompleteWithApprovalResponses);
+    resuming = chat.resumeStream();
+    await within(new Promise((resolve) => setImmediate(resolve)));
+  },
+  // Sent, and looked at as soon as the first words are there.
+  async begin({ text }) {
+    resuming = chat.sendMessage({ text });
+    await commands.words();
+  },
+  async words() {
+    const spoken = () => chat.lastMessage?.role === "assistant" && chat.lastMessage.parts.some((part) => part.text);
+    await within(
+      (async () => {
+        while (!spoken()) await new Promise((resolve) => setTimeout(resolve, 10));
+      })(),
+    );
+  },
+  settle: () => within(resuming),
+  async stop() {
+    const options = { method: "POST", headers: { ...headers, "content-type": "application/json" } };
+    await noted(`${url}/api/chat/${id}/stop`, { ...options, body: JSON.stringify({ assistantMessage: chat.lastMessage }) });
+    await within(resuming);
   },
   forge({ message }) {
     chat.messages = [...chat.messages, message];
@@ -63,5 +110,9 @@ for await (const line of createInterface({ input: process.stdin })) {
     thrown = String(error);
   }
   const error = thrown ?? (chat.error ? String(chat.error) : null);
-  console.log(JSON.stringify({ status: chat.status, error, messages: chat.messages, data: heard }));
+  // As it goes over a wire: what is undefined is left out there.
+  const messages = JSON.parse(JSON.stringify(chat.messages));
+  const checked = messages.length ? await safeValidateUIMessages({ messages }) : { success: true };
+  const fault = checked.success ? null : String(checked.error).slice(0, 2_000);
+  console.log(JSON.stringify({ status: chat.status, error, messages, data: heard, requests, fault }));
 }

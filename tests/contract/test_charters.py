@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from deploy.rabbitmq.rights import SENDERS
-from shared.topology import QUEUES, ROUTES, QueueSpec, executor_queue, key_matches
+from placet.contracts.topology import QUEUES, ROUTES, QueueSpec, executor_queue, key_matches
+from placet.deploy.rabbitmq.rights import SENDERS
 
 POOL = "default"
 SERVICES = sorted({spec.service for spec in QUEUES} | {"executor"})
@@ -20,7 +20,7 @@ _EMITS = re.compile(r"Emits:(.*?)Promises:", re.DOTALL)
 
 def told(service: str, part: re.Pattern[str]) -> set[str]:
     """Return the names of the messages in one part of a charter."""
-    found = part.search(import_module(f"services.{service}").__doc__ or "")
+    found = part.search(import_module(f"placet.{service}").__doc__ or "")
     assert found is not None
     return set(re.findall(r"\w+", found[1])) & {kind.__name__ for kind in ROUTES}
 
@@ -39,7 +39,7 @@ def brought(spec: QueueSpec) -> set[str]:
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_consumes_what_its_charter_says(service: str) -> None:
     """No message more and none less; what comes to one instance alone is left out, because no queue of ours has it."""
-    own = {"ConversationDelta", "DecisionAnswered", "RulebookTried", "FeedAdvanced"}
+    own = {"ConversationDelta", "DecisionAnswered", "RulebookTried", "ConversationItems"}
     consumed = {name for spec in SPECS if spec.service == service for name in brought(spec)}
     assert consumed == told(service, _CONSUMES) - own
 

@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
-from services.gateway.api import events, polls
-from services.gateway.feed import ITEM_TYPES
-from services.gateway.store.holders import READ_BY_PEOPLE
+from placet.gateway.conversations import routes as conversations
+from placet.gateway.conversations.item_models import FeedItem
+from placet.gateway.conversations.items import ITEM_TYPES, READ_BY_PEOPLE
 
 STATIC = Path(__file__).parent.parent.parent / "services" / "gateway" / "web" / "static"
 #: Types that the chat page does not show; none by now.
@@ -42,7 +43,7 @@ def test_the_operators_page_listens_to_what_it_shows() -> None:
 
 @pytest.mark.parametrize("kind", ITEM_TYPES)
 def test_the_api_names_every_type(kind: str) -> None:
-    """In the description of the event stream, and in that of an item."""
-    (stream,) = (route for route in events.router.routes if getattr(route, "name", "") == "follow")
-    item = polls.FeedItemOut.model_fields["type"].description or ""
-    assert (True, True) == (kind in getattr(stream, "description", ""), kind in item)
+    """In the description of the event stream, and by a model of its own."""
+    (stream,) = (route for route in conversations.router.routes if getattr(route, "name", "") == "follow")
+    described = TypeAdapter(FeedItem).json_schema()["discriminator"]["mapping"]
+    assert (True, True) == (kind in getattr(stream, "description", ""), kind in described)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.database import SERVICES
+from placet.runtime.database import SERVICES
 from tests.conftest import EMBEDDED
 
 ROOT = Path(__file__).parent.parent.parent
@@ -58,14 +58,14 @@ def test_files_and_functions_stay_small(path: Path) -> None:
 
 def test_publishing_has_one_door() -> None:
     """Only the outbox and the buses publish; a handler hands its messages over."""
-    doors = {"shared/outbox.py", "shared/rabbit.py", "shared/in_process.py"}
+    doors = {"shared/runtime/outbox.py", "shared/runtime/rabbit.py", "shared/runtime/in_process.py"}
     found = {name_of(path) for path in PRODUCT if calls_of(path, "publish")}
     assert found <= doors
 
 
 def test_committing_has_one_door() -> None:
     """No service commits by itself: the end of a database transaction does. Set-up, before any service runs, may."""
-    doors = {"deploy/migrations/__init__.py", "shared/database.py"}
+    doors = {"deploy/migrations/__init__.py", "shared/runtime/database.py"}
     found = {name_of(path) for path in PRODUCT if calls_of(path, "commit")}
     assert found <= doors
 

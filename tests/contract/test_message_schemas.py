@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.messages import MESSAGES
+from placet.contracts.messages import MESSAGES
 
 SCHEMAS = Path(__file__).parent / "schemas"
 

@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from services.policy.rulebook import load_rulebook, rulebook_from
-from services.policy.rulebook.entries import (
+from placet.domain.catalog import ToolSpec
+from placet.domain.directory_file import PersonEntry, SlackEntry
+from placet.domain.yaml_source import parse_yaml, read_yaml
+from placet.policy.rulebook import load_rulebook, rulebook_from
+from placet.policy.rulebook.entries import (
     ApprovalEntry,
     EscalationEntry,
     FileEntry,
@@ -20,11 +23,8 @@ from services.policy.rulebook.entries import (
     RuleEntry,
     RulingEntry,
 )
-from services.policy.rules.cases import CaseEntry, CasesEntry, ExpectEntry, cases_from, run_cases
-from services.policy.rules.explain import CallEntry
-from shared.catalog import ToolSpec
-from shared.directory_file import PersonEntry, SlackEntry
-from shared.yaml_source import parse_yaml, read_yaml
+from placet.policy.rules.cases import CaseEntry, CasesEntry, ExpectEntry, cases_from, run_cases
+from placet.policy.rules.explain import CallEntry
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "rulebook.md").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ class Stage:
             "PLACET_MODEL": "openai/scripted",
             "PLACET_MODEL_API_BASE": f"http://127.0.0.1:{self.model_port}/v1",
             "PLACET_MODEL_API_KEY": "scripted-key",
-            "PLACET_SHOP_PAYMENT_URL": f"http://127.0.0.1:{self.payments_port}",
+            "SHOP_PAYMENT_URL": f"http://127.0.0.1:{self.payments_port}",
             "PLACET_EXECUTOR_POOLS": "*",
             "PLACET_EXECUTOR_LEASE_SECONDS": "3",
             "PLACET_EXECUTOR_SWEEP_SECONDS": "0.5",
@@ -75,10 +76,11 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     made = Stage(folder, free_port(), free_port())
     commands = [
         ["tests.support.model_server", "--port", str(made.model_port), "--script", str(script)],
-        ["services.executor.demo.payment_provider", "--port", str(made.payments_port), "--data", str(folder / "pay")],
+        ["shop.provider.server", "--port", str(made.payments_port), "--data", str(folder / "pay")],
     ]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'examples'}"}
     running = [
-        subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, preexec_fn=end_with_parent)  # noqa: PLW1509 - it only asks the kernel for a signal
+        subprocess.Popen([sys.executable, "-m", *command], cwd=ROOT, env=environment, preexec_fn=end_with_parent)  # noqa: PLW1509 - it only asks the kernel for a signal
         for command in commands
     ]
     try:

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from services.executor.tools import DidNotRun, Finding, Ran, ToolContext, ToolError
+from placet.tools import DidNotRun, Finding, Ran, ToolContext, ToolError
 
 
 def _write(context: ToolContext, what: str, tool: str, **facts: Any) -> None:

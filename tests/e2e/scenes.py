@@ -312,7 +312,12 @@ _CLERK = (
     Rule(user="deploy it, clerk", after_results_of=("*",), answer=Answer(text="I have no tool for that.")),
 )
 
+#: What is said slowly: the first word is there, the others when somebody opens the gate of this name.
+SLOWLY = tuple(f"slowly-{what}-{major}" for what in ("first", "tab", "stop", "again") for major in ("6", "7"))
+
 _TALK = (
+    # The wire begins with an event that has no text.
+    *(Rule(user=f"speak {gate}", answer=Answer(text="Slow and steady.", gate=gate, gate_after=3)) for gate in SLOWLY),
     _when("hello", text="Hello, how can I help you today?"),
     Rule(
         user="are you broken",

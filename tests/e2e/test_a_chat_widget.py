@@ -8,7 +8,7 @@ from typing import Any
 import aio_pika
 import pytest
 
-from shared.ids import new_id
+from placet.contracts.ids import new_id
 from tests.e2e.conftest import Stage
 from tests.support.people import Caller, Visitor, a_visitor, is_result
 from tests.support.system import System, until

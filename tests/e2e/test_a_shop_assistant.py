@@ -24,7 +24,7 @@ async def test_a_held_call_runs_once_after_the_visitor_confirms(frontend: Caller
     result = await visitor.see(is_result("create_pay_link"))
     assert ("success", "payment_link") == (result["data"]["status"], result["data"]["ui_blocks"][0]["type"])
     assert await visitor.see_answer() == "Here is your link."
-    links = f"SELECT count(*) FROM shop.pay_links WHERE conversation_id = '{visitor.conversation}'"  # noqa: S608
+    links = f"SELECT count(*) FROM tools.pay_links WHERE conversation_id = '{visitor.conversation}'"  # noqa: S608
     assert system.count(links) == 1
 
 
@@ -37,7 +37,7 @@ async def test_two_clicks_at_once_run_nothing_twice(frontend: Caller, system: Sy
     codes = sorted(answer.status_code for answer in answers)
     assert codes == [200, *[409] * 19]
     await visitor.see_answer()
-    links = f"SELECT count(*) FROM shop.pay_links WHERE conversation_id = '{visitor.conversation}'"  # noqa: S608
+    links = f"SELECT count(*) FROM tools.pay_links WHERE conversation_id = '{visitor.conversation}'"  # noqa: S608
     assert system.count(links) == 1
 
 
@@ -52,7 +52,7 @@ async def test_a_denied_call_never_runs_and_the_model_hears_why(
     assert await visitor.see_answer() == "It was denied."
     seen = [str(request["body"]) for request in stage.model_log()["requests"]]
     assert any("not for this customer" in body for body in seen)
-    links = f"SELECT count(*) FROM shop.pay_links WHERE conversation_id = '{visitor.conversation}'"  # noqa: S608
+    links = f"SELECT count(*) FROM tools.pay_links WHERE conversation_id = '{visitor.conversation}'"  # noqa: S608
     assert system.count(links) == 0
 
 
@@ -72,7 +72,7 @@ async def test_a_lead_is_collected_and_merged(frontend: Caller, system: System) 
     for _ in range(2):
         await visitor.say("my mail is ada@example.org")
         assert await visitor.see_answer() == "Noted."
-    assert system.count("SELECT count(*) FROM shop.leads WHERE email = 'ada@example.org'") == 1
+    assert system.count("SELECT count(*) FROM tools.leads WHERE email = 'ada@example.org'") == 1
 
 
 async def test_a_tool_runs_in_the_context_of_its_message(frontend: Caller, operator: Caller, stage: Stage) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.ids import new_id
+from placet.contracts.ids import new_id
 from tests.support.node_client import NodeClient, node_client
 from tests.support.people import Caller, Visitor, is_card
 from tests.support.system import System
@@ -354,19 +354,6 @@ async def test_a_posted_history_proves_nothing(shopper: Caller) -> None:
     assert "MESSAGES_SNAPSHOT" in answer.text
 
 
-async def test_a_client_from_before_interrupts_is_told_in_an_event_of_ours(shopper: Caller) -> None:
-    """Without a protocol version there is neither an outcome nor a version in what is sent."""
-    message = {"id": new_id(), "role": "user", "content": "deploy the shop"}
-    body = {"threadId": new_id(), "runId": "r", "messages": [message]}
-    answer = await shopper.request("POST", "/agui", json=body)
-    assert (200, "text/event-stream; charset=utf-8") == (answer.status_code, answer.headers["content-type"])
-    assert ("placet.waiting" in answer.text, "outcome" in answer.text, "protocolVersion" in answer.text) == (
-        True,
-        False,
-        False,
-    )
-
-
 async def test_what_is_no_run_is_refused_before_it_streams(shopper: Caller, frontend: Caller, system: System) -> None:
     """Bad input, foreign threads and rights that are missing are problem documents, and nothing is posted."""
     mine = {"threadId": new_id(), "runId": "r", "messages": [{"id": "m", "role": "user", "content": "hello"}]}
@@ -401,6 +388,8 @@ async def test_what_an_operator_says_reaches_the_next_run(shopper: Caller, desk:
         asked = await page.do("say", text="are there red shoes?")
         words = {"author": "operator", "text": "Two pairs."}
         await desk.post(f"/v1/conversations/{thread_id}/messages", words)
+        seen = Visitor(shopper.url, shopper.token, thread_id)
+        await seen.see(lambda item: item["data"].get("text") == "Two pairs.")
         told = await page.do("run")
         await page.do("load")
         again = await page.do("run")

@@ -13,8 +13,8 @@ import aio_pika
 import httpx
 import psycopg
 
-from shared.ids import new_id
-from shared.messages import Author, MessagePosted
+from placet.contracts.ids import new_id
+from placet.contracts.messages import Author, MessagePosted
 from tests.builders import an_envelope, an_event
 from tests.e2e.conftest import Stage
 from tests.support.people import Caller, Visitor, a_visitor, is_turn_end
@@ -63,7 +63,7 @@ async def test_the_command_line_talks_to_the_agent_that_it_names(system: System)
     key = system.key("chat", person="terminal")
 
     def chat(agent: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "services.placet", "chat", "--agent", agent, "-m", "who are you?"]
+        command = [sys.executable, "-m", "placet.cli", "chat", "--agent", agent, "-m", "who are you?"]
         environment = os.environ | {"PLACET_URL": system.url, "PLACET_KEY": key}
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from playwright.async_api import Browser, ConsoleMessage, Locator, Page, expect
 
-from services.gateway.web.render import set_up_was_run
+from placet.gateway.web.render import set_up_was_run
 from tests.e2e.test_embedded import Embedded
 from tests.support.ports import free_port
 from tests.support.system import ROOT, SHOP_RULEBOOK

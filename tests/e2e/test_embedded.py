@@ -36,9 +36,11 @@ class Embedded:
 
     def start(self) -> str:
         """Start it; return its ready line."""
-        command = [sys.executable, "-m", "services.placet", "up", "--port", str(self.port), "--data", str(self.data)]
+        command = [sys.executable, "-m", "placet.cli", "up", "--port", str(self.port), "--data", str(self.data)]
         command += self.arguments
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PLACET_")}
+        # Rulebooks of tests name the shop's tools.
+        environment["PLACET_TOOLS"] = str(ROOT / "examples")
         with (self.data.parent / "embedded.log").open("a") as log:
             self.running = subprocess.Popen(
                 command, cwd=ROOT, env=environment | self.environment, stdout=subprocess.PIPE, stderr=log, text=True
@@ -110,7 +112,7 @@ def placet(embedded: Embedded, *arguments: str) -> subprocess.CompletedProcess[s
     """Run the command line against it, as its administrator."""
     url = f"http://127.0.0.1:{embedded.port}"
     environment = os.environ | {"PLACET_URL": url, "PLACET_DATA": str(embedded.data)}
-    command = [sys.executable, "-m", "services.placet", *arguments]
+    command = [sys.executable, "-m", "placet.cli", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -197,7 +199,7 @@ async def test_the_demo_model_understands_a_shopper(house: Embedded) -> None:
 
 def test_a_second_start_on_the_same_folder_is_refused_in_one_line(house: Embedded) -> None:
     """Two processes never share a data folder; the second says why it stops."""
-    command = [sys.executable, "-m", "services.placet", "up", "--port", str(free_port()), "--data", str(house.data)]
+    command = [sys.executable, "-m", "placet.cli", "up", "--port", str(free_port()), "--data", str(house.data)]
     second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (second.returncode, second.stderr.count("\n")) == (2, 1)
     assert "another process" in second.stderr

@@ -10,7 +10,7 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.responses import Response
 
-from shared.ids import new_id
+from placet.contracts.ids import new_id
 from tests.support.people import PATIENCE_SECONDS, Caller, Visitor, is_card
 from tests.support.system import System
 
@@ -115,18 +115,14 @@ async def test_a_longer_history_without_a_name_is_refused(chatter: AsyncOpenAI) 
     assert "Placet-Conversation" in refused.value.message
 
 
-async def test_an_unknown_model_and_foreign_tools_are_refused(chatter: AsyncOpenAI) -> None:
-    """Agents are Placet's: unknown names are no models, and no caller brings tools or instructions."""
-    tool: Any = {"type": "function", "function": {"name": "rm", "parameters": {"type": "object"}}}
+async def test_an_unknown_model_and_foreign_instructions_are_refused(chatter: AsyncOpenAI) -> None:
+    """Agents are Placet's: unknown names are no models, and no caller brings instructions."""
     with pytest.raises(openai.NotFoundError) as unknown:
         await chatter.chat.completions.create(model="gpt-5", messages=said("hello"))
-    with pytest.raises(openai.BadRequestError) as tools:
-        await chatter.chat.completions.create(model="default", messages=said("hello"), tools=[tool])
     with pytest.raises(openai.BadRequestError) as told:
         await chatter.responses.create(model="default", input="hello", instructions="Obey me.")
     models = await chatter.models.list()
     assert ("model_not_found", "model") == (unknown.value.code, unknown.value.param)
-    assert ("unsupported_parameter", "tools") == (tools.value.code, tools.value.param)
     assert ("unsupported_parameter", "instructions") == (told.value.code, told.value.param)
     assert ["default", "help-desk", "clerk", "frugal", "daily"] == [model.id for model in models.data]
 
@@ -407,6 +403,8 @@ async def test_a_response_has_an_operators_words_as_messages(chatter: AsyncOpenA
         held = [event async for event in stream][-1]
     assert held.type == "response.completed"
     await desk.post(f"{path}/messages", {"author": "operator", "text": "Two pairs."})
+    seen = Visitor(desk.url, chatter.api_key, first.conversation.id)
+    await seen.see(lambda item: item["data"].get("text") == "Two pairs.")
     retrieved = await chatter.responses.retrieve(held.response.id)
     await desk.post(f"{path}/release")
     back = await chatter.responses.create(model="default", previous_response_id=held.response.id, input="hello again")

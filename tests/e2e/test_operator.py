@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, expect
 
-from services.gateway.web.render import set_up_was_run
+from placet.gateway.web.render import set_up_was_run
 from tests.e2e.test_embedded import Embedded, placet, running
 from tests.support.people import Caller, a_visitor, is_result, is_turn_end
 

@@ -13,21 +13,21 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from deploy.migrations.views import views
+from placet.deploy.migrations.views import views
 from tests.e2e.conftest import Stage
 from tests.e2e.scenes import OTHER_SECRET, SECRET
 from tests.support.people import Caller, Visitor, a_visitor, is_result
 from tests.support.system import ROOT, System, until
 
 #: Tables of what people are shown, beside the views.
-_SHOWN = ("gateway.feed", "notifier.deliveries")
+_SHOWN = ("agent.log", "notifier.deliveries")
 
 
 def placet(system: System, key: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line as somebody with a key."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PLACET_")}
     environment = kept | {"PLACET_URL": system.url, "PLACET_KEY": key}
-    command = [sys.executable, "-m", "services.placet", *arguments]
+    command = [sys.executable, "-m", "placet.cli", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 

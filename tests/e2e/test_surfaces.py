@@ -16,8 +16,8 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from services.gateway.links import CODE_DIGITS
-from shared import slack as names
+from placet.gateway.approvals.links import CODE_DIGITS
+from placet.surfaces import slack as names
 from tests.e2e.conftest import Stage
 from tests.e2e.scenes import EVERYWHERE, rulebook
 from tests.support.mailed_links import Page, choose, scan
@@ -38,7 +38,7 @@ PEOPLE = {
     "grace": {"emails": [GRACE], "slack": [{"team": TEAM, "user": "U0GRACE"}]},
     "hopper": {"emails": [HOPPER], "slack": [{"team": TEAM, "user": "U0HOPPER"}]},
 }
-SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "audit")
+SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "dead_letters")
 #: The stubs are on this machine, whatever way it takes to the world.
 NO_PROXY = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
 BY_MAIL = {
@@ -129,8 +129,6 @@ def settings_of(url: str, slack: SlackServer, relay: MailServer) -> dict[str, st
         "PLACET_EMAIL_SECURITY": "none",
         "PLACET_EMAIL_FROM": "placet@example.org",
         "PLACET_EMAIL_BOUNCES": "bounces@example.org",
-        "PLACET_EMAIL_DIGEST_AFTER": "0",
-        "PLACET_NOTIFIER_EVERY_SECONDS": "0.1",
         "PLACET_NOTIFIER_WAITING_MAX": "0",
         "PLACET_NOTIFIER_SAME_MAX": "0",
         "PLACET_NOTIFIER_CARDS_PER_MINUTE": '{"slack": 6000, "email": 6000}',

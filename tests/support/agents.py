@@ -18,27 +18,27 @@ import psycopg
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from services.agent.assembly import ModelAnswer, ProposedCall
-from services.agent.service import build, build_with
-from services.agent.settings import AgentSettings
-from services.agent.tables import CallRow, ConversationRow, FactRow, MessageRow, PseudonymRow, StepRow, TurnRow
-from shared.bus import Delivery
-from shared.catalog import Catalog, ToolSpec
-from shared.consumer import read_envelope
-from shared.database import async_url, service_tables, table_of
-from shared.in_process import InProcessBus
-from shared.messages import (
+from placet.agent.model_answer import ModelAnswer, ProposedCall
+from placet.agent.service import build, build_with
+from placet.agent.settings import AgentSettings
+from placet.agent.tables import CallRow, ConversationRow, FactRow, LogRow, MessageRow, PseudonymRow, StepRow, TurnRow
+from placet.contracts.messages import (
     ApprovalOpened,
-    ConversationEvent,
+    ConversationItems,
     Event,
     Message,
     ToolCallFinished,
     ToolCallProposed,
     ToolCallRefused,
 )
-from shared.messages.tool_calls import Category
-from shared.service import runtime_on
-from shared.topology import DEAD_LETTERS, Destination, QueueSpec, destination_of, queue
+from placet.contracts.messages.tool_calls import Category
+from placet.contracts.topology import DEAD_LETTERS, Destination, QueueSpec, destination_of, queue
+from placet.domain.catalog import Catalog, ToolSpec
+from placet.runtime.bus import Delivery
+from placet.runtime.consumer import read_envelope
+from placet.runtime.database import async_url, service_tables, table_of
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.service import runtime_on
 from tests.builders import NOON, an_approval_rule, an_envelope, an_event
 
 M = TypeVar("M", bound=Message)
@@ -74,7 +74,7 @@ SHOP = Catalog([SEARCH, PAY])
 def create_agent_schema(url: str) -> None:
     """Create the agent's tables in an empty database."""
     own = service_tables("agent")
-    rows = (ConversationRow, MessageRow, TurnRow, StepRow, CallRow, FactRow, PseudonymRow)
+    rows = (ConversationRow, LogRow, MessageRow, TurnRow, StepRow, CallRow, FactRow, PseudonymRow)
     tables = [own.inbox, own.outbox, own.history, *(table_of(row) for row in rows)]
     engine = sa.create_engine(async_url(url))
     with engine.begin() as connection:
@@ -141,6 +141,30 @@ def opened(proposed: ToolCallProposed, **rule: Any) -> ApprovalOpened:
         approval=an_approval_rule(**rule),
         expires_at=NOON,
     )
+
+
+#: States of turns that are over.
+ENDS = ("finished", "failed", "stopped")
+
+
+@dataclass(frozen=True)
+class LogItem:
+    """One item of a conversation's log."""
+
+    conversation_id: str
+    id: int
+    type: str
+    data: dict[str, Any]
+
+    @property
+    def what(self) -> str:
+        """Its state, status or role."""
+        return str(self.data.get("state") or self.data.get("status") or self.data.get("role"))
+
+    @property
+    def end(self) -> dict[str, Any]:
+        """How a turn ended, and why."""
+        return {name: self.data[name] for name in ("state", "reason", "final_answer", "limit") if name in self.data}
 
 
 @dataclass
@@ -238,14 +262,28 @@ class Agent:
         await self.until(lambda: len(self.of(kind)) >= number)
         return self.of(kind)[:number]
 
-    async def ended(self, number: int = 1) -> list[ConversationEvent]:
+    async def ended(self, number: int = 1) -> list[LogItem]:
         """Return the first `number` ends of turns, waiting for them."""
-        await self.until(lambda: len(self.events("turn_ended")) >= number)
-        return self.events("turn_ended")[:number]
+        await self.until(lambda: len(self.items("turn", *ENDS)) >= number)
+        return self.items("turn", *ENDS)[:number]
 
-    def events(self, kind: str) -> list[ConversationEvent]:
-        """Return the conversation events of a kind that came out so far."""
-        return [event for event in self.of(ConversationEvent) if event.kind == kind]
+    def items(self, kind: str, *whats: str) -> list[LogItem]:
+        """Return the log items of a type that came out so far, those whose state, status or role is one of `whats`."""
+        found = [
+            LogItem(told.conversation_id, item["id"], item["type"], item["data"])
+            for told in self.of(ConversationItems)
+            for item in told.items
+        ]
+        return [each for each in found if each.type == kind and (not whats or each.what in whats)]
+
+    def log(self, conversation_id: str) -> list[LogItem]:
+        """Return a conversation's log as it is stored."""
+        found = rows(
+            self.url,
+            "SELECT conversation_id, seq, type, data FROM agent.log WHERE conversation_id = %s ORDER BY seq",
+            conversation_id,
+        )
+        return [LogItem(*row) for row in found]
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Return what the database says."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from services.approval.rules import Approval, Edit, edits
-from services.approval.states import EDIT_MACHINE, State
-from shared.directory import Directory, Person
-from shared.ids import new_id
-from shared.messages import (
+from placet.approval.rules import Approval, Edit, edits
+from placet.approval.states import EDIT_MACHINE, State
+from placet.contracts.ids import new_id
+from placet.contracts.messages import (
     ApprovalOpened,
     ApprovalRequested,
     CallsWithdrawn,
@@ -20,7 +19,8 @@ from shared.messages import (
     ShownCall,
     ToolCall,
 )
-from shared.signing import Purpose, Signer
+from placet.contracts.signing import Purpose, Signer
+from placet.domain.directory import Directory, Person
 from tests.builders import NOON, a_call, an_approval_rule
 
 RULEBOOK_DIGEST = "b" * 64

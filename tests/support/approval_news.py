@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shared.ids import new_id
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ShownCall, ToolCallFinished
+from placet.contracts.ids import new_id
+from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ShownCall, ToolCallFinished
 from tests.builders import a_call, an_approval_rule
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from shared.messages import (
+from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     DecisionAnswered,

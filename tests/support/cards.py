@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from services.notifier.channels import Address, Card, ChannelFailed, Delivered
-from services.notifier.rules import Delivery
-from services.notifier.states import State
-from shared.ids import new_id
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ToolCallFinished
+from placet.contracts.ids import new_id
+from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, ToolCallFinished
+from placet.notifier.channels import Address, Card, ChannelFailed, Delivered
+from placet.notifier.rules import Delivery
+from placet.notifier.states import State
 from tests.builders import NOON, a_call, a_result, an_approval_rule
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from shared.block_kit import Block
+from placet.surfaces.block_kit import Block
 
 _STYLE = """
 body{margin:0;padding:20px;background:#fff;color:#1d1c1d;font:15px/1.47 Lato,Helvetica,Arial,sans-serif;width:620px}

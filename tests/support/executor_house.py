@@ -16,15 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import SecretStr
 
-from services.executor.service import build
-from services.executor.settings import ExecutorSettings
-from services.executor.tables import ExecutionRow
-from shared.bus import Delivery
-from shared.catalog import Catalog, load_catalog
-from shared.consumer import read_envelope
-from shared.database import async_url, service_tables, table_of
-from shared.in_process import InProcessBus
-from shared.messages import (
+from placet.contracts.messages import (
     CallResolved,
     Event,
     Message,
@@ -33,10 +25,18 @@ from shared.messages import (
     ToolCallPermitted,
     ToolCallRefused,
 )
-from shared.permit import issue_permit
-from shared.service import Service, runtime_on
-from shared.signing import create_keys, load_signer
-from shared.topology import DEAD_LETTERS, Destination, QueueSpec, executor_queue, queue
+from placet.contracts.permit import issue_permit
+from placet.contracts.signing import create_keys, load_signer
+from placet.contracts.topology import DEAD_LETTERS, Destination, QueueSpec, executor_queue, queue
+from placet.domain.catalog import Catalog, load_catalog
+from placet.executor.service import build
+from placet.executor.settings import ExecutorSettings
+from placet.executor.tables import ExecutionRow
+from placet.runtime.bus import Delivery
+from placet.runtime.consumer import read_envelope
+from placet.runtime.database import async_url, service_tables, table_of
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.service import Service, runtime_on
 from tests.builders import a_call, an_envelope, an_event
 from tests.support.executor_tools import RULEBOOK
 
@@ -97,11 +97,12 @@ class Premises:
         return a_call(tool=tool, schema_digest=self.catalog[tool].schema_digest, arguments=arguments)
 
     def permitted(self, call: ToolCall, **changes: Any) -> ToolCallPermitted:
-        """Return the message that permits `call`; `at`, `lifetime_seconds`, `issuer` or `pool` may differ."""
+        """Return the message that permits `call`; `at`, `lifetime_seconds`, `issuer`, `after` or `pool` may differ."""
         pool, lifetime = changes.get("pool", "default"), changes.get("lifetime_seconds", 300)
         signer = load_signer(changes.get("keys", self.keys), changes.get("issuer", "policy"))
         at = changes.get("at", datetime.now(UTC))
-        permit = issue_permit(signer, call, pool=pool, reference="verdict-1", now=at, lifetime_seconds=lifetime)
+        more = {"reference": "verdict-1", "now": at, "lifetime_seconds": lifetime, "after": changes.get("after", ())}
+        permit = issue_permit(signer, call, pool=pool, **more)
         return ToolCallPermitted(tenant=call.tenant, pool=pool, call=call, permit=permit)
 
     def sql(self, statement: str, **values: Any) -> list[Any]:

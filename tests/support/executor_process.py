@@ -9,7 +9,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from shared.consumer import read_envelope
+from placet.runtime.consumer import read_envelope
 from tests.support.executor_house import Premises, open_house
 
 

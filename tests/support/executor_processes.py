@@ -9,11 +9,11 @@ from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 from typing import Any
 
-from shared.bus import Delivery
-from shared.consumer import read_envelope
-from shared.messages import Message, ToolCall, ToolCallFinished
-from shared.rabbit import RabbitBus, _queue
-from shared.topology import Destination, QueueSpec, executor_queue
+from placet.contracts.messages import Message, ToolCall, ToolCallFinished
+from placet.contracts.topology import Destination, QueueSpec, executor_queue
+from placet.runtime.bus import Delivery
+from placet.runtime.consumer import read_envelope
+from placet.runtime.rabbit import RabbitBus, declare_topology
 from tests.builders import an_envelope, an_event
 from tests.support.executor_house import Premises
 
@@ -45,17 +45,14 @@ class Processes:
         """Start an executor."""
         environment = os.environ | self.variables(**settings)
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "services.executor", cwd=ROOT, env=environment, stdout=PIPE
+            sys.executable, "-m", "placet.executor", cwd=ROOT, env=environment, stdout=PIPE
         )
         self._running.append(process)
         return process
 
     async def declare(self) -> None:
         """Make the pool's queue, as its first executor does."""
-        spec = executor_queue("default")
-        made = await self.bus._broker.declare_queue(_queue(spec, declare=True))
-        for binding in spec.bindings:
-            await made.bind(binding.exchange, routing_key=binding.key)
+        await declare_topology(self.url, [executor_queue("default")])
 
     async def permit(self, call: ToolCall) -> None:
         """Send a permit for `call` to the pool `default`."""

@@ -17,18 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from services.executor.tools import (
-    CannotTell,
-    DidNotRun,
-    Finding,
-    Ran,
-    ToolContext,
-    ToolError,
-    ToolOutcomeUnknown,
-    ToolReply,
-)
-from services.executor.tools.resources import PackSettings
-from services.executor.tools.ui_blocks import NoticeBlock
+from placet.tools import CannotTell, DidNotRun, Finding, Ran, ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
+from placet.tools.resources import PackSettings
+from placet.tools.ui_blocks import NoticeBlock
 
 #: What a tool says on standard output to a test that watches its process.
 BEGUN = "tool begun"
@@ -113,7 +104,8 @@ def a_gate(name: str) -> Gate:
 @asynccontextmanager
 async def open_resources(settings: PackSettings) -> AsyncIterator[dict[str, Any]]:
     """Open what these tools need while the executor runs: a word."""
-    yield {"word": settings.overrides.get("word", {}).get("value", "none")}
+    assert settings.database_url
+    yield {"word": "hello"}
 
 
 async def add(a: int, b: int) -> ToolReply:

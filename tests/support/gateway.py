@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -21,31 +21,43 @@ from httpx_sse import aconnect_sse
 from psycopg.types.json import Jsonb
 from pydantic import SecretStr
 
-from services.gateway.bootstrap import create_key
-from services.gateway.service import GatewayService, build
-from services.gateway.settings import GatewaySettings
-from services.gateway.tables import ApiKeyRow, ConversationRow, FeedRow, LinkUseRow, SessionRow, SlackSeenRow
-from shared.bus import Delivery
-from shared.canonical import sha256_hex
-from shared.consumer import read_envelope
-from shared.database import async_url, metadata, service_tables, table_of
-from shared.directory import Directory
-from shared.in_process import InProcessBus
-from shared.messages import (
+from placet.contracts.canonical import sha256_hex
+from placet.contracts.messages import (
+    ApprovalClosed,
+    ApprovalOpened,
+    ApprovalProgressed,
+    ConsentAnswered,
+    ConversationEnded,
+    ConversationItems,
     DecideApproval,
     DecisionAnswered,
     DecisionClaims,
+    HolderChanged,
     Message,
+    MessagePosted,
+    OperatorSpoke,
     ResolveCall,
     RulebookTried,
+    ShownCall,
     ToolCall,
+    ToolCallFinished,
+    ToolCallProgressed,
     TryRulebook,
 )
-from shared.service import runtime_on
-from shared.signing import Purpose, create_keys, load_verifier
-from shared.topology import destination_of, executor_queue, queue
-from shared.trials import CasesReport, CheckReport, Explanation, Report, Simulation
-from shared.words import searched
+from placet.contracts.signing import Purpose, create_keys, load_verifier
+from placet.contracts.topology import destination_of, executor_queue, queue
+from placet.domain.directory import Directory
+from placet.domain.trials import CasesReport, CheckReport, Explanation, Report, Simulation
+from placet.domain.words import searched
+from placet.gateway.identity.bootstrap import create_key
+from placet.gateway.service import GatewayService, build
+from placet.gateway.settings import GatewaySettings
+from placet.gateway.tables import ApiKeyRow, ConversationRow, LinkUseRow, SessionRow, SlackSeenRow
+from placet.runtime.bus import Delivery
+from placet.runtime.consumer import read_envelope
+from placet.runtime.database import async_url, metadata, service_tables, table_of
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.service import runtime_on
 from tests.builders import NOON, a_call, an_approval_rule, an_envelope, an_event
 from tests.support.http import http_client
 
@@ -57,8 +69,8 @@ READ = {
     " closed_at timestamptz,"
     " arguments_revision int default 1, edited jsonb, approval_rule jsonb default '{}', steps_done int default 0,"
     " next_step_at timestamptz, claimed_by text, claimed_until timestamptz, delegations jsonb default '[]',"
-    " seats jsonb,"
-    " paused_at timestamptz, cancel_asked_by text, cancel_asked_at timestamptz, category text, deciders text[],"
+    " seats jsonb, closed_to jsonb default '{}', voters jsonb default '{}',"
+    " cancel_asked_by text, cancel_asked_at timestamptz, category text, deciders text[],"
     " deciders_digest text, labels jsonb default '{}', arguments_masked bool default false, searched text",
     "decisions": "decision_id text, tenant text, approval_id text, person text, roles jsonb default '[]',"
     " conversation_id text, verb text, reason text, digest text, revision int, proof text, key_id text,"
@@ -74,9 +86,11 @@ READ = {
     "tool_calls": "call_id text, tenant text, conversation_id text, turn_id text, message_id text, step int,"
     " position int, tool text, arguments text, digest text, state text, result_kind text, result jsonb,"
     " proposed_at timestamptz, answered_at timestamptz, held text, next_message text",
-    "messages": "message_id text, tenant text, conversation_id text, turn_id text, queued boolean",
-    "turns": "turn_id text, tenant text, conversation_id text, state text, step int, started_at timestamptz,"
-    " ended_at timestamptz, reason text, final_answer jsonb, spoken boolean, written boolean",
+    "messages": "message_id text, tenant text, conversation_id text, text text, UNIQUE (conversation_id, message_id)",
+    "log": "tenant text, conversation_id text, seq int, type text, at timestamptz default clock_timestamp(),"
+    " data jsonb, PRIMARY KEY (conversation_id, seq)",
+    "conversations": "conversation_id text PRIMARY KEY, tenant text, agent text, language text, labels jsonb,"
+    " created_at timestamptz default now(), ended_at timestamptz, turn_id text",
     "verdicts": "verdict_id text, call_id text, tenant text, effect text, rule text, reason text,"
     " rulebook_digest text, judged_at timestamptz",
     "activations": "activation_id text, kind text default 'rulebook', digest text, activated_by text,"
@@ -108,7 +122,7 @@ def prepare(url: str) -> None:
     """Make the gateway's own tables and the stand-ins."""
     engine = sa.create_engine(async_url(url))
     own = service_tables("gateway")
-    tables = [table_of(row) for row in (ApiKeyRow, SessionRow, ConversationRow, FeedRow, LinkUseRow, SlackSeenRow)]
+    tables = [table_of(row) for row in (ApiKeyRow, SessionRow, ConversationRow, LinkUseRow, SlackSeenRow)]
     with engine.begin() as connection:
         connection.execute(sa.schema.CreateSchema("gateway"))
         connection.execute(sa.schema.CreateSchema("read"))
@@ -169,7 +183,8 @@ def an_approval_row(call: ToolCall | None = None, **changes: Any) -> dict[str, A
         "approval_rule": rule.model_dump(),
         "category": "unsafe_api",
         "deciders": "{" + ",".join(sorted(rule.approvers)) + "}",
-        "deciders_digest": sha256_hex({"tool": call.tool, "rule": rule.model_dump(mode="json")}),
+        "deciders_digest": sha256_hex({"tool": call.tool, "agent": call.agent, "rule": rule.model_dump(mode="json")}),
+        "closed_to": {call.requester: None} if "requester" in rule.exclude else {},
         "created_at": now,
         "expires_at": now + timedelta(hours=1),
     }
@@ -242,6 +257,141 @@ class Approvers:
         )
 
 
+def items_of(message: Message) -> list[tuple[str, dict[str, Any]]]:  # noqa: C901, PLR0911 - one case for each type
+    """Return the items, type and data, that the agent appends for what people do in a conversation."""
+    match message:
+        case MessagePosted():
+            told = message.model_dump(include={"message_id", "text", "author"})
+            taken = {"taken_as": message.taken_as.model_dump()} if message.taken_as else {}
+            return [("message", {"role": "user", **told, **taken})]
+        case OperatorSpoke():
+            author = {"kind": "operator", "id": message.operator}
+            told = message.model_dump(include={"message_id", "text"})
+            return [("message", {"role": "operator", **told, "author": author})]
+        case HolderChanged():
+            told = message.model_dump(include={"event", "operator", "revision", "text"})
+            return [("holder", {"state": message.holder, **told})]
+        case ConversationEnded():
+            return [("conversation", {"state": "ended", "by": message.by})]
+        case ConsentAnswered():
+            told = message.model_dump(include={"message_id", "outcome", "detail", "state"})
+            return [("decision", {**message.taken_as.model_dump(), **told})]
+        case ApprovalOpened(call=call):
+            return [tool_call(call, "pending_confirmation"), ("approval", card_of(message))]
+        case ApprovalProgressed():
+            fields = {"approval_id", "call_id", "revision", "kind", "note", "person", "expires_at"}
+            return [("approval", {**message.model_dump(mode="json", include=fields), "state": "pending"})]
+        case ApprovalClosed():
+            return [("approval", message.model_dump(mode="json", exclude={"tenant", "conversation_id"}))]
+        case ToolCallFinished():
+            fields = {"call_id", "tool", "kind", "data", "error", "ui_blocks"}
+            status = "success" if message.kind in {"succeeded", "staged"} else "error"
+            return [("tool_call", {**message.model_dump(mode="json", include=fields), "status": status})]
+        case ToolCallProgressed():
+            told = message.model_dump(mode="json", include={"call_id", "tool", "fraction", "text", "attempt"})
+            return [("progress", {**told, "status": "executing"})]
+    return []
+
+
+#: What other services tell the agent of calls.
+_NEWS = (ApprovalOpened, ApprovalProgressed, ApprovalClosed, ToolCallFinished, ToolCallProgressed, ConsentAnswered)
+
+
+def tool_call(call: ToolCall | ShownCall, status: str = "proposed") -> tuple[str, dict[str, Any]]:
+    """Return the item of a call that has no result."""
+    told = call.model_dump(include={"call_id", "turn_id", "tool"})
+    return "tool_call", {**told, "arguments": json.loads(call.shown_arguments), "status": status}
+
+
+def card_of(opened: ApprovalOpened) -> dict[str, Any]:
+    """Return an approval's card."""
+    call = opened.call
+    told = opened.model_dump(mode="json", include={"approval_id", "revision", "summary", "reason", "expires_at"})
+    told |= call.model_dump(include={"call_id", "turn_id", "digest", "tool"})
+    quote = {"quote": call.quote} if call.quote else {}
+    arguments = json.loads(call.shown_arguments)
+    return {**told, "state": "pending", "approvers": opened.approval.approvers, "arguments": arguments, **quote}
+
+
+def said(message_id: str, text: str, turn_id: str = "t", **more: Any) -> tuple[str, dict[str, Any]]:
+    """Return the item of what the model said."""
+    told = {"role": "assistant", "message_id": message_id, "turn_id": turn_id, "step": 1, "text": text}
+    return "message", told | more
+
+
+def turn(state: str, turn_id: str = "t", **more: Any) -> tuple[str, dict[str, Any]]:
+    """Return the item of a turn that began, or goes on, or is over."""
+    return "turn", {"state": state, "turn_id": turn_id, **more}
+
+
+@dataclass
+class Agent:
+    """Plays the agent: keeps the log of what people do, and says once what is new; a `silent` one says nothing."""
+
+    url: str
+    bus: InProcessBus
+    silent: bool = False
+    #: Every message that reached it.
+    posted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def __call__(self, delivery: Delivery) -> None:
+        """Take what people do."""
+        for event in read_envelope(delivery.body)[0]:
+            await self.take(event.message)
+
+    async def take(self, message: Any) -> None:
+        """Note a message, and append what it says to the log; a message's id that is known appends nothing."""
+        if not isinstance(message, _NEWS) and not getattr(message, "taken_as", None):
+            self.posted.put_nowait(message)
+        async with self._lock:
+            if (items := items_of(message)) and not await asyncio.to_thread(self._is_known, message):
+                conversation_id = getattr(message, "conversation_id", "") or message.call.conversation_id
+                await self._append_all(message.tenant, conversation_id, items)
+
+    async def append(self, conversation_id: str, *items: tuple[str, dict[str, Any]], tenant: str = "acme") -> None:
+        """Append items, type and data, to a conversation's log, and tell every gateway."""
+        async with self._lock:
+            await self._append_all(tenant, conversation_id, items)
+
+    async def _append_all(self, tenant: str, conversation_id: str, items: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        stored = await asyncio.to_thread(self._append, tenant, conversation_id, items)
+        if self.silent or not stored:
+            return
+        news = ConversationItems(tenant=tenant, conversation_id=conversation_id, items=stored)
+        body = an_envelope(an_event(news))
+        await self.bus.publish(destination_of(news), body, message_id="items", mandatory=False, persistent=False)
+
+    def _is_known(self, message: Message) -> bool:
+        if not isinstance(message, MessagePosted | OperatorSpoke):
+            return False
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            if isinstance(message, MessagePosted):
+                sql = "INSERT INTO read.conversations (conversation_id, tenant, agent, language, labels)"
+                connection.execute(
+                    sql + " VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                    (message.conversation_id, message.tenant, message.agent, message.language, Jsonb(message.labels)),
+                )
+            sql = "INSERT INTO read.messages (tenant, conversation_id, message_id, text) VALUES (%s, %s, %s, %s)"
+            values = (message.tenant, message.conversation_id, message.message_id, message.text)
+            return connection.execute(sql + " ON CONFLICT DO NOTHING", values).rowcount == 0
+
+    def _append(
+        self, tenant: str, conversation_id: str, items: Sequence[tuple[str, dict[str, Any]]]
+    ) -> list[dict[str, Any]]:
+        sql = (
+            "INSERT INTO read.log (tenant, conversation_id, seq, type, data) SELECT %s, %s,"
+            " coalesce((SELECT max(seq) FROM read.log WHERE conversation_id = %s), 0) + 1, %s, %s RETURNING seq, at"
+        )
+        told = []
+        with psycopg.connect(self.url) as connection:
+            for kind, data in items:
+                row = connection.execute(sql, (tenant, conversation_id, conversation_id, kind, Jsonb(data))).fetchone()
+                assert row is not None
+                told.append({"id": row[0], "type": kind, "at": row[1].isoformat(), "data": data})
+        return told
+
+
 #: What policy says of each kind of trial here.
 REPORTS: Mapping[str, Report] = {
     "check": CheckReport(file="rulebook", valid=True),
@@ -286,19 +436,23 @@ class House:
     bus: InProcessBus
     approvers: Approvers
     policy: Policy
+    agent: Agent
     gateways: list[GatewayService]
     #: The folder of signing keys.
     keys: Path
-    #: Everything that reached the queue of audit.
-    audited: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+    #: Everything that reached the queue of dead_letters.
+    dead_lettered: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     #: Everything that operators wanted of the notifier.
     retried: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     #: Everything that reached policy's queue of grants.
     granted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
     #: What people said of calls of unknown outcome, as it reached the pool `default`.
     words: asyncio.Queue[ResolveCall] = field(default_factory=asyncio.Queue)
-    #: Every message that reached the agent.
-    posted: asyncio.Queue[Message] = field(default_factory=asyncio.Queue)
+
+    @property
+    def posted(self) -> asyncio.Queue[Message]:
+        """Every message that reached the agent."""
+        return self.agent.posted
 
     def key(self, *scopes: str, tenant: str = "acme", person: str = "ada") -> str:
         """Return a new API key."""
@@ -309,6 +463,12 @@ class House:
         """Return an HTTP client of somebody with a secret, or of nobody."""
         headers = {"authorization": f"Bearer {secret}"} if secret else {}
         return http_client(self.gateways[gateway].url, headers=headers, timeout=20)
+
+    async def append(self, conversation_id: str, *items: tuple[str, dict[str, Any]], tenant: str = "acme") -> None:
+        """Append items to a conversation's log as the agent does; it begins with them where it is not there."""
+        sql = "INSERT INTO read.conversations (conversation_id, tenant, agent, language, labels)"
+        self.query(f"{sql} VALUES (%s, %s, 'default', 'en', '{{}}') ON CONFLICT DO NOTHING", conversation_id, tenant)
+        await self.agent.append(conversation_id, *items, tenant=tenant)
 
     async def deliver(self, *messages: Message) -> None:
         """Publish messages in one envelope, as another service would; returns when everybody has them."""
@@ -327,10 +487,10 @@ class House:
             if isinstance(event.message, ResolveCall):
                 self.words.put_nowait(event.message)
 
-    async def take_audited(self, delivery: Delivery) -> None:
-        """Note what reached audit."""
+    async def take_dead_lettered(self, delivery: Delivery) -> None:
+        """Note what reached dead_letters."""
         for event in read_envelope(delivery.body)[0]:
-            self.audited.put_nowait(event.message)
+            self.dead_lettered.put_nowait(event.message)
 
     async def take_retried(self, delivery: Delivery) -> None:
         """Note what reached the notifier."""
@@ -342,11 +502,6 @@ class House:
         for event in read_envelope(delivery.body)[0]:
             self.granted.put_nowait(event.message)
 
-    async def take_posted(self, delivery: Delivery) -> None:
-        """Note what reached the agent."""
-        for event in read_envelope(delivery.body)[0]:
-            self.posted.put_nowait(event.message)
-
 
 @asynccontextmanager
 async def open_house(
@@ -357,13 +512,14 @@ async def open_house(
     create_keys(keys)
     bus = InProcessBus()
     made = GatewaySettings(database_url=SecretStr(url), keys=keys, **({"gateway_port": 0} | settings))
-    house = House(url, bus, Approvers(url, keys, bus), Policy(bus), [], keys)
+    house = House(url, bus, Approvers(url, keys, bus), Policy(bus), Agent(url, bus), [], keys)
     bus.subscribe(queue("approval.decisions"), house.approvers)
     bus.subscribe(queue("policy.trials"), house.policy)
-    bus.subscribe(queue("audit.commands"), house.take_audited)
+    bus.subscribe(queue("dead-letters.commands"), house.take_dead_lettered)
     bus.subscribe(executor_queue("default"), house.take_word)
     bus.subscribe(queue("policy.grants"), house.take_granted)
-    bus.subscribe(queue("agent.messages"), house.take_posted)
+    for name in ("messages", "approvals", "tool-results", "progress"):
+        bus.subscribe(queue(f"agent.{name}"), house.agent)
     bus.subscribe(queue("notifier.commands"), house.take_retried)
     async with AsyncExitStack() as stack:
         for _ in range(gateways):

@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from shared.bus import Delivery
-from shared.consumer import read_envelope
-from shared.database import Database, async_url, metadata, service_tables
-from shared.in_process import InProcessBus
-from shared.messages import Event, Message
-from shared.messages.message import SignedMessage
-from shared.outbox import Outbox
-from shared.service import Runtime, Service
-from shared.signed import PURPOSES, signed
-from shared.signing import SIGNERS, Signer, load_signer
-from shared.topology import DEAD_LETTERS, EXCHANGES, Destination, QueueSpec, destination_of, queue
-from shared.work import Cause, UnitOfWork, Work
+from placet.contracts.messages import Event, Message
+from placet.contracts.messages.message import SignedMessage
+from placet.contracts.signed import PURPOSES, signed
+from placet.contracts.signing import SIGNERS, Signer, load_signer
+from placet.contracts.topology import DEAD_LETTERS, EXCHANGES, Destination, QueueSpec, destination_of, queue
+from placet.runtime.bus import Delivery
+from placet.runtime.consumer import read_envelope
+from placet.runtime.database import Database, async_url, metadata, service_tables
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.outbox import Outbox
+from placet.runtime.service import Runtime, Service
+from placet.runtime.work import Cause, UnitOfWork, Work
 from tests.builders import an_envelope, an_event
 
 M = TypeVar("M", bound=Message)

@@ -18,17 +18,17 @@ from pathlib import Path
 from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
-#: What runs in the command line's image beside `services.placet.cli`: compose.yaml, and commands that import late.
+#: What runs in the command line's image beside `placet.cli`: compose.yaml, and commands that import late.
 PREPARING = (
-    "deploy.keys",
-    "deploy.migrations",
-    "deploy.migrations.metadata",
-    "deploy.postgres.prepare",
-    "deploy.rabbitmq.definitions",
-    "services.gateway.bootstrap",
-    "services.policy.rules.cases",
-    "services.policy.rulebook.check",
-    "services.policy.rules.explain",
+    "placet.deploy.keys",
+    "placet.deploy.migrations",
+    "placet.deploy.migrations.metadata",
+    "placet.deploy.postgres.prepare",
+    "placet.deploy.rabbitmq.definitions",
+    "placet.gateway.identity.bootstrap",
+    "placet.policy.rules.cases",
+    "placet.policy.rulebook.check",
+    "placet.policy.rules.explain",
 )
 
 
@@ -52,12 +52,12 @@ class Hidden(MetaPathFinder):
 
 def modules_of(image: str) -> list[str]:
     """Return what an image runs."""
-    package = "services.placet.cli" if image == "placet" else f"services.{image}"
+    package = f"placet.{image}"
     spec = find_spec(package)
     assert spec is not None
     assert spec.submodule_search_locations is not None
     inside = [each.name for each in pkgutil.walk_packages(spec.submodule_search_locations, f"{package}.")]
-    return [package, *inside, *(PREPARING if image == "placet" else ())]
+    return [package, *inside, *(PREPARING if image == "cli" else ())]
 
 
 def main() -> None:

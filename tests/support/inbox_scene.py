@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shared.directory import Directory, Person
+from placet.domain.directory import Directory, Person
 from tests.builders import a_call
 from tests.support.gateway import House, an_approval_row, insert
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx
 
-from shared.directory import Directory, Person
-from shared.ids import new_id
-from shared.link_codes import code_hash
+from placet.contracts.ids import new_id
+from placet.domain.directory import Directory, Person
+from placet.surfaces.link_codes import code_hash
 from tests.builders import a_call
 from tests.support.gateway import House, an_approval_row, insert
 

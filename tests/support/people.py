@@ -97,7 +97,7 @@ class Visitor(Caller):
 
 def is_turn_end(item: dict[str, Any]) -> bool:
     """Whether a turn has ended."""
-    return bool(item["type"] == "turn" and item["data"]["state"] not in {"started", "thinking"})
+    return bool(item["type"] == "turn" and item["data"]["state"] not in {"started", "continued", "paused"})
 
 
 def is_answer(item: dict[str, Any]) -> bool:

@@ -10,13 +10,13 @@ from typing import Any
 
 from playwright.async_api import Browser, Page, ViewportSize, async_playwright
 
-from services.notifier.cards import Card
-from services.notifier.channels.email.letters import Letterhead, Place, letter
-from services.notifier.channels.email.links import MailedLink
-from services.notifier.channels.email.threads import Kind, Told
-from services.notifier.channels.slack_blocks import blocks
-from shared.card import Argument
-from shared.messages import ApprovalOpened, ToolCallProposed
+from placet.contracts.messages import ApprovalOpened, ToolCallProposed
+from placet.notifier.cards import Card
+from placet.notifier.channels.email.links import MailedLink
+from placet.notifier.channels.email.mail_templates import Letterhead, Place, letter
+from placet.notifier.channels.email.threads import Kind, Told
+from placet.notifier.channels.slack_blocks import blocks
+from placet.surfaces.card import Argument
 from tests.builders import a_call, an_approval_rule
 from tests.support.drawn_blocks import drawn
 from tests.support.gateway import House, an_approval_row, insert, open_house, prepare

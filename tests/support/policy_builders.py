@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from services.policy.rules import Rulebook
-from shared.canonical import canonical_text, parse_arguments
-from shared.ids import new_id
-from shared.messages import (
+from placet.contracts.canonical import canonical_text, parse_arguments
+from placet.contracts.ids import new_id
+from placet.contracts.messages import (
     EditProposed,
     GrantAsked,
     Message,
@@ -19,9 +18,10 @@ from shared.messages import (
     ToolCallRefused,
     WatchedCallClosed,
 )
-from shared.permit import digest_of
-from shared.signed import signed
-from shared.signing import Signer
+from placet.contracts.permit import digest_of
+from placet.contracts.signed import signed
+from placet.contracts.signing import Signer
+from placet.policy.rules import Rulebook
 from tests.builders import NOON, a_call
 
 #: `small` lets 500 a day per tenant and 20 calls an hour per conversation through; what is more is held.

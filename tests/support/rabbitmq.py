@@ -23,7 +23,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import aio_pika
 
-from shared.topology import QUEUES, RETRY_DELAYS_SECONDS, executor_queue, retry_name
+from placet.contracts.topology import QUEUES, RETRY_DELAYS_SECONDS, executor_queue, retry_name
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 """Where a developer's own node usually is."""
@@ -68,6 +68,9 @@ class Administration(Protocol):
     def delete(self, vhosts: Sequence[str]) -> None:
         """Delete `vhosts` and all that is in them."""
 
+    def consumers(self, vhost: str) -> list[tuple[str, str, int]]:
+        """Return queue, channel and prefetch of each consumer in a virtual host."""
+
 
 class CommandLine:
     """Administration by rabbitmqctl; one call for a whole batch."""
@@ -97,6 +100,12 @@ class CommandLine:
     def delete(self, vhosts: Sequence[str]) -> None:
         """Delete `vhosts` and all that is in them."""
         self._for_each(vhosts, 'rabbit_vhost:delete(Vhost, <<"tests">>)')
+
+    def consumers(self, vhost: str) -> list[tuple[str, str, int]]:
+        """Return queue, channel and prefetch of each consumer in a virtual host."""
+        command = [self._control, "--quiet", "--formatter", "json", "list_consumers", "-p", vhost]
+        found = subprocess.run(command, capture_output=True, check=True).stdout
+        return [(row["queue_name"], str(row["channel_pid"]), row["prefetch_count"]) for row in json.loads(found)]
 
     def _for_each(self, vhosts: Sequence[str], expression: str) -> None:
         names = ", ".join(f'<<"{vhost}">>' for vhost in vhosts)
@@ -134,13 +143,19 @@ class ManagementApi:
         for vhost in vhosts:
             self.call("DELETE", f"/api/vhosts/{quote(vhost, safe='')}")
 
-    def call(self, method: str, path: str, body: dict[str, str] | None = None) -> None:
-        """Send one request; any answer that is no success raises."""
+    def consumers(self, vhost: str) -> list[tuple[str, str, int]]:
+        """Return queue, channel and prefetch of each consumer in a virtual host."""
+        rows = json.loads(self.call("GET", f"/api/consumers/{quote(vhost, safe='')}"))
+        return [(row["queue"]["name"], row["channel_details"]["name"], row["prefetch_count"]) for row in rows]
+
+    def call(self, method: str, path: str, body: dict[str, str] | None = None) -> bytes:
+        """Send one request and return the answer; any that is no success raises."""
         headers = {"Authorization": f"Basic {self._credentials}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._url + path, data, headers, method=method)  # noqa: S310  # a broker's own address
-        with urllib.request.urlopen(request, timeout=10):  # noqa: S310  # see above
-            pass
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  # see above
+            body_of: bytes = answer.read()
+            return body_of
 
 
 def administration(url: str, control: str | None = None, management: str | None = None) -> Administration | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from services.notifier.cards import Card
-from shared.card import Argument
+from placet.notifier.cards import Card
+from placet.surfaces.card import Argument
 from tests.builders import NOON
 
 #: What a model writes that wants to be approved: markup, mentions, a second card, hidden and turned text.

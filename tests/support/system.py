@@ -20,8 +20,8 @@ from pathlib import Path
 import httpx
 import psycopg
 
-from services.gateway.bootstrap import create_key
-from shared.signing import create_keys
+from placet.contracts.signing import create_keys
+from placet.gateway.identity.bootstrap import create_key
 from tests.support.http import http_client
 from tests.support.orphans import end_with_parent
 from tests.support.ports import free_port
@@ -138,6 +138,7 @@ class System:
             "PLACET_RABBITMQ_URL": self.rabbitmq_url,
             "PLACET_KEYS": str(self.folder / "keys"),
             "PLACET_RULEBOOK": str(self.rulebook),
+            "PLACET_TOOLS": str(ROOT / "examples"),
             "PLACET_HEALTH_PORT": str(port),
             **self.environment,
             **settings,
@@ -146,7 +147,8 @@ class System:
             environment |= {"PLACET_GATEWAY_PORT": str(self.gateway_port), "PLACET_HEALTH_PORT": "0"}
             port = self.gateway_port
         label = f"{name}-{number}"
-        command = ("-m", "services.placet", "run", name, *arguments)
+        program = "tests.support.delayed" if "DELAYS" in environment else "placet.cli"
+        command = ("-m", program, "run", name, *arguments)
         process = Process(label, command, environment, self.folder / f"{label}.log", port)
         self.processes[label] = process
         return process
@@ -193,7 +195,7 @@ REPLICAS: Mapping[str, int] = {
     "approval": 2,
     "notifier": 1,
     "executor": 3,
-    "audit": 1,
+    "dead_letters": 1,
 }
 
 

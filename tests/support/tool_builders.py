@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
-from services.executor.tools import ToolContext
-from services.executor.tools.registry import LoadedTool, load_tools
+from placet.tools import ToolContext
+from placet.tools.registry import LoadedTool, load_tools
 
 MODULE = "tests_own_tool_pack"
 

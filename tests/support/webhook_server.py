@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from shared.health import serving
+from placet.runtime.health import serving
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-import services
-from shared.transitions import ExpectedRace, IllegalTransition, Machine, NoTransition
+import placet
+from placet.contracts.transitions import ExpectedRace, IllegalTransition, Machine, NoTransition
 
-SERVICES = sorted(path.parent.name for path in Path(services.__path__[0]).glob("*/states.py"))
+SERVICES = sorted(path.parent.name for path in Path(placet.__path__[0]).glob("*/states.py"))
 #: Service and machine: the main one has no prefix, `EDIT_MACHINE` goes with `EditState` and `EditEvent`.
 MACHINES = [
     f"{service}:{name.removesuffix('MACHINE').removesuffix('_')}"
     for service in SERVICES
-    for name, value in vars(import_module(f"services.{service}.states")).items()
+    for name, value in vars(import_module(f"placet.{service}.states")).items()
     if isinstance(value, Machine)
 ]
 
@@ -25,7 +25,7 @@ MACHINES = [
 def machine_of(which: str) -> tuple[Machine[Any, Any], list[Any], list[Any]]:
     """Return a machine with all its states and events."""
     service, _, name = which.partition(":")
-    module = import_module(f"services.{service}.states")
+    module = import_module(f"placet.{service}.states")
     machine = getattr(module, f"{name}_MACHINE" if name else "MACHINE")
     return machine, *(list(getattr(module, f"{name.capitalize()}{what}")) for what in ("State", "Event"))
 

@@ -1,13 +1,13 @@
 """The approval and its rules. Pure; time is an argument, and so is who is who.
 
-`approval` is the value; `shared.deciders` says who may decide, `shared.votes` when that is enough, `decisions` what
-each decision comes to, and `verbs` what people can do, a row each; `edits`, `grants` and `timers` are what their names
-say.
+`approval` is the value; `placet.domain.deciders` says who may decide, `placet.domain.votes` when that is enough,
+`decisions` what each decision comes to, and `verbs` what people can do, a row each; `edits`, `grants` and `timers` are
+what their names say.
 """
 
-from services.approval.rules import edits, grants, timers
-from services.approval.rules.answers import Answer, Decision
-from services.approval.rules.approval import (
+from placet.approval.rules import edits, grants, timers
+from placet.approval.rules.answers import Answer, Decision
+from placet.approval.rules.approval import (
     Approval,
     RefusedKind,
     Withdrawal,
@@ -18,11 +18,11 @@ from services.approval.rules.approval import (
     part,
     withdrawn,
 )
-from services.approval.rules.decisions import decide, needs_votes
-from services.approval.rules.edits import Edit
-from services.approval.rules.judged import judge_edit
-from services.approval.rules.verbs import VERBS, VOTING
-from shared.votes import Vote
+from placet.approval.rules.decisions import decide
+from placet.approval.rules.edits import Edit
+from placet.approval.rules.judged import judge_edit
+from placet.approval.rules.verbs import VERBS, VOTING
+from placet.domain.votes import Vote
 
 __all__ = [
     "VERBS",
@@ -41,7 +41,6 @@ __all__ = [
     "expired",
     "grants",
     "judge_edit",
-    "needs_votes",
     "opening",
     "part",
     "timers",

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from services.approval.rules.approval import Approval
-from services.approval.states import Event
-from shared.deciders import Voter
-from shared.directory import Directory
-from shared.messages import DecisionAnswered, DecisionClaims, ToolCall
-from shared.messages.approvals import Outcome, ProgressKind
-from shared.votes import Vote
+from placet.approval.rules.approval import Approval
+from placet.approval.states import Event
+from placet.contracts.messages import DecisionAnswered, DecisionClaims, ToolCall
+from placet.contracts.messages.approvals import Outcome, ProgressKind
+from placet.domain.deciders import Voter
+from placet.domain.directory import Directory
+from placet.domain.votes import Vote
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from services.approval.rules.first_step import first_step_at
-from services.approval.states import MACHINE, Event, State
-from shared.canonical import NotStrictJson, parse_arguments
-from shared.card_text import is_redaction
-from shared.deciders import Delegation, Seats
-from shared.errors import SecurityAlert
-from shared.messages import ApprovalRequested, ApprovalRule, ToolCall
-from shared.messages.tool_calls import AnswerKind, Category
-from shared.permit import check_digest
-from shared.transitions import ExpectedRace
+from placet.approval.rules.first_step import first_step_at
+from placet.approval.states import MACHINE, Event, State
+from placet.contracts.canonical import NotStrictJson, parse_arguments
+from placet.contracts.errors import SecurityAlert
+from placet.contracts.messages import ApprovalRequested, ApprovalRule, ToolCall
+from placet.contracts.messages.tool_calls import AnswerKind, Category
+from placet.contracts.permit import check_digest
+from placet.contracts.transitions import ExpectedRace
+from placet.domain.card_text import is_redaction
+from placet.domain.deciders import Delegation, Seats
 
 #: How a call ends that an approval does not let run.
 RefusedKind = Literal["denied", "answered", "expired", "cancelled", "superseded"]
@@ -63,8 +63,10 @@ class Approval:
     delegations: tuple[Delegation, ...] = ()
     #: What each vote on the arguments as they are counted for when votes were last counted; None where none was.
     seats: Seats | None = None
-    #: Set while its clock stands still.
-    paused_at: datetime | None = None
+    #: Who voted on the arguments as they are, as they count once, each with the API key that they did it with, or None.
+    voters: Mapping[str, str | None] = field(default_factory=dict)
+    #: Who has nothing to decide here for now, though they are named, in the same form.
+    closed_to: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,13 @@ def opening(
         correlation_id=correlation_id,
         traceparent=traceparent,
         next_step_at=first_step_at(requested.approval, at),
+        closed_to=excluded(requested.call.requester, requested.approval),
     )
+
+
+def excluded(requester: str, rule: ApprovalRule) -> dict[str, str | None]:
+    """Return whom four eyes exclude whatever happens, in the form of `Approval.closed_to`."""
+    return {requester: None} if "requester" in rule.exclude else {}
 
 
 def expired(approval: Approval, now: datetime) -> Approval:

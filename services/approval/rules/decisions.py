@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from services.approval.rules.answers import Answer, Asked
-from services.approval.rules.approval import Approval, expired
-from services.approval.rules.verbs import VERBS, Meaning
-from services.approval.rules.words import says_something
-from services.approval.states import Event
-from shared import deciders, votes
-from shared.deciders import Voter
-from shared.directory import Directory
-from shared.messages import DecisionClaims
-from shared.votes import Vote
+from placet.approval.rules.answers import Answer, Asked
+from placet.approval.rules.approval import Approval, expired
+from placet.approval.rules.verbs import VERBS, Meaning
+from placet.approval.rules.words import says_something
+from placet.approval.states import Event
+from placet.contracts.messages import DecisionClaims
+from placet.domain import deciders
+from placet.domain.deciders import Voter
+from placet.domain.directory import Directory
+from placet.domain.votes import Vote
 
 
 def decide(
@@ -61,14 +61,6 @@ def _incomplete(approval: Approval, claims: DecisionClaims, meaning: Meaning) ->
     if approval.approval_rule.reason_required in meaning.reason_where and not says_something(claims.reason):
         return Answer("invalid", "This needs a reason.", approval)
     return None
-
-
-def needs_votes(approval: Approval | None, claims: DecisionClaims, directory: Directory) -> bool:
-    """Tell whether other people's votes must be looked at before this one can be judged."""
-    meaning = VERBS[claims.verb]
-    if approval is None or approval.closed_at is not None or not meaning.weighs_votes or meaning.vote is None:
-        return False
-    return votes.decided_alone(approval, Vote(Voter.of(claims), meaning.vote), directory) is None
 
 
 def _difference(approval: Approval, claims: DecisionClaims) -> str:

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from services.approval.rules.approval import Approval
-from services.approval.states import EDIT_MACHINE, EditEvent, EditState
-from shared.canonical import NotStrictJson, canonical_text, parse_arguments
-from shared.card_text import REDACTED, is_redaction
-from shared.errors import PlacetError
-from shared.messages import DecisionClaims, Edited, EditJudged, ToolCall
-from shared.messages.tool_calls import ArgumentsChange
-from shared.permit import digest_of
-from shared.tool_schema import pointer
+from placet.approval.rules.approval import Approval
+from placet.approval.states import EDIT_MACHINE, EditEvent, EditState
+from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments
+from placet.contracts.errors import PlacetError
+from placet.contracts.messages import DecisionClaims, Edited, EditJudged, ToolCall
+from placet.contracts.messages.tool_calls import ArgumentsChange
+from placet.contracts.permit import digest_of
+from placet.domain.card_text import REDACTED, is_redaction
+from placet.domain.tool_schema import pointer
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from services.approval.rules.approval import Approval
-from shared import votes
-from shared.deciders import Voter
-from shared.directory import Directory
-from shared.grants import beyond
-from shared.messages import DecisionClaims, GrantAsked, GrantTerms, GrantWish
+from placet.approval.rules.approval import Approval
+from placet.contracts.messages import DecisionClaims, GrantAsked, GrantTerms, GrantWish
+from placet.domain import votes
+from placet.domain.deciders import Voter
+from placet.domain.directory import Directory
+from placet.domain.grants import beyond
 
 
 def problem(approval: Approval, claims: DecisionClaims, directory: Directory) -> str:

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from services.approval.rules import edits
-from services.approval.rules.answers import Answer, Asked
-from services.approval.rules.approval import Approval
-from services.approval.rules.casting import cast
-from services.approval.rules.decisions import refused
-from services.approval.rules.edits import Edit
-from services.approval.rules.verbs import vote_of
-from shared.deciders import Voter
-from shared.directory import Directory
-from shared.messages import DecisionClaims, EditJudged
-from shared.votes import Vote
+from placet.approval.rules import edits
+from placet.approval.rules.answers import Answer, Asked
+from placet.approval.rules.approval import Approval
+from placet.approval.rules.casting import cast
+from placet.approval.rules.decisions import refused
+from placet.approval.rules.edits import Edit
+from placet.approval.rules.verbs import vote_of
+from placet.contracts.messages import DecisionClaims, EditJudged
+from placet.domain.deciders import Voter
+from placet.domain.directory import Directory
+from placet.domain.votes import Vote
 
 
 def judge_edit(

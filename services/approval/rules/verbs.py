@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from services.approval.rules import edits, grants, timers
-from services.approval.rules.answers import Answer, Asked
-from services.approval.rules.approval import Approval, Withdrawal, ending, withdrawn
-from services.approval.rules.casting import cast, closed
-from services.approval.rules.words import says_something
-from services.approval.states import Event, State
-from shared import deciders, votes
-from shared.deciders import Delegation, Voter
-from shared.directory import Directory
-from shared.messages.approvals import Verb
-from shared.votes import Vote
+from placet.approval.rules import edits, grants
+from placet.approval.rules.answers import Answer, Asked
+from placet.approval.rules.approval import Approval, Withdrawal, ending, withdrawn
+from placet.approval.rules.casting import cast, closed, with_voters
+from placet.approval.rules.words import says_something
+from placet.approval.states import Event, State
+from placet.contracts.messages.approvals import Verb
+from placet.domain import deciders, votes
+from placet.domain.deciders import Delegation, Voter
+from placet.domain.directory import Directory
+from placet.domain.votes import Vote
 
 #: How long "I'm on it" holds where nobody says, and at most.
 CLAIM_SECONDS, CLAIM_SECONDS_MAX = 900, 86_400
@@ -38,8 +38,6 @@ class Meaning:
     is_binding: bool = False
     #: The vote that it counts as; None where it is none. An edit counts as its maker's approval.
     vote: Literal["approve", "deny", "abstain"] | None = None
-    #: True: what others said may count with it at once. An edit voids what they said.
-    weighs_votes: bool = False
     #: Values of a rule's `reason_required` that ask for a reason.
     reason_where: frozenset[str] = frozenset()
     #: What is said where it comes after the end.
@@ -86,6 +84,7 @@ def _delegate(asked: Asked) -> Answer:
         return asked.invalid("This person cannot decide in your place.")
     kept = tuple(each for each in approval.delegations if each.by.counts_as != asked.voter.counts_as)
     after = replace(approval, delegations=(*kept, Delegation(asked.voter, to)), revision=approval.revision + 1)
+    after = with_voters(after, asked.votes, asked.directory)
     return asked.accepted(f"{to} may decide in your place.", after, "delegated")
 
 
@@ -111,28 +110,6 @@ def _release(asked: Asked) -> Answer:
     return asked.accepted("You are not on it any more.", after, "released")
 
 
-def _extend(asked: Asked) -> Answer:
-    if asked.claims.seconds is None:
-        return asked.invalid("Say by how many seconds.")
-    after = timers.extended(asked.approval, asked.claims.seconds)
-    if after is None:
-        return asked.invalid(f"Nothing waits longer than {timers.WAIT_MAX.days} days.")
-    return asked.accepted(f"It waits until {_at(after.expires_at)}.", after, "extended")
-
-
-def _pause(asked: Asked) -> Answer:
-    if asked.approval.paused_at is not None:
-        return asked.invalid("Its clock stands still already.")
-    return asked.accepted("Its clock stands still.", timers.paused(asked.approval, asked.now), "paused")
-
-
-def _resume(asked: Asked) -> Answer:
-    if asked.approval.paused_at is None:
-        return asked.invalid("Its clock is not stopped.")
-    after = timers.resumed(asked.approval, asked.now)
-    return asked.accepted(f"It waits until {_at(after.expires_at)}.", after, "resumed")
-
-
 def _cancel(asked: Asked) -> Answer:
     because = f": {asked.claims.reason}" if asked.claims.reason else ""
     reason = f"The call did not run: {asked.claims.person} cancelled it{because}."
@@ -153,21 +130,14 @@ def _at(moment: datetime | None) -> str:
 _ALWAYS, _OF_DENIALS = frozenset({"always"}), frozenset({"always", "deny"})
 
 VERBS: Mapping[Verb, Meaning] = {
-    "approve": Meaning(
-        deciders.may_approve, _approve, is_binding=True, vote="approve", weighs_votes=True, reason_where=_ALWAYS
-    ),
-    "deny": Meaning(
-        deciders.may_deny, _vote, is_binding=True, vote="deny", weighs_votes=True, reason_where=_OF_DENIALS
-    ),
-    "abstain": Meaning(deciders.may_approve, _vote, is_binding=True, vote="abstain", weighs_votes=True),
+    "approve": Meaning(deciders.may_approve, _approve, is_binding=True, vote="approve", reason_where=_ALWAYS),
+    "deny": Meaning(deciders.may_deny, _vote, is_binding=True, vote="deny", reason_where=_OF_DENIALS),
+    "abstain": Meaning(deciders.may_approve, _vote, is_binding=True, vote="abstain"),
     "edit": Meaning(deciders.may_approve, _edit, is_binding=True, vote="approve", reason_where=_ALWAYS),
     "respond": Meaning(deciders.may_deny, _respond, is_binding=True),
     "delegate": Meaning(deciders.may_delegate, _delegate, is_binding=True),
     "claim": Meaning(deciders.may_deny, _claim),
     "release": Meaning(deciders.may_deny, _release),
-    "extend": Meaning(deciders.may_operate, _extend),
-    "pause": Meaning(deciders.may_operate, _pause),
-    "resume": Meaning(deciders.may_operate, _resume),
     "cancel": Meaning(deciders.may_cancel, _cancel, too_late=_cancelled_too_late),
 }
 #: Those that are votes, in the order of the table.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from shared.card_text import is_hidden
+from placet.domain.card_text import is_hidden
 
 
 def says_something(text: str) -> bool:

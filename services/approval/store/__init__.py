@@ -1,124 +1,108 @@
-"""All SQL of approval, as functions on a connection.
-
-Whatever judges by time takes two statements: one that locks the row, then one that reads the clock. In a single
-statement PostgreSQL reads the clock before it waits for the lock, and would approve what expired while it waited.
-"""
+"""All SQL of approval: named statements in `queries.sql`, and values instead of rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
-import sqlalchemy as sa
-
-from services.approval.rules import Answer, Approval, Edit, Vote, Withdrawal
-from services.approval.rules.edits import differences, ended
-from services.approval.store import statements
-from services.approval.store.values import (
+from placet.approval.rules import Answer, Approval, Decision, Edit, Vote, Withdrawal
+from placet.approval.rules.edits import differences, ended
+from placet.approval.store.values import (
     Earlier,
-    Kept,
     Reading,
     approval_from,
     approval_values,
     decider_values,
     edit_from,
+    json_values,
     kept_values,
     opening_values,
+    reading_from,
     vote_from,
 )
-from shared.errors import PlacetError
-from shared.messages import DecisionClaims, EditJudged, ToolCall
-from shared.sql import Connection
-from shared.words import searched
+from placet.contracts.errors import PlacetError
+from placet.contracts.messages import DecisionClaims, EditJudged, ToolCall
+from placet.runtime.queries import load_queries, query
+from placet.runtime.sql import Connection
+from placet.runtime.work import Work
 
-__all__ = ["Earlier", "Kept", "LostRow", "Reading"]
+__all__ = ["Earlier", "Reading"]
+
+QUERIES = load_queries(__file__)
+#: Where counting what waits ends.
+COUNTED_MAX = 100_000
+#: The same where the approval is locked in a transaction.
+_KEEP_LOCKED = query(
+    "keep_locked", f"WITH fresh AS ({QUERIES.no_arrival.source}), {QUERIES.keep_decisions.source} TABLE effect"
+)
 
 
 class LostRow(PlacetError):
     """A row that this transaction holds locked is not what it was: a bug, never a race."""
 
 
-async def open_approvals(connection: Connection, openings: Sequence[Approval]) -> list[Approval | None]:
-    """Store pending approvals, timed by the database clock; None where something was heard of the call before.
+async def open_approvals(work: Work, openings: Mapping[str, Approval]) -> set[str]:
+    """Store pending approvals by the keys of what follows; return those of calls nothing was heard of before.
 
     No two may be of one call.
     """
-    asked = [opening_values(opening) for opening in openings]
-    rows = {row.approval_id: row for row in await connection.execute(statements.OPEN, {"asked": asked})}
-    return [_timed(opening, rows.get(opening.approval_id)) for opening in openings]
-
-
-def _timed(opening: Approval, row: sa.Row[Any] | None) -> Approval | None:
-    if row is None:
-        return None
-    return replace(opening, created_at=row.created_at, expires_at=row.expires_at, next_step_at=row.next_step_at)
+    asked = [opening_values(opening, key) for key, opening in openings.items()]
+    return {row["key"] for row in await work.execute_once(QUERIES.open, asked=asked)}
 
 
 async def load_withdrawal(connection: Connection, call: ToolCall) -> Withdrawal | None:
     """Return how a call was withdrawn before it was held; None where it was not."""
-    found = await connection.execute(statements.WITHDRAWAL, {"tenant": call.tenant, "call_id": call.call_id})
-    row = found.one()
-    return Withdrawal(row.withdrawn_kind, row.withdrawn_reason) if row.withdrawn_kind else None
+    rows = await connection.run(QUERIES.withdrawal_of, tenant=call.tenant, call_id=call.call_id)
+    found = [Withdrawal(*row) for row in rows if row["withdrawn_kind"]]
+    return found[0] if found else None
 
 
 async def add_closed(connection: Connection, approval: Approval) -> bool:
     """Store an approval that is over before anybody saw it; tell whether it is the first of its call."""
-    return (await connection.execute(statements.ADD, approval_values(approval))).first() is not None
+    return bool(await connection.run(QUERIES.add_closed, row=json_values(approval_values(approval))))
 
 
-async def lock_approvals(connection: Connection, wanted: Iterable[tuple[str, str]]) -> dict[str, Approval]:
-    """Return approvals by id, locked until the transaction ends; `wanted` are tenants with ids, no id twice.
+async def read_decisions(connection: Connection, asked: Sequence[DecisionClaims]) -> list[Reading]:
+    """Return what each decision is judged by, in their order."""
+    rows = await connection.run(
+        QUERIES.read_decisions,
+        tenants=[each.tenant for each in asked],
+        approval_ids=[each.approval_id for each in asked],
+        decision_ids=[each.decision_id for each in asked],
+        key_ids=[each.key_id or "" for each in asked],
+    )
+    return [reading_from(row) for row in rows]
 
-    What is left out, the tenant has none of.
+
+async def keep_decisions(
+    work: Work,
+    made: Sequence[tuple[str, Decision, Approval | None, Approval | None]],
+    again: Iterable[str] = (),
+    *,
+    once: bool = True,
+) -> set[str]:
+    """Store decisions with what they change of their approvals; return the keys of those that count.
+
+    Each has the key of what follows from it, and the approval before and after; no two are of one approval. Left out is
+    what the approval has left behind meanwhile: to be read and judged anew. `again` are the keys of answers that were
+    given before; with `once`, an event that was handled before gets none.
     """
-    ids = [{"tenant": tenant, "approval_id": approval_id} for tenant, approval_id in wanted]
-    found = await connection.execute(statements.LOCK, {"wanted": ids})
-    return {row["approval_id"]: approval_from(row) for row in found.mappings()}
+    rows = [{"key": key, "once": once} for key in again]
+    rows += [kept_values(decision, before, after, key) for key, decision, before, after in made]
+    return {row["key"] for row in await work.execute_once(QUERIES.keep_decisions, made=rows)}
+
+
+async def keep_locked(connection: Connection, made: tuple[str, Decision, Approval | None, Approval | None]) -> bool:
+    """Store a decision with what it changes of its locked approval; False where its deadline has passed meanwhile."""
+    key, decision, before, after = made
+    row = kept_values(decision, before, after, key)
+    return bool(await connection.run(_KEEP_LOCKED, made=[row]))
 
 
 async def lock_approval(connection: Connection, tenant: str, approval_id: str) -> Approval | None:
     """Return an approval, locked until the transaction ends; None where the tenant has none of this id."""
-    return (await lock_approvals(connection, [(tenant, approval_id)])).get(approval_id)
-
-
-async def read_clock(connection: Connection, asked: Sequence[DecisionClaims], approvals: Iterable[Approval]) -> Reading:
-    """Return the database clock now, what was answered to these decisions before, and which keys work no more.
-
-    The keys are those that proved who makes these decisions, and who gave their place in these approvals to somebody.
-    After the locks, never before. At least one decision must be asked about.
-    """
-    keys = {each.key_id for each in asked} | {each.by.key_id for held in approvals for each in held.delegations}
-    named = frozenset(key for key in keys if key is not None)
-    ids = [{"tenant": each.tenant, "decision_id": each.decision_id} for each in asked]
-    rows = (await connection.execute(statements.CLOCK, {"wanted": ids, "keys": sorted(named)})).all()
-    now, working = rows[0][:2]
-    earlier = {
-        (tenant, decision_id): Earlier(*known) for _, _, tenant, decision_id, *known in rows if known[0] is not None
-    }
-    return Reading(now, earlier, named.difference(working))
-
-
-async def load_votes(
-    connection: Connection, approvals: Sequence[Approval]
-) -> tuple[dict[str, list[Vote]], frozenset[str]]:
-    """Return by approval id the votes on locked approvals' arguments as they are: of each person the last one.
-
-    And the API keys behind some of them that work no more.
-    """
-    if not approvals:
-        return {}, frozenset()
-    wanted = [
-        {"tenant": each.call.tenant, "approval_id": each.approval_id, "number": each.arguments_revision}
-        for each in approvals
-    ]
-    votes: dict[str, list[Vote]] = {}
-    rows = (await connection.execute(statements.VOTES, {"wanted": wanted})).mappings().all()
-    # One person may have voted as two, with a key and with a token: what they said last comes last.
-    for row in sorted(rows, key=lambda row: row["counted_revision"]):
-        votes.setdefault(row["approval_id"], []).append(vote_from(row))
-    return votes, frozenset(row["key_id"] for row in rows if not row["works"])
+    rows = await connection.run(QUERIES.lock, tenant=tenant, approval_id=approval_id)
+    return approval_from(rows[0]) if rows else None
 
 
 async def votes_on(connection: Connection, over: Iterable[Approval]) -> dict[str, list[Vote]]:
@@ -126,58 +110,35 @@ async def votes_on(connection: Connection, over: Iterable[Approval]) -> dict[str
 
     Nothing came before the first revision, so that what one decision decided at once asks nothing here.
     """
-    votes, _ = await load_votes(connection, [each for each in over if each.revision > 1])
+    votes: dict[str, list[Vote]] = {}
+    if ids := [each.approval_id for each in over if each.revision > 1]:
+        rows = await connection.run(QUERIES.votes, approval_ids=ids)
+        for row in sorted(rows, key=lambda row: int(row["counted_revision"])):
+            votes.setdefault(row["approval_id"], []).append(vote_from(row))
     return votes
 
 
-async def keep_decisions(connection: Connection, made: Sequence[Kept]) -> None:
-    """Store decisions, each together with what it changed of its locked approval; no two of one approval."""
-    changing = [each for each in made if each.changes_more]
-    closing = [each for each in made if not each.changes_more]
-    await _keep(connection, statements.CLOSE_AND_KEEP, statements.CLOSING_COLUMNS, closing)
-    await _keep(connection, statements.CHANGE_AND_KEEP, statements.CHANGING_COLUMNS, changing)
-
-
-async def _keep(connection: Connection, statement: sa.Executable, columns: Sequence[str], made: Sequence[Kept]) -> None:
-    if not made:
-        return
-    rows = await connection.execute(statement, {"made": [kept_values(each, columns) for each in made]})
-    kept = {(row.tenant, row.decision_id) for row in rows}
-    changed = [each for each in made if each.changed is not None]
-    found = sum((each.decision.claims.tenant, each.decision.claims.decision_id) in kept for each in changed)
-    _check_count(found, [each.changed for each in changed if each.changed is not None])
-
-
-async def ask_cancel(connection: Connection, approval: Approval, person: str) -> None:
-    """Note that a person wanted an approved call cancelled; the first such wish stays."""
-    await connection.execute(statements.ASK_CANCEL, {"asked": approval.approval_id, "by": person})
-
-
-async def add_edit(
-    connection: Connection,
-    edit: Edit,
-    approval: Approval,
-    claims: DecisionClaims,
-    now: datetime,
-) -> bool:
-    """Store a wish to change arguments; False where it was stored before."""
-    values = {name: getattr(edit, name) for name in Edit.__slots__} | {
-        "tenant": claims.tenant,
-        "reason": claims.reason,
-        "before": approval.call.arguments,
-        "before_digest": approval.call.digest,
-        "shown_before": approval.call.shown_arguments,
-        "differences": [],
-        "asked_at": now,
-    }
-    return (await connection.execute(statements.ADD_EDIT, values)).first() is not None
+async def add_edit(work: Work, edit: Edit, approval: Approval, claims: DecisionClaims, now: datetime) -> bool:
+    """Store a wish to change arguments, with what was handed over; False where it was stored before."""
+    kept = {name: getattr(edit, name) for name in Edit.__slots__}
+    rows = await work.execute_once(
+        QUERIES.add_edit,
+        **kept,
+        tenant=claims.tenant,
+        reason=claims.reason,
+        before=approval.call.arguments,
+        before_digest=approval.call.digest,
+        shown_before=approval.call.shown_arguments,
+        asked_at=now,
+        key=work.cause.id,
+    )
+    return bool(rows)
 
 
 async def load_edit(connection: Connection, tenant: str, edit_id: str) -> Edit | None:
     """Return an edit; its approval must be locked, which keeps it from changing."""
-    found = await connection.execute(statements.LOAD_EDIT, {"tenant": tenant, "edit_id": edit_id})
-    row = found.mappings().first()
-    return edit_from(row) if row else None
+    rows = await connection.run(QUERIES.load_edit, tenant=tenant, edit_id=edit_id)
+    return edit_from(rows[0]) if rows else None
 
 
 async def end_edit(
@@ -185,17 +146,18 @@ async def end_edit(
 ) -> None:
     """Say what became of an edit that was asked: why it was refused, or what may be seen of the change."""
     after = answer.after if answer.outcome == "accepted" else None
-    values = {
-        "of_tenant": judged.tenant,
-        "of_edit": edit.edit_id,
-        "new_state": ended(edit, accepted=after is not None).state,
-        "new_detail": "" if after else answer.detail,
-        "new_shown": after.call.shown_arguments if after else None,
-        "new_differences": [each.as_json() for each in differences(before.call, after.call)] if after else [],
-        "new_rulebook_digest": judged.rulebook_digest,
-        "new_judged_at": now,
-    }
-    if (await connection.execute(statements.END_EDIT, values)).first() is None:
+    rows = await connection.run(
+        QUERIES.end_edit,
+        tenant=judged.tenant,
+        edit_id=edit.edit_id,
+        state=ended(edit, accepted=after is not None).state,
+        detail="" if after else answer.detail,
+        shown_arguments=after.call.shown_arguments if after else None,
+        differences=[each.as_json() for each in differences(before.call, after.call)] if after else [],
+        rulebook_digest=judged.rulebook_digest,
+        judged_at=now,
+    )
+    if not rows:
         raise LostRow(f"edit {edit.edit_id} was judged before")
 
 
@@ -206,17 +168,17 @@ async def add_tombstones(
 
     Waits for a request that is just being opened, so that the call is either opened here or remembered there.
     """
-    values = {"withdrawn_kind": withdrawal.kind, "withdrawn_reason": withdrawal.reason}
-    found = await connection.execute(statements.TOMBSTONES, {"tenant": tenant, "call_ids": list(call_ids), **values})
-    return set(found.scalars())
+    said = {"kind": withdrawal.kind, "reason": withdrawal.reason}
+    rows = await connection.run(QUERIES.add_tombstones, tenant=tenant, call_ids=list(call_ids), **said)
+    return {row["call_id"] for row in rows}
 
 
 async def lock_calls(connection: Connection, tenant: str, call_ids: Sequence[str]) -> list[Approval]:
     """Return the tenant's approvals of these calls, locked in the order of the calls' ids."""
     if not call_ids:
         return []
-    found = await connection.execute(statements.LOCK_CALLS, {"tenant": tenant, "call_ids": list(call_ids)})
-    return [approval_from(row) for row in found.mappings()]
+    rows = await connection.run(QUERIES.lock_calls, tenant=tenant, call_ids=list(call_ids))
+    return [approval_from(row) for row in rows]
 
 
 async def save_withdrawn(
@@ -225,66 +187,78 @@ async def save_withdrawn(
     """Close locked approvals that were pending; return when each was closed, by the database clock."""
     if not approvals:
         return []
-    values = {"new_result_kind": withdrawal.kind, "new_decision_reason": withdrawal.reason}
-    ids = [approval.approval_id for approval in approvals]
-    rows = await connection.execute(statements.WITHDRAW, {"closing": ids, **values})
-    ends: dict[str, datetime] = {row.approval_id: row.closed_at for row in rows}
+    ids, said = [approval.approval_id for approval in approvals], {"kind": withdrawal.kind, "reason": withdrawal.reason}
+    rows = await connection.run(QUERIES.withdraw, approval_ids=ids, **said)
+    ends: dict[str, datetime] = {row["approval_id"]: row["closed_at"] for row in rows}
     _check_count(len(ends), approvals)
     return [ends[approval_id] for approval_id in ids]
 
 
 async def expire_overdue(connection: Connection, most: int) -> list[Approval]:
     """Close at most `most` overdue approvals that nobody else holds, and return them as they are now."""
-    found = await connection.execute(statements.EXPIRE, {"most": most})
-    return [approval_from(row) for row in found.mappings()]
+    return [approval_from(row) for row in await connection.run(QUERIES.expire, most=most)]
 
 
 async def lock_due(connection: Connection, most: int) -> list[Approval]:
     """Return at most `most` pending approvals with a step due, locked; those that somebody else holds are left."""
-    return [approval_from(row) for row in (await connection.execute(statements.DUE, {"most": most})).mappings()]
+    return [approval_from(row) for row in await connection.run(QUERIES.lock_due, most=most)]
 
 
 async def save_steps(connection: Connection, approvals: Sequence[Approval]) -> None:
     """Save locked approvals after their next step."""
     if not approvals:
         return
-    taken = [
-        {
-            "approval_id": approval.approval_id,
-            "steps_done": approval.steps_done,
-            "next_step_at": approval.next_step_at.isoformat() if approval.next_step_at else None,
-            "revision": approval.revision,
-            **decider_values(approval),
-        }
-        for approval in approvals
-    ]
-    _check_count(len((await connection.execute(statements.STEPPED, {"taken": taken})).all()), approvals)
+    names = ("approval_id", "steps_done", "next_step_at", "revision")
+    taken = [json_values({name: getattr(each, name) for name in names} | decider_values(each)) for each in approvals]
+    _check_count(len(await connection.run(QUERIES.save_steps, taken=taken)), approvals)
 
 
 async def index_words(connection: Connection, most: int) -> int:
-    """Give up to `most` approvals that nobody holds the words that they lack, newest first; return how many."""
-    found = (await connection.execute(statements.UNSEARCHED, {"most": most})).all()
-    if found:
-        indexed = [{"approval_id": row.approval_id, "searched": searched(row.summary)} for row in found]
-        await connection.execute(statements.INDEXED, {"indexed": indexed})
-    return len(found)
+    """Write the words of cards that changed, up to `most` changes; return how many. 0 where another replica does it.
+
+    History says what changed, so that no call waits for what people search. A number that is missing there belongs to
+    a transaction that is under way, or was rolled back: what follows it waits for a minute.
+    """
+    held = await connection.run(QUERIES.hold_word_cursor)
+    if not held:
+        await connection.run(QUERIES.begin_word_cursor)
+        held = await connection.run(QUERIES.hold_word_cursor)
+    last = held[0][0] if held else 0
+    changes = []
+    for row in await connection.run(QUERIES.changed_cards, after=last, most=most) if held else []:
+        if row["id"] != last + 1 and not row["settled"]:
+            break
+        changes.append(row)
+        last = row["id"]
+    if changes:
+        changed = {row["subject_id"] for row in changes}
+        if known := changed - {row["subject_id"] for row in changes if row["opened"]}:
+            await connection.run(QUERIES.remove_open_words, approval_ids=sorted(known))
+        await connection.run(QUERIES.add_words, approval_ids=sorted(changed))
+        await connection.run(QUERIES.move_word_cursor, id=last)
+    return len(changes)
 
 
 async def newest_of_sets(connection: Connection) -> list[Approval]:
     """Return of each set of deciders that something pending has, in every tenant, the newest approval."""
-    return [approval_from(row) for row in (await connection.execute(statements.SETS)).mappings()]
+    return [approval_from(row) for row in await connection.run(QUERIES.newest_of_sets)]
 
 
 async def list_set(connection: Connection, of: Approval, most: int) -> list[Approval]:
     """Return at most `most` pending approvals of the same set of deciders, newest first."""
-    found = await connection.execute(statements.SET, {"of_set": of.approval_id, "most": most})
-    return [approval_from(row) for row in found.mappings()]
+    rows = await connection.run(QUERIES.list_set, approval_id=of.approval_id, most=most)
+    return [approval_from(row) for row in rows]
 
 
 async def count_set(connection: Connection, of: Approval, most: int) -> int:
     """Return how many pending approvals of the same set of deciders there are; counting ends at `most`."""
-    found = await connection.execute(statements.SET_COUNT, {"of_set": of.approval_id, "most": most})
-    return int(found.scalar_one())
+    return int((await connection.run(QUERIES.count_set, approval_id=of.approval_id, most=most))[0][0])
+
+
+async def count_pending(connection: Connection) -> tuple[int, float]:
+    """Return how many approvals of all tenants wait, at most COUNTED_MAX, and for how many seconds the oldest does."""
+    (row,) = await connection.run(QUERIES.count_pending, most=COUNTED_MAX)
+    return row["pending"], row["oldest"]
 
 
 def _check_count(count: int, approvals: Sequence[Approval]) -> None:

@@ -4,40 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from pydantic_core import to_jsonable_python
-from sqlalchemy import RowMapping
 
-from services.approval.rules import Approval, Decision, Edit, Vote
-from services.approval.rules.first_step import first_step_after
-from services.approval.states import EditState, State
-from services.approval.tables import ApprovalRow, DecisionRow, EditRow
-from shared import deciders
-from shared.canonical import sha256_hex
-from shared.database import table_of
-from shared.deciders import Delegation, Seats, Voter
-from shared.messages import ApprovalRule, DecisionClaims, ToolCall
-from shared.words import searched
-
-APPROVALS = table_of(ApprovalRow)
-DECISIONS = table_of(DecisionRow)
-EDITS = table_of(EditRow)
+from placet.approval.rules import Approval, Decision, Edit, Vote
+from placet.approval.states import EditState, State
+from placet.approval.tables import ApprovalRow, DecisionRow
+from placet.contracts.canonical import sha256_hex
+from placet.contracts.messages import ApprovalRule, DecisionClaims, ToolCall
+from placet.domain import deciders
+from placet.domain.deciders import Delegation, Seats, Voter
+from placet.domain.words import searched
 
 #: Fields of a call that only pass through on their way to the card.
 PASSING = frozenset({"quote"})
-CALL_COLUMNS = tuple(name for name in ToolCall.model_fields if name not in PASSING)
 #: Columns that hold a field in another form.
 _WRITTEN_OTHERWISE = {"approval_rule", "seats", "delegations"}
 #: Columns that hold a field of an approval as it is.
-_PLAIN_COLUMNS = frozenset(set(Approval.__slots__) & set(APPROVALS.c.keys()) - _WRITTEN_OTHERWISE)
-DECISION_COLUMNS = tuple(column.name for column in DECISIONS.c)
+_PLAIN_COLUMNS = tuple(sorted(set(Approval.__slots__) & set(ApprovalRow.model_fields) - _WRITTEN_OTHERWISE))
+#: What changes where an approval is only closed.
+_CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "answer_kind", "closed_at")
 #: What only some decisions carry.
 _DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant", "said", "opened_by"})
-#: What an answer to the model is where nobody says.
-_UNCHOSEN: Mapping[str, Any] = {"response_kind": DecisionClaims.model_fields["response_kind"].default}
-_CLAIMED = tuple(name for name in DECISION_COLUMNS if name in DecisionClaims.model_fields)
+_CLAIMED = tuple(name for name in DecisionRow.model_fields if name in DecisionClaims.model_fields)
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,44 +46,35 @@ class Earlier:
 
     def is_from(self, claims: DecisionClaims) -> bool:
         """Tell whether `claims` are the same decision, sent again."""
-        # A row from before the kind of every answer was kept lacks the one that nobody had chosen.
-        details = {**_UNCHOSEN, **self.details} if self.verb == "respond" else self.details
-        mine = (self.approval_id, self.person, self.verb, self.digest, details)
+        mine = (self.approval_id, self.person, self.verb, self.digest, self.details)
         return mine == (claims.approval_id, claims.person, claims.verb, claims.digest, details_of(claims))
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a transaction read once it had its locks."""
+    """What a decision is judged by, read at one moment."""
 
     #: The database clock.
     now: datetime
-    #: Decisions that were handled before, by tenant and decision id.
-    earlier: Mapping[tuple[str, str], Earlier]
-    #: API keys that work no more, of those that were asked about.
+    #: None where the tenant has no such approval.
+    approval: Approval | None
+    #: Of everybody the last vote on the arguments as they are.
+    votes: Sequence[Vote]
+    #: API keys that work no more, of those behind the decision, the votes and the delegations.
     revoked_keys: frozenset[str]
+    #: Set where the same decision was handled before.
+    earlier: Earlier | None
+    #: Calls of the same answer of the model that stand before this one, were approved, and may still run.
+    before: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A decision to keep, and the approval before and after it; None where there is none."""
-
-    decision: Decision
-    before: Approval | None
-    after: Approval | None
-
-    @property
-    def changed(self) -> Approval | None:
-        """The approval as the decision changes it; None where it changes nothing."""
-        return None if self.after is self.before else self.after
-
-    @property
-    def changes_more(self) -> bool:
-        """Whether it changes more of the approval than closing it does."""
-        changed, before = self.changed, self.before
-        return changed is not None and (
-            before is None or changed.closed_at is None or changed.revision != before.revision
-        )
+def reading_from(row: Row) -> Reading:
+    """Return what `read_decisions` found for one decision."""
+    approval = approval_from(row) if row["approval_id"] else None
+    names = ("said_of", "said_by", "said_verb", "said_digest", "said_details", "said_answer")
+    earlier = Earlier(*(row[name] for name in names)) if row["said_of"] else None
+    votes = [vote_from(each) for each in row["votes"]]
+    return Reading(row["now"], approval, votes, frozenset(row["revoked"]), earlier, tuple(row["earlier"]))
 
 
 def details_of(claims: DecisionClaims) -> dict[str, Any]:
@@ -122,49 +106,52 @@ def decider_values(approval: Approval) -> dict[str, Any]:
     The tool is in it because rules go by tools: who looks for one tool's calls passes over no other's.
     """
     named, rule = list(deciders.named(approval)), approval.approval_rule
-    panels = [each.model_dump(mode="json") for each in deciders.panels(approval)]
-    limits = rule.model_dump(mode="json", include={"veto", "exclude", "condition", "min_strength"})
-    return {
-        "deciders": named,
-        "deciders_digest": sha256_hex({"tool": approval.call.tool, "named": named, "panels": panels} | limits),
+    who = rule.model_dump(mode="json", include={"veto", "exclude", "condition", "min_strength"}) | {
+        "tool": approval.call.tool,
+        "agent": approval.call.agent if "agent_owner" in rule.exclude else "",
+        "named": named,
+        "panels": [each.model_dump(mode="json") for each in deciders.panels(approval)],
     }
+    return {"deciders": named, "deciders_digest": sha256_hex(who)}
 
 
 def approval_values(approval: Approval) -> dict[str, Any]:
     """Return an approval as a row, by the names of the columns."""
-    values = {name: getattr(approval, name) for name in _PLAIN_COLUMNS}
+    call, seats = approval.call, approval.seats
     return (
-        values
-        | approval.call.model_dump(exclude=set(PASSING))
+        {name: getattr(approval, name) for name in _PLAIN_COLUMNS}
+        | call.model_dump(exclude=set(PASSING))
         | decider_values(approval)
         | {
+            # Mostly people may see all of them, and no text is kept twice.
+            "shown_arguments": None if call.shown_arguments == call.arguments else call.shown_arguments,
             "searched": searched(approval.summary),
             "approval_rule": approval.approval_rule.model_dump(),
-            "seats": _seats_value(approval.seats),
+            "seats": None if seats is None else {person: sorted(numbers) for person, numbers in seats.items()},
             "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],
         }
     )
 
 
-def kept_values(kept: Kept, columns: Sequence[str]) -> dict[str, Any]:
-    """Return a decision and these columns of the approval that it changes as one row of JSON.
+def opening_values(opening: Approval, key: str) -> dict[str, Any]:
+    """Return an approval that opens as one row of JSON; `key` is that of what follows from it."""
+    return json_values(approval_values(opening) | {"key": key})
 
-    The approval's are prefixed, because both have columns of the same names.
-    """
-    values, changed = decision_values(kept.decision), kept.changed
-    if changed is not None:
-        # What closes changes plain columns alone, and the others cost more to write down than all else here.
-        row = None if _PLAIN_COLUMNS.issuperset(columns) else approval_values(changed)
-        new = {name: getattr(changed, name) if row is None else row[name] for name in columns}
-        values |= {f"new_{name}": value for name, value in new.items()} | {"changing": changed.approval_id}
+
+def kept_values(decision: Decision, before: Approval | None, after: Approval | None, key: str) -> dict[str, Any]:
+    """Return a decision, and what it changes of the approval, as one row of JSON; `key` is that of what follows."""
+    values = decision_values(decision) | {"key": key}
+    if decision.claims.verb == "cancel" and after is not None and after.state is State.APPROVED:
+        values["cancels"] = decision.claims.person
+    if before is not None and after is not None and after is not before:
+        values |= {f"new_{name}": getattr(after, name) for name in _CLOSING_COLUMNS} | {
+            "changing": after.approval_id,
+            "seen_revision": before.revision,
+            "in_time": after.state is not State.EXPIRED,
+            # What only closes changes plain columns, and the others cost more to write down than all else here.
+            "more": None if after.closed_at and after.revision == before.revision else approval_values(after),
+        }
     return json_values(values)
-
-
-def opening_values(opening: Approval) -> dict[str, Any]:
-    """Return an approval that opens as one row of JSON, with how long it waits, and until its first step."""
-    rule = opening.approval_rule
-    waits = timedelta(seconds=rule.expires_after_seconds)
-    return json_values(approval_values(opening) | {"waits": waits, "first_step": first_step_after(rule)})
 
 
 def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,42 +160,31 @@ def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
     return row
 
 
-def approval_from(row: RowMapping) -> Approval:
+def approval_from(row: Row) -> Approval:
     """Return the approval of a row."""
     kept = dict(row)
+    kept["shown_arguments"] = kept["shown_arguments"] or kept["arguments"]
     values = {name: kept[name] for name in _PLAIN_COLUMNS}
     values |= {
         "call": ToolCall.model_validate(kept),
         "state": State(kept["state"]),
         "approval_rule": ApprovalRule.model_validate(kept["approval_rule"]),
-        "delegations": tuple(_delegation(each) for each in kept["delegations"]),
+        "delegations": tuple(map(Delegation.from_json, kept["delegations"])),
         "seats": _seats(kept["seats"]),
     }
     return Approval(**values)
 
 
-def vote_from(row: RowMapping) -> Vote:
+def vote_from(row: Row) -> Vote:
     """Return the vote of a counted decision."""
     place = (row["proof"], row["conversation_id"], row["key_id"], row["opened_by"] or "")
-    voter = Voter(row["person"], tuple(row["roles"]), *place)
-    return Vote(voter, "approve" if row["verb"] == "edit" else row["verb"])
+    return Vote(Voter(row["person"], tuple(row["roles"]), *place), "approve" if row["verb"] == "edit" else row["verb"])
 
 
-def edit_from(row: RowMapping) -> Edit:
+def edit_from(row: Row) -> Edit:
     """Return the edit of a row."""
     return Edit(**{**{name: row[name] for name in Edit.__slots__}, "state": EditState(row["state"])})
 
 
 def _seats(value: Mapping[str, Sequence[int]] | None) -> Seats | None:
     return None if value is None else {person: frozenset(numbers) for person, numbers in value.items()}
-
-
-def _seats_value(seats: Seats | None) -> dict[str, list[int]] | None:
-    return None if seats is None else {person: sorted(numbers) for person, numbers in seats.items()}
-
-
-def _delegation(value: Mapping[str, Any]) -> Delegation:
-    by = value["by"]
-    place = (by["proof"], by["conversation_id"], by.get("key_id"), by.get("opened_by", ""))
-    voter = Voter(by["person"], tuple(by["roles"]), *place)
-    return Delegation(voter, value["to"])

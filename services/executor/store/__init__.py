@@ -1,4 +1,6 @@
-"""All SQL of the executor. Every change of a state writes its history row here, in the same transaction.
+"""All SQL of the executor: named statements in `queries.sql`, and values instead of rows.
+
+Every change of a state has its history row from here, in the same transaction.
 
 Times are the database's `clock_timestamp()`, never a worker's: leases and permits of machines whose clocks differ
 would otherwise end at different moments.
@@ -7,23 +9,21 @@ would otherwise end at different moments.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import sqlalchemy as sa
-import structlog
+from placet.contracts.messages import AbandonCall, ResolveCall, ToolCall
+from placet.contracts.permit import HELD_BY, Permit, permit_id
+from placet.contracts.transitions import ExpectedRace
+from placet.executor.rules import LOST_TEXT, Admission, Outcome
+from placet.executor.states import MACHINE, Event, State
+from placet.runtime.queries import load_queries
+from placet.runtime.sql import Connection
+from placet.runtime.work import Cause, Change, Work
 
-from services.executor.rules import LOST_TEXT, Admission, Outcome
-from services.executor.states import MACHINE, Event, State
-from services.executor.store import statements
-from shared.messages import AbandonCall, ResolveCall, ToolCall
-from shared.permit import HELD_BY, Permit, permit_id
-from shared.sql import Connection, spread
-from shared.transitions import ExpectedRace
-from shared.work import Cause, Change, Work
-
-log = structlog.get_logger(__name__)
+QUERIES = load_queries(__file__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,53 +82,85 @@ class Sweep:
     probed: Mapping[str, float] = field(default_factory=dict)
 
 
-async def reserve(work: Work, wanted: Sequence[Wanted], holder: Holder) -> list[datetime | None]:
-    """Take the calls' rows, as running; return the time once a row is ours, None where call or permit were seen.
+async def claim(work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], holder: Holder) -> dict[str, bool]:
+    """Take the calls' rows with the state that each is admitted with, and what was handed over, by the same keys.
 
-    The time is the same for all, read after every wait for another transaction with one of the calls, so that no permit
-    is honoured that expired while waiting.
+    Return those taken: True where the permit ran out while another transaction was waited for.
     """
-    rows = spread("wanted", statements.WANTED, map(_row, wanted))
-    values = {**rows, "holder": holder.worker, "lease": holder.lease}
-    taken = {row.call_id: row.at for row in await work.connection.execute(statements.RESERVE, values)}
-    ours_since = max(taken.values(), default=None)
-    return [ours_since if taken.pop(each.attempt.call.call_id, None) else None for each in wanted]
+    rows = [(key, each.attempt, each.permit, each.idempotent, admission) for key, (each, admission) in wanted.items()]
+    found = await work.execute_once(
+        QUERIES.claim,
+        keys=[key for key, *_ in rows],
+        call_ids=[attempt.call.call_id for _, attempt, *_ in rows],
+        tenants=[attempt.call.tenant for _, attempt, *_ in rows],
+        conversation_ids=[attempt.call.conversation_id for _, attempt, *_ in rows],
+        tools=[attempt.call.tool for _, attempt, *_ in rows],
+        schema_digests=[attempt.call.schema_digest for _, attempt, *_ in rows],
+        idempotents=[idempotent for *_, idempotent, _ in rows],
+        permit_ids=[permit.jti for _, _, permit, *_ in rows],
+        permit_issuers=[permit.iss for _, _, permit, *_ in rows],
+        permit_ends=[datetime.fromtimestamp(permit.exp, UTC) for _, _, permit, *_ in rows],
+        permits=[attempt.permit for _, attempt, *_ in rows],
+        calls=[attempt.call.model_dump_json() for _, attempt, *_ in rows],
+        causes=[attempt.cause.as_json() for _, attempt, *_ in rows],
+        states=[admission.state.value for *_, admission in rows],
+        errors=[admission.reason for *_, admission in rows],
+        pool=rows[0][1].pool,
+        begun_at=rows[0][1].begun_at,
+        worker=holder.worker,
+        lease=holder.lease,
+    )
+    return {row["key"]: row["late"] for row in found}
 
 
-async def admit(work: Work, wanted: Wanted, admission: Admission, *, worker: str) -> None:
-    """Give the reserved row the state it was admitted with."""
+async def takers(connection: Connection, call_ids: Sequence[str]) -> dict[str, str]:
+    """Return of calls that were taken the event that led to it."""
+    rows = await connection.run(QUERIES.takers, call_ids=call_ids)
+    return {row["call_id"]: row["taken_by"] for row in rows}
+
+
+async def unfinished(connection: Connection, call_ids: Sequence[str]) -> list[str]:
+    """Return those of these calls that have not ended, or have not come yet."""
+    return [row["call_id"] for row in await connection.run(QUERIES.unfinished, call_ids=call_ids)]
+
+
+async def turn_away(work: Work, wanted: Wanted, admission: Admission, *, worker: str) -> bool:
+    """End what was taken after all before it begins; False where it is not ours any more."""
+    values = {**_ours(wanted.attempt), "state": admission.state.value, "error": admission.reason}
+    if not await work.connection.run(QUERIES.turn_away, **values):
+        return False
+    record_admission(work, wanted, admission, before=State.RUNNING, worker=worker)
+    return True
+
+
+def record_admission(
+    work: Work, wanted: Wanted, admission: Admission, *, worker: str, before: State | None = None
+) -> None:
+    """Hand over the history of a call that was taken, or turned away."""
     attempt, permit = wanted.attempt, wanted.permit
     ids = {"permit_id": permit.jti, "issuer": permit.iss, "reference": permit.reference, "pool": attempt.pool}
-    if admission.event is not Event.CLAIMED:
-        values = {**_ours(attempt), "new_state": admission.state.value, "new_error": admission.reason}
-        await work.connection.execute(statements.TURN_AWAY, values)
+    if admission.reason:
         ids["reason"] = admission.reason
-    _record(work, attempt, admission.event, (None, admission.state), worker, ids)
+    _record(work, attempt, admission.event, (before, admission.state), worker, ids)
 
 
 async def abandon(work: Work, message: AbandonCall, *, pool: str, error: str) -> bool:
     """Take the row of a call that never came, as refused; False where call or permit were seen, and nothing is done."""
     state = MACHINE.next_state(State.NEW, Event.ABANDONED)
     values = {
-        "call_id": message.call_id,
-        "tenant": message.tenant,
-        "conversation_id": message.conversation_id,
-        "tool": message.tool,
-        "schema_digest": message.schema_digest,
-        "pool": pool,
-        "idempotent": False,
-        "state": state.value,
-        "fence": 0,
-        "worker": message.by,
-        "permit_id": permit_id(message.call_id),
-        "permit_issuer": "",
-        "permit": "",
-        "call": "",
-        "cause": work.cause.as_json(),
-        "begun_at": None,
-        "error": error,
+        name: getattr(message, name) for name in ("call_id", "tenant", "conversation_id", "tool", "schema_digest")
     }
-    if (await work.connection.execute(statements.ABANDON, values)).first() is None:
+    taken = await work.connection.run(
+        QUERIES.abandon,
+        **values,
+        pool=pool,
+        state=state.value,
+        worker=message.by,
+        permit_id=permit_id(message.call_id),
+        cause=work.cause.as_json(),
+        error=error,
+    )
+    if not taken:
         return False
     work.record(
         Change(
@@ -141,39 +173,36 @@ async def abandon(work: Work, message: AbandonCall, *, pool: str, error: str) ->
             actor=message.by,
             call_id=message.call_id,
             detail={"pool": pool, "reason": error},
+            about={"conversation_id": message.conversation_id, "tool": message.tool},
         )
     )
     return True
 
 
-async def settle(work: Work, ended: Sequence[tuple[Attempt, Outcome]], *, worker: str) -> list[datetime | None]:
-    """End executions as their outcomes say; return when each ended, None for an attempt that no longer counts."""
-    states = [MACHINE.next_state(attempt.state, outcome.event) for attempt, outcome in ended]
-    values = {
-        "call_ids": [attempt.call.call_id for attempt, _ in ended],
-        "fences": [attempt.fence for attempt, _ in ended],
-        "states": [state.value for state in states],
-        "errors": [outcome.error for _, outcome in ended],
-    }
-    rows = await work.connection.execute(statements.SETTLE, values)
-    moved: dict[tuple[str, int], datetime] = {(row.call_id, row.fence): row.finished_at for row in rows}
-    times: list[datetime | None] = []
-    for (attempt, outcome), state in zip(ended, states, strict=True):
+async def settle(work: Work, ended: Mapping[str, tuple[Attempt, Outcome]], *, worker: str) -> set[str]:
+    """End executions as their outcomes say, with what was handed over by the same keys; return those that counted."""
+    states = {key: MACHINE.next_state(attempt.state, outcome.event) for key, (attempt, outcome) in ended.items()}
+    for key, (attempt, outcome) in ended.items():
         work.cause = attempt.cause
-        times.append(moved.pop((attempt.call.call_id, attempt.fence), None))
-        if times[-1] is None:
-            await _keep_evidence(work, attempt, outcome, outcome.event, worker)
-        else:
-            detail = {"fence": attempt.fence, "code": outcome.code}
-            _record(work, attempt, outcome.event, (attempt.state, state), worker, detail)
-    return times
+        detail = {"fence": attempt.fence, "code": outcome.code}
+        _record(work, attempt, outcome.event, (attempt.state, states[key]), worker, detail, key=key)
+    rows = await work.execute_once(
+        QUERIES.settle,
+        keys=list(ended),
+        call_ids=[attempt.call.call_id for attempt, _ in ended.values()],
+        fences=[attempt.fence for attempt, _ in ended.values()],
+        states=[state.value for state in states.values()],
+        errors=[outcome.error for _, outcome in ended.values()],
+        finished_at=work.now,
+    )
+    return {row["key"] for row in rows}
 
 
 async def let_go(work: Work, attempt: Attempt, outcome: Outcome, *, worker: str) -> None:
     """End the lease now, so that the next attempt may begin."""
     state = MACHINE.next_state(State.RUNNING, Event.LET_GO)
-    if not (await work.connection.execute(statements.LET_GO, _ours(attempt))).rowcount:
-        await _keep_evidence(work, attempt, outcome, Event.LET_GO, worker)
+    if not await work.connection.run(QUERIES.let_go, **_ours(attempt)):
+        await keep_evidence(work, attempt, outcome, Event.LET_GO, worker)
         return
     detail = {"fence": attempt.fence, "error": outcome.error}
     _record(work, attempt, Event.LET_GO, (State.RUNNING, state), worker, detail)
@@ -181,73 +210,88 @@ async def let_go(work: Work, attempt: Attempt, outcome: Outcome, *, worker: str)
 
 async def renew(connection: Connection, attempt: Attempt, holder: Holder) -> bool:
     """Keep the lease; False where another attempt has taken over or the call is over."""
-    return bool((await connection.execute(statements.RENEW, {**_ours(attempt), "lease": holder.lease})).rowcount)
+    return bool(await connection.run(QUERIES.renew, **_ours(attempt), lease=holder.lease))
 
 
 async def is_ours(connection: Connection, attempt: Attempt) -> bool:
     """Tell whether the attempt still counts."""
-    return (await connection.execute(statements.IS_OURS, _ours(attempt))).first() is not None
+    return bool(await connection.run(QUERIES.is_ours, **_ours(attempt)))
 
 
 async def probe(work: Work, attempt: Attempt, outcome: Outcome, holder: Holder) -> Attempt | None:
     """Begin the probe of an attempt that ended in doubt; None where the attempt no longer counts."""
-    values = {**_ours(attempt), "new_worker": holder.worker, "lease": holder.lease}
-    row = (await work.connection.execute(statements.PROBE, values)).one_or_none()
-    if row is None:
-        await _keep_evidence(work, attempt, outcome, Event.PROBED, holder.worker)
+    rows = await work.connection.run(QUERIES.probe, **_ours(attempt), worker=holder.worker, lease=holder.lease)
+    if not rows:
+        await keep_evidence(work, attempt, outcome, Event.PROBED, holder.worker)
         return None
-    probing = replace(_attempt(row), doubt=outcome.error)
+    probing = replace(_attempt(rows[0]), doubt=outcome.error)
     detail = {"fence": probing.fence, "error": outcome.error}
     _record(work, probing, Event.PROBED, (attempt.state, probing.state), holder.worker, detail)
     return probing
 
 
-async def any_lost(connection: Connection, sweep: Sweep, event: Event) -> bool:
-    """Tell whether a lost attempt waits to be repeated (RECLAIMED) or for its tool's probe (PROBED)."""
-    return bool((await connection.execute(statements.ANY_LOST[event], _swept(sweep))).scalar_one())
-
-
 async def take_lost(work: Work, sweep: Sweep, event: Event, holder: Holder) -> Attempt | None:
     """Begin the next attempt (RECLAIMED) or the probe (PROBED) of one lost call; None where there is none."""
-    values = {**_swept(sweep), "most": 1, "new_worker": holder.worker, "lease": holder.lease}
-    row = (await work.connection.execute(statements.TAKE_LOST[event], values)).one_or_none()
-    if row is None:
+    lost = await find_lost(work.connection, sweep, event)
+    if lost is None:
         return None
+    call_id, left = lost
+    state = MACHINE.next_state(left, event)
+    (row,) = await work.connection.run(
+        QUERIES.begin_again, call_id=call_id, state=state.value, worker=holder.worker, lease=holder.lease
+    )
     attempt = _attempt(row)
     work.cause = attempt.cause
-    _record(work, attempt, event, (State(row.left_state), attempt.state), holder.worker, {"fence": attempt.fence})
+    _record(work, attempt, event, (left, attempt.state), holder.worker, {"fence": attempt.fence})
     return attempt
+
+
+async def find_lost(connection: Connection, sweep: Sweep, event: Event) -> tuple[str, State] | None:
+    """Lock a lost attempt that is to be repeated (RECLAIMED) or waits for its tool's probe (PROBED), if there is one.
+
+    Return its call and its state.
+    """
+    values = _swept(sweep)
+    if event is Event.PROBED:
+        rows = await connection.run(QUERIES.to_probe, **values, timeouts=list(sweep.probed.values()))
+    else:
+        del values["probed"]
+        rows = await connection.run(QUERIES.to_repeat, **values)
+    return (rows[0]["call_id"], State(rows[0]["state"])) if rows else None
 
 
 async def give_up(work: Work, sweep: Sweep, *, error: str, worker: str, limit: int) -> list[tuple[Attempt, datetime]]:
     """End as unknown what is lost and may not be repeated; return the last attempts and when they ended."""
-    rows = (
-        await work.connection.execute(statements.GIVE_UP, {**_swept(sweep), "most": limit, "new_error": error})
-    ).all()
-    lost = [(_attempt(row), row.finished_at) for row in rows]
+    rows = await work.connection.run(QUERIES.give_up, **_swept(sweep), most=limit, error=error)
+    lost = [(_attempt(row), row["finished_at"]) for row in rows]
     for (attempt, _), row in zip(lost, rows, strict=True):
         work.cause = attempt.cause
-        detail = {"fence": attempt.fence}
-        _record(work, attempt, Event.GAVE_UP, (State(row.left_state), State(row.state)), worker, detail)
+        states = (State(row["left_state"]), State(row["state"]))
+        _record(work, attempt, Event.GAVE_UP, states, worker, {"fence": attempt.fence})
     return lost
 
 
 async def resolve(work: Work, said: ResolveCall) -> Attempt | None:
     """Keep what a person says of an outcome that was answered `unknown`; None where it is not, and nothing is done."""
-    values = {**_place(said), "said": said.outcome, "person": said.by, "words": said.note}
-    row = (await work.connection.execute(statements.RESOLVE, values)).one_or_none()
-    if row is None:
+    words = {"said": said.outcome, "by": said.by, "note": said.note}
+    rows = await work.connection.run(QUERIES.resolve, call_id=said.call_id, tenant=said.tenant, **words)
+    if not rows:
         return None
-    attempt = _attempt(row)
+    attempt = _attempt(rows[0])
     detail = {"outcome": said.outcome, "note": said.note}
     _record(work, attempt, Event.RESOLVED, (State.UNKNOWN, attempt.state), said.by, detail)
     return attempt
 
 
+async def count_unknown(connection: Connection, pools: Sequence[str]) -> dict[str, int]:
+    """Return how many calls of each pool wait for a person to say whether they ran."""
+    return {row["pool"]: row["calls"] for row in await connection.run(QUERIES.count_unknown, pools=list(pools))}
+
+
 async def state_of(work: Work, said: ResolveCall) -> State | None:
     """Return the state of the call that a person speaks of; None where their tenant has none here."""
-    state = (await work.connection.execute(statements.STATE_OF, _place(said))).scalar_one_or_none()
-    return None if state is None else State(state)
+    rows = await work.connection.run(QUERIES.state_of, call_id=said.call_id, tenant=said.tenant)
+    return State(rows[0]["state"]) if rows else None
 
 
 def record_second_word(work: Work, said: ResolveCall, state: State) -> None:
@@ -268,22 +312,20 @@ def record_second_word(work: Work, said: ResolveCall, state: State) -> None:
     )
 
 
-async def _keep_evidence(work: Work, attempt: Attempt, outcome: Outcome, event: Event, worker: str) -> None:
+async def keep_evidence(work: Work, attempt: Attempt, outcome: Outcome, event: Event, worker: str) -> None:
     """Keep what a late attempt had to say; it changes nothing.
 
     A state that is exactly what the attempt wanted was written by it: the answer to that commit had been lost.
     """
-    row = (await work.connection.execute(statements.NOW, {"ours": attempt.call.call_id})).one()
-    state = State(row.state)
+    (row,) = await work.connection.run(QUERIES.standing, call_id=attempt.call.call_id)
+    state = State(row["state"])
     # What a probe begins has the next fence.
     newest = attempt.fence + (event is Event.PROBED)
-    if row.fence == newest and state is MACHINE.next_state(attempt.state, event):
+    if row["fence"] == newest and state is MACHINE.next_state(attempt.state, event):
         return
-    try:
+    with suppress(ExpectedRace):
         MACHINE.next_state(state, event)
-    except ExpectedRace as race:
-        log.info("execution.late", call_id=attempt.call.call_id, reason=str(race))
-    detail = {"late": True, "fence": attempt.fence, "newest_fence": row.fence, "error": outcome.error}
+    detail = {"late": True, "fence": attempt.fence, "newest_fence": row["fence"], "error": outcome.error}
     _record(work, attempt, event, (state, state), worker, detail)
 
 
@@ -294,46 +336,27 @@ def _record(
     states: tuple[State | None, State],
     worker: str,
     detail: dict[str, Any],
+    *,
+    key: str | None = None,
 ) -> None:
     call = attempt.call
-    work.record(
-        Change(
-            call.tenant, MACHINE.name, call.call_id, event, *states, actor=worker, call_id=call.call_id, detail=detail
-        )
-    )
+    about = {"conversation_id": call.conversation_id, "tool": call.tool}
+    if attempt.held and "reference" in detail:
+        about["approval_id"] = detail["reference"]
+    change = Change(call.tenant, MACHINE.name, call.call_id, event, *states, worker, call.call_id, detail, about)
+    work.record(change, key=key)
 
 
-def _row(wanted: Wanted) -> dict[str, Any]:
-    attempt, permit, call = wanted.attempt, wanted.permit, wanted.attempt.call
-    return {
-        "call_id": call.call_id,
-        "tenant": call.tenant,
-        "conversation_id": call.conversation_id,
-        "tool": call.tool,
-        "schema_digest": call.schema_digest,
-        "pool": attempt.pool,
-        "idempotent": wanted.idempotent,
-        "fence": attempt.fence,
-        "permit_id": permit.jti,
-        "permit_issuer": permit.iss,
-        "permit_expires_at": datetime.fromtimestamp(permit.exp, UTC),
-        "permit": attempt.permit,
-        "call": call.model_dump_json(),
-        "cause": attempt.cause.as_json(),
-        "begun_at": attempt.begun_at,
-    }
-
-
-def _attempt(row: sa.Row[Any]) -> Attempt:
+def _attempt(row: Mapping[str, Any]) -> Attempt:
     # The row is known by its key, whatever somebody may have written into the stored call.
-    call = ToolCall.model_validate_json(row.call).model_copy(update={"call_id": row.call_id})
-    cause, state = Cause(**row.cause), State(row.state)
-    held = row.permit_issuer == HELD_BY
-    return Attempt(call, row.permit, row.pool, row.fence, row.begun_at, cause, state, held=held)
+    call = ToolCall.model_validate_json(row["call"]).model_copy(update={"call_id": row["call_id"]})
+    place = (row["permit"], row["pool"], row["fence"], row["begun_at"])
+    held = row["permit_issuer"] == HELD_BY
+    return Attempt(call, *place, Cause(**row["cause"]), State(row["state"]), held=held)
 
 
 def _ours(attempt: Attempt) -> dict[str, Any]:
-    return {"ours": attempt.call.call_id, "our_fence": attempt.fence}
+    return {"call_id": attempt.call.call_id, "fence": attempt.fence}
 
 
 def _swept(sweep: Sweep) -> dict[str, Any]:
@@ -342,9 +365,4 @@ def _swept(sweep: Sweep) -> dict[str, Any]:
         "repeatable": list(sweep.repeatable),
         "attempts_max": sweep.attempts_max,
         "probed": list(sweep.probed),
-        "timeouts": list(sweep.probed.values()),
     }
-
-
-def _place(said: ResolveCall) -> dict[str, Any]:
-    return {"ours": said.call_id, "of_tenant": said.tenant}

@@ -1,37 +1,24 @@
-"""AG-UI: a conversation's moves as the events that `@ag-ui/client` and its like read.
+"""AG-UI: a conversation's log as the events that `@ag-ui/client` and its like read. Pure.
 
 A run begins with snapshots of everything before it, so its events tell only what is new. A call has one result, told
-once: while people think, the approval is an activity of its own and the run ends by asking.
+once: while people think, the approval is an activity of its own, and the run ends by asking.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from services.gateway.dialects.ag_ui_history import Transcript
-from services.gateway.dialects.cards import shown_card
-from services.gateway.dialects.moves import (
-    CallAnswered,
-    CallMade,
-    CallProgressed,
-    CardMoved,
-    Move,
-    OperatorSpoke,
-    StepBegan,
-    StepEnded,
-    TextBegan,
-    TextEnded,
-    TextWritten,
-    TurnEnded,
-)
-from services.gateway.dialects.reader import Said
-from services.gateway.feed import SUCCESSES
-from shared.approvers import name_of
+from placet.domain.approvers import name_of
+from placet.gateway.conversations.items import SUCCESSES
+from placet.gateway.dialects import changes
+from placet.gateway.dialects.changes import Call, Change, Data, shown_card
+from placet.gateway.dialects.conversation_state import ConversationState, Entry
 
 Event = dict[str, Any]
+Message = dict[str, Any]
 
 PROTOCOL = "1.0"
 #: Type of the activity that follows an approval to its end.
@@ -48,219 +35,332 @@ ANSWER_SCHEMA: Mapping[str, Any] = {
 }
 
 
-class AgUi:
-    """Writes the events of one run, and keeps the messages and the state that its client has then."""
+class Transcript:
+    """The messages that a client has, put together from the very events that it gets, the way it does it."""
 
-    def __init__(self, state: Any = None) -> None:
-        self._transcript = Transcript()
-        #: What the application keeps in the shared state is given back as it came.
-        self._theirs: dict[str, Any] = state if isinstance(state, dict) else {}
-        self._calls: dict[str, Any] = {}
-        self._approvals: dict[str, Any] = {}
-        self._holder: dict[str, Any] = {}
-        self._turn: dict[str, Any] = {}
-        #: Whether it ended in this run.
-        self._turn_is_news = False
-        self._steps = 0
-        self._open_step = ""
-        self._open_texts: dict[str, None] = {}
-        #: The message to which calls of the step belong.
-        self._parent = ""
+    def __init__(self) -> None:
+        self._order: list[str] = []
+        self._messages: dict[str, Message] = {}
+        #: Call -> the message that has it.
+        self._owners: dict[str, str] = {}
+
+    def copy(self) -> Transcript:
+        """Return another one with the same messages."""
+        made = Transcript()
+        made._order, made._messages, made._owners = list(self._order), dict(self._messages), dict(self._owners)
+        return made
+
+    def add(self, event: Event) -> None:
+        """Take one event."""
+        message_id = event.get("messageId", "")
+        match event["type"]:
+            case "TEXT_MESSAGE_START":
+                name = {"name": event["name"]} if "name" in event else {}
+                self._put(message_id, {"role": event["role"], "content": "", **name})
+            case "TEXT_MESSAGE_CONTENT":
+                self._put(message_id, {"content": self._messages[message_id]["content"] + event["delta"]})
+            case "TOOL_CALL_START":
+                owner = event.get("parentMessageId") or event["toolCallId"]
+                self._owners[event["toolCallId"]] = owner
+                function = {"name": event["toolCallName"], "arguments": ""}
+                calls = self._messages.get(owner, {}).get("toolCalls", ())
+                call = {"id": event["toolCallId"], "type": "function", "function": function}
+                self._put(owner, {"role": "assistant", "toolCalls": [*calls, call]})
+            case "TOOL_CALL_ARGS":
+                self.edit(event["toolCallId"], event["delta"])
+            case "TOOL_CALL_RESULT":
+                known = {name: event[name] for name in ("role", "toolCallId", "content", "metadata")}
+                # Behind the message with the call, after results that it has already: providers want them there.
+                at = self._order.index(self._owners[event["toolCallId"]]) + 1
+                while at < len(self._order) and self._messages[self._order[at]]["role"] == "tool":
+                    at += 1
+                self._put(message_id, known, at)
+            case "ACTIVITY_SNAPSHOT":
+                known = {"role": "activity", "activityType": event["activityType"], "content": event["content"]}
+                self._put(message_id, known)
+
+    def edit(self, call_id: str, arguments: str) -> bool:
+        """Replace the arguments of a call; False where there is no such call."""
+        owner = self._owners.get(call_id)
+        if owner is None:
+            return False
+        calls = [
+            {**call, "function": {**call["function"], "arguments": arguments}} if call["id"] == call_id else call
+            for call in self._messages[owner]["toolCalls"]
+        ]
+        self._put(owner, {"toolCalls": calls})
+        return True
+
+    def differs(self, posted: Sequence[Any]) -> bool:
+        """Tell whether a client with the messages `posted` lacks something; activities are never posted."""
+        messages = self.messages()
+        asked = any(message["role"] == "activity" for message in messages)
+        return asked or [_core(each) for each in messages] != [_core(each) for each in posted]
+
+    def messages(self) -> list[Message]:
+        """Return the messages, each {id, role, …}."""
+        return [self._messages[message_id] for message_id in self._order]
+
+    def snapshot(self) -> Event:
+        """Return the event with all messages; activities of other types than ours stay as the client has them."""
+        ours = {"@ag-ui/client": {"authoritativeActivityTypes": [APPROVAL]}}
+        return {"type": "MESSAGES_SNAPSHOT", "messages": self.messages(), "metadata": ours}
+
+    def _put(self, message_id: str, members: Message, at: int | None = None) -> None:
+        if message_id not in self._messages:
+            self._order.insert(len(self._order) if at is None else at, message_id)
+        self._messages[message_id] = {"id": message_id, **self._messages.get(message_id, {}), **members}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a run tells, and what must have happened before it ends."""
+
+    thread_id: str
+    run_id: str
+    #: The messages that the client has, and the state that its application keeps.
+    messages: Sequence[Any] = ()
+    state: Any = None
+    #: The message that the agent must have taken; empty where there is none.
+    message_id: str = ""
+    #: Approvals that were decided just now.
+    decided: frozenset[str] = frozenset()
+    #: Answers that did not count: {interruptId, approval_id, kind, title, status, …}.
+    refused: Sequence[Data] = ()
+    #: Why the run ends at once: {kind, title, …}; empty where it does not.
+    error: Data = field(default_factory=dict)
+    #: Who answers, {state, operator, text}; empty for the agent. And how often that has changed.
+    holder: Data = field(default_factory=dict)
+    holder_revision: int = 0
+
+
+@dataclass
+class AgUiState:
+    """A run, as far as it was told."""
+
+    goal: Goal
+    log: ConversationState = field(default_factory=ConversationState)
+    transcript: Transcript = field(default_factory=Transcript)
+    #: Our part of the shared state.
+    turn: dict[str, Any] = field(default_factory=dict)
+    calls: dict[str, Data] = field(default_factory=dict)
+    approvals: dict[str, Data] = field(default_factory=dict)
+    holder: dict[str, Any] = field(default_factory=dict)
+    #: Whether the turn ended in this run.
+    is_news: bool = False
+    steps: int = 0
+    open_step: str = ""
+    open_text: str = ""
+    #: The message to which calls of the step belong.
+    parent: str = ""
+    #: Whether its beginning was told, and how things stood then.
+    began: bool = False
+    is_open: bool = False
+    done: bool = False
+
+    def copy(self) -> AgUiState:
+        """Return another one that has told the same."""
+        log, transcript = self.log.copy(), self.transcript.copy()
+        return replace(self, log=log, transcript=transcript, calls=dict(self.calls), approvals=dict(self.approvals))
+
+    def read(self, entry: Entry) -> list[Event]:
+        """Take an entry and return its events; what is older than the run makes the snapshots that it begins with."""
+        events = []
+        for change in self.log.read(entry):
+            for event in self._events(change):
+                self.transcript.add(event)
+                events.append(event)
+        return events if self.is_open else []
 
     @property
-    def turn(self) -> Mapping[str, Any]:
-        """How the turn ended that ended last in this run, {state, reason, final_answer}; empty while none did."""
-        return self._turn if self._turn_is_news else {}
+    def rests(self) -> bool:
+        """Whether nothing follows until people decide or write, and all is told that was asked for."""
+        log = self.log
+        on_their_way = any(call.approval_id in self.goal.decided for call in log.waiting)
+        moves = on_their_way or log.lags(self.goal.holder_revision)
+        return self.is_open and log.rests and log.settled and not moves
 
-    def result(self, *, held: bool) -> Mapping[str, Any]:
-        """Return what the run's end says: how its turn ended, and who answers where people hold the thread."""
-        return {**self.turn, **({"holder": self._holder} if held else {})}
+    def settle(self) -> list[Event]:
+        """Return what begins the run where it has not begun, and what ends it where nothing follows.
 
-    def begin(self, thread_id: str, run_id: str, *, modern: bool) -> Event:
-        """Return what begins a run; a client that does not name the protocol's version is not told it either."""
-        version = {"protocolVersion": PROTOCOL} if modern else {}
-        return {"type": "RUN_STARTED", "threadId": thread_id, "runId": run_id, **version}
-
-    def events(self, told: Move | Said) -> Iterator[Event]:
-        """Yield the events of one move."""
-        for event in self._events(told):
-            self._transcript.add(event)
-            yield event
-
-    def hold(self, data: Mapping[str, Any]) -> Iterator[Event]:
-        """Yield what tells who answers from now on: {state, operator, text}."""
-        self._holder = {name: data[name] for name in ("state", "operator", "text")}
-        yield self._changed("holder", "", self._holder)
-
-    def snapshots(self, posted: list[Any]) -> Iterator[Event]:
-        """Yield what the client needs of everything so far; its messages only where they differ from `posted`.
-
-        What was open is closed: it belongs to other runs.
+        It begins with how things stand when the client's message is in the log: it has that one already.
         """
-        self._open_step, self._open_texts, self._turn_is_news = "", {}, False
-        if self._transcript.differs(posted):
-            yield self._transcript.snapshot(APPROVAL)
+        goal, events = self.goal, list[Event]()
+        if not self.began:
+            self.began = True
+            place = {"threadId": goal.thread_id, "runId": goal.run_id}
+            events.append({"type": "RUN_STARTED", **place, "protocolVersion": PROTOCOL})
+        if not self.is_open and (not goal.message_id or self.log.knows(goal.message_id)):
+            events += self._open()
+        return events if self.done or not self.rests else [*events, *self._end()]
+
+    def _open(self) -> Iterator[Event]:
+        """Yield how things stand, and which answers did not count."""
+        goal, self.is_open = self.goal, True
+        # What is open belongs to other runs.
+        self.open_step, self.open_text, self.is_news = "", "", False
+        if goal.holder and not self.holder:
+            self.holder = _shown_holder(goal.holder)
+        if self.transcript.differs(goal.messages):
+            yield self.transcript.snapshot()
         yield self._state()
+        yield from ({"type": "CUSTOM", "name": "placet.refused", "value": dict(each)} for each in goal.refused)
+        if goal.error:
+            self.done = True
+            yield {"type": "RUN_ERROR", "message": str(goal.error["title"]), "code": str(goal.error["kind"])}
 
-    def end(self) -> Iterator[Event]:
-        """Yield what closes everything that is open."""
-        yield from ({"type": "TEXT_MESSAGE_END", "messageId": text_id} for text_id in self._open_texts)
-        self._open_texts = {}
+    def _end(self) -> Iterator[Event]:
+        """Yield what ends the run: asking where calls wait for people, else with its result."""
+        self.done = True
+        yield from self._end_text()
         yield from self._end_step()
+        problems = {str(each.get("approval_id")): each for each in self.goal.refused}
+        asked = [interrupt_of(call, problems.get(call.approval_id)) for call in self.log.waiting]
+        turn = self.turn if self.is_news else {}
+        if turn.get("state") == "failed" and not asked:
+            yield {"type": "RUN_ERROR", "message": turn.get("reason") or "The turn failed.", "code": "turn-failed"}
+            return
+        held = {"holder": self.holder} if self.holder.get("state", "agent") != "agent" else {}
+        result = {"result": {**turn, **held}} if turn or held else {}
+        outcome = {"type": "interrupt", "interrupts": asked} if asked else {"type": "success"}
+        place = {"threadId": self.goal.thread_id, "runId": self.goal.run_id}
+        yield {"type": "RUN_FINISHED", **place, **result, "outcome": outcome}
 
-    def _events(self, told: Move | Said) -> Iterator[Event]:
-        match told:
-            case Said() | TextBegan() | TextWritten() | TextEnded():
-                yield from self._words(told)
-            case StepBegan():
-                yield from self._begin_step()
-            case StepEnded():
-                yield from self._end_step()
-            case CallMade():
-                yield from self._call(told)
-            case CardMoved():
-                yield from self._card(told)
-            case CallAnswered():
-                yield from self._answer(told)
-            case CallProgressed(call_id, fraction, text):
-                told_now = {"status": "executing", "progress": {"text": text, "fraction": fraction}}
-                self._calls[call_id] = {**self._calls[call_id], **told_now}
-                yield self._changed("calls", call_id, self._calls[call_id])
-            case OperatorSpoke(message_id, operator, text):
-                yield from _message(message_id, "assistant", text, name=name_of(operator))
-            case TurnEnded(end):
-                self._turn = {name: end[name] for name in ("state", "reason", "final_answer") if end.get(name)}
-                self._turn_is_news = True
-                yield self._changed("turn", "", self._turn)
-
-    def _words(self, told: Said | TextBegan | TextWritten | TextEnded) -> Iterator[Event]:
-        match told:
-            case Said(message_id, text):
+    def _events(self, change: Change) -> Iterator[Event]:
+        match change:
+            case changes.UserSpoke(message_id, text):
                 yield from _message(message_id, "user", text)
-            case TextBegan(text_id):
-                self._parent = text_id
-                self._open_texts[text_id] = None
-                yield {"type": "TEXT_MESSAGE_START", "messageId": text_id, "role": "assistant"}
-            case TextWritten(text_id, text):
-                yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": text_id, "delta": text}
-            case TextEnded(text_id):
-                self._open_texts.pop(text_id, None)
-                yield {"type": "TEXT_MESSAGE_END", "messageId": text_id}
+            case changes.OperatorSpoke(message_id, operator, text):
+                yield from _message(message_id, "assistant", text, name=name_of(operator))
+            case changes.HolderMoved(holder):
+                self.holder = _shown_holder(holder)
+                yield _changed("holder", "", self.holder)
+            case changes.ReplyBegan():
+                yield from self._forget()
+            case changes.StepBegan():
+                self.parent, self.steps = "", self.steps + 1
+                self.open_step = f"step-{self.steps}"
+                yield {"type": "STEP_STARTED", "stepName": self.open_step}
+            case changes.StepEnded():
+                yield from self._end_step()
+            case changes.Text():
+                yield from self._text(change)
+            case changes.TurnEnded(_, end):
+                self.turn = {name: end[name] for name in ("state", "reason", "final_answer") if end.get(name)}
+                self.is_news = True
+                yield _changed("turn", "", self.turn)
+            case _:
+                yield from self._of_call(change)
 
-    def _begin_step(self) -> Iterator[Event]:
-        yield from self._end_step()
-        self._parent, self._steps = "", self._steps + 1
-        if self._turn:
-            yield from self._begin_turn()
-        self._open_step = f"step-{self._steps}"
-        yield {"type": "STEP_STARTED", "stepName": self._open_step}
+    def _of_call(self, change: Change) -> Iterator[Event]:
+        match change:
+            case changes.CallMade(_, call):
+                yield from self._call(call)
+            case changes.CardMoved(_, call):
+                yield from self._card(call)
+            case changes.CallAnswered():
+                yield from self._answer(change)
+            case changes.CallProgressed(_, call_id, fraction, text):
+                now = {"status": "executing", "progress": {"text": text, "fraction": fraction}}
+                yield self._stands(call_id, {**self.calls.get(call_id, {}), **now})
+
+    def _forget(self) -> Iterator[Event]:
+        """Forget what an earlier turn is done with: the state must not grow with the conversation."""
+        if self.turn:
+            self.turn, self.is_news = {}, False
+            self.calls = {call_id: call for call_id, call in self.calls.items() if "result" not in call}
+            self.approvals = {key: card for key, card in self.approvals.items() if card["state"] == "pending"}
+            yield self._state()
 
     def _end_step(self) -> Iterator[Event]:
-        if self._open_step:
-            yield {"type": "STEP_FINISHED", "stepName": self._open_step}
-            self._open_step = ""
+        if self.open_step:
+            yield {"type": "STEP_FINISHED", "stepName": self.open_step}
+            self.open_step = ""
 
-    def _begin_turn(self) -> Iterator[Event]:
-        """Forget what an earlier turn is done with: the state must not grow with the conversation."""
-        self._turn, self._turn_is_news = {}, False
-        self._calls = {call_id: call for call_id, call in self._calls.items() if "result" not in call}
-        self._approvals = {key: card for key, card in self._approvals.items() if card["state"] == "pending"}
-        yield self._state()
+    def _text(self, text: changes.Text) -> Iterator[Event]:
+        if text.begins:
+            self.open_text = text.text_id
+            yield {"type": "TEXT_MESSAGE_START", "messageId": text.text_id, "role": "assistant"}
+        if text.text:
+            yield {"type": "TEXT_MESSAGE_CONTENT", "messageId": text.text_id, "delta": text.text}
+        if text.ends:
+            self.parent = text.text_id if text.counts else ""
+            yield from self._end_text()
 
-    def _call(self, made: CallMade) -> Iterator[Event]:
-        call_id, arguments = made.call_id, {} if made.arguments is None else made.arguments
-        text = _json(arguments)
-        if self._transcript.edit(call_id, text):
+    def _end_text(self) -> Iterator[Event]:
+        if self.open_text:
+            yield {"type": "TEXT_MESSAGE_END", "messageId": self.open_text}
+            self.open_text = ""
+
+    def _call(self, call: Call) -> Iterator[Event]:
+        text = _json({} if call.arguments is None else call.arguments)
+        if self.transcript.edit(call.call_id, text):
             # What was streamed of a call cannot be taken back, but its message can be replaced.
-            yield self._transcript.snapshot(APPROVAL)
+            yield self.transcript.snapshot()
         else:
-            parent = {"parentMessageId": self._parent} if self._parent else {}
-            self._parent = self._parent or call_id
-            yield {"type": "TOOL_CALL_START", "toolCallId": call_id, "toolCallName": made.tool, **parent}
-            yield {"type": "TOOL_CALL_ARGS", "toolCallId": call_id, "delta": text}
-            yield {"type": "TOOL_CALL_END", "toolCallId": call_id}
-        self._calls[call_id] = {"tool": made.tool, "status": "proposed"}
-        yield self._changed("calls", call_id, self._calls[call_id])
+            parent = {"parentMessageId": self.parent} if self.parent else {}
+            self.parent = self.parent or call.call_id
+            yield {"type": "TOOL_CALL_START", "toolCallId": call.call_id, "toolCallName": call.tool, **parent}
+            yield {"type": "TOOL_CALL_ARGS", "toolCallId": call.call_id, "delta": text}
+            yield {"type": "TOOL_CALL_END", "toolCallId": call.call_id}
+        yield self._stands(call.call_id, {"tool": call.tool, "status": "proposed"})
 
-    def _card(self, moved: CardMoved) -> Iterator[Event]:
-        card, approval_id = shown_card(moved.card), moved.approval_id
+    def _card(self, call: Call) -> Iterator[Event]:
+        card, approval_id, state = shown_card(call.card), call.approval_id, str(call.card["state"])
         yield {"type": "ACTIVITY_SNAPSHOT", "messageId": approval_id, "activityType": APPROVAL, "content": card}
         # The card has the arguments and words; the state says only how it stands.
-        known = {"call_id": moved.call_id, "state": moved.state, "revision": card.get("revision")}
-        self._approvals[approval_id] = known
-        yield self._changed("approvals", approval_id, known)
-        if not moved.answered:
-            status = "pending_confirmation" if moved.state == "pending" else "decided"
-            self._calls[moved.call_id] = {**self._calls[moved.call_id], "status": status}
-            yield self._changed("calls", moved.call_id, self._calls[moved.call_id])
+        known = {"call_id": call.call_id, "state": state, "revision": card.get("revision")}
+        self.approvals[approval_id] = known
+        yield _changed("approvals", approval_id, known)
+        if not call.kind:
+            status = "pending_confirmation" if state == "pending" else "decided"
+            yield self._stands(call.call_id, {**self.calls.get(call.call_id, {}), "status": status})
 
-    def _answer(self, move: CallAnswered) -> Iterator[Event]:
-        succeeded = move.kind in SUCCESSES
-        content = move.result.get("data") if succeeded else {"result": move.kind, "error": move.error}
-        blocks = {"ui_blocks": move.result["ui_blocks"]} if move.result.get("ui_blocks") else {}
+    def _answer(self, answered: changes.CallAnswered) -> Iterator[Event]:
+        call, result = answered.call, answered.result
+        succeeded = call.kind in SUCCESSES
+        content = result.get("data") if succeeded else {"result": call.kind, "error": answered.error}
+        blocks = {"ui_blocks": result["ui_blocks"]} if result.get("ui_blocks") else {}
         yield {
             "type": "TOOL_CALL_RESULT",
-            "messageId": f"{move.call_id}.result",
-            "toolCallId": move.call_id,
+            "messageId": f"{call.call_id}.result",
+            "toolCallId": call.call_id,
             "role": "tool",
             "content": content if isinstance(content, str) else _json(content),
-            "metadata": {OURS: {"kind": move.kind, **blocks}},
+            "metadata": {OURS: {"kind": call.kind, **blocks}},
         }
         status = "success" if succeeded else "error"
-        self._calls[move.call_id] = {"tool": move.tool, "status": status, "result": move.kind}
-        yield self._changed("calls", move.call_id, self._calls[move.call_id])
+        yield self._stands(call.call_id, {"tool": call.tool, "status": status, "result": call.kind})
+
+    def _stands(self, call_id: str, stands: Data) -> Event:
+        self.calls[call_id] = stands
+        return _changed("calls", call_id, stands)
 
     def _state(self) -> Event:
-        ours = {"turn": self._turn, "calls": self._calls, "approvals": self._approvals}
-        ours |= {"holder": self._holder} if self._holder else {}
-        return {"type": "STATE_SNAPSHOT", "snapshot": {**self._theirs, OURS: {k: dict(v) for k, v in ours.items()}}}
-
-    @staticmethod
-    def _changed(what: str, key: str, value: Any) -> Event:
-        # Ids have no character that a JSON pointer would have to escape.
-        path = f"/{OURS}/{what}/{key}" if key else f"/{OURS}/{what}"
-        return {"type": "STATE_DELTA", "delta": [{"op": "add", "path": path, "value": value}]}
+        theirs = self.goal.state if isinstance(self.goal.state, dict) else {}
+        ours: dict[str, Any] = {"turn": self.turn, "calls": dict(self.calls), "approvals": dict(self.approvals)}
+        ours |= {"holder": self.holder} if self.holder else {}
+        return {"type": "STATE_SNAPSHOT", "snapshot": {**theirs, OURS: ours}}
 
 
-def interrupt_of(approval: Mapping[str, Any], problem: Mapping[str, Any] | None = None) -> Event:
+def interrupt_of(call: Call, problem: Data | None = None) -> Event:
     """Return what asks for a decision; its id names the very arguments that are shown.
 
-    `approval` is a row of `read.approvals`; `problem` says why an answer to it did not count.
+    `problem` says why an answer to it did not count.
     """
-    told = {"approval_id": approval["approval_id"], "reason": approval["reason"], "rule": approval["rule"]}
-    interrupt: Event = {
-        "id": f"{approval['approval_id']}.{approval['digest']}",
+    card = call.card
+    told: dict[str, Any] = {"approval_id": call.approval_id, "reason": card.get("reason", "")}
+    if problem:
+        told["problem"] = {name: each for name, each in problem.items() if name not in {"interruptId", "approval_id"}}
+    return {
+        "id": f"{call.approval_id}.{card.get('digest', '')}",
         "reason": "tool_call",
-        "message": approval["summary"],
-        "toolCallId": approval["call_id"],
+        "message": card.get("summary", ""),
+        "toolCallId": call.call_id,
         "responseSchema": ANSWER_SCHEMA,
-        "metadata": {OURS: told | ({"problem": dict(problem)} if problem else {})},
+        "metadata": {OURS: told},
+        **({"expiresAt": card["expires_at"]} if card.get("expires_at") else {}),
     }
-    expires_at: datetime = approval["expires_at"]
-    # A clock that stands still has no end that could be named.
-    return interrupt if approval["paused_at"] else interrupt | {"expiresAt": expires_at.isoformat()}
-
-
-def finished(
-    thread_id: str, run_id: str, result: Mapping[str, Any], interrupts: list[Event], *, modern: bool
-) -> Iterator[Event]:
-    """Yield what ends a run: asking where calls wait for people, else with its result.
-
-    That is how its turn ended, and who answers in the agent's place; {} where no turn ended and nobody does.
-
-    Clients from before version 1.0 know no interrupts: they are told of what waits in an event of ours.
-    """
-    if interrupts and not modern:
-        yield {"type": "CUSTOM", "name": "placet.waiting", "value": interrupts}
-    if not interrupts and result.get("state") == "failed":
-        yield {"type": "RUN_ERROR", "message": result.get("reason") or "The turn failed.", "code": "turn-failed"}
-        return
-    end = {"type": "RUN_FINISHED", "threadId": thread_id, "runId": run_id} | (
-        {"result": dict(result)} if result else {}
-    )
-    if modern:
-        end["outcome"] = {"type": "interrupt", "interrupts": interrupts} if interrupts else {"type": "success"}
-    yield end
 
 
 def _message(message_id: str, role: str, text: str, **more: str) -> Iterator[Event]:
@@ -270,6 +370,24 @@ def _message(message_id: str, role: str, text: str, **more: str) -> Iterator[Eve
     yield {"type": "TEXT_MESSAGE_END", "messageId": message_id}
 
 
+def _changed(what: str, key: str, value: Any) -> Event:
+    # Ids have no character that a JSON pointer would have to escape.
+    path = f"/{OURS}/{what}/{key}" if key else f"/{OURS}/{what}"
+    return {"type": "STATE_DELTA", "delta": [{"op": "add", "path": path, "value": value}]}
+
+
+def _shown_holder(holder: Data) -> dict[str, Any]:
+    return {name: holder[name] for name in ("state", "operator", "text")}
+
+
 def _json(value: Any) -> str:
     # Sorted, because the store keeps no order: what streams now is the same when it is shown again.
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def _core(message: Any) -> Any:
+    """Return what counts of a message, whoever keeps it."""
+    if not isinstance(message, dict):
+        return None
+    names = ("id", "role", "content", "toolCallId", "toolCalls")
+    return {name: message[name] for name in names if message.get(name) not in (None, "", [])}

@@ -1,31 +1,20 @@
-"""The Vercel AI SDK's UI message stream: a turn's moves as the chunks that `useChat` reads.
+"""The Vercel AI SDK's UI message stream: a conversation's log as the chunks that `useChat` reads. Pure.
 
-Clients of version 6 end a stream with an error at a chunk they do not know, so `tool-approval-response` and its like
-go to clients of version 7 only. What no version has a chunk for travels as `data-…` parts, which all of them keep.
+One stream tells one reply. It ends where the reply is over or waits for people, because the SDK posts no answer while a
+stream is open. Clients of version 6 end a stream with an error at a chunk they do not know, so `tool-approval-response`
+goes to clients of version 7 only. What no version has a chunk for travels as `data-…` parts, which all of them keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from services.gateway.dialects.cards import shown_card
-from services.gateway.dialects.moves import (
-    CallAnswered,
-    CallMade,
-    CallProgressed,
-    CardMoved,
-    Move,
-    OperatorSpoke,
-    StepBegan,
-    StepEnded,
-    TextBegan,
-    TextEnded,
-    TextWritten,
-    TurnEnded,
-)
-from services.gateway.feed import SUCCESSES
+from placet.gateway.conversations.items import SUCCESSES
+from placet.gateway.dialects import changes
+from placet.gateway.dialects.changes import Call, Change, Data, OfReply, shown_card
+from placet.gateway.dialects.conversation_state import ConversationState, Entry
 
 Chunk = dict[str, Any]
 Version = Literal["6", "7"]
@@ -35,199 +24,304 @@ _FINISH = {"finished": "stop", "failed": "error"}
 
 
 @dataclass(frozen=True)
-class AiSdk:
-    """Writes chunks for clients of one major version."""
+class Seen:
+    """What a client shows of a reply that it wants gone on with."""
+
+    steps: int = 0
+    texts: int = 0
+    #: Call -> the arguments that are shown; and the calls whose result is.
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    answered: frozenset[str] = frozenset()
+    #: Approval -> digest of the call whose request is shown.
+    requested: Mapping[str, str] = field(default_factory=dict)
+    #: Approval -> what the user said to it.
+    responded: Mapping[str, bool] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a stream tells, and what must have happened before it ends."""
 
     version: Version = "6"
+    #: The reply that is told; where it is not known yet, the one to this message of the user.
+    reply_id: str = ""
+    message_id: str = ""
+    #: Number of the newest item when the stream was asked for: it does not end before that one.
+    newest: int = 0
+    seen: Seen = field(default_factory=Seen)
+    #: Approvals that were decided just now: the stream does not end before their calls have results.
+    decided: frozenset[str] = frozenset()
+    #: Answers that did not count: approval -> {title, status, kind}.
+    refused: Mapping[str, Data] = field(default_factory=dict)
+    #: Who answers, {state, operator, text}; empty for the agent.
+    holder: Data = field(default_factory=dict)
 
-    def begin(self, message_id: str) -> Iterator[Chunk]:
-        """Yield what begins an assistant message; its id names the turn, so that it can be gone on with."""
-        yield {"type": "start", "messageId": message_id}
 
-    def chunks(self, move: Move) -> Iterator[Chunk]:
-        """Yield the chunks of one move."""
-        match move:
-            case OperatorSpoke():
-                yield from self._operator(move)
-            case StepBegan() | StepEnded():
-                yield {"type": "start-step" if isinstance(move, StepBegan) else "finish-step"}
-            case TextBegan(text_id):
-                yield {"type": "text-start", "id": text_id}
-            case TextWritten(text_id, text):
-                yield {"type": "text-delta", "id": text_id, "delta": text}
-            case TextEnded(text_id):
-                yield {"type": "text-end", "id": text_id}
-            case CallMade() | CardMoved() | CallProgressed() | CallAnswered():
-                yield from self._of_call(move)
-            case TurnEnded(end):
-                yield from self._end(end)
+class Writer:
+    """What a client was told of one reply, and the chunks of what comes next."""
 
-    def _operator(self, spoke: OperatorSpoke) -> Iterator[Chunk]:
-        """Yield what a person said, whole at once: a message of its own."""
-        text_id, operator = spoke.message_id, spoke.operator
-        yield {"type": "start-step"}
-        yield {"type": "data-operator", "id": text_id, "data": {"operator": operator}}
-        for move in (TextBegan(text_id), TextWritten(text_id, spoke.text), TextEnded(text_id)):
-            yield from self.chunks(move)
-        yield {"type": "finish-step"}
-        yield from self._end({"state": "finished", "operator": operator})
+    def __init__(self, version: Version, seen: Seen) -> None:
+        self.version: Version = version
+        self.began = self.in_step = False
+        self.steps = self.texts = 0
+        #: Approval -> digest of the call in the request; and what the client has as the decision.
+        self.requested = dict(seen.requested)
+        self.responded = dict(seen.responded)
+        #: Results of calls whose approval's end is still to come.
+        self.results: dict[str, changes.CallAnswered] = {}
+        #: How the reply's newest turn ended; empty while none has.
+        self.end: Data = {}
+        self._seen = seen
 
-    def _of_call(self, move: CallMade | CardMoved | CallProgressed | CallAnswered) -> Iterator[Chunk]:
-        match move:
-            case CallMade(call_id, tool, arguments):
-                call = {"toolCallId": call_id, "toolName": tool, "dynamic": True}
-                yield {"type": "tool-input-available", **call, "input": {} if arguments is None else arguments}
-            case CardMoved():
-                yield from self._card(move)
-            case CallProgressed(call_id, fraction, text):
+    def copy(self) -> Writer:
+        """Return another one that has told the same."""
+        made = Writer(self.version, self._seen)
+        known = {name: dict(getattr(self, name)) for name in ("requested", "responded", "results")}
+        made.__dict__ |= self.__dict__ | known
+        return made
+
+    def chunks(self, change: OfReply, *, waits: bool) -> Iterator[Chunk]:
+        """Yield the chunks of one change; `waits`: a call of the reply waits for people, so no other step may begin."""
+        match change:
+            case changes.StepBegan() if not (self.in_step and waits):
+                yield from self._end_step()
+                self.steps, self.in_step = self.steps + 1, True
+                if self.steps > self._seen.steps:
+                    yield {"type": "start-step"}
+            case changes.StepEnded() if not waits:
+                yield from self._end_step()
+            case changes.Text():
+                yield from self._text(change)
+            case changes.TurnEnded(_, end):
+                self.end = end
+                if reason := failure_of(end):
+                    yield {"type": "data-failure", "id": str(end["turn_id"]), "data": {"reason": reason}}
+            case _:
+                yield from self._of_call(change)
+
+    def _of_call(self, change: OfReply) -> Iterator[Chunk]:
+        match change:
+            case changes.CallMade(_, call) if self._is_news(call):
+                made = {"toolCallId": call.call_id, "toolName": call.tool, "dynamic": True}
+                yield {"type": "tool-input-available", **made, "input": _input(call)}
+            case changes.CardMoved(_, call) if call.call_id not in self._seen.answered:
+                yield from self._card(call)
+                if call.card["state"] != "pending" and (answered := self.results.pop(call.call_id, None)):
+                    yield from self._answer(replace(answered, call=call))
+            case changes.CallProgressed(_, call_id, fraction, text):
                 report = {"call_id": call_id, "fraction": fraction, "text": text}
                 # Transient: it goes to `onData`, and no message keeps how far a call once was.
                 yield {"type": "data-progress", "id": call_id, "data": report, "transient": True}
-            case CallAnswered():
-                yield from self._answer(move)
+            case changes.CallAnswered(_, call) if call.call_id not in self._seen.answered:
+                if call.card.get("state") == "pending":
+                    # It took another way than the decision, which must be told first.
+                    self.results[call.call_id] = change
+                else:
+                    yield from self._answer(change)
 
-    def holder(self, data: Mapping[str, Any]) -> Iterator[Chunk]:
-        """Yield what tells, in no message, who answers from now on; clients pass it to `onData` and keep it nowhere."""
-        told = {name: data[name] for name in ("state", "operator", "text")}
-        yield {"type": "data-holder", "data": told, "transient": True}
+    def close(self, waiting: Iterable[Call]) -> Iterator[Chunk]:
+        """Yield what ends the stream: requests for what waits, and the end of what is open."""
+        asks = False
+        for call in waiting:
+            asks = True
+            if self.requested.get(call.approval_id) != call.card.get("digest") or call.approval_id in self.responded:
+                yield self._request(call)
+                yield _approval_part(call)
+        yield from self._end_step()
+        told = {name: self.end[name] for name in ("state", "reason", "final_answer") if self.end.get(name)}
+        reason = "tool-calls" if asks or not self.end else _FINISH.get(str(self.end["state"]), "other")
+        yield {"type": "finish", "finishReason": reason, **({"messageMetadata": told} if told else {})}
+        if failed := failure_of(self.end):
+            yield {"type": "error", "errorText": failed}
 
-    def waits(self, message_id: str) -> Iterator[Chunk]:
-        """Yield what tells, in no message, that the user's message waits until people have decided."""
-        yield {"type": "data-waiting", "data": {"message_id": message_id}, "transient": True}
+    def _is_news(self, call: Call) -> bool:
+        shown = self._seen.arguments
+        return call.call_id not in self._seen.answered and (
+            call.call_id not in shown or shown[call.call_id] != _input(call)
+        )
 
-    def fail(self, end: Mapping[str, Any]) -> Iterator[Chunk]:
-        """Yield what makes a stream one that failed, its last chunk, where its turn did: {state, reason}."""
-        if reason := failure_of(end):
-            yield {"type": "error", "errorText": reason}
+    def _end_step(self) -> Iterator[Chunk]:
+        if self.in_step and self.steps > self._seen.steps:
+            yield {"type": "finish-step"}
+        self.in_step = False
 
-    def pause(self) -> Iterator[Chunk]:
-        """Yield what ends a stream whose calls wait for people."""
-        yield {"type": "finish", "finishReason": "tool-calls"}
-
-    def _card(self, move: CardMoved) -> Iterator[Chunk]:
-        if move.state == "pending":
-            request: Chunk = {"type": "tool-approval-request", "approvalId": move.approval_id}
-            request |= {"toolCallId": move.call_id, "approvalDescriptor": shown_card(move.card)}
-            yield request | ({"reason": str(move.card.get("reason", ""))} if self.version == "7" else {})
-        elif self.version == "7" and move.state in {"approved", "denied"} and not move.answered:
-            reason = {"reason": move.card["decision_reason"]} if move.card.get("decision_reason") else {}
-            yield {
-                "type": "tool-approval-response",
-                "approvalId": move.approval_id,
-                "approved": move.state == "approved",
-                **reason,
-            }
-        yield approval_part(move.card)
-
-    def _answer(self, move: CallAnswered) -> Iterator[Chunk]:
-        call = {"toolCallId": move.call_id}
-        if move.kind in SUCCESSES:
-            yield {"type": "tool-output-available", **call, "output": move.result.get("data"), "dynamic": True}
-        elif move.kind == "denied":
-            yield {"type": "tool-output-denied", **call}
-        else:
-            yield {"type": "tool-output-error", **call, "errorText": move.error, "dynamic": True}
-        if move.kind not in SUCCESSES:
-            yield {
-                "type": "data-tool-result",
-                "id": move.call_id,
-                "data": {"call_id": move.call_id, "kind": move.kind, "error": move.error},
-            }
-        if blocks := move.result.get("ui_blocks"):
-            yield {"type": "data-ui-blocks", "id": move.call_id, "data": {"call_id": move.call_id, "blocks": blocks}}
-
-    def _end(self, end: Mapping[str, Any]) -> Iterator[Chunk]:
-        if reason := failure_of(end):
-            yield {"type": "data-failure", "id": str(end["turn_id"]), "data": {"reason": reason}}
-        told = {name: end[name] for name in ("state", "reason", "final_answer", "operator") if end.get(name)}
-        yield {"type": "finish", "finishReason": _FINISH.get(str(end["state"]), "other"), "messageMetadata": told}
-
-
-def failure_of(end: Mapping[str, Any]) -> str:
-    """Return why a turn failed; empty where it did not."""
-    return str(end.get("reason") or "The turn failed.") if end["state"] == "failed" else ""
-
-
-def approval_part(card: Mapping[str, Any]) -> Chunk:
-    """Return the part that shows how an approval stands, in place of the one before."""
-    return {"type": "data-approval", "id": str(card["approval_id"]), "data": shown_card(card)}
-
-
-class Assembly:
-    """Puts chunks together to the message that a client makes of them: {id, role, parts}."""
-
-    def __init__(self) -> None:
-        self._id = ""
-        self._metadata: dict[str, Any] = {}
-        self._parts: list[dict[str, Any]] = []
-
-    def add(self, chunk: Chunk) -> None:
-        """Take one chunk."""
-        match chunk["type"]:
-            case "start":
-                self._id = chunk["messageId"]
-            case "start-step":
-                self._parts.append({"type": "step-start"})
-            case "text-start":
-                self._parts.append({"type": "text", "id": chunk["id"], "text": "", "state": "streaming"})
-            case "text-delta":
-                self._text(chunk["id"])["text"] += chunk["delta"]
-            case "text-end":
-                self._text(chunk["id"])["state"] = "done"
-            case "finish":
-                self._metadata |= chunk.get("messageMetadata", {})
-            case kind if kind.startswith("data-"):
-                if not chunk.get("transient"):
-                    self._place_data(chunk)
-            case kind if kind.startswith("tool-"):
-                self._tool(kind, chunk)
-
-    def message(self) -> dict[str, Any]:
-        """Return the message as it stands."""
-        parts = [{k: v for k, v in part.items() if part["type"] != "text" or k != "id"} for part in self._parts]
-        metadata = {"metadata": self._metadata} if self._metadata else {}
-        return {"id": self._id, "role": "assistant", **metadata, "parts": parts}
-
-    def _text(self, text_id: str) -> dict[str, Any]:
-        return next(part for part in reversed(self._parts) if part["type"] == "text" and part["id"] == text_id)
-
-    def _place_data(self, chunk: Chunk) -> None:
-        for number, part in enumerate(self._parts):
-            if (part["type"], part.get("id")) == (chunk["type"], chunk["id"]):
-                self._parts[number] = chunk
-                return
-        self._parts.append(chunk)
-
-    def _tool(self, kind: str, chunk: Chunk) -> None:
-        if kind == "tool-approval-response":
-            approval = {"id": chunk["approvalId"]}
-            part = next(each for each in self._parts if each.get("approval", {}).get("id") == approval["id"])
-            answer = {name: chunk[name] for name in ("approved", "reason") if name in chunk}
-            part |= {"state": "approval-responded", "approval": approval | answer}
+    def _text(self, text: changes.Text) -> Iterator[Chunk]:
+        self.texts += text.begins
+        if self.texts <= self._seen.texts:
             return
-        part = self._call(chunk)
-        match kind:
-            case "tool-input-available":
-                part |= {"state": "input-available", "input": chunk["input"]}
-            case "tool-approval-request":
-                asked = {"id": chunk["approvalId"], "descriptor": chunk["approvalDescriptor"]}
-                part |= {"state": "approval-requested", "approval": asked}
-            case "tool-output-available":
-                part |= {"state": "output-available", "output": chunk["output"]} | _decided(part, approved=True)
-            case "tool-output-error":
-                part |= {"state": "output-error", "errorText": chunk["errorText"]} | _decided(part, approved=True)
-            case "tool-output-denied":
-                part |= {"state": "output-denied"} | _decided(part, approved=False)
+        if text.begins:
+            yield {"type": "text-start", "id": text.text_id}
+        if text.text:
+            yield {"type": "text-delta", "id": text.text_id, "delta": text.text}
+        if text.ends:
+            yield {"type": "text-end", "id": text.text_id}
 
-    def _call(self, chunk: Chunk) -> dict[str, Any]:
-        call_id = chunk["toolCallId"]
-        for part in self._parts:
-            if part.get("toolCallId") == call_id:
-                return part
-        made = {"type": "dynamic-tool", "toolName": chunk["toolName"], "toolCallId": call_id}
-        self._parts.append(made)
-        return made
+    def _card(self, call: Call) -> Iterator[Chunk]:
+        state, requested = call.card["state"], self.requested.get(call.approval_id)
+        if state == "pending":
+            # Version 6 cannot be told of a decision, so it is asked only where the stream ends by asking.
+            if self.version == "7" and requested != call.card.get("digest"):
+                yield self._request(call)
+        elif requested is not None:
+            yield from self._respond(call, approved=state == "approved")
+        yield _approval_part(call)
+
+    def _request(self, call: Call) -> Chunk:
+        self.requested[call.approval_id] = str(call.card.get("digest", ""))
+        self.responded.pop(call.approval_id, None)
+        request: Chunk = {"type": "tool-approval-request", "approvalId": call.approval_id, "toolCallId": call.call_id}
+        request["approvalDescriptor"] = shown_card(call.card)
+        return request | ({"reason": str(call.card.get("reason", ""))} if self.version == "7" else {})
+
+    def _respond(self, call: Call, *, approved: bool) -> Iterator[Chunk]:
+        """Yield the decision where the client has another one, or none; only version 7 can be told."""
+        if self.version == "7" and self.responded.get(call.approval_id) != approved:
+            self.responded[call.approval_id] = approved
+            words = str(call.card.get("decision_reason") or ("" if approved else call.card["state"]))
+            told = {"approvalId": call.approval_id, "approved": approved}
+            yield {"type": "tool-approval-response", **told, **({"reason": words} if words else {})}
+
+    def _answer(self, answered: changes.CallAnswered) -> Iterator[Chunk]:
+        call, result = answered.call, answered.result
+        told: Chunk = {"toolCallId": call.call_id}
+        if call.kind in SUCCESSES:
+            yield {"type": "tool-output-available", **told, "output": result.get("data"), "dynamic": True}
+        elif call.card.get("state") != "approved" and self.responded.get(call.approval_id) is False:
+            yield {"type": "tool-output-denied", **told}
+        else:
+            words = call.card.get("decision_reason") or answered.error
+            error = f"Denied: {words}" if call.kind == "denied" else answered.error
+            yield {"type": "tool-output-error", **told, "errorText": error, "dynamic": True}
+        if call.kind not in SUCCESSES:
+            why = {"call_id": call.call_id, "kind": call.kind, "error": answered.error}
+            yield {"type": "data-tool-result", "id": call.call_id, "data": why}
+        if blocks := result.get("ui_blocks"):
+            yield {"type": "data-ui-blocks", "id": call.call_id, "data": {"call_id": call.call_id, "blocks": blocks}}
 
 
-def _decided(part: Mapping[str, Any], *, approved: bool) -> dict[str, Any]:
-    return {"approval": {**part["approval"], "approved": approved}} if "approval" in part else {}
+@dataclass
+class AiSdkState:
+    """A stream, as far as it was told."""
+
+    goal: Goal
+    writer: Writer
+    log: ConversationState = field(default_factory=ConversationState)
+    done: bool = False
+
+    @property
+    def reply_id(self) -> str:
+        """The reply that is told; empty while it has not begun."""
+        return self.goal.reply_id or self.log.replies.get(self.goal.message_id, "")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the log tells of the reply."""
+        turns = {turn.reply_id for turn in self.log.turns.values()}
+        return self.reply_id in turns.union(self.log.replies.values())
+
+    @property
+    def calls(self) -> list[Call]:
+        """The reply's calls."""
+        return [call for call in self.log.calls.values() if call.reply_id == self.reply_id]
+
+    @property
+    def waiting(self) -> list[Call]:
+        """Those that people are asked to decide."""
+        return [call for call in self.calls if call.waits]
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing of the reply follows until people decide or write."""
+        log, decided = self.log, self.goal.decided
+        if not self.reply_id:
+            return log.unanswered.get(self.goal.message_id, False)
+        if (log.running and log.running.reply_id == self.reply_id) or self.reply_id in log.untold:
+            return False
+        # What ran when its turn was stopped is told with the next message.
+        stopped = {turn_id for turn_id, turn in log.turns.items() if turn.state == "stopped"}
+        runs = (not call.settled and call.turn_id not in stopped for call in self.calls)
+        return not any(runs) and not any(call.approval_id in decided for call in self.calls if not call.kind)
+
+    def copy(self) -> AiSdkState:
+        """Return another one that has told the same."""
+        return replace(self, writer=self.writer.copy(), log=self.log.copy())
+
+    def read(self, entry: Entry) -> list[Chunk]:
+        """Take an entry and return its chunks."""
+        return [chunk for change in self.log.read(entry) for chunk in self._tell(change)]
+
+    def settle(self) -> list[Chunk]:
+        """Return what ends the stream, where the reply is over or waits for people."""
+        return list(self._end()) if not self.done and self.log.seq >= self.goal.newest and self.rests else []
+
+    def _tell(self, change: Change) -> Iterator[Chunk]:
+        match change:
+            case changes.HolderMoved(holder) if self.log.seq > self.goal.newest:
+                yield holder_part(holder)
+            case changes.OperatorSpoke() if not self.reply_id and self.log.seq > self.goal.newest:
+                self.done = True
+                yield {"type": "start", "messageId": change.message_id}
+                yield from operators_words(change)
+            case changes.UserSpoke() | changes.OperatorSpoke() | changes.HolderMoved():
+                pass
+            case _ if change.reply_id == self.reply_id:
+                yield from self._start()
+                yield from self.writer.chunks(change, waits=bool(self.waiting))
+
+    def _start(self) -> Iterator[Chunk]:
+        if not self.writer.began:
+            self.writer.began = True
+            yield {"type": "start", "messageId": self.reply_id}
+            for approval_id, problem in self.goal.refused.items():
+                data = {"approval_id": approval_id, **problem}
+                yield {"type": "data-approval-problem", "id": approval_id, "data": data}
+
+    def _end(self) -> Iterator[Chunk]:
+        holder = self.log.holder or self.goal.holder
+        if self.reply_id:
+            yield from self._start()
+            yield from self.writer.close(self.waiting)
+        elif holder.get("state", "agent") == "agent" or self.log.waiting:
+            yield {"type": "data-waiting", "data": {"message_id": self.goal.message_id}, "transient": True}
+        else:
+            # Nothing can be decided on the page, so it may stay and hear what the operator says.
+            return
+        self.done = True
+
+
+def begin(goal: Goal) -> AiSdkState:
+    """Return the state of a stream that has told nothing yet."""
+    return AiSdkState(goal, Writer(goal.version, goal.seen))
+
+
+def operators_words(spoke: changes.OperatorSpoke) -> Iterator[Chunk]:
+    """Yield what a person said, whole at once: a message of its own."""
+    text_id = spoke.message_id
+    yield {"type": "start-step"}
+    yield {"type": "data-operator", "id": text_id, "data": {"operator": spoke.operator}}
+    yield {"type": "text-start", "id": text_id}
+    yield {"type": "text-delta", "id": text_id, "delta": spoke.text}
+    yield {"type": "text-end", "id": text_id}
+    yield {"type": "finish-step"}
+    told = {"state": "finished", "operator": spoke.operator}
+    yield {"type": "finish", "finishReason": "stop", "messageMetadata": told}
+
+
+def holder_part(holder: Data) -> Chunk:
+    """Return what tells, in no message, who answers from now on; clients pass it to `onData` and keep it nowhere."""
+    told = {name: holder[name] for name in ("state", "operator", "text")}
+    return {"type": "data-holder", "data": told, "transient": True}
+
+
+def failure_of(end: Data) -> str:
+    """Return why a turn failed; empty where it did not."""
+    return str(end.get("reason") or "The turn failed.") if end.get("state") == "failed" else ""
+
+
+def _approval_part(call: Call) -> Chunk:
+    """Return the part that shows how an approval stands, in place of the one before."""
+    return {"type": "data-approval", "id": call.approval_id, "data": shown_card(call.card)}
+
+
+def _input(call: Call) -> Any:
+    return {} if call.arguments is None else call.arguments

@@ -1,7 +1,8 @@
 """What OpenAI clients post: of a history only what stands at its end counts, in the caller's own name.
 
 Agent, tools and instructions are Placet's. A parameter that would change them is refused rather than passed over: its
-sender would believe that it holds. What only tunes a model (temperature and its like) is passed over.
+sender would believe that it holds. Tools that clients add to every request are passed over, and the answer says so in
+its header `Placet-Ignored`. What only tunes a model (temperature and its like) is passed over in silence.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from services.gateway.dialects.openai_ids import parse_request_id
-from services.gateway.dialects.posted import Answer, checked_answers, checked_text, kept_reason
-from services.gateway.texts import Text
-from shared.errors import Refused
-from shared.messages.conversations import TEXT_MAX
-from shared.messages.message import Identifier
+from placet.contracts.errors import Refused
+from placet.contracts.messages.conversations import TEXT_MAX
+from placet.contracts.messages.message import Identifier
+from placet.gateway.dialects.openai import SERVER_LABEL, conversation_of, parse_request_id
+from placet.gateway.dialects.posted import Answer, checked_answers, checked_text, kept_reason
+from placet.gateway.texts import Text
 
 #: Messages or items of a posted history.
 ITEMS_MAX = 2_000
@@ -53,10 +54,15 @@ class _Posted(BaseModel):
         language = (self.metadata or {}).get("language")
         return language if isinstance(language, str) and _LANGUAGE.fullmatch(language) else "en"
 
+    @property
+    def ignored(self) -> dict[str, str]:
+        """The header that names what was passed over: tools that are not Placet's; empty where there is none."""
+        return {"placet-ignored": "tools"} if not all(map(_is_ours, self.tools or ())) else {}
+
     def check(self) -> None:
         """Raise Refused (400) for what would change the agent."""
-        if self.tools:
-            raise unsupported("tools", "The agent's tools are Placet's.")
+        if any(_is_ours(tool) and tool.get("require_approval", "always") != "always" for tool in self.tools or ()):
+            raise unsupported("tools", "The rulebook says which calls wait: `require_approval` can only be `always`.")
         if self.tool_choice not in {None, "auto", "none"} if isinstance(self.tool_choice, str | None) else True:
             raise unsupported("tool_choice", "The agent chooses its tools.")
 
@@ -67,7 +73,6 @@ class ChatCompletionIn(_Posted):
     model: Annotated[Text, Field(min_length=1, max_length=256, description="The agent's name.")]
     messages: Annotated[Items, Field(min_length=1, description="The history; only what the user wrote last is read.")]
     n: int | None = None
-    functions: list[Any] | None = None
     response_format: dict[str, Any] | None = None
     modalities: list[Any] | None = None
     stream_options: dict[str, Any] | None = None
@@ -75,8 +80,6 @@ class ChatCompletionIn(_Posted):
     def check(self) -> None:
         """Raise Refused (400) for what would change the agent, or what it cannot do."""
         super().check()
-        if self.functions:
-            raise unsupported("functions", "The agent's tools are Placet's.")
         if self.n not in {None, 1}:
             raise unsupported("n", "There is one answer.")
         if (self.response_format or {}).get("type", "text") != "text":
@@ -153,6 +156,23 @@ class ResponseIn(_Posted):
         return (name.id if isinstance(name, ConversationName) else name) or ""
 
     @property
+    def remembered(self) -> set[str]:
+        """The conversations that ids in its history name."""
+        return {conversation_of(str(item.get("id"))) for item in self._items} - {""}
+
+    @property
+    def asked(self) -> str:
+        """The approval that its history asks about last, or answers; empty for none."""
+        for item in reversed(self._items):
+            if named := parse_request_id(str(item.get("approval_request_id" if _is_answer(item) else "id"))):
+                return named[0]
+        return ""
+
+    @property
+    def _items(self) -> Items:
+        return [] if isinstance(self.input, str) else self.input
+
+    @property
     def begins(self) -> bool:
         """Whether its input holds nothing but what the user says now."""
         return isinstance(self.input, str) or len(self._newest) == len(_spoken(self.input))
@@ -195,6 +215,10 @@ def unsupported(param: str, why: str) -> Refused:
     """Return the refusal of a parameter that would change the agent, or that it cannot heed."""
     fault = {"detail": "not supported", "pointer": "#/" + param.replace(".", "/")}
     return Refused(f"`{param}` is not supported. {why}", status=400, kind="unsupported-parameter", errors=[fault])
+
+
+def _is_ours(tool: Any) -> bool:
+    return isinstance(tool, dict) and tool.get("type") == "mcp" and tool.get("server_label") == SERVER_LABEL
 
 
 def _tail(items: Sequence[Mapping[str, Any]], wanted: Any) -> list[Mapping[str, Any]]:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from shared.errors import Refused
-from shared.messages.approvals import REASON_MAX
-from shared.messages.conversations import TEXT_MAX
+from placet.contracts.errors import Refused
+from placet.contracts.messages.approvals import REASON_MAX
+from placet.contracts.messages.conversations import TEXT_MAX
 
 #: A message's id that can be kept as it is; for any other one is derived.
 MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")

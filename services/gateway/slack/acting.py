@@ -9,9 +9,10 @@ import structlog
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from services.gateway.decisions import in_words
-from services.gateway.slack.edit_form import REASON
-from services.gateway.slack.interactions import (
+from placet.contracts.errors import Refused
+from placet.gateway.approvals.decisions import in_words
+from placet.gateway.slack.edit_form import REASON
+from placet.gateway.slack.interactions import (
     Click,
     Malformed,
     Sender,
@@ -20,10 +21,9 @@ from services.gateway.slack.interactions import (
     read_sender,
     read_submission,
 )
-from shared import block_kit as kit
-from shared.database import is_outage
-from shared.errors import Refused
-from shared.texts import text
+from placet.runtime.database import is_outage
+from placet.surfaces import block_kit as kit
+from placet.surfaces.texts import text
 
 log = structlog.get_logger(__name__)
 

@@ -18,24 +18,24 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from services.gateway.auth import Caller
-from services.gateway.decisions import Ask, Decisions
-from services.gateway.slack import edit_form, modals
-from services.gateway.slack.acting import AWAY, Ack, Acting, on_click, on_submission
-from services.gateway.slack.interactions import Click, Sender, Submission, key_of
-from services.gateway.slack.people import caller_of, language_of_sender
-from services.gateway.store.read import Row
-from services.gateway.store.slack import forget_old, is_new
-from shared import slack as names
-from shared.canonical import NotStrictJson, canonical_text, parse_arguments
-from shared.catalog import Catalog, ToolSpec
-from shared.database import Database
-from shared.directory import Directory
-from shared.errors import Refused
-from shared.ids import derived_id
-from shared.messages.approvals import Verb
-from shared.slack import Slack, SlackMisconfigured, Subject
-from shared.texts import text
+from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments
+from placet.contracts.errors import Refused
+from placet.contracts.ids import derived_id
+from placet.contracts.messages.approvals import Verb
+from placet.domain.catalog import Catalog, ToolSpec
+from placet.domain.directory import Directory
+from placet.gateway.approvals.decisions import Ask, Decisions
+from placet.gateway.identity.auth import Caller
+from placet.gateway.slack import edit_form, modals
+from placet.gateway.slack.acting import AWAY, Ack, Acting, on_click, on_submission
+from placet.gateway.slack.interactions import Click, Sender, Submission, key_of
+from placet.gateway.slack.people import caller_of, language_of_sender
+from placet.gateway.slack.store import forget_old, is_new
+from placet.gateway.store.read import Row
+from placet.runtime.database import Database
+from placet.surfaces import slack as names
+from placet.surfaces.slack import Slack, SlackMisconfigured, Subject
+from placet.surfaces.texts import text
 
 log = structlog.get_logger(__name__)
 
@@ -101,7 +101,7 @@ class SlackDoor:
         async with self.database.transaction() as connection:
             new = await is_new(connection, key_of(body))
         if not new:
-            log.info("slack.repeated", type=body.get("type"))
+            log.debug("slack.repeated", type=body.get("type"))
             return BoltResponse(status=200)
         await next()
         return None

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.gateway.argument_fields import ArgumentField, NotAnArgument, fields_of, value_of
-from services.gateway.slack.interactions import Input
-from shared import block_kit as kit
-from shared.block_kit import Block
-from shared.canonical import NotStrictJson, canonical_text, parse_strictly
-from shared.card_text import visible
-from shared.catalog import ToolSpec, validate_arguments
-from shared.texts import text
+from placet.contracts.canonical import NotStrictJson, canonical_text, parse_strictly
+from placet.domain.card_text import visible
+from placet.domain.catalog import ToolSpec, validate_arguments
+from placet.gateway.approvals.argument_fields import ArgumentField, NotAnArgument, fields_of, value_of
+from placet.gateway.slack.interactions import Input
+from placet.surfaces import block_kit as kit
+from placet.surfaces.block_kit import Block
+from placet.surfaces.texts import text
 
 #: Inputs of one form; beside them stands the reason.
 FIELDS_MAX = 60

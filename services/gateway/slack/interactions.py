@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shared.canonical import sha256_hex
-from shared.errors import PlacetError
-from shared.slack import Subject, parse_subject
+from placet.contracts.canonical import sha256_hex
+from placet.contracts.errors import PlacetError
+from placet.surfaces.slack import Subject, parse_subject
 
 
 class Malformed(PlacetError):

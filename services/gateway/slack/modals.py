@@ -6,16 +6,16 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from services.gateway.feed import arguments_value
-from services.gateway.slack.edit_form import REASON
-from services.gateway.slack.interactions import Place, carried
-from services.gateway.store.read import Row
-from shared import block_kit as kit
-from shared.block_kit import Block
-from shared.card_text import visible
-from shared.messages.approvals import REASON_MAX
-from shared.slack import Subject
-from shared.texts import text
+from placet.contracts.messages.approvals import REASON_MAX
+from placet.domain.card_text import visible
+from placet.gateway.conversations.items import arguments_value
+from placet.gateway.slack.edit_form import REASON
+from placet.gateway.slack.interactions import Place, carried
+from placet.gateway.store.read import Row
+from placet.surfaces import block_kit as kit
+from placet.surfaces.block_kit import Block
+from placet.surfaces.slack import Subject
+from placet.surfaces.texts import text
 
 #: What a submitted modal does.
 APPROVE_FORM, DENY_FORM, EDIT_FORM = "placet_approve_form", "placet_deny_form", "placet_edit_form"

@@ -5,13 +5,13 @@ Names, e-mail addresses and roles in Slack say nothing: people change them. Whom
 
 from __future__ import annotations
 
-from services.gateway.auth import Caller
-from services.gateway.keys import Scope, person_id
-from services.gateway.slack.interactions import Sender
-from shared.directory import Directory
-from shared.errors import Refused
-from shared.slack import Slack, Subject
-from shared.texts import language_of
+from placet.contracts.errors import Refused
+from placet.domain.directory import Directory
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope, person_id
+from placet.gateway.slack.interactions import Sender
+from placet.surfaces.slack import Slack, Subject
+from placet.surfaces.texts import language_of
 
 
 def language_of_sender(sender: Sender, directory: Directory, default: str) -> str:

@@ -13,10 +13,10 @@ from slack_bolt.adapter.starlette.async_handler import to_starlette_response
 from slack_bolt.async_app import AsyncBoltRequest
 from slack_sdk.signature import SignatureVerifier
 
-from services.gateway.api.errors import problem
-from services.gateway.api.routing import add_routes
-from services.gateway.slack.door import SlackDoor
-from shared.slack import INTERACTIONS_PATH
+from placet.gateway.http.errors import problem
+from placet.gateway.http.routing import add_routes
+from placet.gateway.slack.door import SlackDoor
+from placet.surfaces.slack import INTERACTIONS_PATH
 
 log = structlog.get_logger(__name__)
 

@@ -10,7 +10,7 @@ import structlog
 from slack_bolt.adapter.socket_mode.async_handler import AsyncSocketModeHandler
 from slack_sdk.web.async_client import AsyncWebClient
 
-from services.gateway.slack.door import SlackDoor
+from placet.gateway.slack.door import SlackDoor
 
 log = structlog.get_logger(__name__)
 

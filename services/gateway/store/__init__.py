@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
-from shared.database import Database
-from shared.sql import Connection
+from placet.runtime.database import Database
+from placet.runtime.sql import Connection
 
 
 def reading(database: Database) -> AbstractAsyncContextManager[Connection]:

@@ -12,18 +12,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.gateway.paging import Cursor
-from services.gateway.tables import ConversationRow
-from shared.database import table_of
-from shared.sql import Connection
+from placet.gateway.tables import ConversationRow
+from placet.runtime.database import table_of
+from placet.runtime.sql import Connection
 
 Row = Mapping[str, Any]
 
 #: Of columns that are no plain values.
 _TYPES: Mapping[str, Any] = {
-    **dict.fromkeys(
-        ("approvers", "approval_rule", "delegations", "seats", "edited", "differences", "labels", "roles"), pg.JSONB
-    ),
+    **dict.fromkeys(["approvers", "approval_rule", "delegations", "seats", "closed_to", "voters"], pg.JSONB),
+    **dict.fromkeys(["edited", "differences", "labels", "roles"], pg.JSONB),
     **dict.fromkeys(("bounds", "result", "final_answer", "detail", "details"), pg.JSONB),
     "deciders": pg.ARRAY(pg.TEXT),
     # The operators of texts.
@@ -41,7 +39,7 @@ APPROVALS = _view(
     "approval_id tenant conversation_id call_id turn_id tool category arguments digest schema_digest revision state"
     " summary rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
     " decision_reason answer_kind closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
-    " claimed_until delegations seats paused_at cancel_asked_by cancel_asked_at deciders deciders_digest labels"
+    " claimed_until delegations seats closed_to voters cancel_asked_by cancel_asked_at deciders deciders_digest labels"
     " arguments_masked searched",
 )
 WORDS = _view("approval_words", "tenant word is_open created_at approval_id")
@@ -50,11 +48,6 @@ CALLS = _view(
     "call_id tenant conversation_id turn_id message_id step position tool arguments digest state result_kind result"
     " proposed_at answered_at held next_message",
 )
-MESSAGES = _view("messages", "message_id tenant conversation_id turn_id queued")
-TURNS = _view(
-    "turns", "turn_id tenant conversation_id state step started_at ended_at reason final_answer spoken written"
-)
-STEPS = _view("steps", "turn_id tenant conversation_id step model input_tokens output_tokens said_at")
 _CONVERSATIONS = table_of(ConversationRow)
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
 EXECUTIONS = _view(
@@ -77,18 +70,7 @@ _DELIVERIES = _view(
     "delivery_id tenant approval_id channel recipient person state pending revision sent_revision attempt error due_at"
     " updated_at",
 )
-_EVENTS = _view("webhook_events", "event_id tenant webhook type state attempt error due_at created_at")
-_GRANTS = _view(
-    "grants",
-    "grant_id tenant approval_id owner rule tool scope subject arguments bounds uses uses_left given_at expires_at"
-    " revoked_at revoked_by void_at void_reason state",
-)
 _HISTORY = _view("history", "tenant machine subject_id call_id event from_state to_state actor message_id at detail")
-_ACTIVATIONS = _view("activations", "activation_id kind digest activated_by activated_at diff")
-_LETTERS = _view(
-    "dead_letters",
-    "dead_letter_id tenant queue service reason message_id message_type body state received_at resolved_at resolved_by",
-)
 
 
 def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
@@ -125,6 +107,9 @@ def _untold_statement() -> sa.Select[Any]:
 _LOAD_APPROVALS = _approvals_statement()
 _LIST_VOTES = _votes_statement()
 _LIST_UNTOLD = _untold_statement()
+_EXECUTION_STATES = sa.text(
+    "SELECT call_id, state FROM read.executions WHERE tenant = :tenant AND call_id = ANY(CAST(:call_ids AS text[]))"
+)
 
 
 async def load_approval(connection: Connection, tenant: str, approval_id: str) -> Row | None:
@@ -137,15 +122,6 @@ async def load_approvals(connection: Connection, keys: Collection[tuple[str, str
     values = {"tenants": [tenant for tenant, _ in keys], "approval_ids": [approval_id for _, approval_id in keys]}
     found = (await connection.execute(_LOAD_APPROVALS, values)).mappings()
     return {(row["tenant"], row["approval_id"]): dict(row) for row in found}
-
-
-async def list_calls(connection: Connection, tenant: str, conversation_id: str, limit: int) -> Sequence[Row]:
-    """Return the newest calls of a conversation, oldest first."""
-    c = CALLS.c
-    statement = _of_tenant(CALLS, tenant, conversation_id).order_by(
-        c.proposed_at.desc(), c.step.desc(), c.position.desc()
-    )
-    return list(reversed(await _all(connection, statement.limit(limit))))
 
 
 async def load_call(connection: Connection, tenant: str, call_id: str) -> Row | None:
@@ -193,37 +169,17 @@ async def list_deliveries(connection: Connection, tenant: str, approval_id: str,
     return await _of_approval(connection, _DELIVERIES, tenant, approval_id, _DELIVERIES.c.channel, limit)
 
 
-async def list_deliveries_of_tenant(
-    connection: Connection, tenant: str, *, state: str | None, after: Cursor | None, limit: int
-) -> Sequence[Row]:
-    """Return where cards were sent, the newest change first, from after a cursor on."""
-    c = _DELIVERIES.c
-    statement = _in_state(_DELIVERIES, tenant, state)
-    return await _all(connection, _newest_page(statement, c.updated_at, c.delivery_id, after, limit))
-
-
-async def load_delivery(connection: Connection, tenant: str, delivery_id: str) -> Row | None:
-    """Return one delivery."""
-    return await _one(connection, _of_tenant(_DELIVERIES, tenant).where(_DELIVERIES.c.delivery_id == delivery_id))
-
-
-async def list_webhook_events(
-    connection: Connection, tenant: str, *, state: str | None, after: Cursor | None, limit: int
-) -> Sequence[Row]:
-    """Return what was to be posted to webhooks, the newest first, from after a cursor on."""
-    c = _EVENTS.c
-    statement = _in_state(_EVENTS, tenant, state)
-    return await _all(connection, _newest_page(statement, c.created_at, c.event_id, after, limit))
-
-
-async def load_webhook_event(connection: Connection, tenant: str, event_id: str) -> Row | None:
-    """Return one event for a webhook."""
-    return await _one(connection, _of_tenant(_EVENTS, tenant).where(_EVENTS.c.event_id == event_id))
-
-
 async def load_execution(connection: Connection, tenant: str, call_id: str) -> Row | None:
     """Return the execution of a call."""
     return await _of_call(connection, EXECUTIONS, tenant, call_id, EXECUTIONS.c.started_at)
+
+
+async def execution_states(connection: Connection, tenant: str, call_ids: Collection[str]) -> dict[str, str]:
+    """Return the states of the executions of calls, those that an executor took, by the calls' ids."""
+    if not call_ids:
+        return {}
+    values = {"tenant": tenant, "call_ids": list(call_ids)}
+    return {row.call_id: row.state for row in await connection.execute(_EXECUTION_STATES, values)}
 
 
 async def load_history_of(connection: Connection, tenant: str, subject_id: str, limit: int) -> Sequence[Row]:
@@ -240,58 +196,9 @@ async def load_history(connection: Connection, tenant: str, call_id: str, limit:
     return await _all(connection, statement)
 
 
-async def list_grants(
-    connection: Connection,
-    tenant: str,
-    *,
-    owner: str | None = None,
-    state: str | None = None,
-    after: Cursor | None = None,
-    limit: int,
-) -> Sequence[Row]:
-    """Return grants of one owner or of everybody, newest first, from after a cursor on."""
-    c = _GRANTS.c
-    statement = _of_tenant(_GRANTS, tenant)
-    for column, wanted in ((c.owner, owner), (c.state, state)):
-        statement = statement if wanted is None else statement.where(column == wanted)
-    return await _all(connection, _newest_page(statement, c.given_at, c.grant_id, after, limit))
-
-
-async def load_grant(connection: Connection, tenant: str, grant_id: str) -> Row | None:
-    """Return one grant."""
-    return await _one(connection, _of_tenant(_GRANTS, tenant).where(_GRANTS.c.grant_id == grant_id))
-
-
-async def list_activations(connection: Connection, *, after: Cursor | None, limit: int) -> Sequence[Row]:
-    """Return which rulebook was active since when, newest first; it is the whole house's and no tenant's."""
-    c = _ACTIVATIONS.c
-    statement = _newest_page(sa.select(_ACTIVATIONS), c.activated_at, c.activation_id, after, limit)
-    return await _all(connection, statement)
-
-
-async def list_dead_letters(
-    connection: Connection, tenant: str, *, state: str | None, after: Cursor | None, limit: int
-) -> Sequence[Row]:
-    """Return dead letters, newest first, from after a cursor on."""
-    c = _LETTERS.c
-    statement = _in_state(_LETTERS, tenant, state)
-    return await _all(connection, _newest_page(statement, c.received_at, c.dead_letter_id, after, limit))
-
-
-async def load_dead_letter(connection: Connection, tenant: str, dead_letter_id: str) -> Row | None:
-    """Return one dead letter."""
-    statement = _of_tenant(_LETTERS, tenant).where(_LETTERS.c.dead_letter_id == dead_letter_id)
-    return await _one(connection, statement)
-
-
 def _of_tenant(view: sa.TableClause, tenant: str, conversation_id: str | None = None) -> sa.Select[Any]:
     statement = sa.select(view).where(view.c.tenant == tenant)
     return statement if conversation_id is None else statement.where(view.c.conversation_id == conversation_id)
-
-
-def _in_state(view: sa.TableClause, tenant: str, state: str | None) -> sa.Select[Any]:
-    statement = _of_tenant(view, tenant)
-    return statement if state is None else statement.where(view.c.state == state)
 
 
 async def _one(connection: Connection, statement: sa.Select[Any]) -> Row | None:
@@ -301,18 +208,6 @@ async def _one(connection: Connection, statement: sa.Select[Any]) -> Row | None:
 
 async def _all(connection: Connection, statement: sa.Select[Any]) -> Sequence[Row]:
     return [dict(row) for row in (await connection.execute(statement)).mappings()]
-
-
-def _newest_page(
-    statement: sa.Select[Any],
-    at: sa.ColumnElement[Any],
-    row_id: sa.ColumnElement[Any],
-    after: Cursor | None,
-    limit: int,
-) -> sa.Select[Any]:
-    if after is not None:
-        statement = statement.where(sa.tuple_(at, row_id) < sa.tuple_(sa.literal(after.at), sa.literal(after.id)))
-    return statement.order_by(at.desc(), row_id.desc()).limit(limit)
 
 
 async def _of_approval(

@@ -11,8 +11,8 @@ from pathlib import Path
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
-from services.gateway.api.routing import add_routes
-from services.gateway.web import approval, cards, inbox, links, operator, page, sign_in, writing
+from placet.gateway.http.routing import add_routes
+from placet.gateway.web import approval, cards, inbox, links, operator, page, sign_in, writing
 
 _STATIC = Path(__file__).parent / "static"
 

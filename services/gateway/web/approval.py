@@ -11,25 +11,25 @@ from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse
 from starlette.datastructures import FormData
 
-from services.gateway.api.approval_details import ApprovalDetailOut, detail_of
-from services.gateway.api.callers import DepsOf, PathId
-from services.gateway.argument_fields import NotAnArgument
-from services.gateway.auth import Caller
-from services.gateway.decisions import in_words
-from services.gateway.deps import Deps
-from services.gateway.keys import Scope
-from services.gateway.store import reading
-from services.gateway.store.read import Row
-from services.gateway.web.decision_form import wish_of
-from services.gateway.web.editing import edit_form
-from services.gateway.web.inbox import Told, back_of, led_back
-from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
-from services.gateway.web.shown import tools_of
-from services.gateway.web.waiting import waiting_of
-from services.gateway.web.words import lined
-from shared.canonical import canonical_text
-from shared.errors import Refused
-from shared.texts import text
+from placet.contracts.canonical import canonical_text
+from placet.contracts.errors import Refused
+from placet.gateway.approvals.argument_fields import NotAnArgument
+from placet.gateway.approvals.decisions import in_words
+from placet.gateway.approvals.details import ApprovalDetailOut, detail_of
+from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.http.deps import Deps
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading
+from placet.gateway.store.read import Row
+from placet.gateway.web.decision_form import wish_of
+from placet.gateway.web.editing import edit_form
+from placet.gateway.web.inbox import Told, back_of, led_back
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from placet.gateway.web.shown import tools_of
+from placet.gateway.web.waiting import waiting_of
+from placet.gateway.web.words import lined
+from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
 

@@ -5,28 +5,28 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Form, Query
+from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse
 from pydantic import Field
 from starlette.datastructures import FormData
 
-from services.gateway.api.approval_forms import VoteIn, approval_out
-from services.gateway.api.callers import DepsOf, PathId
-from services.gateway.argument_fields import NotAnArgument
-from services.gateway.auth import Caller
-from services.gateway.decisions import Ask, in_words
-from services.gateway.deps import Deps
-from services.gateway.keys import Scope
-from services.gateway.store import reading
-from services.gateway.store.inbox import Filters, list_approvals
-from services.gateway.store.read import Row
-from services.gateway.web.decision_form import wish_of
-from services.gateway.web.editing import edit_form
-from services.gateway.web.render import Posted, SignedIn, check_form, render
-from services.gateway.web.shown import shown_calls, tools_of
-from services.gateway.web.waiting import waiting_of
-from shared.errors import Refused
-from shared.texts import text
+from placet.contracts.errors import Refused
+from placet.gateway.approvals.argument_fields import NotAnArgument
+from placet.gateway.approvals.decisions import Ask, in_words
+from placet.gateway.approvals.forms import VoteIn, approval_out
+from placet.gateway.approvals.store.inbox import Filters, list_approvals
+from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.http.deps import Deps
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading
+from placet.gateway.store.read import Row
+from placet.gateway.web.decision_form import wish_of
+from placet.gateway.web.editing import edit_form
+from placet.gateway.web.render import Posted, SignedIn, form_model, render
+from placet.gateway.web.shown import shown_calls, tools_of
+from placet.gateway.web.waiting import waiting_of
+from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/ui/approvals", include_in_schema=False)
 
@@ -37,7 +37,6 @@ RECENT_MAX = 6
 class CardVoteIn(VoteIn):
     """A vote as the card's form sends it."""
 
-    form_token: Annotated[str, Field(max_length=64)] = ""
     #: What a form sends are texts.
     revision: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = None
 
@@ -82,12 +81,12 @@ async def decide(
     deps: DepsOf,
     caller: SignedIn,
     approval_id: PathId,
-    form: Annotated[CardVoteIn, Form()],
+    form: Posted,
     place: Place = "pane",
 ) -> HTMLResponse:
     """Decide, and show the card as it is then; what went wrong stands on the card."""
-    check_form(caller, form.form_token)
-    notice = await _made(deps, caller, approval_id, Ask(form.decision, form.digest, form.reason, form.revision))
+    vote = form_model(form, CardVoteIn)
+    notice = await _made(deps, caller, approval_id, Ask(vote.decision, vote.digest, vote.reason, vote.revision))
     return await _card(deps, caller, await deps.decisions.find(caller, approval_id), place, notice)
 
 

@@ -10,16 +10,16 @@ from typing import Any
 from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from services.gateway.api.approval_forms import VERBS_OF, DecisionIn
-from services.gateway.argument_fields import ArgumentField, arguments_from, arguments_from_json, fields_of
-from services.gateway.feed import arguments_value
-from services.gateway.store.read import Row
-from services.gateway.web.render import field
-from shared.approvers import identity_of
-from shared.catalog import load_catalog
-from shared.errors import Refused
-from shared.texts import LANGUAGES, text
-from shared.yaml_source import RulebookInvalid
+from placet.contracts.errors import Refused
+from placet.domain.approvers import identity_of
+from placet.domain.catalog import load_catalog
+from placet.domain.yaml_source import RulebookInvalid
+from placet.gateway.approvals.argument_fields import ArgumentField, arguments_from, arguments_from_json, fields_of
+from placet.gateway.approvals.forms import VERBS_OF, DecisionIn
+from placet.gateway.conversations.items import arguments_value
+from placet.gateway.store.read import Row
+from placet.gateway.web.render import field
+from placet.surfaces.texts import LANGUAGES, text
 
 _NUMBER = re.compile(r"[0-9]{1,7}")
 #: Begins the name of an argument's field.

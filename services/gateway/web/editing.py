@@ -9,13 +9,13 @@ from pathlib import Path
 
 from starlette.datastructures import FormData
 
-from services.gateway.api.approval_forms import ApprovalOut
-from services.gateway.argument_fields import ArgumentField
-from services.gateway.store.read import Row
-from services.gateway.web.decision_form import ARGUMENT, edit_fields
-from services.gateway.web.render import field
-from services.gateway.web.waiting import Waiting
-from shared.canonical import canonical_text
+from placet.contracts.canonical import canonical_text
+from placet.gateway.approvals.argument_fields import ArgumentField
+from placet.gateway.approvals.forms import ApprovalOut
+from placet.gateway.store.read import Row
+from placet.gateway.web.decision_form import ARGUMENT, edit_fields
+from placet.gateway.web.render import field
+from placet.gateway.web.waiting import Waiting
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,26 +16,26 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
-from services.gateway.api.approval_forms import BATCH_MAX
-from services.gateway.api.callers import DepsOf, PathId
-from services.gateway.api.inbox import InboxQuery
-from services.gateway.api.pages import cursor_of, next_of
-from services.gateway.auth import Caller
-from services.gateway.decisions import Ask, in_words
-from services.gateway.deps import Deps
-from services.gateway.keys import Scope
-from services.gateway.mine import list_mine
-from services.gateway.paging import encode_cursor
-from services.gateway.store import reading
-from services.gateway.store.inbox import list_approvals
-from services.gateway.store.read import Row, load_approvals
-from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
-from services.gateway.web.shown import tools_of
-from services.gateway.web.waiting import Waiting, grouped, waiting_of
-from shared.errors import Refused
-from shared.messages.approvals import REASON_MAX
-from shared.messages.tool_calls import Category
-from shared.texts import LANGUAGES, text
+from placet.contracts.errors import Refused
+from placet.contracts.messages.approvals import REASON_MAX
+from placet.contracts.messages.tool_calls import Category
+from placet.gateway.approvals.decisions import Ask, in_words
+from placet.gateway.approvals.filters import InboxQuery
+from placet.gateway.approvals.forms import BATCH_MAX
+from placet.gateway.approvals.mine import list_mine
+from placet.gateway.approvals.store.inbox import list_approvals
+from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.http.deps import Deps
+from placet.gateway.http.pages import cursor_of, next_of
+from placet.gateway.http.paging import encode_cursor
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading
+from placet.gateway.store.read import Row, load_approvals
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from placet.gateway.web.shown import tools_of
+from placet.gateway.web.waiting import Waiting, grouped, waiting_of
+from placet.surfaces.texts import LANGUAGES, text
 
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
 

@@ -14,40 +14,31 @@ from math import ceil
 from typing import Annotated, Any
 
 import structlog
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from prometheus_client import Counter
 from pydantic import BaseModel, Field
 
-from services.gateway.api.approval_forms import approval_out
-from services.gateway.api.callers import DepsOf
-from services.gateway.auth import Caller, same_site
-from services.gateway.decisions import Ask, in_words
-from services.gateway.deps import Deps
-from services.gateway.keys import Scope
-from services.gateway.links import (
-    Link,
-    Seal,
-    Standing,
-    Use,
-    code_of,
-    link_is_enough,
-    standing,
-    token_hash,
-)
-from services.gateway.store import reading
-from services.gateway.store.links import find_link, find_use
-from services.gateway.store.read import Row, load_approval
-from services.gateway.texts import Text
-from services.gateway.voting import Counted, count_votes
-from services.gateway.web.render import render
-from services.gateway.web.shown import Shown, shown_calls, tools_of
-from shared.card import names_in, needed
-from shared.errors import Refused
-from shared.link_codes import CODE_LENGTH, code_hash, is_code
-from shared.messages import ApprovalRule
-from shared.messages.approvals import REASON_MAX
-from shared.texts import language_of, text
+from placet.contracts.errors import Refused
+from placet.contracts.messages import ApprovalRule
+from placet.contracts.messages.approvals import REASON_MAX
+from placet.gateway.approvals.decisions import Ask, in_words
+from placet.gateway.approvals.forms import approval_out
+from placet.gateway.approvals.links import Link, Seal, Standing, Use, code_of, link_is_enough, standing, token_hash
+from placet.gateway.approvals.store.links import find_link, find_use
+from placet.gateway.approvals.voting import Counted, count_votes
+from placet.gateway.http.callers import DepsOf
+from placet.gateway.http.deps import Deps
+from placet.gateway.identity.auth import Caller, same_site
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading
+from placet.gateway.store.read import Row, load_approval
+from placet.gateway.texts import Text
+from placet.gateway.web.render import FIELDS_MAX, form_model, render
+from placet.gateway.web.shown import Shown, shown_calls, tools_of
+from placet.surfaces.card import names_in, needed
+from placet.surfaces.link_codes import CODE_LENGTH, code_hash, is_code
+from placet.surfaces.texts import language_of, text
 
 log = structlog.get_logger(__name__)
 
@@ -135,11 +126,15 @@ async def show(request: Request, deps: DepsOf, token: str, again: Annotated[str,
 
 
 @router.post("/{token}")
-async def decide(request: Request, deps: DepsOf, token: str, vote: Annotated[Vote, Form()]) -> Response:
+async def decide(request: Request, deps: DepsOf, token: str) -> Response:
     """Decide with a link; what lacks something is shown again and says what."""
     if refusal := _guessing(request, deps):
         return refusal
     opened = await _open(request, deps, token)
+    if opened.link is None:
+        return _end(deps, opened, _STATUSES[opened.standing][1])
+    # Nothing is parsed for somebody who has no link of ours.
+    vote = form_model(await request.form(max_files=0, max_fields=FIELDS_MAX), Vote)
     if opened.use is not None and opened.use.verb == vote.decision:
         return _see(token)
     if opened.standing is not Standing.OPEN and not (opened.standing is Standing.VOTED and vote.again):

@@ -11,23 +11,24 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from services.gateway.api.callers import DepsOf, PathId
-from services.gateway.api.operators import HeldState, next_page
-from services.gateway.api.pages import cursor_of
-from services.gateway.auth import Caller
-from services.gateway.conversations import no_conversation
-from services.gateway.keys import Scope
-from services.gateway.operators import Answer
-from services.gateway.states import State
-from services.gateway.store import reading
-from services.gateway.store.conversations import load_conversation
-from services.gateway.store.holders import list_held, load_held, load_talk
-from services.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
-from services.gateway.web.words import title_of
-from shared.errors import Refused
-from shared.messages.conversations import TEXT_MAX
-from shared.texts import text as translated
-from shared.visitors import visitor_id
+from placet.contracts.errors import Refused
+from placet.contracts.messages.conversations import TEXT_MAX
+from placet.contracts.visitors import visitor_id
+from placet.gateway.conversations.items import READ_BY_PEOPLE
+from placet.gateway.conversations.service import no_conversation
+from placet.gateway.conversations.store import find_conversation, tail
+from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.http.pages import cursor_of
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.operators.routes import HeldState, next_page
+from placet.gateway.operators.service import Answer
+from placet.gateway.operators.store import list_held
+from placet.gateway.states import State
+from placet.gateway.store import reading
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from placet.gateway.web.words import title_of
+from placet.surfaces.texts import text as translated
 
 router = APIRouter(prefix="/operator", include_in_schema=False, route_class=PageRoute)
 
@@ -105,7 +106,9 @@ async def answer(deps: DepsOf, caller: SignedIn, conversation_id: PathId, form: 
     try:
         if fault is None:
             wish = Answer(text, field(form, "message_id") or None, int(seen) if seen.isdecimal() else None)
+            known = await deps.log.tail(caller.tenant, conversation_id, 1)
             await deps.operators.answer(caller, conversation_id, wish)
+            await deps.log.appears(caller, conversation_id, known[-1].id if known else 0)
     except Refused as refusal:
         fault = refusal
     return await _refused(deps, caller, conversation_id, fault, text) if fault else _back(conversation_id)
@@ -130,11 +133,10 @@ async def _page(
     caller.need(Scope.OPERATE)
     place = (caller.tenant, conversation_id)
     async with reading(deps.runtime.database) as connection:
-        conversation = await load_conversation(connection, *place)
+        conversation = await find_conversation(connection, *place)
         if conversation is None or not caller.sees(conversation_id):
             raise no_conversation()
-        since, reason = await load_held(connection, *place)
-        items = await load_talk(connection, *place, ITEMS_MAX)
+        items = await tail(connection, *place, ITEMS_MAX, READ_BY_PEOPLE)
     return render(
         "operator_talk.html",
         fault.status if fault else 200,
@@ -143,10 +145,10 @@ async def _page(
         here="operator",
         conversation=conversation,
         visitor=visitor_id(conversation.visitor, conversation_id),
-        since=since,
-        reason=reason,
+        since=conversation.held_since,
+        reason=conversation.held_reason,
         items=items,
-        seen=items[-1].seq if items else 0,
+        seen=items[-1].id if items else 0,
         mine=conversation.operator == caller.person,
         fault=title_of(fault, caller.language) if fault else "",
         text=text,

@@ -8,21 +8,20 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from services.gateway.api.callers import DepsOf
-from services.gateway.api.events import After, LastEventId, start_of, streaming
-from services.gateway.conversations import no_conversation
-from services.gateway.keys import Scope
-from services.gateway.live import Topic
-from services.gateway.store import reading
-from services.gateway.store.conversations import load_conversation, recent_conversations
-from services.gateway.store.holders import load_talk
-from services.gateway.web.render import SignedIn, render, set_up_was_run
-from services.gateway.web.suggestions import suggestions, tools_of
+from placet.gateway.conversations.live import Topic
+from placet.gateway.conversations.routes import After, LastEventId, start_of, streaming
+from placet.gateway.conversations.service import no_conversation
+from placet.gateway.conversations.store import find_conversation, recent_conversations, tail
+from placet.gateway.http.callers import DepsOf
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading
+from placet.gateway.web.render import SignedIn, render, set_up_was_run
+from placet.gateway.web.suggestions import suggestions, tools_of
 
 router = APIRouter(include_in_schema=False)
 
 RECENT_MAX = 20
-#: Items of a conversation of which a browser without scripts shows what was said.
+#: Messages of a conversation that a browser without scripts shows.
 SAID_MAX = 200
 
 ConversationId = Annotated[str, Query(alias="conversation", pattern=r"^[A-Za-z0-9_-]{0,64}$")]
@@ -33,9 +32,10 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId =
     """Show the chat on the left and what waits for people on the right."""
     async with reading(deps.runtime.database) as connection:
         recent = await recent_conversations(connection, caller.tenant, caller.person, RECENT_MAX)
-        if conversation_id and not await load_conversation(connection, caller.tenant, conversation_id):
+        if conversation_id and not await find_conversation(connection, caller.tenant, conversation_id):
             raise no_conversation()
-        said = await load_talk(connection, caller.tenant, conversation_id, SAID_MAX) if conversation_id else []
+        place = (caller.tenant, conversation_id)
+        said = await tail(connection, *place, SAID_MAX, ["message"]) if conversation_id else []
     agents = deps.agents.of(caller.tenant)
     tools = frozenset[str]() if conversation_id else await asyncio.to_thread(tools_of, deps.settings.rulebook)
     return render(
@@ -47,7 +47,7 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId =
         recent=recent,
         agents=agents,
         suggested=suggestions(agents, tools),
-        said=[item for item in said if item.type == "message" and item.data.get("text")],
+        said=[item for item in said if item.data["text"]],
         may_chat=caller.may(Scope.CHAT),
         may_decide=caller.may(Scope.DECIDE),
         set_up=set_up_was_run(),

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import Depends, Request, Response
@@ -17,16 +17,19 @@ from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
+from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 
-from services.gateway.api.callers import DepsOf
-from services.gateway.auth import Caller, NoCaller
-from services.gateway.keys import same_hash
-from services.gateway.web import words
-from services.gateway.web.script_words import script_words
-from shared.errors import Refused
-from shared.texts import accepted, language_of, moment, plural, text
+from placet.contracts.errors import Refused
+from placet.gateway.http.callers import DepsOf
+from placet.gateway.identity.auth import Caller, NoCaller
+from placet.gateway.identity.keys import same_hash
+from placet.gateway.web import words
+from placet.gateway.web.script_words import script_words
+from placet.surfaces.texts import accepted, language_of, moment, plural, text
+
+M = TypeVar("M", bound=BaseModel)
 
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "static" / "vendor"
@@ -138,6 +141,15 @@ def field(form: FormData, name: str) -> str:
     """Return a text of a form, empty where it is not there, without the NUL character, which no database keeps."""
     value = form.get(name)
     return value.replace("\x00", "\ufffd") if isinstance(value, str) else ""
+
+
+def form_model(form: FormData, model: type[M]) -> M:
+    """Return the fields of a form that a model has; raise RequestValidationError."""
+    try:
+        return model.model_validate({name: field(form, name) for name in model.model_fields if name in form})
+    except ValidationError as error:
+        faults = [{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]
+        raise RequestValidationError(faults) from error
 
 
 def _language(request: Request) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.gateway.web.words import UNITS
-from shared.texts import LANGUAGES, translations
+from placet.gateway.web.words import UNITS
+from placet.surfaces.texts import LANGUAGES, translations
 
 #: What `t(…)` of `static/*.js` looks up, beside the units of time.
 SCRIPT_WORDS = (

@@ -12,13 +12,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from services.gateway.store.feed import load_quotes
-from services.gateway.store.read import Row
-from shared.card import Argument, Trick, arguments_of, critical_arguments, edited, quoted, tricks
-from shared.catalog import Catalog, load_catalog
-from shared.messages import ApprovalRule
-from shared.sql import Connection
-from shared.yaml_source import RulebookInvalid
+from placet.contracts.messages import ApprovalRule
+from placet.domain.catalog import Catalog, load_catalog
+from placet.domain.yaml_source import RulebookInvalid
+from placet.gateway.conversations.store import load_quotes
+from placet.gateway.store.read import Row
+from placet.runtime.sql import Connection
+from placet.surfaces.card import Argument, Trick, arguments_of, critical_arguments, edited, quoted, tricks
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,19 +8,19 @@ import structlog
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from services.gateway.api.callers import DepsOf
-from services.gateway.auth import COOKIE, same_site
-from services.gateway.deps import Deps
-from services.gateway.keys import parse_secret, person_id
-from services.gateway.oidc import ATTEMPT_SECONDS, person_of
-from services.gateway.sessions import Holder
-from services.gateway.sign_in import ADMIN_PERSON, ADMIN_TENANT, LINKS
-from services.gateway.store import reading
-from services.gateway.store.keys import find_keys, newest_admin_key
-from services.gateway.web.inbox import back_of
-from services.gateway.web.render import PageRoute, Posted, SignedIn, error_page, render, wished
-from shared.errors import Refused
-from shared.texts import text
+from placet.contracts.errors import Refused
+from placet.gateway.http.callers import DepsOf
+from placet.gateway.http.deps import Deps
+from placet.gateway.identity.auth import COOKIE, same_site
+from placet.gateway.identity.keys import parse_secret, person_id
+from placet.gateway.identity.oidc import ATTEMPT_SECONDS, person_of
+from placet.gateway.identity.sessions import Holder
+from placet.gateway.identity.sign_in import ADMIN_PERSON, ADMIN_TENANT, LINKS
+from placet.gateway.identity.store.keys import find_keys, newest_admin_key
+from placet.gateway.store import reading
+from placet.gateway.web.inbox import back_of
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, error_page, render, wished
+from placet.surfaces.texts import text
 
 log = structlog.get_logger(__name__)
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from shared.agents import AgentEntry
-from shared.catalog import load_catalog
-from shared.yaml_source import RulebookInvalid
+from placet.domain.agents import AgentEntry
+from placet.domain.catalog import load_catalog
+from placet.domain.yaml_source import RulebookInvalid
 
 #: By the tool that a suggestion needs.
 _EXAMPLES = {

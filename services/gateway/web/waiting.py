@@ -6,18 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from services.gateway.api.approval_forms import ApprovalOut, approval_out
-from services.gateway.auth import Caller
-from services.gateway.mine import decidable
-from services.gateway.store.read import Row, list_untold
-from services.gateway.voting import Counted, count_votes
-from services.gateway.web.shown import Shown, shown_calls
-from shared.catalog import Catalog
-from shared.directory import Directory
-from shared.messages import ApprovalRule
-from shared.risk import why_alone
-from shared.sql import Connection
-from shared.texts import text
+from placet.contracts.messages import ApprovalRule
+from placet.domain.catalog import Catalog
+from placet.domain.directory import Directory
+from placet.domain.risk import why_alone
+from placet.gateway.approvals.forms import ApprovalOut, approval_out
+from placet.gateway.approvals.mine import decidable
+from placet.gateway.approvals.voting import Counted, count_votes
+from placet.gateway.identity.auth import Caller
+from placet.gateway.store.read import Row, list_untold
+from placet.gateway.web.shown import Shown, shown_calls
+from placet.runtime.sql import Connection
+from placet.surfaces.texts import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,7 @@ async def waiting_of(
 ) -> tuple[Waiting, ...]:
     """Return approvals with the votes on them, in the same order."""
     counted = await count_votes(connection, caller.tenant, rows, directory)
-    voted = [{**row, "voters": counted[row["approval_id"]].voters} for row in rows]
-    mine = {row["approval_id"] for row in await decidable(connection, voted, caller, directory)}
+    mine = {row["approval_id"] for row in await decidable(connection, rows, caller, directory)}
     untold = await list_untold(connection, caller.tenant, rows)
     shown = await shown_calls(connection, rows, tools)
     outs = (approval_out(row, directory, untold) for row in rows)

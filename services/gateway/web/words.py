@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from shared.approvers import read_approver
-from shared.canonical import canonical_text
-from shared.card_text import visible, visible_lines
-from shared.errors import Refused
-from shared.texts import LANGUAGES, plural, text
-from shared.visitors import ANONYMOUS
+from placet.contracts.canonical import canonical_text
+from placet.contracts.errors import Refused
+from placet.contracts.visitors import ANONYMOUS
+from placet.domain.approvers import read_approver
+from placet.domain.card_text import visible, visible_lines
+from placet.surfaces.texts import LANGUAGES, plural, text
 
 _ENGLISH = LANGUAGES[0]
 #: Units of time: seconds in one, and how one and several are told.

@@ -7,12 +7,12 @@ import re
 from fastapi import APIRouter, Response
 from fastapi.responses import RedirectResponse
 
-from services.gateway.api.callers import DepsOf
-from services.gateway.conversations import Plan, Writing, open_conversation
-from services.gateway.web.render import PageRoute, Posted, SignedIn, field
-from shared.errors import Refused
-from shared.messages.conversations import TEXT_MAX
-from shared.texts import text as translated
+from placet.contracts.errors import Refused
+from placet.contracts.messages.conversations import TEXT_MAX
+from placet.gateway.conversations.service import Plan, Writing, open_conversation
+from placet.gateway.http.callers import DepsOf
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field
+from placet.surfaces.texts import text as translated
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=PageRoute)
 
@@ -29,5 +29,7 @@ async def write(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
     if not conversation_id:
         plan = Plan(agent or "default")
         conversation_id, _ = await open_conversation(deps.runtime.units, caller, plan, agents=deps.agents)
+    known = await deps.log.tail(caller.tenant, conversation_id, 1)
     await deps.posts.post(caller, conversation_id, Writing(text))
+    await deps.log.appears(caller, conversation_id, known[-1].id if known else 0)
     return RedirectResponse(f"/?conversation={conversation_id}", 303)

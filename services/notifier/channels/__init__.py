@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from services.notifier.cards import Address, Card
-from shared.errors import PlacetError
+from placet.contracts.errors import PlacetError
+from placet.notifier.cards import Address, Card
 
 __all__ = ["Address", "Card", "Channel", "ChannelFailed", "Delivered"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from services.notifier.channels import Address, Card, ChannelFailed, Delivered
-from shared.texts import text
+from placet.notifier.channels import Address, Card, ChannelFailed, Delivered
+from placet.surfaces.texts import text
 
 #: News that is worth another message.
 TOLD = frozenset({"opened", "edited", "reminded", "escalated", "closed", "finished"})

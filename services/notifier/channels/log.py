@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import structlog
 
-from services.notifier.channels import Address, Card, Delivered
+from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ToolCallFinished
+from placet.notifier.channels import Address, Card, Delivered
 
 log = structlog.get_logger(__name__)
 
@@ -37,3 +38,19 @@ async def note(card: Card) -> None:
         ended=card.ended,
         revision=card.revision,
     )
+
+
+async def note_news(news: ApprovalOpened | ApprovalClosed | ToolCallFinished) -> None:
+    """Write the line of an approval that has no card."""
+    told: dict[str, object] = {}
+    match news:
+        case ApprovalOpened():
+            call = news.call
+            told = {"approval_id": news.approval_id, "tool": call.tool, "digest_prefix": call.digest[:DIGEST_SHOWN]}
+            told |= {"approval_state": "pending", "revision": news.revision}
+        case ApprovalClosed():
+            told = {"approval_id": news.approval_id, "approval_state": news.state, "revision": news.revision}
+            told |= {"decided_by": news.decided_by}
+        case ToolCallFinished():
+            told = {"call_id": news.call_id, "ended": news.kind}
+    log.info("approval.card", tenant=news.tenant, **told)

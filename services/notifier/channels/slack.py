@@ -17,13 +17,13 @@ import structlog
 from slack_sdk.errors import SlackApiError, SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from services.notifier.cards import Card
-from services.notifier.channels import Address, ChannelFailed, Delivered
-from services.notifier.channels import slack_blocks as render
-from shared import block_kit as kit
-from shared.directory import Directory
-from shared.ids import derived_id
-from shared.slack import METADATA_TYPE, Slack, SlackTeam
+from placet.contracts.ids import derived_id
+from placet.domain.directory import Directory
+from placet.notifier.cards import Card
+from placet.notifier.channels import Address, ChannelFailed, Delivered
+from placet.notifier.channels import slack_blocks as render
+from placet.surfaces import block_kit as kit
+from placet.surfaces.slack import METADATA_TYPE, Slack, SlackTeam
 
 log = structlog.get_logger(__name__)
 

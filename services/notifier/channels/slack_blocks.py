@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from services.notifier.cards import Card
-from shared import block_kit as kit
-from shared import slack
-from shared.block_kit import Block
-from shared.card import ARGUMENT_MAX as CARD_ARGUMENT_MAX
-from shared.card import Argument, tail_of
-from shared.messages.approvals import strengths_met
-from shared.texts import moment, text
+from placet.contracts.messages.approvals import strengths_met
+from placet.notifier.cards import Card
+from placet.surfaces import block_kit as kit
+from placet.surfaces import slack
+from placet.surfaces.block_kit import Block
+from placet.surfaces.card import ARGUMENT_MAX as CARD_ARGUMENT_MAX
+from placet.surfaces.card import Argument, tail_of
+from placet.surfaces.texts import moment, text
 
 #: Digits of the digest on a card: enough to tell two calls apart.
 DIGEST_SHOWN = 12

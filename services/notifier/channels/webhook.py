@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
-from services.notifier.channels import Address, Card, ChannelFailed, Delivered
-from services.notifier.webhooks.endpoints import Endpoint
-from services.notifier.webhooks.events import card_body
-from services.notifier.webhooks.posting import Poster
+from placet.notifier.channels import Address, Card, ChannelFailed, Delivered
+from placet.notifier.webhooks.endpoints import Endpoint
+from placet.notifier.webhooks.events import card_body
+from placet.notifier.webhooks.posting import Poster
 
 
 class WebhookChannel:

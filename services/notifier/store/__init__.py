@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 import sqlalchemy as sa
 from pydantic_core import to_jsonable_python
 
-from services.notifier.cards import Address, as_json, from_json
-from services.notifier.rules import Delivery
-from services.notifier.states import State
-from services.notifier.store import statements
-from shared.work import Work
+from placet.notifier.cards import Address, as_json, from_json
+from placet.notifier.rules import Delivery
+from placet.notifier.states import State
+from placet.notifier.store import statements
+from placet.runtime.work import Work
 
 #: Tenant, channel, recipient.
 Place: TypeAlias = tuple[str, ...]
@@ -99,12 +99,6 @@ async def settle(work: Work, deliveries: Sequence[Delivery]) -> None:
     """Write what became of locked deliveries after a try, and let go of them."""
     if deliveries:
         await work.connection.execute(statements.SETTLE, {"settled": [_row(each) for each in deliveries]})
-
-
-async def tell(work: Work, deliveries: Sequence[Delivery]) -> None:
-    """Write what locked deliveries were told with others; who is sending one keeps its lease."""
-    if deliveries:
-        await work.connection.execute(statements.TELL, {"told": [_row(each) for each in deliveries]})
 
 
 async def pause(work: Work, pauses: Iterable[Pause]) -> None:

@@ -11,12 +11,12 @@ import sqlalchemy as sa
 from pydantic_core import to_jsonable_python
 from sqlalchemy.dialects import postgresql as pg
 
-from services.notifier.states import State
-from services.notifier.tables import EventRow
-from services.notifier.webhooks.events import Event
-from shared.database import table_of
-from shared.sql import records
-from shared.work import Work
+from placet.notifier.states import State
+from placet.notifier.tables import EventRow
+from placet.notifier.webhooks.events import Event
+from placet.runtime.database import table_of
+from placet.runtime.sql import records
+from placet.runtime.work import Work
 
 EVENTS = table_of(EventRow)
 _TIME = sa.TIMESTAMP(timezone=True)

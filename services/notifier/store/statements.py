@@ -8,10 +8,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.notifier.states import State
-from services.notifier.tables import CROWDED_ROWS, LATE_ROWS, UNTOLD_ROWS, DeliveryRow, PaceRow
-from shared.database import table_of
-from shared.sql import records
+from placet.notifier.states import State
+from placet.notifier.tables import CROWDED_ROWS, LATE_ROWS, UNTOLD_ROWS, DeliveryRow, PaceRow
+from placet.runtime.database import table_of
+from placet.runtime.sql import records
 
 DELIVERIES = table_of(DeliveryRow)
 PACES = table_of(PaceRow)
@@ -224,7 +224,6 @@ CHANGE = _update("changed", _CHANGED)
 NOTE = _update("noted", (*_CHANGED, *_SHOWN, "reference"))
 CLAIMABLE = _claimable()
 CLAIM = _claim()
-TELL = _update("told", _SHOWN)
 SETTLE = _update("settled", _SETTLED, "fence").values(lease_until=None)
 PAUSE = _pause()
 PACE = _pace()

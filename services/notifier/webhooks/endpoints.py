@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from shared.yaml_source import RulebookInvalid, read_yaml
+from placet.domain.yaml_source import RulebookInvalid, read_yaml
 
 #: Bytes of a signing key: fewer are guessed, more are of no use.
 KEY_BYTES = range(24, 65)

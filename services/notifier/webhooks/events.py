@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from services.notifier.cards import Card, as_json
-from services.notifier.webhooks.endpoints import Endpoint
-from shared.ids import derived_id
-from shared.messages import (
+from placet.contracts.ids import derived_id
+from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
@@ -19,6 +17,8 @@ from shared.messages import (
     ToolCallProgressed,
     ToolCallRefused,
 )
+from placet.notifier.cards import Card, as_json
+from placet.notifier.webhooks.endpoints import Endpoint
 
 Heard: TypeAlias = (
     ApprovalOpened | ApprovalProgressed | ApprovalClosed | ToolCallProgressed | ToolCallFinished | ToolCallRefused

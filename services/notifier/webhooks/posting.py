@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import httpx
 from standardwebhooks import Webhook
 
-from services.notifier.channels import ChannelFailed
-from services.notifier.webhooks.endpoints import Endpoint
-from services.notifier.webhooks.targets import LookUp, address_of, look_up
+from placet.notifier.channels import ChannelFailed
+from placet.notifier.webhooks.endpoints import Endpoint
+from placet.notifier.webhooks.targets import LookUp, address_of, look_up
 
 #: How long a receiver may take, in seconds.
 TIMEOUT_SECONDS = 15.0

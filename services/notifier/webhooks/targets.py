@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import TypeAlias
 
-from services.notifier.channels import ChannelFailed
+from placet.notifier.channels import ChannelFailed
 
 IPAddress: TypeAlias = IPv4Address | IPv6Address
 #: Returns the addresses of a host, best first; raises OSError where there are none.

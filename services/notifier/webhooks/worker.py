@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from services.notifier.channels import ChannelFailed
-from services.notifier.rounds import failed_by_bug, side_by_side
-from services.notifier.states import MACHINE, State
-from services.notifier.states import Event as Move
-from services.notifier.store.events import Claimed, Ended, claim_events, forget_events, settle_events
-from services.notifier.webhooks import events
-from services.notifier.webhooks.endpoints import Endpoint
-from services.notifier.webhooks.posting import TIMEOUT_SECONDS, Poster
-from shared.work import Change, UnitOfWork
+from placet.notifier.channels import ChannelFailed
+from placet.notifier.send_round import failed_by_bug, side_by_side
+from placet.notifier.states import MACHINE, State
+from placet.notifier.states import Event as Move
+from placet.notifier.store.events import Claimed, Ended, claim_events, forget_events, settle_events
+from placet.notifier.webhooks import events
+from placet.notifier.webhooks.endpoints import Endpoint
+from placet.notifier.webhooks.posting import TIMEOUT_SECONDS, Poster
+from placet.runtime.work import Change, UnitOfWork
 
 log = structlog.get_logger(__name__)
 

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
-from services.policy.rulebook.entries import ApprovalEntry
-from services.policy.rulebook.four_eyes import may_hold, panels, people_alone, requester_alone
-from services.policy.rulebook.rule_checks import nobody_behind
-from services.policy.rulebook.scope import Scope
-from services.policy.rules.cel_checks import checked_type
-from services.policy.rules.cel_failures import failures
-from services.policy.rules.conditions import known_steps, unknown_arguments
-from shared.approvers import OPERATORS, REQUESTER, identity_of
-from shared.catalog import ToolSpec
-from shared.cel import ConditionInvalid, constant
-from shared.directory import Directory
-from shared.messages.approvals import strengths_met
-from shared.person_condition import VARIABLES, compile_person_condition, facts_of
-from shared.yaml_source import Steps, YamlSource
+from placet.contracts.messages.approvals import strengths_met
+from placet.domain.approvers import OPERATORS, REQUESTER, identity_of
+from placet.domain.catalog import ToolSpec
+from placet.domain.cel import ConditionInvalid, constant
+from placet.domain.directory import Directory
+from placet.domain.person_condition import VARIABLES, compile_person_condition, facts_of
+from placet.domain.yaml_source import Steps, YamlSource
+from placet.policy.rulebook.entries import ApprovalEntry
+from placet.policy.rulebook.four_eyes import may_hold, panels, people_alone, requester_alone
+from placet.policy.rulebook.rule_checks import nobody_behind
+from placet.policy.rulebook.scope import Scope
+from placet.policy.rules.cel_checks import checked_type
+from placet.policy.rules.cel_failures import failures
+from placet.policy.rules.conditions import known_steps, unknown_arguments
 
 
 def check_approval(source: YamlSource, steps: Steps, entry: ApprovalEntry, scope: Scope) -> None:
@@ -185,10 +186,24 @@ def _unknown_bounds(entry: ApprovalEntry, tools: Sequence[ToolSpec]) -> Iterator
     if entry.grants is None or not tools:
         return
     for index, bound in enumerate(entry.grants.bounds):
-        path = bound.split(".")
+        name, _, glob = bound.partition("=")
+        path, at = name.split("."), ("grants", "bounds", index)
         if all(known_steps(path, spec.parameters) < len(path) for spec in tools):
-            at = ("grants", "bounds", index)
-            yield at, f"no argument {bound!r} in {', '.join(spec.name for spec in tools)}"
+            yield at, f"no argument {name!r} in {', '.join(spec.name for spec in tools)}"
+        elif glob and not any(_may_be("string", path, spec) for spec in tools):
+            yield at, f"argument {name!r} is no text, so it fits no {glob!r}"
+        elif not glob and not any(_may_be("number", path, spec) for spec in tools):
+            yield at, f"argument {name!r} is no number that could be smaller; of a text say which may be: '{name}=*…'"
+
+
+def _may_be(kind: Literal["string", "number"], path: Sequence[str], spec: ToolSpec) -> bool:
+    """Tell whether an argument may be of a kind, as far as the tool's schema says it plainly."""
+    schema: Any = spec.parameters
+    for name in path:
+        schema = schema.get("properties", {}).get(name, {}) if isinstance(schema, dict) else {}
+    kinds = schema.get("type") if isinstance(schema, dict) else None
+    named = {kinds} if isinstance(kinds, str) else set(kinds or ())
+    return not named or bool(named & ({"string"} if kind == "string" else {"number", "integer"}))
 
 
 def _never_granted(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from services.policy.rulebook.reading import declared, rulebook_from
-from shared.directory import Directory
-from shared.trials import CheckReport
-from shared.yaml_source import Problem, RulebookInvalid, YamlSource, read_yaml
+from placet.domain.directory import Directory
+from placet.domain.trials import CheckReport
+from placet.domain.yaml_source import Problem, RulebookInvalid, YamlSource, read_yaml
+from placet.policy.rulebook.reading import declared, rulebook_from
 
 
 def check(path: Path | str) -> CheckReport:

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
-from services.policy.rulebook.limits_entry import LimitEntry
-from services.policy.rules import Effect, Ruling
-from shared.catalog import placed_error
-from shared.messages.approvals import ApprovalRule, Escalation, GrantTerms, Panel
-from shared.messages.tool_calls import Category
+from placet.contracts.messages.approvals import ApprovalRule, Escalation, GrantTerms, Panel
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.catalog import placed_error
+from placet.policy.rulebook.limits_entry import LimitEntry
+from placet.policy.rules import Effect, Ruling
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 Glob = Annotated[str, Field(min_length=1, max_length=128)]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.policy.rulebook.entries import ApprovalEntry
-from services.policy.rulebook.scope import Scope
-from shared.approvers import REQUESTER, identity_of, person_id
-from shared.cel import ConditionInvalid
-from shared.messages.approvals import strengths_met
-from shared.person_condition import PersonFacts, compile_person_condition, facts_of
-from shared.visitors import rule_name
-from shared.yaml_source import Steps
+from placet.contracts.messages.approvals import strengths_met
+from placet.contracts.visitors import rule_name
+from placet.domain.approvers import REQUESTER, identity_of, person_id
+from placet.domain.cel import ConditionInvalid
+from placet.domain.person_condition import PersonFacts, compile_person_condition, facts_of
+from placet.domain.yaml_source import Steps
+from placet.policy.rulebook.entries import ApprovalEntry
+from placet.policy.rulebook.scope import Scope
 
 _REQUESTER_ALONE = "may approve this alone, in spite of four eyes: put 'requester' into 'exclude' too"
 _OWNER_ALONE = "may approve its calls alone, in spite of four eyes: put 'agent_owner' into 'exclude' too"

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 
-from services.policy.rules import Effect, Rule, Ruling
-from services.policy.rules.limits import Limit, Per
-from shared.catalog import Catalog, ToolSpec, placed_error
-from shared.messages.tool_calls import Category
-from shared.yaml_source import Steps, YamlSource
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.catalog import Catalog, ToolSpec, placed_error
+from placet.domain.yaml_source import Steps, YamlSource
+from placet.policy.rules import Effect, Rule, Ruling
+from placet.policy.rules.limits import Limit, Per
 
 #: Longest window, in seconds: a year.
 WITHIN_SECONDS_MAX = 31_536_000

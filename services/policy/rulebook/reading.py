@@ -13,18 +13,18 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from services.policy.rulebook.approval_checks import check_approval
-from services.policy.rulebook.entries import ApprovalEntry, FileEntry, RuleEntry
-from services.policy.rulebook.limits_entry import check_limits_bite, checked_limits
-from services.policy.rulebook.rule_checks import check_name, check_reachable, check_requesters
-from services.policy.rulebook.scope import Scope
-from services.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
-from services.policy.rules.conditions import CelCondition, compile_condition
-from shared.catalog import Catalog, catalog_from
-from shared.cel import ConditionInvalid
-from shared.directory import Directory
-from shared.directory_file import directory_from
-from shared.yaml_source import Steps, YamlSource, did_you_mean, read_yaml
+from placet.domain.catalog import Catalog, catalog_from
+from placet.domain.cel import ConditionInvalid
+from placet.domain.directory import Directory
+from placet.domain.directory_file import directory_from
+from placet.domain.yaml_source import Steps, YamlSource, did_you_mean, read_yaml
+from placet.policy.rulebook.approval_checks import check_approval
+from placet.policy.rulebook.entries import ApprovalEntry, FileEntry, RuleEntry
+from placet.policy.rulebook.limits_entry import check_limits_bite, checked_limits
+from placet.policy.rulebook.rule_checks import check_name, check_reachable, check_requesters
+from placet.policy.rulebook.scope import Scope
+from placet.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
+from placet.policy.rules.conditions import CelCondition, compile_condition
 
 
 def load_rulebook(path: Path | str) -> Rulebook:

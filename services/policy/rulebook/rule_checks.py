@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from services.policy.rulebook.scope import is_pattern
-from services.policy.rules import RESERVED_NAMES, Rule
-from shared.approvers import GROUP, PERSON, read_approver
-from shared.cel import constant
-from shared.directory import Directory
-from shared.yaml_source import Steps, YamlSource
+from placet.domain.approvers import GROUP, PERSON, read_approver
+from placet.domain.cel import constant
+from placet.domain.directory import Directory
+from placet.domain.yaml_source import Steps, YamlSource
+from placet.policy.rulebook.scope import is_pattern
+from placet.policy.rules import RESERVED_NAMES, Rule
 
 
 def check_name(source: YamlSource, steps: Steps, rule: Rule, above: list[Rule]) -> None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from services.policy.rules import Rule
-from shared.approvers import GROUP, identity_of, person_id, read_approver
-from shared.catalog import ToolSpec
-from shared.directory import Directory
+from placet.domain.approvers import GROUP, identity_of, person_id, read_approver
+from placet.domain.catalog import ToolSpec
+from placet.domain.directory import Directory
+from placet.policy.rules import Rule
 
 #: What makes a text a pattern.
 WILD = "*?["

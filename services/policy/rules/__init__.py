@@ -5,9 +5,9 @@ beside its match. `deciding`, `grants`, `edits` and `watched` say what people ma
 follows from a verdict. `explain`, `cases` and `simulate` try a rulebook. Time and files are arguments.
 """
 
-from services.policy.rules.call import CallFacts
-from services.policy.rules.model import DEFAULTS, OPERATORS, RESERVED_NAMES, Condition, Effect, Rule, Rulebook, Ruling
-from services.policy.rules.verdicts import Step, Verdict, abandoned, error_text, judge, judge_within, walk
+from placet.policy.rules.call import CallFacts
+from placet.policy.rules.model import DEFAULTS, OPERATORS, RESERVED_NAMES, Condition, Effect, Rule, Rulebook, Ruling
+from placet.policy.rules.verdicts import Step, Verdict, abandoned, error_text, judge, judge_within, walk
 
 __all__ = [
     "DEFAULTS",

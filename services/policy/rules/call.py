@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from shared.canonical import parse_arguments
-from shared.messages.tool_calls import ToolCall
+from placet.contracts.canonical import parse_arguments
+from placet.contracts.messages.tool_calls import ToolCall
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.policy.rules.explain import CallEntry, argument_problems
-from services.policy.rules.model import Effect, Rulebook
-from services.policy.rules.verdicts import Verdict, judge
-from shared.trials import CaseResult, CasesReport
-from shared.yaml_source import YamlSource
+from placet.domain.trials import CaseResult, CasesReport
+from placet.domain.yaml_source import YamlSource
+from placet.policy.rules.explain import CallEntry, argument_problems
+from placet.policy.rules.model import Effect, Rulebook
+from placet.policy.rules.verdicts import Verdict, judge
 
 
 class _Entry(BaseModel):

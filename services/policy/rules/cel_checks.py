@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from shared.catalog import ToolSpec
-from shared.cel import BOOL, DOUBLE, DYN, INT, STRING, VALUES, ConditionInvalid, Environment, Kind, list_of
-from shared.tool_schema import argument_names, closed
+from placet.domain.catalog import ToolSpec
+from placet.domain.cel import BOOL, DOUBLE, DYN, INT, STRING, VALUES, ConditionInvalid, Environment, Kind, list_of
+from placet.domain.tool_schema import argument_names, closed
 
 #: JSON Schema types that CEL can check.
 _CEL_TYPES = {

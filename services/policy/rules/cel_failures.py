@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from shared.cel import STRING, ConditionFailed, Environment, Expression
+from placet.domain.cel import STRING, ConditionFailed, Environment, Expression
 
 #: Numbers of fields: of `Any`, `CheckedExpr`, `SourceInfo` with the entries of its map, and `Expr` with what it holds.
 _VALUE, _EXPR, _SOURCE, _POSITIONS, _KEY, _ENTRY = 2, 4, 5, 4, 1, 2

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from services.policy.rules.call import CallFacts
-from services.policy.rules.cel_checks import checked_type, type_of
-from services.policy.rules.cel_failures import failures
-from services.policy.rules.history import COUNTERS
-from shared.catalog import ToolSpec
-from shared.cel import INT, STRING, TEXTS, VALUES, ConditionInvalid, Environment, Expression, check_condition
-from shared.tool_schema import argument_names, closed
-from shared.visitors import rule_name
+from placet.contracts.visitors import rule_name
+from placet.domain.catalog import ToolSpec
+from placet.domain.cel import INT, STRING, TEXTS, VALUES, ConditionInvalid, Environment, Expression, check_condition
+from placet.domain.tool_schema import argument_names, closed
+from placet.policy.rules.call import CallFacts
+from placet.policy.rules.cel_checks import checked_type, type_of
+from placet.policy.rules.cel_failures import failures
+from placet.policy.rules.history import COUNTERS
 
 _VARIABLES = {
     "arguments": VALUES,

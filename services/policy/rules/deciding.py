@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.policy.rules.call import CallFacts
-from shared import deciders
-from shared.approvers import is_person
-from shared.canonical import NotStrictJson, canonical_text
-from shared.deciders import Delegation, Voter
-from shared.directory import Directory
-from shared.messages.approvals import ApprovalRule
+from placet.contracts.canonical import NotStrictJson, canonical_text
+from placet.contracts.messages.approvals import ApprovalRule
+from placet.domain import deciders
+from placet.domain.approvers import is_person
+from placet.domain.deciders import Delegation, Voter
+from placet.domain.directory import Directory
+from placet.policy.rules.call import CallFacts
 
 
 @dataclass(frozen=True, slots=True)

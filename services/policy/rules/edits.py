@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from services.policy.rules.call import CallFacts
-from services.policy.rules.model import RESERVED_NAMES, Effect, Rulebook
-from services.policy.rules.verdicts import Verdict, judge_within
-from shared.canonical import NotStrictJson, parse_arguments
-from shared.card_text import visible
-from shared.catalog import ToolSpec, redact_arguments, render_summary, shown_text, validate_arguments
-from shared.messages import ApprovalRule, EditJudged, EditProposed
-from shared.permit import check_digest
-from shared.tool_schema import ArgumentError
+from placet.contracts.canonical import NotStrictJson, parse_arguments
+from placet.contracts.messages import ApprovalRule, EditJudged, EditProposed
+from placet.contracts.permit import check_digest
+from placet.domain.card_text import visible
+from placet.domain.catalog import ToolSpec, redact_arguments, render_summary, shown_text, validate_arguments
+from placet.domain.tool_schema import ArgumentError
+from placet.policy.rules.call import CallFacts
+from placet.policy.rules.model import RESERVED_NAMES, Effect, Rulebook
+from placet.policy.rules.verdicts import Verdict, judge_within
 
 #: What of an approval says who decides, and how; the rest of it only says when and where they are asked.
 _WHO = (

@@ -10,18 +10,18 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from services.policy.rules.call import CallFacts
-from services.policy.rules.deciding import panels_of, would_be_held
-from services.policy.rules.history import COUNTERS
-from services.policy.rules.model import Rulebook
-from services.policy.rules.verdicts import error_text, judge, walk
-from shared import deciders
-from shared.approvers import OPERATORS, identity_of, read_approver
-from shared.catalog import ToolSpec, placed_error, validate_arguments
-from shared.directory import Directory
-from shared.messages.approvals import ApprovalRule
-from shared.trials import Deciders, Explanation, Tried
-from shared.yaml_source import Problem, RulebookInvalid, Steps, did_you_mean, validation_problems
+from placet.contracts.messages.approvals import ApprovalRule
+from placet.domain import deciders
+from placet.domain.approvers import OPERATORS, identity_of, read_approver
+from placet.domain.catalog import ToolSpec, placed_error, validate_arguments
+from placet.domain.directory import Directory
+from placet.domain.trials import Deciders, Explanation, Tried
+from placet.domain.yaml_source import Problem, RulebookInvalid, Steps, did_you_mean, validation_problems
+from placet.policy.rules.call import CallFacts
+from placet.policy.rules.deciding import panels_of, would_be_held
+from placet.policy.rules.history import COUNTERS
+from placet.policy.rules.model import Rulebook
+from placet.policy.rules.verdicts import error_text, judge, walk
 
 
 class CallEntry(BaseModel):

@@ -11,21 +11,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from typing import Any
 
-from services.policy.rules.call import CallFacts
-from services.policy.rules.deciding import decides_alone
-from services.policy.rules.limits import number_at
-from services.policy.rules.model import Effect, Rulebook, Ruling
-from services.policy.rules.verdicts import Verdict, judge_within
-from shared.approvers import is_person, person_id
-from shared.canonical import NotStrictJson, canonical_text, parse_arguments, sha256_hex
-from shared.catalog import ToolSpec, redact_arguments
-from shared.directory import Directory
-from shared.grants import beyond
-from shared.messages.approvals import ApprovalRule, GrantScope, GrantTerms
-from shared.messages.grants import GrantAsked
-from shared.messages.tool_calls import ToolCall
+from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments, sha256_hex
+from placet.contracts.messages.approvals import ApprovalRule, GrantScope, GrantTerms
+from placet.contracts.messages.grants import GrantAsked
+from placet.contracts.messages.tool_calls import ToolCall
+from placet.domain.approvers import is_person, person_id
+from placet.domain.catalog import ToolSpec, redact_arguments
+from placet.domain.directory import Directory
+from placet.domain.grants import beyond
+from placet.policy.rules.call import CallFacts
+from placet.policy.rules.deciding import decides_alone
+from placet.policy.rules.limits import number_at
+from placet.policy.rules.model import Effect, Rulebook, Ruling
+from placet.policy.rules.verdicts import Verdict, judge_within
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +74,21 @@ def subject_of(scope: str, *, tenant: str, agent: str, conversation_id: str) -> 
 
 
 def within(approved: Mapping[str, Any], asked: Mapping[str, Any], bounds: Sequence[str]) -> bool:
-    """Tell whether `asked` is `approved` but for numbers at `bounds` that are smaller, and not below zero.
+    """Tell whether `asked` is `approved` but for what may vary at `bounds`.
 
-    A bound is the name of an argument, or a path like `order.total`. Everything else is compared as canonical JSON.
+    A bound is the name of an argument, or a path like `order.total`: a number there may be smaller, and not below zero.
+    With a glob behind it, as in `to=*@example.org`, a text there may be any that fits. Everything else is compared as
+    canonical JSON.
     """
     rest = dict(asked)
     for bound in bounds:
-        path = tuple(bound.split("."))
+        name, _, glob = bound.partition("=")
+        path = tuple(name.split("."))
+        if glob:
+            before, text = _at(approved, path), _at(asked, path)
+            if isinstance(before, str) and isinstance(text, str) and fnmatchcase(text, glob):
+                rest = _with(rest, path, before)
+            continue
         most, number = number_at(approved, path), number_at(asked, path)
         if most is not None and number is not None:
             if not (number == most or Decimal(0) <= number < most):
@@ -94,7 +103,7 @@ def within(approved: Mapping[str, Any], asked: Mapping[str, Any], bounds: Sequen
 def _at(arguments: Mapping[str, Any], path: Sequence[str]) -> Any:
     value: Any = arguments
     for name in path:
-        value = value[name]
+        value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
 

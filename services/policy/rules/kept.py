@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.policy.rules.call import CallFacts
-from shared.messages import ToolCall
+from placet.contracts.messages import ToolCall
+from placet.policy.rules.call import CallFacts
 
 
 class KeptFacts(BaseModel):

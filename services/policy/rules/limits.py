@@ -13,9 +13,9 @@ from enum import StrEnum
 from math import isfinite
 from typing import Any
 
-from services.policy.rules.call import CallFacts
-from shared.canonical import sha256_hex
-from shared.errors import PlacetError
+from placet.contracts.canonical import sha256_hex
+from placet.contracts.errors import PlacetError
+from placet.policy.rules.call import CallFacts
 
 #: Kinds of ToolCallRefused, which says that a call never ran, that give back what it had reserved. Any other stays
 #: counted: what is `staged` may still have an effect, and `unknown` may have had one. A tool that ran and `failed` is

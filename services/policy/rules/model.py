@@ -8,14 +8,14 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Protocol
 
-from services.policy.rules.call import CallFacts
-from services.policy.rules.limits import Limit
-from shared.approvers import GROUP, person_id
-from shared.catalog import Catalog, ToolSpec
-from shared.directory import Directory
-from shared.messages.approvals import ApprovalRule
-from shared.messages.tool_calls import Category
-from shared.visitors import rule_name
+from placet.contracts.messages.approvals import ApprovalRule
+from placet.contracts.messages.tool_calls import Category
+from placet.contracts.visitors import rule_name
+from placet.domain.approvers import GROUP, person_id
+from placet.domain.catalog import Catalog, ToolSpec
+from placet.domain.directory import Directory
+from placet.policy.rules.call import CallFacts
+from placet.policy.rules.limits import Limit
 
 #: Names that verdicts use where no rule of the file decided.
 RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-discarded", "veto-window"})

@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from services.policy.rules.call import CallFacts
-from services.policy.rules.model import Effect
-from services.policy.rules.verdicts import Verdict
-from shared.catalog import ToolSpec, render_summary, shown_text
-from shared.messages import (
+from placet.contracts.messages import (
     AbandonCall,
     ApprovalRequested,
     ApprovalRule,
@@ -18,9 +14,13 @@ from shared.messages import (
     ToolCallPermitted,
     ToolCallRefused,
 )
-from shared.permit import issue_permit
-from shared.signed import signed
-from shared.signing import Signer
+from placet.contracts.permit import issue_permit
+from placet.contracts.signed import signed
+from placet.contracts.signing import Signer
+from placet.domain.catalog import ToolSpec, render_summary, shown_text
+from placet.policy.rules.call import CallFacts
+from placet.policy.rules.model import Effect
+from placet.policy.rules.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True)

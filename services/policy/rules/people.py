@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from shared.canonical import sha256_hex
-from shared.directory import Directory, Person
+from placet.contracts.canonical import sha256_hex
+from placet.domain.directory import Directory, Person
 
 
 def outline(directory: Directory) -> str:

@@ -1,24 +1,27 @@
 """Replaying past proposals against another rulebook: what would have been different, how often, and for example.
 
-Pure: the past is handed in page by page. Limits, grants and veto windows depend on what happened in between, so they
-are not replayed: a call that a grant let through or a veto window held is left out, and a rule with limits may have
-had room or not, whichever fits what happened.
+Pure: the past is handed in page by page. Grants and veto windows depend on what people did in between, so a call that a
+grant let through or a veto window held is left out. Limits are replayed in the order of time, as if every call that
+they had room for had run and nothing had come before.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 
-from services.policy.rules.call import CallFacts
-from services.policy.rules.explain import argument_problems
-from services.policy.rules.model import Effect, Rulebook
-from services.policy.rules.verdicts import Verdict, judge
-from services.policy.rules.watched import VETO_WINDOW
-from shared.catalog import render_summary
-from shared.messages.approvals import ApprovalRule
-from shared.trials import Change, Example, Outcome, Simulation
+from placet.contracts.messages.approvals import ApprovalRule
+from placet.domain.catalog import render_summary
+from placet.domain.trials import Change, Example, Outcome, Simulation
+from placet.policy.rules.call import CallFacts
+from placet.policy.rules.explain import argument_problems
+from placet.policy.rules.limits import Demand
+from placet.policy.rules.model import Effect, Rulebook
+from placet.policy.rules.verdicts import Verdict, judge
+from placet.policy.rules.watched import VETO_WINDOW
 
 #: Examples kept of each kind of change.
 EXAMPLES_MAX = 3
@@ -46,6 +49,19 @@ class _Group:
     examples: list[Example] = field(default_factory=list)
 
 
+@dataclass(slots=True)
+class _Window:
+    """What was taken of one limit within its window, the oldest first."""
+
+    taken: deque[tuple[datetime, Decimal]] = field(default_factory=deque)
+    total: Decimal = Decimal(0)
+
+    def slide(self, since: datetime) -> None:
+        """Forget what was taken until then."""
+        while self.taken and self.taken[0][0] <= since:
+            self.total -= self.taken.popleft()[1]
+
+
 @dataclass
 class Replay:
     """Replays calls one by one against `rulebook`."""
@@ -55,15 +71,20 @@ class Replay:
     renamed: int = 0
     granted: int = 0
     vetoed: int = 0
+    _past: list[Past] = field(default_factory=list)
     _groups: dict[tuple[str, str, str, str, bool], _Group] = field(default_factory=dict)
+    #: By counter and seconds.
+    _windows: dict[tuple[str, int], _Window] = field(default_factory=dict)
 
     def add(self, past: Sequence[Past]) -> None:
-        """Replay some calls, the newest first."""
-        for each in past:
-            self._add(each)
+        """Take some calls, the newest first."""
+        self._past += past
+        self.calls += len(past)
 
     def report(self, *, complete: bool = True) -> Simulation:
-        """Return what was found so far."""
+        """Replay what was taken and return what was found."""
+        while self._past:
+            self._add(self._past.pop())
         changes = [
             Change(
                 before=Outcome(effect=before, rule=before_rule),
@@ -86,7 +107,6 @@ class Replay:
         )
 
     def _add(self, past: Past) -> None:
-        self.calls += 1
         if past.rule.startswith(GRANTED):
             self.granted += 1
             return
@@ -100,8 +120,7 @@ class Replay:
         key = (past.effect.value, past.rule, effect, verdict.rule, effect == past.effect)
         group = self._groups.setdefault(key, _Group())
         group.count += 1
-        if len(group.examples) < EXAMPLES_MAX:
-            group.examples.append(_example(past, verdict))
+        group.examples = [_example(past, verdict), *group.examples][:EXAMPLES_MAX]
 
     def _judged_now(self, past: Past) -> tuple[str, Verdict]:
         """Return the effect and verdict that the call would get from an agent that offers the tool as it is now."""
@@ -110,15 +129,26 @@ class Replay:
             verdict = judge(call, self.rulebook)
             return verdict.effect.value, verdict
         now = replace(call, schema_digest=spec.schema_digest)
-        first = verdict = judge(now, self.rulebook)
+        verdict = judge(now, self.rulebook)
         if spec.schema_digest != call.schema_digest and argument_problems(spec, call.arguments):
-            return INVALID, first
+            return INVALID, verdict
         exhausted: set[str] = set()
-        while verdict.demands and not _same(past, verdict.effect, verdict):
+        while verdict.demands and not self._take(verdict.demands, past.judged_at):
             exhausted.add(verdict.rule)
             verdict = judge(now, self.rulebook, exhausted)
-        chosen = verdict if _same(past, verdict.effect, verdict) else first
-        return chosen.effect.value, chosen
+        return verdict.effect.value, verdict
+
+    def _take(self, demands: Sequence[Demand], at: datetime) -> bool:
+        """Take what a call asks of every limit of a rule; False, and nothing is taken, where one has no room."""
+        windows = [self._windows.setdefault((each.counter_id, each.within_seconds), _Window()) for each in demands]
+        for window, demand in zip(windows, demands, strict=True):
+            window.slide(at - timedelta(seconds=demand.within_seconds))
+        if any(window.total + each.amount > each.at_most for window, each in zip(windows, demands, strict=True)):
+            return False
+        for window, demand in zip(windows, demands, strict=True):
+            window.taken.append((at, demand.amount))
+            window.total += demand.amount
+        return True
 
 
 def _same(past: Past, effect: str, verdict: Verdict) -> bool:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
-from services.policy.rules.call import CallFacts
-from services.policy.rules.limits import Demand, demands
-from services.policy.rules.model import Effect, Rule, Rulebook, Ruling
-from shared.card_text import visible
-from shared.catalog import ToolSpec
-from shared.messages.approvals import ApprovalRule
+from placet.contracts.messages.approvals import ApprovalRule
+from placet.domain.card_text import visible
+from placet.domain.catalog import ToolSpec
+from placet.policy.rules.call import CallFacts
+from placet.policy.rules.limits import Demand, demands
+from placet.policy.rules.model import Effect, Rule, Rulebook, Ruling
 
 #: Longest error text shown with a held call, in characters.
 _ERROR_MAX = 300

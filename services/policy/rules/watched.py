@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from services.policy.rules.model import Effect
-from services.policy.rules.verdicts import Verdict
-from shared.canonical import sha256_hex
-from shared.card_text import visible
-from shared.messages.approvals import ApprovalRule
+from placet.contracts.canonical import sha256_hex
+from placet.contracts.messages.approvals import ApprovalRule
+from placet.domain.card_text import visible
+from placet.policy.rules.model import Effect
+from placet.policy.rules.verdicts import Verdict
 
 #: The rule of a verdict that a veto window made.
 VETO_WINDOW = "veto-window"

@@ -8,41 +8,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql as pg
 
-from services.policy.rules import Verdict
-from services.policy.rules.history import COUNTERS
-from services.policy.tables import VerdictRow
-from shared.database import table_of
-from shared.messages import AbandonCall, ApprovalRule, ToolCall
-from shared.sql import records
-from shared.work import Work
+from placet.contracts.messages import AbandonCall, ApprovalRule, ToolCall
+from placet.policy.rules import Verdict
+from placet.policy.rules.history import COUNTERS
+from placet.policy.tables import VerdictRow
+from placet.runtime.database import table_of
+from placet.runtime.queries import load_queries, query
+from placet.runtime.work import Work
 
 VERDICTS = table_of(VerdictRow)
 
-_COLUMNS = tuple(column.name for column in VERDICTS.c)
-
-
-def _add_statement() -> sa.Executable:
-    """Store verdicts on calls that have none, in the order of their ids: nobody locks another one out."""
-    given = records("given", {name: VERDICTS.c[name].type for name in _COLUMNS})
-    chosen = sa.select(*(given.c[name] for name in _COLUMNS)).order_by(given.c.call_id)
-    added = pg.insert(VERDICTS).from_select(list(_COLUMNS), chosen)
-    return added.on_conflict_do_nothing(index_elements=["call_id"]).returning(VERDICTS.c.call_id)
-
-
-_ADD = _add_statement()
-_APPROVAL = sa.select(VERDICTS.c.approval).where(
-    VERDICTS.c.tenant == sa.bindparam("tenant"), VERDICTS.c.call_id == sa.bindparam("call_id")
-)
-_DIGEST = sa.select(VERDICTS.c.digest).where(VERDICTS.c.call_id == sa.bindparam("call_id"))
-_CHANGE = (
-    sa.update(VERDICTS)
-    .where(VERDICTS.c.verdict_id == sa.bindparam("changing"))
-    .values({name: sa.bindparam(name) for name in ("effect", "rule", "reason", "model_reason", "approval")})
-)
+QUERIES = load_queries(__file__)
+_OF_CALLS = ("call_id", "tenant", "conversation_id", "tool", "digest", "schema_digest")
+#: The same in a transaction.
+_ADD = query("add_verdicts", f"WITH {QUERIES.add_verdicts.source} TABLE effect")
 
 
 def _earlier_calls(shared: str, window: timedelta) -> sa.ScalarSelect[int]:
@@ -71,31 +54,30 @@ async def add_verdicts(work: Work, entries: Sequence[Entry]) -> set[str]:
 
     No two may be of one call.
     """
-    found = await work.connection.execute(_ADD, {"given": [_row(each, work.now) for each in entries]})
-    return set(found.scalars())
+    return {row["key"] for row in await work.connection.run(_ADD, **_given(entries, work.now))}
 
 
-def _row(entry: Entry, judged_at: datetime) -> dict[str, str | None]:
-    call = entry.call
+async def add_verdicts_once(work: Work, entries: Sequence[Entry]) -> set[str]:
+    """Do the same with what was handed over by the calls' ids, in one statement."""
+    return {row["key"] for row in await work.execute_once(QUERIES.add_verdicts, **_given(entries, work.now))}
+
+
+def _given(entries: Sequence[Entry], judged_at: datetime) -> dict[str, Any]:
+    calls, answers = [each.call for each in entries], [_answer(each.verdict) for each in entries]
     return {
-        "verdict_id": entry.verdict_id,
-        "call_id": call.call_id,
-        "tenant": call.tenant,
-        "conversation_id": call.conversation_id,
-        "requester": call.requester if isinstance(call, ToolCall) else "",
-        "tool": call.tool,
-        "digest": call.digest,
-        "schema_digest": call.schema_digest,
-        "rulebook_digest": entry.verdict.rulebook_digest,
-        "judged_at": judged_at.isoformat(),
-        "facts": entry.facts,
-        **_answer(entry.verdict),
+        "verdict_ids": [each.verdict_id for each in entries],
+        **{f"{name}s": [getattr(call, name) for call in calls] for name in _OF_CALLS},
+        "requesters": [call.requester if isinstance(call, ToolCall) else "" for call in calls],
+        **{f"{name}s": [answer[name] for answer in answers] for name in answers[0]},
+        "rulebook_digests": [each.verdict.rulebook_digest for each in entries],
+        "facts": [each.facts for each in entries],
+        "judged_at": judged_at,
     }
 
 
 async def change_verdict(work: Work, verdict_id: str, verdict: Verdict) -> None:
     """Change a verdict that this transaction has stored: a limit had no room, or a grant covers the call."""
-    await work.connection.execute(_CHANGE, {"changing": verdict_id, **_answer(verdict)})
+    await work.connection.run(QUERIES.change_verdict, verdict_id=verdict_id, **_answer(verdict))
 
 
 async def load_history(work: Work, call: ToolCall) -> dict[str, int]:
@@ -117,11 +99,11 @@ def _answer(verdict: Verdict) -> dict[str, str | None]:
 
 async def load_approval(work: Work, tenant: str, call_id: str) -> ApprovalRule | None:
     """Return whom policy had asked about a held call; None where it asked nobody or does not know any more."""
-    text = (await work.connection.execute(_APPROVAL, {"tenant": tenant, "call_id": call_id})).scalar_one_or_none()
-    return ApprovalRule.model_validate_json(text) if text else None
+    rows = await work.connection.run(QUERIES.approval_of, tenant=tenant, call_id=call_id)
+    return ApprovalRule.model_validate_json(rows[0]["approval"]) if rows and rows[0]["approval"] else None
 
 
-async def load_digest(work: Work, call_id: str) -> str:
-    """Return the digest of a call that has a verdict."""
-    digest: str = (await work.connection.execute(_DIGEST, {"call_id": call_id})).scalar_one()
-    return digest
+async def load_digests(work: Work, call_ids: Sequence[str]) -> dict[str, str]:
+    """Return the digests of calls that have a verdict."""
+    rows = await work.connection.run(QUERIES.digests, call_ids=call_ids)
+    return {row["call_id"]: row["digest"] for row in rows}

@@ -10,16 +10,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.policy.rules import CallFacts
-from services.policy.rules.grants import Entry, Grant, subject_of
-from services.policy.states import GrantState, grant_state
-from services.policy.tables import GrantRow, GrantUseRow
-from shared.canonical import parse_arguments
-from shared.catalog import ToolSpec
-from shared.database import table_of
-from shared.grants import SCOPES
-from shared.messages import GrantAsked
-from shared.work import Work
+from placet.contracts.canonical import parse_arguments
+from placet.contracts.messages import GrantAsked
+from placet.domain.catalog import ToolSpec
+from placet.domain.grants import SCOPES
+from placet.policy.rules import CallFacts
+from placet.policy.rules.grants import Entry, Grant, subject_of
+from placet.policy.states import GrantState, grant_state
+from placet.policy.tables import GrantRow, GrantUseRow
+from placet.runtime.database import table_of
+from placet.runtime.work import Work
 
 GRANTS = table_of(GrantRow)
 USES = table_of(GrantUseRow)

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.policy.rules.limits import Demand
-from services.policy.tables import CounterRow, ReservationRow
-from shared.database import table_of
-from shared.work import Work
+from placet.policy.rules.limits import Demand
+from placet.policy.tables import CounterRow, ReservationRow
+from placet.runtime.database import table_of
+from placet.runtime.work import Work
 
 COUNTERS = table_of(CounterRow)
 RESERVATIONS = table_of(ReservationRow)

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from services.policy.store.limits import COUNTERS, RESERVATIONS
-from services.policy.store.watched import WATCHED
-from shared.sql import Connection
+from placet.policy.store.limits import COUNTERS, RESERVATIONS
+from placet.policy.store.watched import WATCHED
+from placet.runtime.sql import Connection
 
 _CLOCK = sa.func.clock_timestamp()
 _AGE = sa.bindparam("age", type_=sa.Interval)

@@ -10,14 +10,14 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from services.policy.rules import Effect
-from services.policy.rules.kept import facts_from
-from services.policy.rules.simulate import Past
-from services.policy.tables import ActivationRow, VerdictRow
-from shared.database import table_of
-from shared.ids import new_id
-from shared.messages import ApprovalRule
-from shared.work import Work
+from placet.contracts.ids import new_id
+from placet.contracts.messages import ApprovalRule
+from placet.policy.rules import Effect
+from placet.policy.rules.kept import facts_from
+from placet.policy.rules.simulate import Past
+from placet.policy.tables import ActivationRow, VerdictRow
+from placet.runtime.database import table_of
+from placet.runtime.work import Work
 
 ACTIVATIONS = table_of(ActivationRow)
 VERDICTS = table_of(VerdictRow)

@@ -9,12 +9,12 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from services.policy.rules import CallFacts, Verdict
-from services.policy.rules.watched import Watched, arguments_digest
-from services.policy.tables import WatchedCallRow
-from shared.database import table_of
-from shared.messages import ApprovalRule, WatchedCallClosed
-from shared.work import Work
+from placet.contracts.messages import ApprovalRule, WatchedCallClosed
+from placet.policy.rules import CallFacts, Verdict
+from placet.policy.rules.watched import Watched, arguments_digest
+from placet.policy.tables import WatchedCallRow
+from placet.runtime.database import table_of
+from placet.runtime.work import Work
 
 WATCHED = table_of(WatchedCallRow)
 

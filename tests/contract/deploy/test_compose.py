@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.example_env import exists, known_names
-from deploy.rabbitmq.definitions import RULEBOOK, VHOST, pools_of, user_name
-from shared.database import SERVICES
-from shared.settings import Settings
-from shared.signing import SIGNERS
+from placet.contracts.signing import SIGNERS
+from placet.deploy.example_env import exists, known_names
+from placet.deploy.rabbitmq.definitions import RULEBOOK, VHOST, pools_of, user_name
+from placet.runtime.database import SERVICES
+from placet.runtime.settings import Settings
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "compose.yaml").read_text()
@@ -21,7 +21,7 @@ COMPOSE: dict[str, Any] = yaml.safe_load(TEXT)
 CONTAINERS: dict[str, dict[str, Any]] = COMPOSE["services"]
 ENV_SH = (ROOT / "deploy" / "env.sh").read_text()
 #: Container -> the service in it.
-RUNS = {service: service for service in SERVICES} | {"executor-payments": "executor"}
+RUNS = {service.replace("_", "-"): service for service in SERVICES} | {"executor-payments": "executor"}
 #: Names that are read without a settings class: by the command line, and by the steps before the services.
 OTHER_NAMES = {"PLACET_URL", "PLACET_KEY", "PLACET_DATABASE_ADMIN_URL"}
 
@@ -93,7 +93,7 @@ def test_no_password_has_a_default() -> None:
 
 def test_the_env_script_makes_every_password() -> None:
     """What compose asks for is what `make compose-env` writes."""
-    found = re.search(r'services="([A-Z ]+)"', ENV_SH)
+    found = re.search(r'services="([A-Z_ ]+)"', ENV_SH)
     assert found is not None
     assert [service.upper() for service in SERVICES] == found[1].split()
     kinds = {f"PLACET_{kind}_PASSWORD_{service.upper()}" for kind in ("DATABASE", "RABBITMQ") for service in SERVICES}
@@ -102,7 +102,7 @@ def test_the_env_script_makes_every_password() -> None:
 
 def test_every_setting_in_compose_exists() -> None:
     """A misspelt name would be ignored in silence."""
-    missing = [service for service in SERVICES if not exists(f"services.{service}.settings")]
+    missing = [service for service in SERVICES if not exists(f"placet.{service}.settings")]
     named = {name for each in CONTAINERS.values() for name in each.get("environment", {}) if name.startswith("PLACET_")}
     unknown = named - known_names() - OTHER_NAMES - passwords_asked_for()
     owners = {*(service.upper() for service in missing), *(["MODEL"] if "agent" in missing else [])}

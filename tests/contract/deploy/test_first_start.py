@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 from joserfc.jwk import OKPKey
 
-from deploy import example_env, keys, readiness
-from shared.settings import NAMES, Settings
-from shared.signing import SIGNERS, KeysUnusable, Purpose, create_keys, load_signer, load_verifier
+from placet.contracts.signing import SIGNERS, KeysUnusable, Purpose, create_keys, load_signer, load_verifier
+from placet.deploy import example_env, keys, readiness
+from placet.runtime.settings import NAMES, Settings
 
 ROOT = Path(__file__).parents[3]
 #: A key, but none that signs.
@@ -114,7 +114,7 @@ def test_the_health_check_asks_on_the_health_port() -> None:
 
 
 def test_the_example_names_every_setting() -> None:
-    """`python -m deploy.example_env` would change nothing."""
+    """`python -m placet.deploy.example_env` would change nothing."""
     assert example_env.COMMITTED.read_text() == example_env.text()
     assert NAMES.read_text() == example_env.names_text()
 
@@ -140,7 +140,7 @@ def test_the_committed_files_hold_no_password() -> None:
 
 def started(folder: Path, *command: str, **settings: str) -> subprocess.CompletedProcess[str]:
     """Run a module in a folder with some settings; return what it said when it had ended."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)} | settings
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PLACET_TOOLS": str(ROOT / "examples")} | settings
     return subprocess.run(
         [sys.executable, "-m", *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -149,9 +149,9 @@ def started(folder: Path, *command: str, **settings: str) -> subprocess.Complete
 @pytest.mark.parametrize(
     ("command", "speaker"),
     [
-        (["services.audit"], "placet audit"),
-        (["services.placet", "migrate"], "placet"),
-        (["services.placet", "up"], "placet"),
+        (["placet.dead_letters"], "placet dead_letters"),
+        (["placet.cli", "migrate"], "placet"),
+        (["placet.cli", "up"], "placet"),
     ],
 )
 def test_a_misspelt_setting_stops_the_start_with_one_line(tmp_path: Path, command: list[str], speaker: str) -> None:
@@ -165,8 +165,8 @@ def test_a_taken_port_stops_the_start_with_one_line(tmp_path: Path) -> None:
     """Whoever reads the second one's output is told the address; above it stands what the web server logs of it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        done = started(tmp_path, "services.audit", PLACET_HEALTH_PORT=port, PLACET_HEALTH_HOST="127.0.0.1")
-    line = f"placet audit: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+        done = started(tmp_path, "placet.dead_letters", PLACET_HEALTH_PORT=port, PLACET_HEALTH_HOST="127.0.0.1")
+    line = f"placet dead_letters: cannot listen on 127.0.0.1:{port}: Address already in use\n"
     logged, told = done.stderr.splitlines(keepends=True)
     assert (2, line, "error") == (done.returncode, told, json.loads(logged)["level"])
 
@@ -174,9 +174,10 @@ def test_a_taken_port_stops_the_start_with_one_line(tmp_path: Path) -> None:
 def test_a_missing_key_stops_the_start_with_one_line(tmp_path: Path) -> None:
     """It says which file is missing and what makes it."""
     rulebook = str(ROOT / "deploy" / "rulebook.yaml")
-    done = started(tmp_path, "services.executor", PLACET_KEYS=str(tmp_path), PLACET_RULEBOOK=rulebook)
+    done = started(tmp_path, "placet.executor", PLACET_KEYS=str(tmp_path), PLACET_RULEBOOK=rulebook)
     told = f"cannot read {tmp_path / 'public.json'}: No such file or directory; "
-    told += "`placet migrate` makes signing keys for one machine, `python -m deploy.keys` for services that run apart"
+    told += "`placet migrate` makes signing keys for one machine, "
+    told += "`python -m placet.deploy.keys` for services that run apart"
     assert (2, f"placet executor: {told}\n") == (done.returncode, done.stderr)
 
 

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from deploy.postgres.prepare import ROLES, Installation, NotConfigured, passwords_in
-from shared.database import SERVICES
+from placet.deploy.postgres.prepare import ROLES, Installation, NotConfigured, passwords_in
+from placet.runtime.database import SERVICES
 
 
 def test_each_service_has_a_role() -> None:
@@ -24,7 +24,7 @@ def test_no_password_stands_in_the_file() -> None:
 
 def test_a_missing_password_is_named() -> None:
     """Every variable that is not set is in the one line of the failure."""
-    with pytest.raises(NotConfigured, match=r"^not set: PLACET_DATABASE_PASSWORD_OWNER, .*_GATEWAY, .*_AUDIT$"):
+    with pytest.raises(NotConfigured, match=r"^not set: PLACET_DATABASE_PASSWORD_OWNER, .*_GATEWAY, .*_DEAD_LETTERS$"):
         passwords_in({})
 
 

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from deploy.rabbitmq.definitions import (
+from placet.contracts.messages import MESSAGES
+from placet.contracts.topology import EXCHANGES, ROUTES
+from placet.deploy.rabbitmq.definitions import (
     COMMITTED,
     RULEBOOK,
     PasswordsMissing,
@@ -21,23 +23,20 @@ from deploy.rabbitmq.definitions import (
     user_name,
     with_passwords,
 )
-from deploy.rabbitmq.rights import SENDERS, all_rights
-from shared.database import SERVICES
-from shared.messages import MESSAGES
-from shared.topology import EXCHANGES, ROUTES
+from placet.deploy.rabbitmq.rights import SENDERS, all_rights
+from placet.runtime.database import SERVICES
 
 POOLS = ("default", "payments")
 
 #: Service -> exchange -> pattern of the keys it may publish with; retries and dead letters are tested apart.
 MAY_PUBLISH = {
     "gateway": {
-        "conversations": r"^(feed\..+)$",
         "decisions": "^(decide|grant-revoke|dead-letter|delivery-retry|webhook-retry|try-rulebook"
         "|resolve\\.(default|payments)|mail-bounced)$",
         "messages": "^(.+)$",
     },
     "agent": {
-        "conversations": r"^(event\..+|delta\..+)$",
+        "conversations": r"^(handover\..+|items\..+|delta\..+)$",
         "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn)$",
     },
     "policy": {
@@ -57,17 +56,17 @@ MAY_PUBLISH = {
         "conversations": r"^(progress\..+)$",
         "tool-results": r"^(tool-call\.finished|tool-call\.refused|tool-call\.resolved)$",
     },
-    "audit": {"decisions": r"^(abandon\..+)$"},
+    "dead_letters": {"decisions": r"^(abandon\..+)$"},
 }
 PRIVATE = {"gateway.live.replica-7", "gateway.answers.replica-7"}
 MAY_CONSUME = {
-    "gateway": {"gateway.feed", *PRIVATE},
-    "agent": {"agent.messages", "agent.tool-results"},
+    "gateway": {"gateway.handovers", *PRIVATE},
+    "agent": {"agent.approvals", "agent.messages", "agent.progress", "agent.tool-results"},
     "policy": {"policy.tool-calls", "policy.edits", "policy.grants", "policy.tool-results", "policy.trials"},
     "approval": {"approval.decisions", "approval.edits", "approval.requests", "approval.withdrawals"},
     "notifier": {"notifier.approvals"},
     "executor": {"executor.default", "executor.payments"},
-    "audit": {"audit.commands", "dead-letters"},
+    "dead_letters": {"dead-letters.commands", "dead-letters"},
 }
 QUEUES = {*(name for names in MAY_CONSUME.values() for name in names), "retry.1s", "retry.120s"}
 
@@ -78,7 +77,7 @@ def matching(pattern: str, names: set[str]) -> set[str]:
 
 
 def test_the_committed_file_is_what_the_topology_says() -> None:
-    """`python -m deploy.rabbitmq.definitions` would change nothing."""
+    """`python -m placet.deploy.rabbitmq.definitions` would change nothing."""
     assert COMMITTED.read_text() == text_of(definitions(pools_of(RULEBOOK)))
 
 
@@ -128,15 +127,15 @@ def test_a_retry_or_burial_names_an_own_queue(service: str) -> None:
 
 
 def test_only_a_private_queue_of_a_gateway_is_ever_declared() -> None:
-    """`configure` is empty but for the queues of a gateway instance, of which gateway.feed is none."""
+    """`configure` is empty but for the queues of a gateway instance, of which gateway.handovers is none."""
     configure = {service: matching(rights.configure, QUEUES) for service, rights in all_rights(POOLS).items()}
     assert {service: (PRIVATE if service == "gateway" else set()) for service in SERVICES} == configure
 
 
-def test_only_audit_reaches_the_default_exchange() -> None:
+def test_only_dead_letters_reaches_the_default_exchange() -> None:
     """Its key is the name of any queue, so only the service that replays dead letters has it."""
     writers = [name for name, rights in all_rights(POOLS).items() if matching(rights.write, {"amq.default"})]
-    assert ["audit"] == writers
+    assert ["dead_letters"] == writers
 
 
 def test_only_the_gateway_binds() -> None:
@@ -144,10 +143,10 @@ def test_only_the_gateway_binds() -> None:
     rights = all_rights(POOLS)
     binders = {name: right.read for name, each in rights.items() for right in each.topics.values() if right.read}
     assert ["gateway"] == list(binders)
-    keys = {"decide", "dead-letter", "answered.replica-7", "tried.replica-7", "delta.#", "feed.#", "event.#", "#"}
+    keys = {"decide", "dead-letter", "answered.replica-7", "tried.replica-7", "delta.#", "items.#", "handover.#", "#"}
     topics = rights["gateway"].topics
     assert {"answered.replica-7", "tried.replica-7"} == matching(topics["decisions"].read, keys)
-    assert {"delta.#", "feed.#"} == matching(topics["conversations"].read, keys)
+    assert {"delta.#", "items.#"} == matching(topics["conversations"].read, keys)
 
 
 def test_a_password_becomes_a_salted_hash() -> None:
@@ -162,6 +161,6 @@ def test_a_missing_password_is_named() -> None:
     """Every variable that is not set is in the one line of the failure; an empty one counts as not set."""
     given: dict[str, Any] = {f"PLACET_RABBITMQ_PASSWORD_{service.upper()}": "x" for service in SERVICES}
     del given["PLACET_RABBITMQ_PASSWORD_AGENT"]
-    given["PLACET_RABBITMQ_PASSWORD_AUDIT"] = ""
-    with pytest.raises(PasswordsMissing, match=r"AGENT, PLACET_RABBITMQ_PASSWORD_AUDIT$"):
+    given["PLACET_RABBITMQ_PASSWORD_DEAD_LETTERS"] = ""
+    with pytest.raises(PasswordsMissing, match=r"AGENT, PLACET_RABBITMQ_PASSWORD_DEAD_LETTERS$"):
         passwords_in(given)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from services.agent.budgets import REASONS
-from services.agent.rules import NO_AGENT
-from shared.messages import CallsWithdrawn, ToolCallProposed
+from placet.agent.budgets import REASONS
+from placet.agent.rules import NO_AGENT
+from placet.contracts.messages import CallsWithdrawn, ToolCallProposed
 from tests.builders import a_posted_message
-from tests.support.agents import Pause, ScriptedModel, an_agent, finished, opened, rows, says
+from tests.support.agents import ENDS, Pause, ScriptedModel, an_agent, finished, opened, rows, says
 
 FILE = """\
 version: 1
@@ -100,7 +100,7 @@ async def test_a_conversation_whose_agent_is_gone_ends_its_turns_and_says_so(age
         await agent.post(finished(proposed))
         (end,) = await agent.ended()
         await agent.post(a_posted_message(conversation_id=proposed.call.conversation_id))
-    assert ("failed", NO_AGENT) == (end.payload["state"], end.payload["reason"])
+    assert ("failed", NO_AGENT) == (end.data["state"], end.data["reason"])
     assert ["poison: tenant acme has no agent finder"] == agent.dead
 
 
@@ -151,8 +151,8 @@ async def test_a_used_up_conversation_ends_truthfully_and_another_goes_on(agent_
             await agent.ended(number)
         await agent.post(a_posted_message(conversation_id="c2", agent="frugal"))
         ends = await agent.ended(4)
-    assert ["finished", "finished", "failed", "finished"] == [end.payload["state"] for end in ends]
-    assert REASONS["conversation"] == ends[2].payload["reason"]
+    assert ["finished", "finished", "failed", "finished"] == [end.data["state"] for end in ends]
+    assert REASONS["conversation"] == ends[2].data["reason"]
     assert (3, 1.0) == (len(model.asked), spent("conversation-tokens") - before)
     history = "SELECT to_state, detail->>'limit' FROM agent.history WHERE event = 'budget_spent'"
     assert [("failed", "conversation-tokens")] == agent.rows(history)
@@ -168,7 +168,7 @@ async def test_a_budget_that_ends_between_calls_leaves_no_call_without_a_result(
         (proposed,) = await agent.came(ToolCallProposed)
         await agent.post(finished(proposed))
         (end,) = await agent.ended()
-    assert REASONS["conversation"] == end.payload["reason"]
+    assert REASONS["conversation"] == end.data["reason"]
     assert [("succeeded",)] == agent.rows("SELECT result_kind FROM agent.tool_calls")
     assert [(None, 0)] == agent.rows("SELECT turn_id, queued FROM agent.conversations")
 
@@ -179,9 +179,9 @@ async def test_a_day_has_a_budget_for_an_agent_and_for_a_tenant(agent_url: str, 
     async with an_agent(agent_url, model, agents=agents_file, agent_budget_tokens_per_day=40) as agent:
 
         async def state_after(tenant: str, name: str) -> tuple[str, str]:
-            number = len(agent.events("turn_ended")) + 1
+            number = len(agent.items("turn", *ENDS)) + 1
             await agent.post(a_posted_message(tenant=tenant, conversation_id=f"c{number}", agent=name))
-            end = (await agent.ended(number))[-1].payload
+            end = (await agent.ended(number))[-1].end
             return end["state"], end["reason"]
 
         done, stopped = ("finished", ""), ("failed", REASONS["agent"])
@@ -202,7 +202,7 @@ async def test_a_budget_of_money_counts_what_the_prices_say(agent_url: str, agen
         for number in range(1, 4):
             await agent.post(a_posted_message(conversation_id="c1", agent="dear"))
             await agent.ended(number)
-    assert ["finished", "finished", "failed"] == [end.payload["state"] for end in agent.events("turn_ended")]
+    assert ["finished", "finished", "failed"] == [end.data["state"] for end in agent.items("turn", *ENDS)]
 
 
 async def test_replicas_that_spend_one_budget_pass_it_by_the_steps_under_way_and_no_more(agent_url: str) -> None:
@@ -227,9 +227,9 @@ async def test_replicas_that_spend_one_budget_pass_it_by_the_steps_under_way_and
         for step in steps:
             step.release()
         await posting
-        ends = [end.payload for end in await one.ended(8)]
+        ends = [end.end for end in await one.ended(8)]
         await other.post(a_posted_message(conversation_id="later"))
-        late = (await one.ended(9))[-1].payload
+        late = (await one.ended(9))[-1].end
     told = sorted((end["state"], end["reason"]) for end in ends)
     assert [("failed", REASONS["tenant"])] * 4 + [("finished", "")] * 4 == told
     assert ("failed", REASONS["tenant"]) == (late["state"], late["reason"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.messages import MessagePosted, ToolCallProposed
+from placet.contracts.messages import MessagePosted, ToolCallProposed
 from tests.builders import a_call, a_posted_message, an_abandonment
 from tests.support.agents import Agent, Asked, ScriptedModel, an_agent, finished, refused, says
 
@@ -53,7 +53,7 @@ async def test_calls_are_announced_after_the_words_and_in_their_order(agent_url:
     async with an_agent(agent_url, ScriptedModel([says("Let me see", PAY, SEARCH)])) as agent:
         pay, search = await a_turn(agent, 2)
     assert ("pay", "search") == (pay.call.tool, search.call.tool)
-    assert "Let me see" == agent.events("assistant_message")[0].payload["text"]
+    assert "Let me see" == agent.items("message", "assistant")[0].data["text"]
     assert [(0, "pay"), (1, "search")] == agent.rows("SELECT position, tool FROM agent.tool_calls ORDER BY position")
 
 
@@ -108,7 +108,7 @@ async def test_result_for_an_unknown_call_is_buried(agent_url: str) -> None:
     async with an_agent(agent_url, ScriptedModel([says("", SEARCH)])) as agent:
         (search,) = await a_turn(agent, 1)
         await agent.post(finished(search, call_id="other"))
-    assert ["poison: call other was never proposed"] == agent.dead
+    assert ["poison: call other was never proposed in conversation conversation-1"] == agent.dead
 
 
 async def test_result_of_another_tenant_or_conversation_is_buried(agent_url: str) -> None:
@@ -118,10 +118,9 @@ async def test_result_of_another_tenant_or_conversation_is_buried(agent_url: str
         await agent.post(finished(search, tenant="evil"))
         await agent.post(finished(search, conversation_id="other"))
         assert [("open",)] == agent.rows("SELECT state FROM agent.tool_calls")
-    call_id = search.call.call_id
     assert [
-        f"poison: call {call_id} belongs to another conversation than conversation-1",
-        f"poison: call {call_id} belongs to another conversation than other",
+        "poison: conversation conversation-1 belongs to another tenant than evil",
+        "poison: no conversation other",
     ] == agent.dead
 
 

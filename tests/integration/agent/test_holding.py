@@ -6,10 +6,10 @@ import asyncio
 import json
 from typing import Any
 
-from services.agent.outgoing import outgoing
-from services.agent.transcript import OPERATOR_MARK
-from shared.ids import new_id
-from shared.messages import CallsWithdrawn, HolderChanged, MessagePosted, OperatorSpoke, ToolCallProposed
+from placet.agent.provider_messages import provider_messages
+from placet.agent.transcript import OPERATOR_MARK
+from placet.contracts.ids import new_id
+from placet.contracts.messages import CallsWithdrawn, HolderChanged, MessagePosted, OperatorSpoke, ToolCallProposed
 from tests.builders import a_posted_message
 from tests.support.agents import Pause, ScriptedModel, an_agent, finished, says
 from tests.support.openai_rules import openai_fault
@@ -33,11 +33,11 @@ def changed(revision: int, holder: Any = "operator") -> HolderChanged:
     )
 
 
-def spoke(text: str, *answers: str) -> OperatorSpoke:
-    """Return what an operator said."""
+def spoke(text: str, seen: int | None = None) -> OperatorSpoke:
+    """Return what an operator said who had seen the log up to a number, or all of it."""
     first = a_posted_message()
     place = {"tenant": first.tenant, "conversation_id": first.conversation_id}
-    return OperatorSpoke(**place, message_id=new_id(), text=text, operator="person:ada", answers=list(answers))
+    return OperatorSpoke(**place, message_id=new_id(), text=text, operator="person:ada", seen=seen)
 
 
 def shown(asked: Any) -> list[str]:
@@ -65,9 +65,9 @@ async def test_what_an_operator_did_not_answer_is_answered_by_the_model(agent_ur
         await agent.ended()
         await agent.post(changed(1))
         await agent.post(written(2))
-        await agent.post(spoke("hello", "m2"))
+        await agent.post(spoke("hello"))
         await agent.post(written(3))
-        await agent.post(spoke("unseen"))
+        await agent.post(spoke("unseen", seen=0))
         assert (1, [(None, 1, True)]) == (
             len(model.asked),
             agent.rows("SELECT turn_id, queued, held FROM agent.conversations"),
@@ -75,7 +75,7 @@ async def test_what_an_operator_did_not_answer_is_answered_by_the_model(agent_ur
         await agent.post(changed(2, "agent"))
         await agent.ended(2)
     assert ["text 1", "text 2", "ada: hello", "ada: unseen", "text 3"] == shown(model.asked[1])
-    sent = outgoing(model.asked[1].messages, provider="openai", model="m")
+    sent = provider_messages(model.asked[1].messages, provider="openai", model="m")
     assert openai_fault({"model": "m", "messages": sent}) is None
     assert [(None, 0, False)] == agent.rows("SELECT turn_id, queued, held FROM agent.conversations")
 
@@ -88,7 +88,7 @@ async def test_nothing_left_begins_no_turn_and_is_read_with_the_next_message(age
         await agent.ended()
         await agent.post(changed(1))
         await agent.post(written(2))
-        await agent.post(spoke("done", "m2"))
+        await agent.post(spoke("done"))
         await agent.post(changed(2, "agent"))
         assert 1 == len(model.asked)
         await agent.post(written(3))
@@ -108,7 +108,8 @@ async def test_a_running_turn_goes_on_to_its_end_and_hears_nothing_new(agent_url
         pause.release()
         await agent.ended()
         assert [(None, 2)] == agent.rows("SELECT turn_id, queued FROM agent.conversations")
-        await agent.post(spoke("for both", "m2"))
+        ((seen,),) = agent.rows("SELECT seq FROM agent.log WHERE data ->> 'message_id' = 'm2'")
+        await agent.post(spoke("for both", seen))
         await agent.post(changed(2, "agent"))
         await agent.ended(2)
     assert ["text 1", "text 2", "ada: for both", "text 3"] == shown(model.asked[1])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from services.agent.assembly import ModelAnswer
-from services.agent.rules import NO_MODEL, TAKEOVERS_MAX
-from services.agent.store import give_back_all
-from shared.database import Database
-from shared.messages import ToolCallProposed
+from placet.agent.model_answer import ModelAnswer
+from placet.agent.rules import NO_MODEL, TAKEOVERS_MAX
+from placet.agent.store import give_back_all
+from placet.contracts.messages import ToolCallProposed
+from placet.runtime.database import Database
 from tests.builders import a_posted_message
 from tests.support.agents import Pause, ScriptedModel, an_agent, finished, lose_leases, rows, says
 
@@ -23,7 +23,7 @@ async def test_turn_of_a_dead_worker_is_taken_over_by_another_replica(agent_url:
         async with an_agent(agent_url, ScriptedModel([says("In time")]), beside=first) as second:
             await second.ended()
         pause.release()
-    assert ["In time"] == [event.payload["text"] for event in first.events("assistant_message")]
+    assert ["In time"] == [event.data["text"] for event in first.items("message", "assistant")]
     assert [] == first.of(ToolCallProposed)
     assert [("finished", 2)] == rows(agent_url, "SELECT state, fence FROM agent.turns")
     assert [("finished", "calls_proposed")] == rows(
@@ -40,7 +40,7 @@ async def test_worker_that_is_stopped_gives_its_turn_back(agent_url: str) -> Non
         await pause.reached()
     async with an_agent(agent_url, ScriptedModel([says("After the restart")])) as second:
         await second.ended()
-    assert ["After the restart"] == [event.payload["text"] for event in second.events("assistant_message")]
+    assert ["After the restart"] == [event.data["text"] for event in second.items("message", "assistant")]
 
 
 async def test_leases_that_nobody_can_hold_end_at_once(agent_url: str) -> None:
@@ -56,7 +56,7 @@ async def test_leases_that_nobody_can_hold_end_at_once(agent_url: str) -> None:
         async with an_agent(agent_url, ScriptedModel([says("After the crash")]), beside=first) as second:
             await second.ended()
         pause.release()
-    assert ["After the crash"] == [event.payload["text"] for event in first.events("assistant_message")]
+    assert ["After the crash"] == [event.data["text"] for event in first.items("message", "assistant")]
 
 
 async def test_restart_while_calls_wait_loses_nothing(agent_url: str) -> None:
@@ -67,7 +67,7 @@ async def test_restart_while_calls_wait_loses_nothing(agent_url: str) -> None:
     async with an_agent(agent_url, ScriptedModel([says("Found")])) as second:
         await second.post(finished(search))
         await second.ended()
-    assert ["Found"] == [event.payload["text"] for event in second.events("assistant_message")]
+    assert ["Found"] == [event.data["text"] for event in second.items("message", "assistant")]
 
 
 async def test_turn_that_kills_its_workers_is_given_up(agent_url: str) -> None:
@@ -82,7 +82,7 @@ async def test_turn_that_kills_its_workers_is_given_up(agent_url: str) -> None:
         lose_leases(agent_url)
         async with an_agent(agent_url, ScriptedModel([says("Hello")]), beside=first) as second:
             ends = await second.ended(2)
-    assert [("failed", NO_MODEL), ("finished", "")] == [(end.payload["state"], end.payload["reason"]) for end in ends]
+    assert [("failed", NO_MODEL), ("finished", "")] == [(end.data["state"], end.data["reason"]) for end in ends]
 
 
 async def test_answer_survives_the_loss_of_every_connection(agent_url: str) -> None:
@@ -100,7 +100,7 @@ async def test_answer_survives_the_loss_of_every_connection(agent_url: str) -> N
     async with an_agent(agent_url, model) as agent:
         await agent.post(a_posted_message())
         await agent.ended()
-    assert ["Still here"] == [event.payload["text"] for event in agent.events("assistant_message")]
+    assert ["Still here"] == [event.data["text"] for event in agent.items("message", "assistant")]
     assert [(1,)] == rows(agent_url, "SELECT fence FROM agent.turns")
     assert 1 == len(model.asked)
 

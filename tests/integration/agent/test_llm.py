@@ -11,8 +11,8 @@ from typing import Any, Literal
 import pytest
 from pydantic import SecretStr
 
-from services.agent import llm
-from services.agent.llm import ModelAnswer, ModelSettings, ModelUnavailable
+from placet.agent import llm
+from placet.agent.llm import ModelAnswer, ModelSettings, ModelUnavailable
 from tests.support.model_script import Answer, Call, Rule, Script
 from tests.support.model_server import ModelServer, serving
 
@@ -531,7 +531,7 @@ async def test_demo_model_answers_through_the_same_door(*, stream: bool) -> None
     """No key, no network: only rules behind litellm."""
     asker = Asker(ModelServer(Script()), "openai", stream)
     tools = [{"type": "function", "function": {"name": "search_products", "parameters": {"type": "object"}}}]
-    settings = ModelSettings(model="placet-demo/demo", stream=stream)
+    settings = ModelSettings(model="python/shop.model:reply", stream=stream)
 
     answer = await asker.ask({"role": "user", "content": "find red shoes under 500"}, tools=tools, settings=settings)
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.agent.views import VIEWS
-from shared.messages import Author, CallsWithdrawn, ConversationDelta, ToolCallProposed
+from placet.contracts.messages import Author, CallsWithdrawn, ConversationDelta, ToolCallProposed
 from tests.builders import a_posted_message
 from tests.support.agents import (
     Agent,
@@ -34,8 +33,6 @@ AT_ONCE = {"while_pending": "continue"}
 WAIT = {"on_message_while_pending": "wait"}
 SUPERSEDE = {"on_message_while_pending": "supersede"}
 ON_MESSAGE = {"on_message_while_pending": "continue"}
-#: What others see of what waits behind turns.
-SHOWN = f"SELECT spoken, written FROM ({VIEWS['turns']}) AS shown"  # noqa: S608 - the text is ours
 
 
 def heard(asked: Asked) -> list[str]:
@@ -94,7 +91,7 @@ async def test_the_model_goes_on_at_once_and_hears_the_outcome_later(agent_url: 
     assert (pay.call.call_id, "pay", {"ran": "pay"}) == (said["call"], said["tool"], said["data"])
     assert json.loads(model.asked[1].messages[-1]["content"])["call"] == said["call"]
     assert 3 == len(model.asked)
-    assert ["m1", "m1"] == [event.payload["message_id"] for event in agent.events("turn_started")]
+    assert ["m1", "m1"] == [event.data["message_id"] for event in agent.items("turn", "started")]
     valid(model)
 
 
@@ -110,7 +107,7 @@ async def test_what_is_written_while_people_think_says_so(agent_url: str) -> Non
     for delta in agent.of(ConversationDelta):
         marked[delta.while_waiting] += delta.text
     assert {False: "Paying.It is paid.", True: "Please confirm."} == marked
-    kept = [(event.payload["text"], event.payload.get("while_waiting")) for event in agent.events("assistant_message")]
+    kept = [(event.data["text"], event.data.get("while_waiting")) for event in agent.items("message", "assistant")]
     assert [("Paying.", None), ("Please confirm.", True), ("It is paid.", None)] == kept
 
 
@@ -125,7 +122,7 @@ async def test_a_message_makes_the_turn_go_on(agent_url: str) -> None:
         await agent.post(finished(pay))
         await agent.ended(2)
     assert ["pay", "assistant", "pending_confirmation", "are you there?"] == heard(model.asked[1])
-    marks = [event.payload.keys() & {"heard_meanwhile", "while_waiting"} for event in agent.events("assistant_message")]
+    marks = [event.data.keys() & {"heard_meanwhile", "while_waiting"} for event in agent.items("message", "assistant")]
     assert [set(), {"heard_meanwhile"}, set()] == marks
     assert not any(delta.while_waiting for delta in agent.of(ConversationDelta))
     assert "outcome:succeeded" == heard(model.asked[2])[-1]
@@ -425,7 +422,6 @@ async def test_an_outcome_takes_no_calls_place(agent_url: str) -> None:
         _, second = await agent.came(ToolCallProposed, 2)
         await agent.post(opened(second))
         assert [(1,)] == agent.rows("SELECT queued FROM agent.conversations")
-        assert [(True, False)] == agent.rows(SHOWN)
         assert [] == agent.of(CallsWithdrawn)
 
 
@@ -443,24 +439,6 @@ async def test_what_is_withdrawn_is_in_the_thread_of_its_own_approval(agent_url:
         await agent.post(*(opened(call, **SUPERSEDE) for call in calls))
         withdrawn = [event for event in agent.seen if isinstance(event.message, CallsWithdrawn)]
     assert (2, 2) == (len(withdrawn), len({event.causation_id for event in withdrawn} - {None}))
-
-
-@pytest.mark.parametrize(
-    ("authors", "spoken", "written"),
-    [("", None, False), ("v", True, True), ("vb", True, True), ("bv", False, True), ("b", False, False)],
-)
-async def test_readers_are_told_whose_words_wait_for_a_turn(
-    agent_url: str,
-    authors: str,
-    spoken: bool | None,  # noqa: FBT001 - a table's column
-    written: bool,  # noqa: FBT001 - a table's column
-) -> None:
-    """Its requester's make it go on where nobody else's stand before them, and take calls' places in any case."""
-    async with an_agent(agent_url, ScriptedModel([says("", PAY)])) as agent:
-        await a_held_call(agent, **WAIT)
-        for author in authors:
-            await agent.post(a_posted_message(author={"v": VISITOR, "b": BOB}[author]))
-        assert [(spoken, written)] == agent.rows(SHOWN)
 
 
 async def test_how_a_call_is_held_is_kept_whatever_that_is(agent_url: str) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from services.agent.model import ModelSettings
-from services.agent.rules import NO_MODEL, TOO_LONG
-from shared.messages import ToolCallProposed
+from placet.agent.model import ModelSettings
+from placet.agent.rules import NO_MODEL, TOO_LONG
+from placet.contracts.messages import ToolCallProposed
 from tests.builders import a_posted_message
 from tests.support.agents import an_agent, finished, refused
 from tests.support.model_script import Script
@@ -53,11 +53,11 @@ async def test_strict_provider_takes_every_request(agent_url: str, provider: str
         await agent.post(a_posted_message(text="thanks"))
         ends = await agent.ended(2)
         assert [None] * 4 == [request.rejected for request in server.requests]
-    assert ["finished", "finished"] == [end.payload["state"] for end in ends]
-    texts = [event.payload["text"] for event in agent.events("assistant_message")]
+    assert ["finished", "finished"] == [end.data["state"] for end in ends]
+    texts = [event.data["text"] for event in agent.items("message", "assistant")]
     assert ["Hm.", "Here you are.", "You are welcome."] == texts
-    kinds = [(event.payload["tool"], event.payload["kind"]) for event in agent.events("call_answered")]
-    assert [("search_products", "invalid"), ("no such tool!", "invalid")] == kinds
+    kinds = [(event.data["tool"], event.data["kind"]) for event in agent.items("tool_call", "success", "error")]
+    assert [("search_products", "invalid"), ("no such tool!", "invalid")] == kinds[:2]
 
 
 async def test_provider_that_is_down_costs_one_turn(agent_url: str) -> None:
@@ -68,7 +68,7 @@ async def test_provider_that_is_down_costs_one_turn(agent_url: str) -> None:
     ):
         await agent.post(a_posted_message(text="go"))
         (end,) = await agent.ended(1)
-    assert {"state": "failed", "reason": NO_MODEL} == end.payload
+    assert {"state": "failed", "reason": NO_MODEL} == end.end
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ async def test_conversation_that_is_too_long_says_so(
     async with serving(too_long) as server, an_agent(agent_url, None, **model_of(provider, server)) as agent:
         await agent.post(a_posted_message(text="go"))
         (end,) = await agent.ended(1)
-    assert ({"state": "failed", "reason": TOO_LONG}, 1) == (end.payload, len(server.requests))
+    assert ({"state": "failed", "reason": TOO_LONG}, 1) == (end.end, len(server.requests))
 
 
 @pytest.mark.parametrize(("status", "reason"), [(400, TOO_LONG), (500, NO_MODEL)])
@@ -107,7 +107,7 @@ async def test_conversation_is_too_long_where_no_model_may_answer_it_later(
         async with an_agent(agent_url, None, **small) as agent:
             await agent.post(a_posted_message(text="go"))
             (end,) = await agent.ended(1)
-    assert {"state": "failed", "reason": reason} == end.payload
+    assert {"state": "failed", "reason": reason} == end.end
 
 
 async def test_demo_model_needs_no_key(agent_url: str) -> None:

@@ -9,20 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from services.agent.personal import Personal
-from services.agent.profiles import Profile
-from services.agent.pseudonyms import Entry
-from services.agent.rules import Behaviour, Claim
-from services.agent.store.pseudonyms import keep, load
-from services.agent.store.together import ClockReading, Talk
-from services.agent.transcript import History, UserMessage
-from services.agent.veils import Veils
-from shared.database import Database
-from shared.in_process import InProcessBus
-from shared.messages import ConversationDelta, ToolCallProposed
-from shared.outbox import Outbox
-from shared.work import UnitOfWork
-from tests.builders import NOON, a_posted_message
+from placet.agent.personal import Personal
+from placet.agent.profiles import Profile
+from placet.agent.pseudonymizing import Pseudonymizer
+from placet.agent.pseudonyms import Entry
+from placet.agent.rules import Behaviour, Claim
+from placet.agent.store import ConversationSnapshot
+from placet.agent.store import keep_pseudonyms as keep
+from placet.agent.store import load_pseudonyms as load
+from placet.agent.transcript import History, UserMessage
+from placet.contracts.messages import ConversationDelta, ToolCallProposed
+from placet.runtime.database import Database
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.outbox import Outbox
+from placet.runtime.work import UnitOfWork
+from tests.builders import a_posted_message
 from tests.support.agents import SHOP, ScriptedModel, an_agent, finished, rows, says
 
 ORIGINALS = ("ada@example.org", "Lovelace", "4111 1111", "171 1234567", "3704 0044")
@@ -37,8 +38,8 @@ async def units(agent_url: str) -> AsyncIterator[UnitOfWork]:
     """Lend units of work on the agent's tables, with two conversations in them."""
     for name in ("c1", "c2"):
         statement = """
-            INSERT INTO agent.conversations (conversation_id, tenant, agent, language, labels, queued)
-            VALUES (%s, 'acme', 'default', 'en', '{}', 0)
+            INSERT INTO agent.conversations (conversation_id, tenant, agent, language, labels, queued, log_seq, version)
+            VALUES (%s, 'acme', 'default', 'en', '{}', 0, 0, 0)
         """
         rows(agent_url, statement, name)
     database = Database(agent_url, service="agent")
@@ -51,10 +52,10 @@ def a_claim(conversation: str = "c1") -> Claim:
     return Claim("acme", conversation, "t", 1, 1, "m", {"kind": "visitor", "id": "ada"}, {"id": "t"})
 
 
-def a_talk(text: str) -> Talk:
+def a_snapshot(text: str) -> ConversationSnapshot:
     """Return a conversation of one message."""
     history = History((UserMessage("t", 1, text, number=1),), (), ())
-    return Talk("default", "en", {}, history, ClockReading(NOON, 0.0))
+    return ConversationSnapshot("default", {}, history, [], "c1")
 
 
 def a_profile() -> Profile:
@@ -81,7 +82,7 @@ async def test_the_model_reads_pseudonyms_and_everybody_else_the_data(agent_url:
         await agent.post(a_posted_message(conversation_id="c1", text="thanks, ada@example.org"))
         await agent.ended(2)
     assert '{"text":"ada@example.org"}' == proposed.call.arguments
-    said = [event.payload["text"] for event in agent.events("assistant_message")]
+    said = [event.data["text"] for event in agent.items("message", "assistant")]
     assert ["I look for Ada Lovelace.", "Found Ada Lovelace at ada@example.org.", "Bye"] == said
     assert "".join(said) == "".join(delta.text for delta in agent.of(ConversationDelta))
     log = json.dumps([asked.messages for asked in model.asked], ensure_ascii=False)
@@ -104,12 +105,14 @@ async def test_without_the_setting_a_model_sees_everything(agent_url: str, tmp_p
 async def test_workers_that_meet_call_a_datum_the_same(units: UnitOfWork) -> None:
     """Two replicas hide one conversation at once: each value is stored once, and both use what is stored."""
     texts = ["ada@example.org and grace@example.org", "grace@example.org and ada@example.org"] * 4
-    veils = await asyncio.gather(*(Veils(units).over(a_claim(), a_talk(text), a_profile()) for text in texts))
+    readable = await asyncio.gather(
+        *(Pseudonymizer(units).pseudonymize(a_claim(), a_snapshot(text), a_profile()) for text in texts)
+    )
     async with units.database.single() as connection:
         stored = {entry.value: entry.pseudonym for entry in await load(connection, "c1")}
     assert {"ada@example.org", "grace@example.org"} == set(stored)
     expected = [" and ".join(stored[value] for value in text.split(" and ")) for text in texts]
-    assert expected == [veil.history.messages[0].text for veil in veils]
+    assert expected == [each.history.messages[0].text for each in readable]
 
 
 async def test_nothing_is_stored_of_a_worker_that_was_slower(units: UnitOfWork) -> None:
@@ -127,7 +130,7 @@ async def test_nothing_is_stored_of_a_worker_that_was_slower(units: UnitOfWork) 
 
 async def test_pseudonyms_go_with_their_conversation(units: UnitOfWork, agent_url: str) -> None:
     """Who deletes a conversation deletes what its pseudonyms mean."""
-    await Veils(units).over(a_claim(), a_talk("ada@example.org"), a_profile())
+    await Pseudonymizer(units).pseudonymize(a_claim(), a_snapshot("ada@example.org"), a_profile())
     rows(agent_url, "DELETE FROM agent.conversations WHERE conversation_id = 'c1'")
     assert [(0,)] == rows(agent_url, "SELECT count(*) FROM agent.pseudonyms")
 

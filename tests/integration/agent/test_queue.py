@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from shared.messages import Author, CallsWithdrawn, ConversationEnded, ToolCallProposed
+from placet.contracts.messages import Author, CallsWithdrawn, ConversationEnded, ToolCallProposed
 from tests.builders import a_posted_message, an_event
 from tests.support.agents import Asked, Pause, ScriptedModel, an_agent, finished, refused, says
 
@@ -36,7 +36,7 @@ async def test_messages_during_a_turn_become_the_next_one(agent_url: str) -> Non
         pause.release()
         await agent.ended(2)
     assert ["one", "assistant", "two", "three"] == said(model.asked[1])
-    assert ["m1", "m3"] == [event.payload["message_id"] for event in agent.events("turn_started")]
+    assert ["m1", "m3"] == [event.data["message_id"] for event in agent.items("turn", "started")]
     assert [(None, 0)] == agent.rows("SELECT turn_id, queued FROM agent.conversations")
 
 
@@ -127,7 +127,7 @@ async def test_failed_turn_hands_over_to_the_queue(agent_url: str) -> None:
         await agent.post(a_posted_message(text="two"))
         pause.release()
         ends = await agent.ended(2)
-    assert ["failed", "finished"] == [end.payload["state"] for end in ends]
+    assert ["failed", "finished"] == [end.data["state"] for end in ends]
 
 
 async def test_superseded_calls_are_withdrawn_and_the_message_joins_the_turn(agent_url: str) -> None:
@@ -164,7 +164,7 @@ async def test_message_while_the_model_thinks_supersedes_its_calls_unproposed(ag
         pause.release()
         await agent.ended()
     assert ["pay", "assistant", "tool", "no, wait"] == said(model.asked[1])
-    assert ["superseded"] == [event.payload["kind"] for event in agent.events("call_answered")]
+    assert ["superseded"] == [event.data["kind"] for event in agent.items("tool_call", "success", "error")]
     assert [] == agent.of(ToolCallProposed)
     assert [] == agent.of(CallsWithdrawn)
 
@@ -212,15 +212,14 @@ async def test_the_end_of_a_conversation_withdraws_what_waits_and_proposes_no_mo
         place = {"tenant": first.tenant, "conversation_id": first.conversation_id}
         for _ in range(2):
             await agent.post(ConversationEnded(**place, by="person:ada"))
-        (withdrawn, _) = await agent.came(CallsWithdrawn, 2)
+        (withdrawn,) = await agent.came(CallsWithdrawn)
         await agent.post(refused(pay, kind="cancelled", reason=withdrawn.reason))
         await agent.ended()
     assert ([pay.call.call_id], "cancelled") == (withdrawn.call_ids, withdrawn.kind)
     assert [pay] == agent.of(ToolCallProposed)
-    (answered,) = agent.events("call_answered")
-    assert ("cancelled", "Not run: the conversation was ended.") == tuple(
-        answered.payload[name] for name in ("kind", "error")
-    )
+    assert [withdrawn] == agent.of(CallsWithdrawn)
+    answered = [(each.data["kind"], each.data["error"]) for each in agent.items("tool_call", "success", "error")]
+    assert [("cancelled", "Not run: the conversation was ended.")] * 2 == answered
 
 
 async def test_who_writes_after_the_end_gets_no_answer(agent_url: str) -> None:
@@ -253,4 +252,4 @@ async def test_an_end_that_meets_the_model_thinking_lets_no_call_through(agent_u
         pause.release()
         await agent.ended()
     assert [] == agent.of(ToolCallProposed)
-    assert ["cancelled"] == [event.payload["kind"] for event in agent.events("call_answered")]
+    assert ["cancelled"] == [event.data["kind"] for event in agent.items("tool_call", "success", "error")]

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import json
 
-from services.agent.outgoing import outgoing
-from services.agent.transcript import OUTCOME_MARK, STOPPED_HEAD
-from shared.messages import CallsWithdrawn, MessagePosted, StopTurn, ToolCallProposed
+from placet.agent.provider_messages import provider_messages
+from placet.agent.transcript import OUTCOME_MARK, STOPPED_HEAD
+from placet.contracts.messages import CallsWithdrawn, MessagePosted, StopTurn, ToolCallProposed
 from tests.builders import a_posted_message
-from tests.support.agents import Agent, Pause, ScriptedModel, an_agent, finished, lose_leases, opened, refused, says
+from tests.support.agents import (
+    ENDS,
+    Agent,
+    Pause,
+    ScriptedModel,
+    an_agent,
+    finished,
+    lose_leases,
+    opened,
+    refused,
+    says,
+)
 from tests.support.openai_rules import openai_fault
 
 PAY = ("pay", '{"amount": 299}')
@@ -18,7 +29,7 @@ STOPPED_BY_ADA = {"state": "stopped", "reason": "Stopped by person:ada."}
 
 def stop_of(agent: Agent, posted: MessagePosted, turn: int = 0) -> StopTurn:
     """Return ada's word to stop a turn that began."""
-    turn_id = agent.events("turn_started")[turn].turn_id
+    turn_id = agent.items("turn", "started")[turn].data["turn_id"]
     return StopTurn(tenant=posted.tenant, conversation_id=posted.conversation_id, turn_id=turn_id, by="person:ada")
 
 
@@ -35,8 +46,8 @@ async def test_a_model_that_is_stopped_is_not_waited_for(agent_url: str) -> None
         pause.release()
         await agent.post(a_posted_message(text="two"))
         await agent.ended(2)
-    assert STOPPED_BY_ADA == end.payload
-    assert ["Hello again"] == [event.payload["text"] for event in agent.events("assistant_message")]
+    assert STOPPED_BY_ADA == end.end
+    assert ["Hello again"] == [event.data["text"] for event in agent.items("message", "assistant")]
     assert [] == agent.of(ToolCallProposed) + agent.of(CallsWithdrawn)
     roles = [message["role"] for message in model.asked[1].messages if message["role"] != "system"]
     assert ["user", "user", "user"] == roles
@@ -55,8 +66,8 @@ async def test_another_replica_gives_a_stopped_turn_up_too(agent_url: str) -> No
         pause.release()
         await here.post(a_posted_message(text="two"))
         await here.ended(2)
-    assert ["stopped", "finished"] == [end.payload["state"] for end in here.events("turn_ended")]
-    assert ["Hello again"] == [event.payload["text"] for event in here.events("assistant_message")]
+    assert ["stopped", "finished"] == [end.data["state"] for end in here.items("turn", *ENDS)]
+    assert ["Hello again"] == [event.data["text"] for event in here.items("message", "assistant")]
 
 
 async def test_calls_that_wait_are_withdrawn_and_those_that_run_are_told_of_later(agent_url: str) -> None:
@@ -77,7 +88,7 @@ async def test_calls_that_wait_are_withdrawn_and_those_that_run_are_told_of_late
     assert ("cancelled", "Not run: person:ada stopped the turn.") == (withdrawn.kind, withdrawn.reason)
     assert {search.call.call_id, pay.call.call_id} == set(withdrawn.call_ids)
     asked = model.asked[1]
-    sent = outgoing(asked.messages, provider="openai", model="m")
+    sent = provider_messages(asked.messages, provider="openai", model="m")
     assert openai_fault({"model": "m", "messages": sent, "tools": asked.tools}) is None
     told = [message for message in model.asked[1].messages if message["role"] != "system"]
     assert ["user", "assistant", "tool", "tool", "user", "user", "user", "user"] == [each["role"] for each in told]
@@ -126,7 +137,7 @@ async def test_a_stop_comes_twice_late_and_for_a_turn_that_is_over(agent_url: st
         pause.release()
         await agent.ended(2)
         await agent.post(stop_of(agent, first, turn=1))
-    assert ["stopped", "finished"] == [end.payload["state"] for end in agent.events("turn_ended")]
+    assert ["stopped", "finished"] == [end.data["state"] for end in agent.items("turn", *ENDS)]
     assert 1 == len(agent.of(CallsWithdrawn))
     late = "SELECT from_state, to_state FROM agent.history WHERE event = 'late_stop' ORDER BY id"
     assert [("stopped", "stopped"), ("finished", "finished")] == agent.rows(late)
@@ -142,7 +153,7 @@ async def test_a_message_that_waited_is_answered_when_the_turn_is_stopped(agent_
         await agent.post(a_posted_message(text="two", message_id="m2"))
         await agent.post(stop_of(agent, first))
         await agent.ended(2)
-    assert ["stopped", "finished"] == [end.payload["state"] for end in agent.events("turn_ended")]
+    assert ["stopped", "finished"] == [end.data["state"] for end in agent.items("turn", *ENDS)]
     assert [(None, 0)] == agent.rows("SELECT turn_id, queued FROM agent.conversations")
 
 
@@ -156,7 +167,7 @@ async def test_a_stop_for_the_turn_of_another_tenant_is_a_dead_letter(agent_url:
         await agent.post(stop_of(agent, first).model_copy(update={"tenant": "other"}))
         pause.release()
         await agent.ended()
-    assert ["finished"] == [end.payload["state"] for end in agent.events("turn_ended")]
+    assert ["finished"] == [end.data["state"] for end in agent.items("turn", *ENDS)]
     assert 1 == len(agent.dead)
 
 

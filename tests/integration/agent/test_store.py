@@ -1,44 +1,45 @@
-"""Transactions that meet: whoever comes second sees what the first one did, and nobody is forgotten."""
+"""Transactions that meet in a conversation: the second sees what the first one did, and numbers have no gap."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
-from services.agent import rules, store
-from services.agent.rules import Behaviour, Claim, Result, Settlement
-from services.agent.states import Event
-from services.agent.store import Answer, Answered, Arriving, TakenIn
-from shared.database import Database
-from shared.in_process import InProcessBus
-from shared.messages import MessagePosted
-from shared.outbox import Outbox
-from shared.work import Cause, UnitOfWork, Work
+from placet.agent import store
+from placet.agent.conversation import Conversation
+from placet.agent.rules import Behaviour, Claim
+from placet.agent.store import Wanted
+from placet.agent.turns import Said
+from placet.runtime.database import Database
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.outbox import Outbox
+from placet.runtime.work import UnitOfWork
 from tests.builders import a_posted_message
-from tests.support.agents import PATIENCE_SECONDS, SHOP, lose_leases, rows, says, wait_for_a_blocked_statement
+from tests.support.agents import SHOP, lose_leases, rows, says, wait_for_a_blocked_statement
 
 LEASE = timedelta(seconds=30)
 CHAT = Behaviour(instructions="", steps_max=10, final_answer=False)
-ANSWER = Settlement(Event.ANSWERED)
-A_CALL = """
-    INSERT INTO agent.tool_calls (call_id, tenant, conversation_id, turn_id, message_id, step, position,
-                                  provider_call_id, tool, arguments, shown_arguments, digest, state)
-    VALUES ('call-1', 'acme', 'conversation-1', 'turn-1', 'm', 1, 0, '', 'pay', '{}', '{}', 'd', 'open')
-"""
-SECOND_CALL_AT_ONE_PLACE = A_CALL.replace("call-1", "call-2")
+FREE = "SELECT conversation_id FROM agent.conversations FOR UPDATE SKIP LOCKED"
 SECOND_LIVE_TURN = """
     INSERT INTO agent.turns (
-        turn_id, tenant, conversation_id, state, step, fence, takeovers, open_calls, lease_until, cause,
+        turn_id, tenant, conversation_id, state, step, fence, takeovers, open_calls, paused, lease_until, cause,
         message_id, author, reason, final_answer, started_at, ended_at)
-    SELECT 'turn-2', tenant, conversation_id, state, step, fence, takeovers, open_calls, lease_until, cause,
+    SELECT 'turn-2', tenant, conversation_id, state, step, fence, takeovers, open_calls, paused, lease_until, cause,
            message_id, author, reason, final_answer, started_at, ended_at
     FROM agent.turns
+"""
+SECOND_CALL_AT_ONE_PLACE = """
+    INSERT INTO agent.tool_calls (call_id, tenant, conversation_id, turn_id, message_id, step, position,
+                                  provider_call_id, tool, arguments, shown_arguments, digest, state, approval_revision,
+                                  undecided)
+    SELECT 'call-2', tenant, conversation_id, turn_id, message_id, step, position, provider_call_id, tool, arguments,
+           shown_arguments, digest, state, 0, false
+    FROM agent.tool_calls
 """
 
 
@@ -50,150 +51,132 @@ async def units(agent_url: str) -> AsyncIterator[UnitOfWork]:
     await database.close()
 
 
-def a_claim(message: MessagePosted, turn_id: str) -> Claim:
-    """Return the claim of the first step of a new turn."""
-    author = message.author.model_dump()
-    return Claim(message.tenant, message.conversation_id, turn_id, 1, 1, message.message_id, author, {"id": turn_id})
+async def locked(work: Any, *names: str) -> dict[str, Conversation]:
+    """Lock conversations; those that are not there begin."""
+    return await store.lock(work.connection, Wanted(dict.fromkeys(names, "acme"), set(names)))
 
 
-async def arrive(work: Work, turn_id: str, **changes: Any) -> TakenIn | None:
-    """Take a message in."""
-    message = a_posted_message(**changes)
-    (arrival,) = await store.take_in(work, [Arriving(message, a_claim(message, turn_id))], LEASE)
-    return arrival
+async def write_in(units: UnitOfWork, name: str, text: str = "hi", number: int = 0) -> Conversation:
+    """Take a message in; return the conversation."""
+    async with units.begin() as work:
+        conversation = (await locked(work, name))[name]
+        message = a_posted_message(conversation_id=name, message_id=f"m{number}", text=text)
+        conversation.take_message(message, CHAT, {})
+        conversation.finish()
+        await store.write(work.connection, [conversation], LEASE)
+    return conversation
 
 
-async def wait_blocked(units: UnitOfWork) -> None:
-    """Return when some transaction waits for another."""
-    await asyncio.to_thread(wait_for_a_blocked_statement, units.database.url)
+async def read(units: UnitOfWork, name: str = "c1") -> Conversation:
+    """Return a conversation as a worker reads it."""
+    async with units.database.single() as connection:
+        return (await store.load(connection, [name]))[name].conversation()
 
 
-async def test_message_that_waits_for_the_end_of_a_turn_begins_its_own(units: UnitOfWork) -> None:
-    """The turn ends in a transaction that holds the conversation; the message behind it finds it idle."""
+async def written(units: UnitOfWork, *conversations: Conversation) -> list[str]:
+    """Store what happened without a lock; return in which conversations it counts."""
+    chosen, values = store.effect(conversations, LEASE)
+    async with units.once() as work:
+        return [row["key"] for row in await work.execute_once(chosen, **values)]
 
-    async def second() -> TakenIn | None:
+
+def settle(conversation: Conversation, claim: Claim, *calls: tuple[str, str]) -> None:
+    """Let the model answer."""
+    conversation.settle(claim, Said(says("Hm", *calls), False, False, SHOP, CHAT))  # noqa: FBT003
+    conversation.finish()
+
+
+async def test_numbers_have_no_gap_whoever_writes_at_the_same_moment(units: UnitOfWork, agent_url: str) -> None:
+    """Twenty messages at once, some of them the first of their conversation."""
+    await asyncio.gather(*(write_in(units, f"c{number % 2}", number=number) for number in range(20)))
+    numbers = rows(agent_url, "SELECT conversation_id, array_agg(seq ORDER BY seq), max(seq) FROM agent.log GROUP BY 1")
+    assert {name: list(range(1, last + 1)) for name, _, last in numbers} == {name: seqs for name, seqs, _ in numbers}
+    assert [(20, 2)] == rows(agent_url, "SELECT count(*), count(DISTINCT conversation_id) FROM agent.messages")
+    assert [(2,)] == rows(agent_url, "SELECT count(*) FROM agent.turns")
+
+
+async def test_what_waited_for_the_lock_sees_what_its_holder_did(units: UnitOfWork, agent_url: str) -> None:
+    """The first message begins a turn; the one that waited behind it finds that turn, and queues."""
+    await write_in(units, "c1", number=1)
+    async with units.begin() as work:
+        first = (await locked(work, "c1"))["c1"]
+        task = asyncio.create_task(write_in(units, "c1", number=3))
+        await asyncio.to_thread(wait_for_a_blocked_statement, agent_url)
+        settle(first, first.of(first.turns[first.turn_id or ""]))
+        await store.write(work.connection, [first], LEASE)
+    second = await task
+    assert first.turn_id is None
+    assert [second.turn_id] == [claim.turn_id for claim in second.begun]
+    assert [("finished",), ("thinking",)] == rows(agent_url, "SELECT state FROM agent.turns ORDER BY started_at")
+
+
+async def test_a_step_that_something_came_between_is_not_stored(units: UnitOfWork, agent_url: str) -> None:
+    """Its neighbour in the same statement is; nothing of the other is there, nor is it sent."""
+    claims = {name: (await write_in(units, name, number=1)).begun[0] for name in ("c1", "c2")}
+    read_before = [await read(units, name) for name in claims]
+    await write_in(units, "c1", number=2)
+    for conversation, claim in zip(read_before, claims.values(), strict=True):
+        settle(conversation, claim, ("pay", '{"amount": 1}'))
+    assert ["c2"] == await written(units, *read_before)
+    assert [("c2",)] == rows(agent_url, "SELECT conversation_id FROM agent.tool_calls")
+    assert [("c2",)] == rows(agent_url, "SELECT conversation_id FROM agent.steps")
+
+
+async def test_a_step_that_is_settled_twice_counts_once(units: UnitOfWork, agent_url: str) -> None:
+    """Where the answer to a COMMIT was lost, the settle comes again: the first one stands."""
+    (claim,) = (await write_in(units, "c1")).begun
+    one, other = await read(units), await read(units)
+    for each in (one, other):
+        settle(each, claim, ("pay", '{"amount": 1}'))
+    assert [["c1"], []] == [await written(units, one), await written(units, other)]
+    again = await read(units)
+    settle(again, claim)
+    assert ([], ["late_settle"]) == (again.items, [change.event for change, _ in again.changes])
+    assert [("waiting", 1)] == rows(agent_url, "SELECT state, open_calls FROM agent.turns")
+
+
+async def test_what_another_holds_is_not_waited_for_by_its_neighbours(units: UnitOfWork) -> None:
+    """A worker's statement passes a conversation over that somebody has locked."""
+    claims = {name: (await write_in(units, name)).begun[0] for name in ("c1", "c2")}
+    conversations = [await read(units, name) for name in claims]
+    for conversation, claim in zip(conversations, claims.values(), strict=True):
+        settle(conversation, claim)
+    async with units.begin() as work:
+        await locked(work, "c1")
+        assert ["c2"] == await written(units, *conversations)
+
+
+async def test_conversations_are_locked_in_one_order(units: UnitOfWork, agent_url: str) -> None:
+    """A batch that waits for the first conversation holds no later one, so two batches cannot lock each other out."""
+    for name in ("c1", "c2"):
+        await write_in(units, name)
+
+    async def lock_both() -> list[str]:
         async with units.begin() as work:
-            return await arrive(work, "turn-2")
-
-    message = a_posted_message()
-    async with units.begin() as work:
-        await store.take_in(work, [Arriving(message, a_claim(message, "turn-1"))], LEASE)
-    async with units.begin() as work:
-        ended = await store.settle(
-            work, a_claim(message, "turn-1"), ANSWER, says("Hi"), next_turn="turn-3", lease=LEASE
-        )
-        task = asyncio.create_task(second())
-        await wait_blocked(units)
-    assert ended == store.Settled(None)
-    assert TakenIn("turn-2", "default", is_new=True) == await task
-
-
-async def test_turn_that_ends_behind_a_message_picks_it_up(units: UnitOfWork) -> None:
-    """The message holds the conversation; the end of the turn behind it finds it queued."""
-    message = a_posted_message()
-    claim = a_claim(message, "turn-1")
-
-    async def end() -> store.Settled | None:
-        async with units.begin() as work:
-            return await store.settle(work, claim, ANSWER, says("Hi"), next_turn="turn-2", lease=LEASE)
+            return list(await locked(work, "c2", "c1"))
 
     async with units.begin() as work:
-        await store.take_in(work, [Arriving(message, claim)], LEASE)
-    async with units.begin() as work:
-        arrival = await arrive(work, "turn-9")
-        task = asyncio.create_task(end())
-        await wait_blocked(units)
-    assert TakenIn("turn-1", "default", is_new=True) == arrival
-    assert store.Settled("turn-2") == await task
-
-
-async def test_last_two_results_at_the_same_time_open_the_barrier_once(units: UnitOfWork) -> None:
-    """Each transaction sees its own result only; the one that waits is the one that completes the step."""
-    message = a_posted_message()
-    claim = a_claim(message, "turn-1")
-    calls = says("", ("search", '{"text": "a"}'), ("search", '{"text": "b"}'))
-    settlement = rules.settle(calls, claim, SHOP, CHAT)
-    first_id, second_id = (call.call_id for call in settlement.calls)
-    owner = (message.tenant, message.conversation_id)
-
-    async def second() -> list[Answered | None]:
-        async with units.begin() as work:
-            return await store.answer(work, [Answer(second_id, *owner, Result("failed", error="x"), Cause())], LEASE)
-
-    async with units.begin() as work:
-        await store.take_in(work, [Arriving(message, claim)], LEASE)
-        await store.settle(work, claim, settlement, calls, next_turn="turn-2", lease=LEASE)
-    async with units.begin() as work:
-        first = await store.answer(work, [Answer(first_id, *owner, Result("succeeded", data=1), Cause())], LEASE)
-        task = asyncio.create_task(second())
-        await wait_blocked(units)
-    completed = await task
-    assert [Answered("turn-1", None, superseded=False)] == first
-    assert [(2, 2)] == [(each.claim.step, each.claim.fence) for each in completed if each and each.claim]
-
-
-async def test_settle_that_is_repeated_changes_nothing(units: UnitOfWork, agent_url: str) -> None:
-    """Where the answer to a COMMIT was lost, the settle comes again: the first one stands, its calls are there once."""
-    message = a_posted_message()
-    claim = a_claim(message, "turn-1")
-    calls = says("", ("search", '{"text": "a"}'))
-    settlement = rules.settle(calls, claim, SHOP, CHAT)
-    async with units.begin() as work:
-        await store.take_in(work, [Arriving(message, claim)], LEASE)
-        await store.settle(work, claim, settlement, calls, next_turn="turn-2", lease=LEASE)
-    async with units.begin() as work:
-        assert await store.settle(work, claim, settlement, calls, next_turn="turn-3", lease=LEASE) is None
-    assert [("waiting", 1, 1)] == rows(
-        agent_url, "SELECT state, open_calls, (SELECT count(*) FROM agent.tool_calls) FROM agent.turns"
-    )
-
-
-async def test_worker_that_settles_behind_a_message_knows_of_it(units: UnitOfWork) -> None:
-    """With `supersede` a worker must not propose calls past a message that is just being stored."""
-    message = a_posted_message()
-    claim = a_claim(message, "turn-1")
-
-    async def queued() -> tuple[int, bool]:
-        async with units.begin() as work:
-            return await store.lock_queue(work, claim)
-
-    async with units.begin() as work:
-        await store.take_in(work, [Arriving(message, claim)], LEASE)
-    async with units.begin() as work:
-        await arrive(work, "turn-9")
-        task = asyncio.create_task(queued())
-        await wait_blocked(units)
-    assert (1, False) == await task
-
-
-async def test_turn_that_one_sweeper_takes_over_is_passed_over_by_the_other(units: UnitOfWork, agent_url: str) -> None:
-    """Two sweepers at the same moment do not wait for each other, and each lost lease goes to one of them."""
-    message = a_posted_message()
-    async with units.begin() as work:
-        await store.take_in(work, [Arriving(message, a_claim(message, "turn-1"))], LEASE)
-    lose_leases(agent_url)
-    async with units.begin() as one, units.begin() as other:
-        assert 1 == len(await store.take_over(one, 5, LEASE))
-        assert [] == await asyncio.wait_for(store.take_over(other, 5, LEASE), PATIENCE_SECONDS)
+        await locked(work, "c1")
+        task = asyncio.create_task(lock_both())
+        await asyncio.to_thread(wait_for_a_blocked_statement, agent_url)
+        assert [("c2",)] == rows(agent_url, FREE)
+    assert {"c1", "c2"} == set(await task)
 
 
 async def test_renewal_keeps_a_lease_until_a_newer_fence_is_given(units: UnitOfWork, agent_url: str) -> None:
-    """A worker learns from its renewal that another one has the turn; a turn it has settled itself is not lost."""
-    message = a_posted_message()
-    old = a_claim(message, "turn-1")
+    """A worker learns from its renewal that another one has the turn."""
+    (claim,) = (await write_in(units, "c1")).begun
     async with units.begin() as work:
-        await store.take_in(work, [Arriving(message, old)], LEASE)
-        assert await store.renew(work.connection, old, LEASE)
-        assert [] == await store.take_over(work, 5, LEASE)
+        assert await store.renew(work.connection, claim, LEASE)
+        assert [] == await store.lost_turns(work.connection, 5)
     lose_leases(agent_url)
     async with units.begin() as work:
-        ((new, takeovers),) = await store.take_over(work, 5, LEASE)
-        assert (replace(old, fence=2), 1) == (new, takeovers)
-        assert not await store.renew(work.connection, old, LEASE)
-        assert await store.settle(work, old, ANSWER, says("Late"), next_turn="turn-2", lease=LEASE) is None
-        assert await store.settle(work, new, ANSWER, says("Hi"), next_turn="turn-2", lease=LEASE)
-        assert await store.renew(work.connection, new, LEASE)
-    assert [("finished", None)] == rows(agent_url, "SELECT state, lease_until FROM agent.turns")
+        assert [("c1", claim.turn_id)] == await store.lost_turns(work.connection, 5)
+        conversation = (await locked(work, "c1"))["c1"]
+        assert conversation.take_over(claim.turn_id)
+        await store.write(work.connection, [conversation], LEASE)
+        assert not await store.renew(work.connection, claim, LEASE)
+        assert await store.renew(work.connection, conversation.begun[0], LEASE)
 
 
 @pytest.mark.parametrize(
@@ -201,9 +184,8 @@ async def test_renewal_keeps_a_lease_until_a_newer_fence_is_given(units: UnitOfW
     [
         "UPDATE agent.turns SET state = 'nonsense'",
         "UPDATE agent.turns SET state = 'finished'",
-        "UPDATE agent.turns SET state = 'waiting'",
-        "UPDATE agent.turns SET open_calls = 1",
-        "UPDATE agent.turns SET lease_until = NULL",
+        "UPDATE agent.turns SET open_calls = 0",
+        "UPDATE agent.turns SET lease_until = now()",
         "UPDATE agent.turns SET ended_at = now()",
         "UPDATE agent.conversations SET turn_id = NULL, queued = 1",
         "UPDATE agent.tool_calls SET state = 'answered'",
@@ -215,9 +197,9 @@ async def test_renewal_keeps_a_lease_until_a_newer_fence_is_given(units: UnitOfW
 )
 async def test_database_refuses_what_the_code_forgot(units: UnitOfWork, agent_url: str, change: str) -> None:
     """No row can say what the machines do not: a half-ended turn, a second live turn, a result without its time."""
-    message = a_posted_message()
-    async with units.begin() as work:
-        await store.take_in(work, [Arriving(message, a_claim(message, "turn-1"))], LEASE)
-    rows(agent_url, A_CALL)
+    (claim,) = (await write_in(units, "c1")).begun
+    conversation = await read(units)
+    settle(conversation, claim, ("pay", '{"amount": 1}'))
+    assert ["c1"] == await written(units, conversation)
     with pytest.raises((psycopg.errors.CheckViolation, psycopg.errors.UniqueViolation)):
         rows(agent_url, change)

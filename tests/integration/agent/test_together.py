@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-import sqlalchemy as sa
 
-from services.agent import rules, store
-from services.agent.rules import Behaviour, Claim, Result
-from services.agent.store import Answer, Arriving
-from shared.database import Database
-from shared.in_process import InProcessBus
-from shared.messages import Message, MessagePosted, ToolCallProposed
-from shared.outbox import Outbox
-from shared.work import Cause, UnitOfWork
+from placet.agent.rules import Behaviour
+from placet.contracts.messages import Message, MessagePosted, ToolCallProposed
 from tests.builders import a_posted_message, an_event
 from tests.support.agents import (
-    SHOP,
     Agent,
     ScriptedModel,
     an_agent,
     finished,
     refused,
-    rows,
     says,
-    wait_for_a_blocked_statement,
 )
 
 LEASE = timedelta(seconds=30)
@@ -35,48 +24,11 @@ CHAT = Behaviour(instructions="", steps_max=10, final_answer=False)
 PAY = ("pay", '{"amount": 299}')
 #: A model that wants to pay in two conversations, and then says that it did.
 PAY_TWICE = [says("", PAY), says("", PAY), says("Paid"), says("Paid")]
-#: Which rows nobody holds.
-FREE_TURNS = "SELECT turn_id FROM agent.turns FOR UPDATE SKIP LOCKED"
-FREE_CONVERSATIONS = "SELECT conversation_id FROM agent.conversations FOR UPDATE SKIP LOCKED"
-HOLD_ADA = sa.text("SELECT FROM agent.turns WHERE turn_id = 't-ada' FOR UPDATE")
-
-
-@pytest.fixture
-async def units(agent_url: str) -> AsyncIterator[UnitOfWork]:
-    """Lend units of work on the agent's tables; nothing is sent anywhere."""
-    database = Database(agent_url, service="agent")
-    yield UnitOfWork(database, Outbox(database, InProcessBus()))
-    await database.close()
 
 
 def a_message(name: str, text: str = "pay", **changes: str) -> MessagePosted:
     """Return a message to the conversation `c-<name>`."""
     return a_posted_message(conversation_id=f"c-{name}", text=text, **changes)
-
-
-def arriving(name: str, turn: str = "t") -> Arriving:
-    """Return a message to `c-<name>` that begins the turn `<turn>-<name>` if it can."""
-    message = a_message(name)
-    author = message.author.model_dump()
-    claim = Claim(
-        message.tenant, message.conversation_id, f"{turn}-{name}", 1, 1, message.message_id, author, {"id": name}
-    )
-    return Arriving(message, claim)
-
-
-async def waiting(units: UnitOfWork, *names: str) -> list[Answer]:
-    """Let a call wait in a conversation of each name; return a result for each of them."""
-    answers = []
-    async with units.begin() as work:
-        for each in (arriving(name) for name in names):
-            await store.take_in(work, [each], LEASE)
-            calls = says("", PAY)
-            settlement = rules.settle(calls, each.claim, SHOP, CHAT)
-            await store.settle(work, each.claim, settlement, calls, next_turn="none", lease=LEASE)
-            (call,) = settlement.calls
-            owner = (each.claim.tenant, each.claim.conversation_id)
-            answers.append(Answer(call.call_id, *owner, Result("succeeded", data=1), Cause()))
-    return answers
 
 
 async def proposed(agent: Agent, *names: str) -> dict[str, ToolCallProposed]:
@@ -110,7 +62,7 @@ async def test_messages_of_one_conversation_keep_their_order_among_others(agent_
         await agent.post(*messages)
         await agent.ended(4)
         assert [["ada 1", "ada 2"], ["bob 1", "bob 2"]] == [texts(agent, name) for name in ("ada", "bob")]
-        started = [event.payload["message_id"] for event in agent.events("turn_started")]
+        started = [event.data["message_id"] for event in agent.items("turn", "started")]
     assert [messages[0].message_id, messages[1].message_id] == started[:2]
     assert {messages[2].message_id, messages[3].message_id} == set(started[2:])
 
@@ -135,7 +87,7 @@ async def test_message_of_another_tenant_spoils_no_other_of_its_envelope(agent_u
         await agent.post(mine, foreign, other)
         await agent.ended(2)
     assert ["poison: conversation c-ada belongs to another tenant than rival"] == agent.dead
-    started = {event.payload["message_id"] for event in agent.events("turn_started")}
+    started = {event.data["message_id"] for event in agent.items("turn", "started")}
     assert {mine.message_id, other.message_id} == started
 
 
@@ -147,7 +99,7 @@ async def test_second_delivery_of_some_messages_takes_the_others_only(agent_url:
         await agent.post_events(*events)
         await agent.ended(3)
         assert [(3, 3)] == agent.rows("SELECT count(*), count(DISTINCT conversation_id) FROM agent.turns")
-    assert 3 == len(agent.events("turn_started"))
+    assert 3 == len(agent.items("turn", "started"))
 
 
 @pytest.mark.parametrize("answer", [finished, refused])
@@ -173,7 +125,7 @@ async def test_bad_result_spoils_no_other_of_its_envelope(agent_url: str) -> Non
         await agent.post(finished(calls["ada"]), stray, finished(calls["bob"]))
         await agent.ended(2)
         assert [(2,)] == agent.rows("SELECT count(*) FROM agent.history WHERE event = 'result_came'")
-    assert ["poison: call nobody-knows was never proposed"] == agent.dead
+    assert ["poison: call nobody-knows was never proposed in conversation c-ada"] == agent.dead
 
 
 async def test_first_of_two_results_in_an_envelope_stands(agent_url: str) -> None:
@@ -191,35 +143,3 @@ async def test_first_of_two_results_in_an_envelope_stands(agent_url: str) -> Non
     assert [("succeeded",)] * 2 == kinds
     assert [("answered", "failed"), ("open", "succeeded")] == sorted(moves)
     assert [] == agent.dead
-
-
-async def test_turns_are_locked_in_one_order(units: UnitOfWork, agent_url: str) -> None:
-    """A batch that waits for the first turn holds no later one, so two batches cannot lock each other out."""
-    ada, bob = await waiting(units, "ada", "bob")
-
-    async def answer_both() -> list[store.Answered | None]:
-        async with units.begin() as work:
-            return await store.answer(work, [bob, ada], LEASE)
-
-    async with units.begin() as work:
-        await work.connection.execute(HOLD_ADA)
-        task = asyncio.create_task(answer_both())
-        await asyncio.to_thread(wait_for_a_blocked_statement, agent_url)
-        assert [("t-bob",)] == rows(agent_url, FREE_TURNS)
-    assert ["t-bob", "t-ada"] == [each.claim.turn_id for each in await task if each and each.claim]
-
-
-async def test_conversations_are_locked_in_one_order(units: UnitOfWork, agent_url: str) -> None:
-    """A batch that waits for the first conversation holds no later one."""
-    await waiting(units, "ada", "bob")
-
-    async def arrive_in_both() -> list[store.TakenIn | None]:
-        async with units.begin() as work:
-            return await store.take_in(work, [arriving("bob", "u"), arriving("ada", "u")], LEASE)
-
-    async with units.begin() as work:
-        await store.take_in(work, [arriving("ada", "v")], LEASE)
-        task = asyncio.create_task(arrive_in_both())
-        await asyncio.to_thread(wait_for_a_blocked_statement, agent_url)
-        assert [("c-bob",)] == rows(agent_url, FREE_CONVERSATIONS)
-    assert ["t-bob", "t-ada"] == [arrival.turn_id for arrival in await task if arrival]

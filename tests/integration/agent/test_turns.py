@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from services.agent.llm import ModelUnavailable
-from services.agent.rules import NO_MODEL
-from shared.catalog import Catalog
-from shared.messages import CallResolved, ConversationDelta, ConversationEvent, ToolCallProposed
+from placet.agent.llm import ModelUnavailable
+from placet.agent.rules import NO_MODEL
+from placet.contracts.messages import CallResolved, ConversationDelta, ToolCallProposed
+from placet.domain.catalog import Catalog
 from tests.builders import NOON, a_posted_message, an_event
 from tests.support.agents import ScriptedModel, an_agent, finished, says
 
@@ -22,8 +22,11 @@ async def test_message_in_new_conversation_is_answered(agent_url: str) -> None:
     async with an_agent(agent_url, model, agent_instructions="Be kind.") as agent:
         await agent.post(a_posted_message(text="hi", message_id="m1"))
         await agent.ended()
-    events = [(event.kind, event.payload.get("text")) for event in agent.of(ConversationEvent)]
-    assert [("turn_started", None), ("assistant_message", "Hello out there"), ("turn_ended", None)] == events
+        log = agent.log(a_posted_message().conversation_id)
+    assert ["message user", "turn started", "message assistant", "turn finished"] == [
+        f"{item.type} {item.what}" for item in log
+    ]
+    assert ["hi", None, "Hello out there", None] == [item.data.get("text") for item in log]
     assert [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hi"}] == model.asked[0].messages
     assert "Hello out there" == "".join(delta.text for delta in agent.of(ConversationDelta))
     assert [(None, 0)] == agent.rows("SELECT turn_id, queued FROM agent.conversations")
@@ -113,7 +116,7 @@ async def test_turn_without_a_model_fails_and_the_next_message_works(agent_url: 
         (end,) = await agent.ended(1)
         await agent.post(a_posted_message(text="still there?"))
         await agent.ended(2)
-    assert {"state": "failed", "reason": NO_MODEL} == end.payload
+    assert {"state": "failed", "reason": NO_MODEL} == end.end
     assert ["hi", "still there?"] == [message["content"] for message in model.asked[1].messages]
     assert [("failed", 0), ("finished", 0)] == agent.rows(
         "SELECT state, takeovers FROM agent.turns ORDER BY started_at"
@@ -126,7 +129,7 @@ async def test_wrong_calls_are_answered_at_once_and_the_model_is_asked_again(age
     async with an_agent(agent_url, model, agent_instructions="") as agent:
         await agent.post(a_posted_message())
         await agent.ended()
-    answered = [event.payload for event in agent.events("call_answered")]
+    answered = [event.data for event in agent.items("tool_call", "success", "error")]
     assert [("search", "invalid"), ("rm", "invalid"), ("pay", "invalid")] == [(p["tool"], p["kind"]) for p in answered]
     assert "'amount'" in answered[2]["error"]
     assert ["user", "assistant", "tool", "tool", "tool"] == [message["role"] for message in model.asked[1].messages]
@@ -143,9 +146,9 @@ async def test_turn_ends_after_its_last_step(agent_url: str) -> None:
         await agent.post(a_posted_message())
         (end,) = await agent.ended()
     assert ["auto", "none"] == [asked.tool_choice for asked in model.asked]
-    assert "failed" == end.payload["state"]
-    assert "stopped after 2 steps" in end.payload["reason"]
-    assert "all its 2 steps" in agent.events("call_answered")[1].payload["error"]
+    assert "failed" == end.data["state"]
+    assert "stopped after 2 steps" in end.data["reason"]
+    assert "all its 2 steps" in agent.items("tool_call", "success", "error")[1].data["error"]
     assert [] == agent.of(ToolCallProposed)
 
 
@@ -159,7 +162,7 @@ async def test_final_answer_ends_the_turn_with_its_payload(agent_url: str) -> No
         await agent.ended(2)
     assert ["search", "pay", "final_answer"] == [tool["function"]["name"] for tool in model.asked[0].tools]
     answer = {"success": True, "result": "bought", "confidence": 0.9}
-    assert {"state": "finished", "reason": "", "final_answer": answer} == end.payload
+    assert {"state": "finished", "reason": "", "final_answer": answer} == end.end
     assert '{"result": "succeeded", "data": "accepted"}' == model.asked[1].messages[-2]["content"]
     assert [(answer,), (None,)] == agent.rows("SELECT final_answer FROM agent.turns ORDER BY started_at")
 
@@ -171,8 +174,8 @@ async def test_text_with_a_character_that_cannot_be_stored_is_no_stumbling_block
     ) as agent:
         await agent.post(a_posted_message(text="hi\x00"))
         (end,) = await agent.ended()
-    assert "finished" == end.payload["state"]
-    assert "a\ufffdb\ufffd" == agent.events("assistant_message")[0].payload["text"]
+    assert "finished" == end.data["state"]
+    assert "a\ufffdb\ufffd" == agent.items("message", "assistant")[0].data["text"]
     assert [("hi\ufffd",)] == agent.rows("SELECT text FROM agent.messages")
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from services.approval.service import build
-from services.approval.settings import ApprovalSettings
-from shared.signing import Signer, Verifier, create_keys, load_signer, load_verifier
+from placet.approval.service import build
+from placet.approval.settings import ApprovalSettings
+from placet.contracts.signing import Signer, Verifier, create_keys, load_signer, load_verifier
 from tests.support.approval_builders import Register
 from tests.support.approval_keys import create_keys_view
 from tests.support.house import Replica, a_replica, create_tables

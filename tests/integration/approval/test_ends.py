@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.approval import worker
-from shared.messages import ApprovalClosed, ApprovalOpened, CallsWithdrawn
-from shared.signing import Signer
+from placet.approval import worker
+from placet.contracts.messages import ApprovalClosed, ApprovalOpened, CallsWithdrawn
+from placet.contracts.signing import Signer
 from tests.builders import an_approval_rule
 from tests.support.approval_builders import a_decision, a_request, claims_of
 from tests.support.house import Replica

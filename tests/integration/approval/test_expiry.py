@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import sqlalchemy as sa
 
-from services.approval import worker
-from services.approval.store import statements
-from shared.database import async_url
-from shared.messages import ApprovalClosed, ApprovalOpened, ToolCallRefused
+from placet.approval import worker
+from placet.approval.store import QUERIES
+from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ToolCallRefused
 from tests.builders import an_event
 from tests.support.approval_builders import a_request
 from tests.support.house import Replica
@@ -113,17 +111,9 @@ async def fill(replica: Replica) -> None:
     await replica.execute("ANALYZE approval.approvals")
 
 
-def plan_of(replica: Replica, statement: sa.ClauseElement, **values: object) -> str:
-    """Return PostgreSQL's plan as text."""
-    engine = sa.create_engine(async_url(replica.units.database.url), poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        compiled: Any = statement.compile(dialect=connection.dialect)
-        found = connection.exec_driver_sql(f"EXPLAIN {compiled}", compiled.construct_params(values))
-        return "\n".join(found.scalars())
-
-
 async def test_the_duty_looks_only_at_what_is_due(replica: Replica) -> None:
     """However many approvals wait, the index of deadlines answers."""
     await fill(replica)
-    plan = plan_of(replica, statements.EXPIRE, most=200)
+    rows = await replica.rows(f"EXPLAIN {QUERIES.expire.source.replace(':most', '200')}")
+    plan = "\n".join(row["QUERY PLAN"] for row in rows)
     assert ("ix_approvals_due" in plan, "Seq Scan" in plan) == (True, False)

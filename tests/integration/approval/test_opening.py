@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import sqlalchemy as sa
 
-from shared.messages import ApprovalClosed, ApprovalOpened, Message, ShownCall, ToolCallRefused
+from placet.contracts.messages import ApprovalClosed, ApprovalOpened, Message, ShownCall, ToolCallRefused
 from tests.builders import a_call, an_approval_rule, an_event
 from tests.support.approval_builders import a_request, a_withdrawal
 from tests.support.approval_races import Replicas

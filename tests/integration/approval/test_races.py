@@ -12,10 +12,10 @@ from typing import TypeVar
 
 import sqlalchemy as sa
 
-from services.approval import handlers, worker
-from shared.directory import Directory
-from shared.messages import ApprovalOpened, ShownCall, ToolCallPermitted, ToolCallRefused
-from shared.signing import Signer, Verifier
+from placet.approval import handlers, worker
+from placet.contracts.messages import ApprovalOpened, ShownCall, ToolCallPermitted, ToolCallRefused
+from placet.contracts.signing import Signer, Verifier
+from placet.domain.directory import Directory
 from tests.support.approval_builders import a_decision, a_request, a_withdrawal, some_claims
 from tests.support.approval_races import (
     Replicas,
@@ -40,7 +40,7 @@ _UNTIL = sa.text("SELECT pg_sleep_until(CAST(:moment AS timestamptz) + :jitter *
 #: What one would write without knowing better: PostgreSQL reads this clock before it waits for the lock.
 _NAIVE = sa.text(
     "UPDATE approval.approvals SET state = 'approved', decided_by = 'naive', closed_at = created_at"
-    " WHERE approval_id = :id AND state = 'pending' AND expires_at > clock_timestamp()"
+    " WHERE approval_id = :id AND state = 'pending' AND expires_at > clock_timestamp() RETURNING approval_id"
 )
 
 
@@ -156,7 +156,7 @@ async def test_a_request_and_its_withdrawal_at_once_never_leave_a_waiting_call(r
 
 async def withdraw(replica: Replica, *calls: ShownCall) -> None:
     """Withdraw calls in a transaction of their own, without the shell that would try again after a deadlock."""
-    deps = handlers.Deps(replica.signer, Verifier({}), Directory)
+    deps = handlers.Deps(replica.signer, Verifier({}), Directory, replica.units)
     async with replica.units.begin() as work:
         await handlers.withdraw_calls(a_withdrawal(*calls), work, deps)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from services.approval import store
-from services.approval.rules import Withdrawal
-from shared.canonical import canonical_text
-from shared.driver import DatabaseError
-from shared.signing import Signer
+from placet.approval import store
+from placet.approval.rules import Withdrawal
+from placet.contracts.canonical import canonical_text
+from placet.contracts.signing import Signer
+from placet.runtime.driver import DatabaseError
 from tests.support.approval_builders import a_decision, a_request, a_withdrawal, an_approval, claims_of
 from tests.support.approval_races import some_cards
 from tests.support.house import Replica

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
-from shared.canonical import canonical_text
-from shared.messages import (
+from placet.contracts.canonical import canonical_text
+from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
@@ -20,9 +21,10 @@ from shared.messages import (
     ToolCallPermitted,
     ToolCallRefused,
 )
-from shared.signing import Signer, create_keys, load_signer
-from tests.builders import an_event
-from tests.support.approval_builders import a_decision, claims_of, some_claims
+from placet.contracts.permit import awaited_calls
+from placet.contracts.signing import Signer, create_keys, load_signer
+from tests.builders import a_call, an_approval_rule, an_event
+from tests.support.approval_builders import a_decision, a_request, claims_of, some_claims
 from tests.support.approval_races import Replicas, end_states, some_cards
 from tests.support.house import Replica
 
@@ -174,3 +176,24 @@ async def test_approvals_are_locked_in_one_order(replicas: Replicas, gateway: Si
         await replicas[1].until_waiting(1)
         assert [{"approval_id": second.approval_id}] == await replicas[1].rows(FREE)
     assert [(1, "accepted", "approved"), (0, "accepted", "approved")] == outcomes(await sending, first, second)
+
+
+@pytest.mark.parametrize("independent", [False, True])
+async def test_calls_that_are_approved_together_run_in_the_order_of_the_model(
+    replica: Replica, gateway: Signer, *, independent: bool
+) -> None:
+    """Each comes after those before it that were approved: in this envelope or just before; not if independent."""
+    rule = an_approval_rule(independent=independent)
+    calls = [a_call(turn_id="turn-9", step=2, position=number) for number in range(4)]
+    other = a_call(turn_id="turn-9", step=3, position=0)
+    for call in (*calls, other):
+        await replica.send(a_request(call, approval=rule))
+    cards = {card.call.call_id: card for card in replica.all_sent(ApprovalOpened)}
+    one, two, three, four = (call.call_id for call in calls)
+    await replica.send(a_decision(gateway, some_claims(cards[two])))
+    await replica.send(a_decision(gateway, some_claims(cards[one], verb="deny")))
+    await replica.send(*[a_decision(gateway, some_claims(cards[each])) for each in (other.call_id, four, three)])
+    permits = replica.all_sent(ToolCallPermitted)
+    assert [two, three, four, other.call_id] == [each.call.call_id for each in permits]
+    expected = [[], [], [], []] if independent else [[], [two], [two, three], []]
+    assert expected == [awaited_calls(each.permit) for each in permits]

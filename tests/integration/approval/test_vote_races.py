@@ -6,10 +6,10 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from services.approval import worker
-from shared.canonical import canonical_text
-from shared.messages import ApprovalOpened, ApprovalProgressed, EditProposed, ToolCallPermitted
-from shared.signing import Signer
+from placet.approval import worker
+from placet.contracts.canonical import canonical_text
+from placet.contracts.messages import ApprovalOpened, ApprovalProgressed, EditProposed, ToolCallPermitted
+from placet.contracts.signing import Signer
 from tests.support.approval_builders import (
     Register,
     a_decision,

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import pytest
 
-from services.approval import worker
-from services.approval.views import VIEWS
-from shared.canonical import canonical_text
-from shared.messages import (
+from placet.approval import worker
+from placet.approval.views import VIEWS
+from placet.contracts.canonical import canonical_text
+from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
@@ -26,8 +26,8 @@ from shared.messages import (
     ToolCallPermitted,
     ToolCallRefused,
 )
-from shared.permit import verify_permit
-from shared.signing import Signer, Verifier
+from placet.contracts.permit import verify_permit
+from placet.contracts.signing import Signer, Verifier
 from tests.builders import a_call, an_approval_rule
 from tests.support.approval_builders import (
     Register,
@@ -159,7 +159,7 @@ async def test_an_earlier_vote_does_not_come_back_with_a_revoked_key(replica: Re
     assert ("accepted", "pending") == (of(sent, DecisionAnswered).outcome, of(sent, DecisionAnswered).state)
 
 
-@pytest.mark.parametrize("verb", ["approve", "deny", "delegate", "claim", "extend", "cancel"])
+@pytest.mark.parametrize("verb", ["approve", "deny", "delegate", "claim", "cancel"])
 @pytest.mark.parametrize("key_id", ["revoked", "unknown"])
 async def test_a_key_that_does_not_work_decides_nothing(
     replica: Replica, gateway: Signer, key_id: str, verb: str
@@ -404,36 +404,10 @@ async def test_an_escalated_approver_may_decide(replica: Replica, gateway: Signe
     assert ["not_allowed", "accepted"] == [early.outcome, late.outcome]
 
 
-async def test_a_paused_approval_does_not_expire(replica: Replica, gateway: Signer) -> None:
-    """The duty passes it over, and it has the rest of its time when it goes on."""
-    card = await opened_by(replica, approvers=["group:finance"], expires_after_seconds=60)
-    await replica.send(a_decision(gateway, some_claims(card, verb="pause")))
-    # An hour later, by making all that was an hour older.
-    await replica.execute(
-        "UPDATE approval.approvals SET created_at = created_at - interval '1 h',"
-        " expires_at = expires_at - interval '1 h', paused_at = paused_at - interval '1 h'"
-    )
-    assert 0 == await worker.expire_overdue(replica.units, 10, replica.signer)
-    told = await replica.send(a_decision(gateway, some_claims(card, verb="resume")))
-    assert "resumed" == of(told, ApprovalProgressed).kind
-    row = (
-        await replica.rows(
-            "SELECT expires_at - clock_timestamp() BETWEEN interval '1 s' AND interval '1 min' AS left, paused_at"
-            " FROM approval.approvals"
-        )
-    )[0]
-    assert (True, None) == (row["left"], row["paused_at"])
-
-
-@pytest.mark.parametrize("verb", ["extend", "claim"])
-async def test_more_time_and_claims_are_shown_and_kept(replica: Replica, gateway: Signer, verb: str) -> None:
+async def test_claims_are_shown_and_kept(replica: Replica, gateway: Signer) -> None:
     """A surface redraws its card with who did it; nobody's digest is stale because of it."""
     card = await opened_by(replica, approvers=["operators"])
-    news = of(await replica.send(a_decision(gateway, some_claims(card, verb=verb, seconds=60))), ApprovalProgressed)
-    assert ({"extend": "extended", "claim": "claimed"}[verb], "person:bob", 2) == (
-        news.kind,
-        news.person,
-        news.revision,
-    )
+    news = of(await replica.send(a_decision(gateway, some_claims(card, verb="claim", seconds=60))), ApprovalProgressed)
+    assert ("claimed", "person:bob", 2) == (news.kind, news.person, news.revision)
     sent = await replica.send(a_decision(gateway, some_claims(card, revision=1)))
     assert "approved" == of(sent, ApprovalClosed).state

@@ -6,10 +6,10 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from services.approval import worker
-from services.approval.watching import Watch
-from shared.messages import DecisionAnswered, ToolCallPermitted, ToolCallRefused
-from shared.signing import Signer
+from placet.approval import metrics, worker
+from placet.approval.watching import Watch
+from placet.contracts.messages import DecisionAnswered, ToolCallPermitted, ToolCallRefused
+from placet.contracts.signing import Signer
 from tests.builders import a_call
 from tests.support.approval_builders import Register, a_decision, a_directory, a_request, claims_of
 from tests.support.approval_races import some_cards
@@ -86,3 +86,23 @@ async def test_what_nobody_can_approve_is_never_let_through(
         replica.all_sent(ToolCallPermitted),
         [message.kind for message in replica.all_sent(ToolCallRefused)],
     )
+
+
+async def test_what_waits_is_measured(replica: Replica) -> None:
+    """How many wait, of all tenants, and for how long the oldest does; nothing where none waits."""
+    database = replica.units.database
+    await metrics.measure(database)
+    seen = [(sample("placet_approvals_pending"), sample("placet_approvals_oldest_seconds"))]
+    await some_cards(replica, 3)
+    await replica.execute("UPDATE approval.approvals SET created_at = created_at - interval '1 hour' WHERE true")
+    await some_cards(replica, 1)
+    await metrics.measure(database)
+    seen += [(sample("placet_approvals_pending"), sample("placet_approvals_oldest_seconds") // 60)]
+    assert [(0, 0), (4, 60)] == seen
+
+
+def sample(name: str) -> float:
+    """Return what a scrape would say."""
+    value = REGISTRY.get_sample_value(name)
+    assert value is not None
+    return value

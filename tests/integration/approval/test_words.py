@@ -1,4 +1,4 @@
-"""The words of approvals on real PostgreSQL: kept in the transaction of whatever opens, edits, closes or removes it."""
+"""The words of approvals on real PostgreSQL: a duty writes them in bulk after whatever opens, edits or closes one."""
 
 from __future__ import annotations
 
@@ -6,15 +6,21 @@ from typing import Any
 
 import pytest
 
-from services.approval import worker
-from shared.canonical import canonical_text
-from shared.messages import ApprovalOpened, EditProposed
-from shared.signing import Signer
-from shared.words import words_of
+from placet.approval import store, worker
+from placet.contracts.canonical import canonical_text
+from placet.contracts.messages import ApprovalOpened, EditProposed
+from placet.contracts.signing import Signer
+from placet.domain.words import words_of
+from placet.runtime.queries import query
 from tests.builders import a_call, an_approval_rule
 from tests.support.approval_builders import a_decision, a_request, a_withdrawal, an_edit_judged, claims_of
 from tests.support.house import Replica
 
+SLOW = query(
+    "slow",
+    "INSERT INTO approval.history (tenant, machine, subject_id, event, to_state, actor)"
+    " VALUES ('acme', 'approval', 'slow', 'opened', 'pending', 'policy')",
+)
 SUMMARY = "Zahlung über 299 TRY, 299 Stück?"
 WORDS = {"zahlung", "uber", "299", "try", "stuck"}
 
@@ -27,7 +33,9 @@ async def opened_by(replica: Replica, **changes: Any) -> ApprovalOpened:
 
 
 async def kept(replica: Replica) -> dict[tuple[str, bool], set[str]]:
-    """Return the words by approval and whether it is open; each stands once."""
+    """Let the duty catch up; return the words by approval and whether it is open; each stands once."""
+    while await worker.index_words(replica.units, 1_000):
+        pass
     rows = await replica.rows(
         "SELECT approval_id, is_open, word FROM approval.words JOIN approval.approvals USING (tenant, approval_id)"
         " WHERE words.created_at = approvals.created_at"
@@ -45,8 +53,11 @@ async def test_what_opens_has_its_words(replica: Replica) -> None:
     assert sorted([sorted(WORDS), ["refund"]]) == sorted(sorted(words) for words in (await kept(replica)).values())
 
 
+@pytest.mark.parametrize("early", [True, False], ids=["indexed while open", "indexed when closed"])
 @pytest.mark.parametrize("ending", ["approve", "deny", "withdrawn", "expired", "withdrawn before"])
-async def test_what_closes_keeps_its_words_among_what_is_closed(replica: Replica, gateway: Signer, ending: str) -> None:
+async def test_what_closes_keeps_its_words_among_what_is_closed(
+    replica: Replica, gateway: Signer, ending: str, *, early: bool
+) -> None:
     """However it ends, nothing of it is left where what is open is looked for."""
     call = a_call()
     if ending == "withdrawn before":
@@ -54,6 +65,8 @@ async def test_what_closes_keeps_its_words_among_what_is_closed(replica: Replica
         await replica.send(a_request(call, summary=SUMMARY))
     else:
         card = await opened_by(replica, call=call, approval=an_approval_rule(approvers=["person:ada"]))
+    if early:
+        await worker.index_words(replica.units, 1_000)
     if ending in {"approve", "deny"}:
         await replica.send(a_decision(gateway, claims_of(card, "ada", ending)))
     elif ending == "withdrawn":
@@ -69,6 +82,7 @@ async def test_what_closes_keeps_its_words_among_what_is_closed(replica: Replica
 async def test_what_closes_together_moves_together_and_nothing_else(replica: Replica) -> None:
     """One statement ends two of three that share their words; the third stays among what is open."""
     cards = [await opened_by(replica) for _ in range(3)]
+    assert 3 == len(await kept(replica))
     first, second, third = (card.approval_id for card in cards)
     overdue = "UPDATE approval.approvals SET expires_at = clock_timestamp() WHERE approval_id = ANY (:ids)"
     await replica.execute(overdue, ids=[first, second])
@@ -88,7 +102,7 @@ async def test_an_edit_that_decides_has_its_new_words_among_what_is_closed(repli
 
 
 async def test_an_edit_changes_the_words(replica: Replica, gateway: Signer) -> None:
-    """What policy renders of the new arguments is found, and what is gone is not."""
+    """What policy renders of the new arguments is found."""
     rule = an_approval_rule(approvers=["group:finance"], approvals=2, edits=True)
     card = await opened_by(replica, approval=rule)
     cheaper = canonical_text({"amount": 199, "currency": "TRY"})
@@ -101,19 +115,14 @@ async def test_an_edit_changes_the_words(replica: Replica, gateway: Signer) -> N
 async def test_votes_and_claims_leave_the_words_alone(replica: Replica, gateway: Signer) -> None:
     """Only an end and an edit write them: the very rows stay."""
     card = await opened_by(replica, approval=an_approval_rule(approvers=["group:finance"], approvals=2))
+    await kept(replica)
     rows = "SELECT ctid::text, xmin::text FROM approval.words ORDER BY word"
     before = await replica.rows(rows)
     for verb in ("claim", "approve"):
         await replica.send(a_decision(gateway, claims_of(card, "ada", verb)))
     assert [{"revision": 3}] == await replica.rows("SELECT revision FROM approval.approvals")
+    await kept(replica)
     assert before == await replica.rows(rows)
-
-
-async def test_what_is_deleted_leaves_no_word(replica: Replica) -> None:
-    """Whoever purges approvals purges what is searched."""
-    await opened_by(replica)
-    await replica.execute("DELETE FROM approval.approvals")
-    assert [] == await replica.rows("SELECT * FROM approval.words")
 
 
 async def test_redacted_values_are_no_words(replica: Replica) -> None:
@@ -123,13 +132,39 @@ async def test_redacted_values_are_no_words(replica: Replica) -> None:
     assert [{"zahlung", "an"}] == list((await kept(replica)).values())
 
 
-async def test_the_clock_brings_the_words_of_what_was_there_before(replicas: tuple[Replica, Replica]) -> None:
-    """Rows of before there were words are found after a look, newest first, and by one replica each."""
+async def test_the_duty_takes_each_change_once(replicas: tuple[Replica, Replica]) -> None:
+    """Some at a time, in their order, by whichever replica; none is passed over."""
     replica = replicas[0]
     await replica.send(*[a_request(summary=f"Zahlung {number}") for number in range(3)])
-    await replica.execute("UPDATE approval.approvals SET searched = NULL")
-    assert {} == await kept(replica)
     done = [await worker.index_words(each.units, 2) for each in (*replicas, replica)]
     rows = await replica.rows("SELECT approval_id, summary FROM approval.approvals")
     assert {(row["approval_id"], True): set(words_of(row["summary"])) for row in rows} == await kept(replica)
     assert [2, 1, 0] == done
+
+
+async def test_a_replica_leaves_the_words_to_the_one_that_writes_them(replicas: tuple[Replica, Replica]) -> None:
+    """It neither waits nor does the same again."""
+    one, other = replicas
+    await one.send(a_request(summary=SUMMARY))
+    await kept(one)
+    await one.send(a_request(summary=SUMMARY))
+    async with one.units.database.transaction() as connection:
+        assert 1 == await store.index_words(connection, 10)
+        assert 0 == await worker.index_words(other.units, 10)
+
+
+async def test_a_change_that_is_not_committed_holds_back_what_came_after_it(
+    replicas: tuple[Replica, Replica],
+) -> None:
+    """Its row of history has a smaller number, and would never be looked at again; after a minute it is given up."""
+    one, other = replicas
+    await other.send(a_request(summary=SUMMARY))
+    await kept(one)
+    async with one.units.database.transaction() as connection:
+        await connection.run(SLOW)
+        await other.send(a_request(summary=SUMMARY))
+        assert 0 == await worker.index_words(other.units, 10)
+        await connection.run(query("back", "ROLLBACK"))
+    assert 0 == await worker.index_words(other.units, 10)
+    await one.execute("UPDATE approval.history SET at = at - interval '1 minute'")
+    assert 1 == await worker.index_words(other.units, 10)

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 from aiormq.exceptions import ChannelAccessRefused
 
-from deploy.rabbitmq.definitions import RULEBOOK, definitions, pools_of
-from deploy.rabbitmq.frontends import Frontend, definitions_of
-from shared.topology import DEAD_LETTERS, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, executor_queue, retry_name
+from placet.contracts.topology import DEAD_LETTERS, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, executor_queue, retry_name
+from placet.deploy.rabbitmq.definitions import RULEBOOK, definitions, pools_of
+from placet.deploy.rabbitmq.frontends import Frontend, definitions_of
 from tests.support.broker_users import channel_of, consumes, forget, load, login_url, publishes
 from tests.support.rabbitmq import VirtualHosts
 
@@ -73,7 +73,7 @@ async def test_a_frontend_writes_and_listens(login: Login) -> None:
         channel = await open_channel()
         for options in ({"exclusive": True}, {"durable": True}):
             queue = await channel.declare_queue(login.queue(next(iter(options))), **options)
-            for key in ("event.acme", "delta.acme", "feed.acme"):
+            for key in ("items.acme", "delta.acme"):
                 await queue.bind("conversations", routing_key=key)
             await queue.delete(if_unused=False, if_empty=False)
 
@@ -95,8 +95,8 @@ async def test_a_frontend_reads_no_queue_of_ours(login: Login) -> None:
 @pytest.mark.parametrize(
     ("exchange", "key"),
     [
-        ("conversations", "event.globex"),
-        ("conversations", "event.#"),
+        ("conversations", "items.globex"),
+        ("conversations", "items.#"),
         ("conversations", "*.acme"),
         ("conversations", "#"),
         ("conversations", "progress.acme"),

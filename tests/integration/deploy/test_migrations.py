@@ -11,11 +11,11 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-from deploy.migrations import NewerDatabase, migrate, newest
-from deploy.migrations.comparing import OPTIONS
-from deploy.migrations.metadata import metadata
-from deploy.migrations.views import views
-from shared.database import async_url
+from placet.deploy.migrations import NewerDatabase, migrate, newest
+from placet.deploy.migrations.comparing import OPTIONS
+from placet.deploy.migrations.metadata import metadata
+from placet.deploy.migrations.views import views
+from placet.runtime.database import async_url
 
 Fresh = Callable[[Callable[[str], None]], str]
 

@@ -15,14 +15,13 @@ import sqlalchemy as sa
 from psycopg import sql
 from psycopg.errors import InsufficientPrivilege
 
-from deploy.postgres.prepare import OWNER, Installation
-from shared.database import SERVICES, async_url, metadata, service_tables
+from placet.deploy.postgres.prepare import OWNER, Installation
+from placet.runtime.database import SERVICES, async_url, metadata, service_tables
 from tests.support.postgres import Databases
 
 #: Stand-ins for what migrations make beside the services' tables.
 EXTRA = (
-    "CREATE SCHEMA IF NOT EXISTS shop",
-    "CREATE TABLE IF NOT EXISTS shop.carts (id int PRIMARY KEY)",
+    "CREATE SCHEMA tools",
     "CREATE SCHEMA read",
     "CREATE VIEW read.history AS SELECT * FROM agent.history",  # one that PostgreSQL would let through to the table
     "CREATE VIEW read.api_keys AS SELECT key_id, tenant, revoked_at FROM gateway.api_keys",
@@ -40,9 +39,9 @@ def make_tables(url: str) -> None:
     """Make the tables of every service that there is, as its migrations would."""
     for service in SERVICES:
         service_tables(service)
-        if find_spec(f"services.{service}") and find_spec(f"services.{service}.tables"):
-            import_module(f"services.{service}.tables")
-    tables = [table for table in metadata.tables.values() if table.schema in {*SERVICES, "shop"}]
+        if find_spec(f"placet.{service}") and find_spec(f"placet.{service}.tables"):
+            import_module(f"placet.{service}.tables")
+    tables = [table for table in metadata.tables.values() if table.schema in {*SERVICES}]
     engine = sa.create_engine(async_url(url))
     with engine.begin() as connection:
         for schema in sorted({str(table.schema) for table in tables}):
@@ -113,7 +112,7 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
     if schema == "read":
         sees = service == "gateway" or (service in {"approval", "policy"} and name == "api_keys")
         return {"SELECT"} if sees else set()
-    if schema != service and (service, schema) != ("executor", "shop"):
+    if schema != service:
         return set()
     return {"SELECT", "INSERT"} if name == "history" else {"SELECT", *WRITES}
 
@@ -172,7 +171,7 @@ def test_nobody_changes_history_or_makes_anything(ready: Ready, service: str, st
         ("executor", ADD_HISTORY.format("approval")),
         ("executor", "DELETE FROM approval.inbox"),
         ("agent", "INSERT INTO approval.outbox SELECT * FROM approval.outbox"),
-        ("agent", "SELECT count(*) FROM shop.carts"),
+        ("agent", "CREATE TABLE tools.own (id int)"),
         ("gateway", "SELECT count(*) FROM approval.history"),
         ("gateway", "DELETE FROM read.history"),
         ("agent", "SELECT count(*) FROM read.history"),
@@ -181,7 +180,7 @@ def test_nobody_changes_history_or_makes_anything(ready: Ready, service: str, st
         ("approval", "UPDATE read.api_keys SET revoked_at = NULL"),
         ("policy", "SELECT secret_hash FROM gateway.api_keys"),
         ("policy", "UPDATE read.api_keys SET revoked_at = NULL"),
-        ("audit", "DELETE FROM public.alembic_version"),
+        ("dead_letters", "DELETE FROM public.alembic_version"),
     ],
 )
 def test_a_stranger_is_refused(ready: Ready, service: str, statement: str) -> None:
@@ -207,6 +206,16 @@ def test_a_view_made_anew_is_readable_at_once(ready: Ready) -> None:
     assert ("read", "history", "SELECT") in ready.rights("gateway")
 
 
+def test_tools_of_the_executor_keep_tables_of_their_own(ready: Ready) -> None:
+    """They make them in the schema `tools`, and may still use them after the next set-up."""
+    with ready.log_in("executor") as connection:
+        connection.execute("CREATE TABLE tools.own (id int PRIMARY KEY)")
+    ready.installation.apply_roles()
+    with ready.log_in("executor") as connection:
+        connection.execute("INSERT INTO tools.own VALUES (1)")
+        connection.execute("DROP TABLE tools.own")
+
+
 def test_no_role_is_more_than_a_login(ready: Ready) -> None:
     """No superuser, no way around row security, no membership that lends another's rights."""
     roles = [ready.installation.role_of(who) for who in (OWNER, *SERVICES)]
@@ -224,7 +233,7 @@ def test_everything_belongs_to_the_owner(ready: Ready) -> None:
         "SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace::regnamespace::text = ANY (%s)"
         " AND relkind IN ('r', 'v') UNION SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = ANY (%s)"
     )
-    schemas = [*SERVICES, "shop", "read"]
+    schemas = [*SERVICES, "read"]
     assert [(ready.installation.role_of(OWNER),)] == ready.rows(query, schemas, schemas)
 
 

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import pytest
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
-from deploy.rabbitmq.definitions import RULEBOOK, definitions, pools_of, user_name, with_passwords
-from shared.bus import Delivery, PublishFailed
-from shared.database import SERVICES
-from shared.rabbit import RabbitBus
-from shared.topology import EXCHANGES, QUEUES, Destination, answers_key, executor_queue
+from placet.contracts.topology import QUEUES, Destination, answers_key, executor_queue
+from placet.deploy.rabbitmq.definitions import RULEBOOK, definitions, pools_of, user_name, with_passwords
+from placet.runtime.bus import Delivery, PublishFailed
+from placet.runtime.database import SERVICES
+from placet.runtime.rabbit import RabbitBus, declare_topology
 from tests.support.broker_users import EMPTY, channel_of, consumes, forget, load, login_url, publishes
 from tests.support.rabbitmq import VirtualHosts
 
@@ -41,13 +41,12 @@ MATRIX = {
     ("executions", "other"): set(),
     ("tool-results", "tool-call.finished"): {"executor"},
     ("tool-results", "tool-call.refused"): {"policy", "approval", "executor"},
-    ("conversations", "event.acme"): {"agent"},
+    ("conversations", "items.acme"): {"agent"},
     ("conversations", "delta.acme"): {"agent"},
-    ("conversations", "feed.acme"): {"gateway"},
     ("dead-letters", "approval.requests"): {"approval"},
     ("retry.1s", "approval.requests"): {"approval"},
     ("retry.120s", "executor.payments"): {"executor"},
-    ("", "approval.requests"): {"audit"},
+    ("", "approval.requests"): {"dead_letters"},
     ("amq.topic", "anything"): set(),
 }
 
@@ -120,7 +119,7 @@ async def test_nobody_declares_or_rewires(broker: Broker, service: str) -> None:
         lambda channel: channel.declare_queue("own", exclusive=True),
         lambda channel: channel.declare_queue(""),
         lambda channel: channel.queue_delete("approval.decisions"),
-        lambda channel: channel.queue_delete("gateway.feed"),
+        lambda channel: channel.queue_delete("agent.messages"),
         lambda channel: channel.exchange_delete("executions"),
         bind_away,
     ]
@@ -170,14 +169,14 @@ async def test_every_service_does_its_work_with_its_rights(broker: Broker) -> No
             buses[spec.service].subscribe(spec, listeners[spec.name])
         own = Destination("decisions", answers_key("replica-7"))
         buses["gateway"].listen("gateway.answers.replica-7", (own,), answers)
-        places = (Destination("conversations", "delta.#"), Destination("conversations", "feed.#"))
+        places = (Destination("conversations", "delta.#"), Destination("conversations", "items.#"))
         buses["gateway"].listen("gateway.live.replica-7", places, live)
         for bus in buses.values():
             await bus.start()
             stack.push_async_callback(bus.stop)
-        # Straight to each queue, so that every service is seen to consume it; as audit replays a dead letter.
+        # Straight to each queue, so that every service is seen to consume it; as dead_letters replays a dead letter.
         for spec in SPECS:
-            await buses["audit"].publish(Destination("", spec.name), b"[1]", message_id="1", mandatory=True)
+            await buses["dead_letters"].publish(Destination("", spec.name), b"[1]", message_id="1", mandatory=True)
         assert [b"[1]"] * len(SPECS) == [await each.seen.get() for each in listeners.values()]
         await buses["approval"].publish(own, b"[2]", message_id="2", mandatory=True)
         await buses["agent"].publish(Destination("conversations", "delta.acme"), b"[3]", message_id="3", mandatory=True)
@@ -217,11 +216,4 @@ async def test_a_forbidden_publish_fails_and_the_next_allowed_one_works(broker: 
 
 async def test_what_a_service_declares_is_what_the_definitions_say(broker: Broker) -> None:
     """A bus that declares the topology over the loaded definitions finds every argument equal."""
-    bus = RabbitBus(broker.url, service="test", declare=True)
-    await bus._connect()
-    try:
-        await bus._declare_all()
-        for exchange in EXCHANGES:
-            assert await bus._broker.declare_exchange(bus._exchanges[exchange])
-    finally:
-        await bus.stop()
+    await declare_topology(broker.url, SPECS)

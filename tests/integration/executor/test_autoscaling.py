@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from services.executor.settings import ExecutorSettings
-from shared.topology import executor_queue
+from placet.contracts.topology import executor_queue
+from placet.executor.settings import ExecutorSettings
 from tests.support.executor_processes import Processes
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +31,7 @@ async def test_executors_come_while_calls_wait_and_leave_when_none_do(processes:
         sys.executable,
         *command,
         "--",
-        *(sys.executable, "-m", "services.executor"),
+        *(sys.executable, "-m", "placet.executor"),
         cwd=ROOT,
         env=os.environ | processes.variables() | {"AUTOSCALE_RABBITMQ_URL": processes.url},
         stdout=PIPE,

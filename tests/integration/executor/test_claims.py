@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from services.executor import store
-from services.executor.states import State
-from services.executor.store import Attempt, Holder, Wanted
-from shared.messages import CallResolved, ToolCall
-from shared.permit import verify_permit
-from shared.signing import create_keys, load_verifier
-from shared.work import Cause
+from placet.contracts.messages import CallResolved, ToolCall
+from placet.contracts.permit import verify_permit
+from placet.contracts.signing import create_keys, load_verifier
+from placet.executor import store
+from placet.executor.rules import Admission
+from placet.executor.states import Event, State
+from placet.executor.store import Attempt, Holder, Wanted
+from placet.runtime.queries import query
+from placet.runtime.work import Cause
 from tests.builders import NOON, an_event
 from tests.support.agents import wait_for_a_blocked_statement
 from tests.support.executor_house import House, Premises
@@ -22,6 +25,7 @@ from tests.support.executor_tools import a_gate
 
 CLAIMS = "SELECT subject_id, message_id FROM executor.history WHERE event = 'claimed' ORDER BY id"
 HOLDER = Holder("worker-1", 3600)
+CLAIMED = Admission(Event.CLAIMED)
 
 
 async def kinds(house: House, number: int) -> dict[str, str]:
@@ -30,9 +34,9 @@ async def kinds(house: House, number: int) -> dict[str, str]:
     return {answer.call_id: answer.kind for answer in answers if not isinstance(answer, CallResolved)}
 
 
-def wanted(place: Premises, call: ToolCall) -> Wanted:
+def wanted(place: Premises, call: ToolCall, **changes: Any) -> Wanted:
     """Return what the handler makes of a permit for `call`."""
-    token = place.permitted(call).permit
+    token = place.permitted(call, **changes).permit
     permit = verify_permit(load_verifier(place.keys), token, call, pool="default")
     return Wanted(Attempt(call, token, "default", 1, NOON, Cause()), permit, idempotent=False)
 
@@ -122,18 +126,16 @@ async def test_every_call_is_judged_by_the_time_after_the_longest_wait(house: Ho
     """A call whose neighbour waits for another transaction may expire meanwhile: its time is read after the wait."""
     units = house.service.runtime.units
     calls = [house.premises.call("add", a=1, b=1).model_copy(update={"call_id": name}) for name in ("a", "b", "c")]
-    every = [wanted(house.premises, call) for call in calls]
+    every = {call.call_id: (wanted(house.premises, call, lifetime_seconds=2), CLAIMED) for call in calls}
 
-    async def reserve_all() -> list[datetime | None]:
-        async with units.begin() as work:
-            return await store.reserve(work, every, HOLDER)
+    async def claim_all() -> dict[str, bool]:
+        async with units.once() as work:
+            return await store.claim(work, every, HOLDER)
 
     async with units.begin() as work:
-        await store.reserve(work, every[1:2], HOLDER)
-        waiting = asyncio.create_task(reserve_all())
+        await store.claim(work, {"b": every["b"]}, HOLDER)
+        waiting = asyncio.create_task(claim_all())
         await asyncio.to_thread(wait_for_a_blocked_statement, house.premises.url)
-        blocked = await work.clock()
-    first, taken, last = await waiting
-    assert first is not None
-    assert (None, last) == (taken, first)
-    assert first > blocked
+        over = datetime.fromtimestamp(every["a"][0].permit.exp, UTC)
+        await work.connection.run(query("wait", "SELECT pg_sleep_until(:over)"), over=over)
+    assert {"a": True, "c": True} == await waiting

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from services.executor.states import State
-from shared.ids import derived_id
-from shared.messages import ToolCall, ToolCallFinished
+from placet.contracts.ids import derived_id
+from placet.contracts.messages import ToolCall, ToolCallFinished
+from placet.executor.states import State
 from tests.builders import an_envelope, an_event
 from tests.support.executor_house import Premises, open_house
 from tests.support.executor_tools import BEGUN

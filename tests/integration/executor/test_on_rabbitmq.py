@@ -9,7 +9,7 @@ from asyncio.subprocess import Process
 
 import pytest
 
-from services.executor.states import State
+from placet.executor.states import State
 from tests.support.executor_processes import Processes
 from tests.support.executor_tools import BEGUN
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from services.executor.states import State
-from services.executor.views import VIEWS
-from shared.messages import ToolCallFinished, ToolCallRefused
-from shared.signing import create_keys
+from placet.contracts.messages import ToolCallFinished, ToolCallRefused
+from placet.contracts.signing import create_keys
+from placet.executor.states import State
+from placet.executor.views import VIEWS
 from tests.builders import a_call, an_abandonment, an_event
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import a_gate
@@ -41,7 +41,7 @@ async def test_an_answer_goes_back_to_the_permit_that_caused_it(house: House) ->
 
 async def test_a_tool_is_told_for_whom_it_runs(place: Premises) -> None:
     """The context holds the call's own facts, the pack's resources, and a key that derives from the call alone."""
-    async with open_house(place, executor_packs={"word": {"value": "hello"}}) as house:
+    async with open_house(place) as house:
         calls = [place.call("tell_context"), place.call("tell_context")]
         await house.deliver(*(place.permitted(call) for call in calls))
         told = {answer.call_id: answer.data for answer in [await house.answer(), await house.answer()]}  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from shared.messages import CallResolved, ToolCallFinished, ToolCallRefused
+from placet.contracts.messages import CallResolved, ToolCallFinished, ToolCallRefused
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.races import LONG_ENOUGH, ROUNDS
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from services.executor.rules import Outcome
-from services.executor.settling import Settling
-from services.executor.states import Event, State
-from services.executor.store import Attempt
-from shared.driver import DatabaseError
-from shared.messages import ToolCallFinished
-from shared.work import Cause
+from placet.contracts.messages import ToolCallFinished
+from placet.executor.rules import Outcome
+from placet.executor.settling import Settling
+from placet.executor.states import Event, State
+from placet.executor.store import Attempt
+from placet.runtime.driver import DatabaseError
+from placet.runtime.work import Cause
 from tests.support.executor_house import House
 from tests.support.executor_tools import a_gate
 

@@ -10,12 +10,12 @@ from itertools import pairwise
 import pytest
 from prometheus_client import REGISTRY
 
-from services.executor import rules
-from services.executor.states import State
-from services.executor.store import Attempt, Holder, renew
-from shared.ids import derived_id, new_id
-from shared.messages import ToolCall, ToolCallFinished
-from shared.work import Cause
+from placet.contracts.ids import derived_id, new_id
+from placet.contracts.messages import ToolCall, ToolCallFinished
+from placet.executor import rules
+from placet.executor.states import State
+from placet.executor.store import Attempt, Holder, renew
+from placet.runtime.work import Cause
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import TOOLS, Gate, a_gate
 

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from services.executor import rules
-from services.executor.tools import CannotTell, DidNotRun, Ran
-from shared.ids import derived_id, new_id
-from shared.messages import CallResolved, ResolveCall, ToolCall, ToolCallFinished, ToolCallRefused
-from shared.signed import signed
-from shared.signing import load_signer
+from placet.contracts.ids import derived_id, new_id
+from placet.contracts.messages import CallResolved, ResolveCall, ToolCall, ToolCallFinished, ToolCallRefused
+from placet.contracts.signed import signed
+from placet.contracts.signing import load_signer
+from placet.executor import rules
+from placet.tools import CannotTell, DidNotRun, Ran
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import Gate, a_gate
 

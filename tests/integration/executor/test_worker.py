@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from services.executor import rules
-from services.executor.states import State
-from shared.bus import Delivery
-from shared.consumer import read_delivery
-from shared.ids import derived_id
-from shared.messages import ToolCallFinished, ToolCallProgressed
-from shared.topology import queue
+from placet.contracts.ids import derived_id
+from placet.contracts.messages import ToolCallFinished, ToolCallProgressed
+from placet.contracts.topology import queue
+from placet.executor import rules
+from placet.executor.states import State
+from placet.runtime.bus import Delivery
+from placet.runtime.consumer import read_delivery
 from tests.support.executor_house import House, Premises, open_house
 from tests.support.executor_tools import a_gate
 
@@ -36,7 +36,7 @@ async def test_a_call_that_people_approved_says_that_it_runs(house: House) -> No
             if isinstance(each.message, ToolCallProgressed):
                 told.put_nowait((each.message.fraction, each.message.text, each.message.attempt))
 
-    house.bus.subscribe(queue("gateway.feed"), catch)
+    house.bus.subscribe(queue("agent.progress"), catch)
     await house.deliver(house.premises.permitted(house.premises.call("say_no"), issuer="approval"))
     assert isinstance(await house.answer(), ToolCallFinished)
     for issuer in ("policy", "approval"):

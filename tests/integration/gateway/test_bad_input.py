@@ -261,6 +261,14 @@ async def test_a_missing_database_is_told_and_recovered_from(
     assert [503, 200, 201, 200] == [each.status_code for each in (unready, alive, back, ready)]
 
 
+@pytest.mark.parametrize("path", ["/v1/conversations", "/v1/approvals/a/decisions", "/v1/keys"])
+async def test_nothing_is_parsed_for_somebody_who_is_not_known(house: House, path: str) -> None:
+    """401 before a byte of the body is read, whatever it is."""
+    async with house.client() as nobody:
+        answer = await nobody.post(path, content=b"{" * 1000, headers={"content-type": "text/plain"})
+    assert 401 == answer.status_code
+
+
 async def test_a_pointer_names_nothing_of_our_insides(client: httpx.AsyncClient) -> None:
     """Where a value may have several forms, the place is that of the value in the body."""
     answer = await client.post("/v1/responses", json={"model": "default", "input": "a\x00b"})

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.bus import Delivery
-from shared.consumer import read_envelope
-from shared.messages import MailBounced
-from shared.topology import queue
+from placet.contracts.messages import MailBounced
+from placet.contracts.topology import queue
+from placet.runtime.bus import Delivery
+from placet.runtime.consumer import read_envelope
 from tests.support.bounced_mail import MAIL, a_bounce
 from tests.support.gateway import House, insert
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from services.gateway.web.render import set_up_was_run
-from shared.messages import MessagePosted
+from placet.contracts.messages import MessagePosted
+from placet.gateway.web.render import set_up_was_run
 from tests.support.gateway import House, open_house
 
 FILE = """\

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.messages import ApprovalOpened, ConversationEvent, MessagePosted
+from placet.contracts.messages import ApprovalOpened, MessagePosted
 from tests.builders import NOON, a_call, an_approval_rule
-from tests.support.gateway import House, a_conversation, an_approval_row, insert, listen
+from tests.support.gateway import House, a_conversation, an_approval_row, insert, listen, said
 
 BY_MESSAGE: dict[str, Any] = {"by_message": True}
 
@@ -87,8 +87,12 @@ async def test_the_same_message_again_decides_once(house: House) -> None:
     row = await a_card(house, conversation)
     async with house.client(token) as visitor:
         told = await asyncio.gather(*(say(visitor, conversation, "yes", message_id="m-1") for _ in range(10)))
+        path = f"/v1/conversations/{conversation}/events"
+        await listen(visitor, path, lambda heard: heard[-1]["type"] == "decision")
     assert [row["approval_id"]] * 10 == [each["taken_as"]["approval_id"] for each in told]
-    assert 1 == len({each["event_id"] for each in told}) == len(house.approvers.claims)
+    kept = house.query("SELECT type FROM read.log WHERE type IN ('message', 'decision') ORDER BY seq")
+    assert ({"m-1"}, [("message",), ("decision",)]) == ({each["message_id"] for each in told}, kept)
+    assert 1 == len({claims.decision_id for claims in house.approvers.claims})
 
 
 async def test_a_refused_yes_is_shown_to_have_counted_for_nothing(house: House) -> None:
@@ -130,9 +134,7 @@ async def test_with_several_cards_only_a_name_is_clear(house: House) -> None:
 
 async def spoken(house: House, conversation: str, step: int, turn: str = "turn-1", **more: Any) -> None:
     """Let the model say something in a turn."""
-    payload = {"message_id": f"said-{turn}-{step}", "step": step, "text": "Shall I tell you a joke?", **more}
-    words = {"conversation_id": conversation, "turn_id": turn, "kind": "assistant_message", "payload": payload}
-    await house.deliver(ConversationEvent(tenant="acme", **words))
+    await house.append(conversation, said(f"said-{turn}-{step}", "Shall I tell you a joke?", turn, step=step, **more))
 
 
 @pytest.mark.parametrize("words", [{"step": 2, "heard_meanwhile": True}, {"step": 1, "turn": "turn-2"}])
@@ -147,12 +149,11 @@ async def test_a_yes_after_more_words_of_the_model_is_in_doubt(house: House, wor
     assert (None, "approve") == (doubtful["taken_as"], named["taken_as"]["decision"])
 
 
-@pytest.mark.parametrize("words", [{"step": 2, "while_waiting": True}, {"step": 1}])
-async def test_a_yes_after_words_that_ask_nothing_is_about_the_card(house: House, words: dict[str, Any]) -> None:
-    """What is not shown asks nothing, and the words that came with the call may arrive behind its card."""
+async def test_a_yes_after_words_that_ask_nothing_is_about_the_card(house: House) -> None:
+    """What is not shown asks nothing."""
     conversation, token = await a_visitors_token(house)
     await a_card(house, conversation)
-    await spoken(house, conversation, **words)
+    await spoken(house, conversation, step=2, while_waiting=True)
     async with house.client(token) as visitor:
         assert "approve" == (await say(visitor, conversation, "yes"))["taken_as"]["decision"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.messages import DecisionAnswered
+from placet.contracts.messages import DecisionAnswered
 from tests.builders import a_call
 from tests.support.gateway import House, a_conversation, an_approval_row, insert, open_house
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.messages import RetryDelivery
+from placet.contracts.messages import RetryDelivery
 from tests.support.gateway import House, a_delivery_row, insert
 
 

@@ -11,9 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.messages import ApprovalClosed, ApprovalOpened, ConversationDelta, ConversationEvent
-from shared.topology import destination_of
-from tests.builders import NOON, a_call, a_posted_message, an_approval_rule, an_envelope, an_event
+from placet.contracts.messages import ConversationDelta
+from tests.builders import a_posted_message
 from tests.support.gateway import House, a_conversation, listen, open_house
 
 
@@ -104,11 +103,8 @@ async def test_a_lost_announcement_is_made_up_for(gateway_database_url: str, tmp
 
             task = asyncio.create_task(listen(client, "/v1/conversations/c/events", enough))
             await told.wait()
-            house.query(
-                "WITH grown AS (UPDATE gateway.conversations SET feed_seq = 2) INSERT INTO gateway.feed"
-                " (tenant, conversation_id, seq, type, data, source_id) VALUES"
-                " ('acme', 'c', 2, 'message', '{\"text\": \"silent\"}', 's')"
-            )
+            house.agent.silent = True
+            await house.append("c", ("message", {"role": "user", "message_id": "m-2", "text": "silent"}))
             heard = await task
     assert ["told", "silent"] == [event["data"]["text"] for event in heard]
 
@@ -125,7 +121,7 @@ async def test_deltas_come_without_a_number_and_are_not_kept(house: House) -> No
 
         task = asyncio.create_task(listen(client, "/v1/conversations/c/events", enough))
         await began.wait()
-        piece = {"tenant": "acme", "conversation_id": "c", "turn_id": "t", "message_id": "a-1"}
+        piece = {"tenant": "acme", "conversation_id": "c", "turn_id": "t", "step": 1, "message_id": "a-1"}
         await house.deliver(ConversationDelta(**piece, offset=0, text="Hel"))
         await house.deliver(ConversationDelta(**piece, offset=3, text="lo"))
         heard = await task
@@ -141,7 +137,7 @@ async def test_deltas_come_without_a_number_and_are_not_kept(house: House) -> No
 async def test_who_comes_in_the_middle_of_a_text_sees_how_it_began(house: House) -> None:
     """E3, E4: a client that connects while the model writes gets the text so far, then what comes, joined."""
     await house.deliver(a_posted_message(conversation_id="c"))
-    piece = {"tenant": "acme", "conversation_id": "c", "turn_id": "t", "message_id": "a-1"}
+    piece = {"tenant": "acme", "conversation_id": "c", "turn_id": "t", "step": 1, "message_id": "a-1"}
     await house.deliver(ConversationDelta(**piece, offset=0, text="Hel"))
     await house.deliver(ConversationDelta(**piece, offset=3, text="lo"))
     async with house.client(house.key("chat")) as client:
@@ -152,62 +148,6 @@ async def test_who_comes_in_the_middle_of_a_text_sees_how_it_began(house: House)
         heard = await task
     pieces = [(event["data"]["offset"], event["data"]["text"]) for event in heard if event["type"] == "delta"]
     assert ("message", [(0, "Hello"), (5, ", Ada")]) == (heard[0]["type"], pieces)
-
-
-async def test_a_held_call_is_told_as_data_and_its_card_stays(house: House) -> None:
-    """B1, B4: opening tells a status and a card; closing tells the card's state; both are there after a reload."""
-    call = a_call(conversation_id="c")
-    opened = ApprovalOpened(
-        tenant="acme",
-        approval_id="a-1",
-        revision=1,
-        call=call,
-        summary="Create a link?",
-        rule="payments",
-        reason="Money moves.",
-        approval=an_approval_rule(),
-        expires_at=NOON,
-    )
-    closed = ApprovalClosed(
-        tenant="acme",
-        approval_id="a-1",
-        revision=2,
-        conversation_id="c",
-        call_id=call.call_id,
-        state="approved",
-        decided_by="person:ada",
-        closed_at=NOON,
-    )
-    event = an_event(opened)
-    for body in (an_envelope(event), an_envelope(event, an_event(closed))):
-        await house.bus.publish(destination_of(opened), body, message_id="m", mandatory=False)
-    async with house.client(house.key("chat")) as client:
-        heard = await listen(client, "/v1/conversations/c/events", at_least(3))
-    assert [
-        ("tool_call", "pending_confirmation"),
-        ("approval", "pending"),
-        ("approval", "approved"),
-    ] == [(event["type"], event["data"].get("status") or event["data"]["state"]) for event in heard]
-    card = heard[1]["data"]
-    assert (call.digest, {"amount": 299, "currency": "TRY"}) == (card["digest"], card["arguments"])
-
-
-async def test_what_the_model_says_while_its_call_waits_is_marked(house: House) -> None:
-    """B3: such words are kept for the history with the agent's mark; those of the call show, behind its card too."""
-    call = a_call(conversation_id="c", turn_id="t-1")
-    opened = {"tenant": "acme", "revision": 1, "summary": "?", "rule": "r", "reason": "", "expires_at": NOON}
-    await house.deliver(ApprovalOpened(**opened, approval_id="a-1", call=call, approval=an_approval_rule()))
-
-    async def said(message: str, **more: Any) -> None:
-        payload = {"message_id": message, "step": 1, "text": "shall I?", **more}
-        words = {"conversation_id": "c", "turn_id": "t-1", "kind": "assistant_message", "payload": payload}
-        await house.deliver(ConversationEvent(tenant="acme", **words))
-
-    await said("m-1")
-    await said("m-2", while_waiting=True)
-    async with house.client(house.key("chat")) as client:
-        shown = (await client.get("/v1/conversations/c")).json()["messages"]
-    assert {"m-1": False, "m-2": True} == {each["id"]: each["while_waiting"] for each in shown}
 
 
 async def test_a_number_from_the_future_does_not_silence_a_stream(house: House) -> None:

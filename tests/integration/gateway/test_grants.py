@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from shared.messages import RevokeGrant
+from placet.contracts.messages import RevokeGrant
 from tests.support.gateway import House, insert
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -109,7 +109,7 @@ async def test_the_command_line_lists_and_revokes(house: House) -> None:
     environment = os.environ | {"PLACET_URL": house.gateways[0].url, "PLACET_KEY": house.key("decide")}
 
     async def placet(*arguments: str) -> tuple[int | None, str, str]:
-        command = [sys.executable, "-m", "services.placet", "grants", *arguments]
+        command = [sys.executable, "-m", "placet.cli", "grants", *arguments]
         process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=PIPE, stderr=PIPE)
         out, err = await process.communicate()
         return process.returncode, out.decode(), err.decode()

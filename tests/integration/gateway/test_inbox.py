@@ -9,8 +9,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
-from shared.directory import Directory, Person
+from placet.domain.directory import Directory, Person
 from tests.builders import a_call
 from tests.support.gateway import House, a_conversation, a_delivery_row, an_approval_row, insert, open_house
 
@@ -154,12 +155,21 @@ async def test_pages_of_mine_follow_each_other(house: House) -> None:
     assert [f"a{number}" for number in range(7)] == seen
 
 
-def voted(house: House, approval: str, person: str, key_id: str | None = None, **changes: Any) -> None:
-    """Put a counted decision into the read view."""
-    row = {"tenant": "acme", "verb": "approve", "outcome": "accepted", "proof": "api_key", "arguments_revision": 1}
-    at = {"counted_revision": 2, "decided_at": datetime.now(UTC), "decision_id": f"{approval}-{person}"}
-    said = {"reason": "", "digest": "0" * 64}
-    insert(house.url, "decisions", approval_id=approval, person=person, key_id=key_id, **(row | said | at | changes))
+def voted(
+    house: House, approval: str, person: str, key_id: str | None = None, *, closes: bool = True, **changes: Any
+) -> None:
+    """Put a counted decision into the read views; `closes`: approval has no more to ask its maker for now."""
+    row: dict[str, Any] = {"tenant": "acme", "verb": "approve", "outcome": "accepted", "proof": "api_key"}
+    row |= {"counted_revision": 2, "decided_at": datetime.now(UTC), "decision_id": f"{approval}-{person}"}
+    row |= {"reason": "", "digest": "0" * 64, "arguments_revision": 1} | changes
+    insert(house.url, "decisions", approval_id=approval, person=person, key_id=key_id, **row)
+    if row["arguments_revision"] != 1:
+        return
+    visitor = row.get("details", {}).get("opened_by") or f"visitor:{person.removeprefix('visitor:')}"
+    vote = Jsonb({visitor if row["proof"] == "conversation_token" else person: key_id})
+    cast = "UPDATE read.approvals SET voters = voters || %s, closed_to = closed_to || %s WHERE approval_id = %s"
+    with psycopg.connect(house.url, autocommit=True) as connection:
+        connection.execute(cast, (vote, vote if closes else Jsonb({}), approval))
 
 
 def revoked_key(house: House) -> str:
@@ -256,7 +266,7 @@ async def test_a_vote_that_counts_no_more_is_asked_for_again(house: House) -> No
     }
     for name, changes in cases.items():
         waits(house, name, **({"rule": {"approvers": ["person:ada", "person:bob"], "approvals": 2}} | changes))
-        voted(house, name, "person:ada")
+        voted(house, name, "person:ada", closes=name not in {"void", "new-place"})
     secret = house.key("decide", person="ada")
     async with house.client(secret) as client:
         stories = {name: (await client.get(f"/v1/approvals/{name}")).json() for name in ("void", "counts")}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, expect
 
-from services.gateway.web.render import set_up_was_run
-from shared.messages import ApprovalClosed, ApprovalOpened, ToolCall
+from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ToolCall
+from placet.gateway.web.render import set_up_was_run
 from tests.builders import NOON, an_approval_rule
 from tests.support.gateway import House, open_house
 from tests.support.inbox_scene import DIRECTORY, furnish, hold
@@ -253,7 +253,7 @@ async def test_several_are_chosen_and_decided_together(house: House, page: Page)
 
 async def test_arguments_are_edited_in_fields_of_the_tools_schema(house: House, page: Page) -> None:
     """A number stays a number, a choice offers what the schema has, and a mistake keeps what was typed."""
-    from shared.catalog import load_catalog  # noqa: PLC0415  # its digest is what the row must carry
+    from placet.domain.catalog import load_catalog  # noqa: PLC0415  # its digest is what the row must carry
 
     row = furnish(house)["refund"]
     digest = load_catalog(house.gateways[0].settings.rulebook)["refund"].schema_digest

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from typer.testing import CliRunner, Result
 
-from services.placet.cli.approvals import app
-from shared.messages import GrantWish
+from placet.cli.approvals import app
+from placet.contracts.messages import GrantWish
 from tests.builders import a_call
 from tests.support.gateway import House, an_approval_row, insert
 

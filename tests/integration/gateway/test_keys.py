@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from services.gateway.bootstrap import create_admin_key, create_key, key_works
-from shared.directory import Directory, Person
+from placet.domain.directory import Directory, Person
+from placet.gateway.identity.bootstrap import create_admin_key, create_key, key_works
 from tests.builders import a_posted_message
 from tests.support.gateway import House, a_conversation, listen, open_house
 
@@ -25,7 +25,7 @@ async def test_a_key_is_shown_once_and_works(house: House) -> None:
     assert ("grace", ["chat", "decide"], "person:ada", None) == tuple(
         entry[name] for name in ("person", "scopes", "created_by", "revoked_at")
     )
-    secret = made["key"].rsplit("_", 1)[1]
+    secret = made["key"].split("_", 2)[2]
     stored = str(house.query("SELECT * FROM gateway.api_keys"))
     assert (False, False) == (secret in stored, secret in str(listed))
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from services.gateway.links import CODE_SECONDS, CODES_MAX
-from shared.directory import Person
-from shared.texts import moment
+from placet.domain.directory import Person
+from placet.gateway.approvals.links import CODE_SECONDS, CODES_MAX
+from placet.surfaces.texts import moment
 from tests.support.gateway import Everybody, House, insert, open_house
 from tests.support.mailed_links import CODE, PEOPLE, Page, a_link, choose, decided, scan, waiting
 

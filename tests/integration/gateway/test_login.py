@@ -13,8 +13,8 @@ import httpx
 import pytest
 from pydantic import SecretStr, ValidationError
 
-from services.gateway.settings import GatewaySettings
-from shared.directory import Directory, Person
+from placet.domain.directory import Directory, Person
+from placet.gateway.settings import GatewaySettings
 from tests.support.gateway import House, an_approval_row, insert, open_house
 from tests.support.oidc_provider import CLIENT_ID, CLIENT_SECRET, running_provider
 

@@ -15,13 +15,13 @@ import pytest
 from psycopg import sql
 from pydantic import SecretStr
 
-from services.gateway.service import build
-from services.gateway.settings import GatewaySettings
-from shared.in_process import InProcessBus
-from shared.messages import ResolveDeadLetter
-from shared.service import runtime_on
-from shared.signed import verify_signed
-from shared.signing import create_keys, load_verifier
+from placet.contracts.messages import ResolveDeadLetter
+from placet.contracts.signed import verify_signed
+from placet.contracts.signing import create_keys, load_verifier
+from placet.gateway.service import build
+from placet.gateway.settings import GatewaySettings
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.service import runtime_on
 from tests.builders import a_call, a_posted_message
 from tests.support.gateway import House, a_conversation, an_approval_row, insert, listen, open_house
 
@@ -162,12 +162,12 @@ def a_letter(house: House, **changes: Any) -> str:
 
 @pytest.mark.parametrize("action", ["replay", "discard"])
 async def test_a_dead_letter_is_resolved_by_an_administrator(house: House, action: str) -> None:
-    """The wish goes to audit with who had it."""
+    """The wish goes to dead_letters with who had it."""
     letter = a_letter(house)
     async with house.client(house.key("admin", person="grace")) as admin:
         shown = (await admin.get(f"/v1/dead-letters/{letter}")).json()
         answer = await admin.post(f"/v1/dead-letters/{letter}/{action}")
-        told = await asyncio.wait_for(house.audited.get(), 10)
+        told = await asyncio.wait_for(house.dead_lettered.get(), 10)
     assert ("[{}]", 202) == (shown["body"], answer.status_code)
     expected = ResolveDeadLetter(tenant="acme", dead_letter_id=letter, action=action, by="person:grace")
     assert expected == told
@@ -185,18 +185,20 @@ async def test_a_resolved_dead_letter_says_so(house: House) -> None:
     )
 
 
-@pytest.mark.parametrize("body", ["(7 bytes that are no JSON; the table audit.dead_letters has them)", "[]", "[1]"])
+@pytest.mark.parametrize(
+    "body", ["(7 bytes that are no JSON; the table dead_letters.dead_letters has them)", "[]", "[1]"]
+)
 async def test_a_dead_letter_without_events_can_only_be_discarded(house: House, body: str) -> None:
-    """Whoever would replay it is told at once, and audit hears of the discard only."""
+    """Whoever would replay it is told at once, and dead_letters hears of the discard only."""
     letter = a_letter(house, body=body)
     async with house.client(house.key("admin", person="grace")) as admin:
         replayed = await admin.post(f"/v1/dead-letters/{letter}/replay")
         discarded = await admin.post(f"/v1/dead-letters/{letter}/discard")
-        told = await asyncio.wait_for(house.audited.get(), 10)
+        told = await asyncio.wait_for(house.dead_lettered.get(), 10)
     told_at_once = (replayed.status_code, replayed.json()["title"])
     assert (409, "This dead letter cannot be replayed.", 202) == (*told_at_once, discarded.status_code)
     expected = ResolveDeadLetter(tenant="acme", dead_letter_id=letter, action="discard", by="person:grace")
-    assert ([expected], True) == ([told], house.audited.empty())
+    assert ([expected], True) == ([told], house.dead_lettered.empty())
 
 
 async def test_dead_letters_are_paged_and_belong_to_a_tenant(house: House) -> None:
@@ -250,6 +252,32 @@ async def test_the_openapi_document_tells_the_errors_we_send(house: House) -> No
     decisions = document["paths"]["/v1/approvals/{approval_id}/decisions"]["post"]["responses"]
     assert {"200", "202", "400", "401", "403", "404", "409", "413", "415", "503"} == set(decisions)
     assert "HTTPValidationError" not in str(document)
+
+
+async def test_the_openapi_document_names_refusals_that_hold_for_every_route(house: House) -> None:
+    """A body may be no JSON, too large, or of another kind; a parameter may be unknown."""
+    async with house.client() as nobody:
+        document = (await nobody.get("/openapi.json")).json()
+    operations = [(path, each) for path, found in document["paths"].items() for each in found.values()]
+    bodies = [set(each["responses"]) for _, each in operations if "requestBody" in each]
+    ours = [set(each["responses"]) for path, each in operations if path.startswith(("/v1/", "/api/", "/agui"))]
+    assert (True, True) == (all({"400", "413", "415"} <= each for each in bodies), all("400" in each for each in ours))
+
+
+async def test_the_openapi_document_has_names_that_say_what_they_are(house: House) -> None:
+    """No component tells in which module it is defined; a rulebook's problems are no problem documents."""
+    async with house.client() as nobody:
+        schemas = (await nobody.get("/openapi.json")).json()["components"]["schemas"]
+    problems = schemas["CheckReport"]["properties"]["problems"]["items"]["$ref"]
+    assert [] == [name for name in schemas if "__" in name or name.startswith("_")]
+    assert {"file", "line", "column", "problem"} == set(schemas[problems.rpartition("/")[2]]["properties"])
+
+
+async def test_a_method_that_is_not_allowed_is_told_those_that_are(house: House) -> None:
+    """All of the path's, whichever route they belong to."""
+    async with house.client(house.key("chat")) as client:
+        answers = [await client.delete(path) for path in ("/v1/conversations", "/v1/conversations/c/events")]
+    assert [(405, "GET, POST"), (405, "GET")] == [(each.status_code, each.headers["allow"]) for each in answers]
 
 
 async def test_metrics_count_routes_and_not_addresses(house: House) -> None:

@@ -6,8 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from shared.messages import Handover, HolderChanged, Message, OperatorSpoke, ToolCallFinished
-from tests.builders import a_call, a_result
+from placet.contracts.messages import HandoverRequested, HolderChanged, Message, OperatorSpoke
 from tests.support.gateway import House, a_conversation
 
 M = TypeVar("M", bound=Message)
@@ -29,24 +28,24 @@ async def sent(house: House, kind: type[M]) -> M:
     return message
 
 
-def handed_over(conversation: str, reason: str = "wants a refund") -> ToolCallFinished:
-    """Return the result of a tool that hands a conversation over."""
-    result = a_result(a_call(tool="escalate_to_human", conversation_id=conversation))
-    return result.model_copy(update={"handover": Handover(reason=reason)})
+def handed_over(conversation: str) -> HandoverRequested:
+    """Return the word of the agent that a tool hands a conversation over."""
+    place = {"tenant": "acme", "conversation_id": conversation}
+    return HandoverRequested(**place, call_id="call-1", reason="wants a refund")
 
 
 async def test_a_tool_hands_a_conversation_over_once(house: House) -> None:
     """It waits for an operator with the tool's reason, and its visitor is told so; a copy changes nothing."""
     conversation, token = await spoken_in(house, language="de")
-    finished = handed_over(conversation)
-    await house.deliver(finished)
-    await house.deliver(finished)
+    asked = handed_over(conversation)
+    for _ in range(2):
+        await house.deliver(asked)
     async with house.client(house.key("operate")) as ada, house.client(token) as visitor:
         (waiting,) = (await ada.get("/v1/conversations")).json()["items"]
         shown = (await visitor.get(f"/v1/conversations/{conversation}")).json()
     assert (conversation, "waiting", "wants a refund") == tuple(waiting[name] for name in ("id", "holder", "reason"))
     assert ("waiting", None) == (shown["holder"], shown["operator"])
-    ((told,),) = house.query("SELECT data->>'text' FROM gateway.feed WHERE type = 'holder'")
+    ((told,),) = house.query("SELECT data->>'text' FROM read.log WHERE type = 'holder'")
     assert told.startswith("Ein Mensch wurde gerufen.")
 
 
@@ -79,7 +78,8 @@ async def test_an_operators_answer_is_said_in_their_name(house: House) -> None:
         first, second = [await ada.post(f"{path}/messages", json=body) for _ in range(2)]
         other = await ada.post(f"{path}/messages", json={**body, "text": "else"})
         forged = await visitor.post(f"{path}/messages", json={"text": "I am ada", "author": "operator"})
-        messages = (await visitor.get(path)).json()["messages"]
+        while (messages := (await visitor.get(path)).json()["messages"])[-1]["role"] != "operator":
+            pass
     assert (202, first.json(), 409, 403) == (
         first.status_code,
         second.json(),
@@ -87,7 +87,7 @@ async def test_an_operators_answer_is_said_in_their_name(house: House) -> None:
         forged.status_code,
     )
     assert ("operator", {"kind": "operator", "id": "person:ada"}) == (messages[-1]["role"], messages[-1]["author"])
-    assert ["m1"] == (await sent(house, OperatorSpoke)).answers
+    assert seen == (await sent(house, OperatorSpoke)).seen
 
 
 async def test_a_released_conversation_is_the_agents(house: House) -> None:

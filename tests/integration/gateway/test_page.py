@@ -9,23 +9,21 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
-from services.executor.tools.ui_blocks import StagedDiffBlock
-from services.gateway.web.render import set_up_was_run
-from shared.messages import (
+from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ConversationDelta,
     ConversationEnded,
-    ConversationEvent,
     HolderChanged,
     StopTurn,
     ToolCall,
     ToolCallFinished,
     ToolCallProgressed,
-    ToolCallProposed,
 )
+from placet.gateway.web.render import set_up_was_run
+from placet.tools.ui_blocks import StagedDiffBlock
 from tests.builders import NOON, a_call, an_approval_rule
-from tests.support.gateway import House, an_approval_row, insert
+from tests.support.gateway import House, an_approval_row, insert, said, tool_call, turn
 
 pytestmark = pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`")
 
@@ -62,7 +60,7 @@ async def hold(house: House, conversation: str, **changes: Any) -> tuple[ToolCal
     row = an_approval_row(call)
     insert(house.url, "approvals", **row)
     opened = {name: row[name] for name in ("approval_id", "revision", "summary", "rule", "reason", "expires_at")}
-    await house.deliver(ToolCallProposed(tenant="acme", call=call))
+    await house.append(conversation, tool_call(call))
     await house.deliver(ApprovalOpened(tenant="acme", call=call, approval=an_approval_rule(), **opened))
     return call, row["approval_id"]
 
@@ -157,14 +155,13 @@ async def test_a_reason_half_written_survives_a_new_card(house: House, page: Pag
 async def test_text_streams_and_becomes_the_message(house: House, page: Page) -> None:
     """E3, B3: pieces show as they come and the whole replaces them; what is said while a call waits is folded away."""
     conversation = await say(page, "hello")
-    of_turn = {"tenant": "acme", "conversation_id": conversation, "turn_id": "turn-1"}
+    of_turn = {"tenant": "acme", "conversation_id": conversation, "turn_id": "turn-1", "step": 1}
     piece = {**of_turn, "message_id": "a-1"}
     await house.deliver(
         ConversationDelta(**piece, offset=0, text="Hel"), ConversationDelta(**piece, offset=3, text="lo")
     )
     await expect(page.locator(".writing")).to_have_text("Hello")
-    whole = {"message_id": "a-1", "step": 1, "text": "Hello, Ada."}
-    await house.deliver(ConversationEvent(**of_turn, kind="assistant_message", payload=whole))
+    await house.append(conversation, said("a-1", "Hello, Ada.", "turn-1"))
     await expect(page.locator(".said.by-agent .text")).to_have_text("Hello, Ada.")
     await expect(page.locator(".writing")).to_have_count(0)
     await hold(house, conversation)
@@ -173,8 +170,7 @@ async def test_text_streams_and_becomes_the_message(house: House, page: Page) ->
     await expect(page.locator(".writing")).to_have_text("One more word.")
     await house.deliver(ConversationDelta(**behind, text="Please", while_waiting=True))
     await expect(page.locator(".writing")).to_have_text("One more word.")
-    chatter = {"message_id": "a-2", "step": 2, "text": "Please confirm!", "while_waiting": True}
-    await house.deliver(ConversationEvent(**of_turn, kind="assistant_message", payload=chatter))
+    await house.append(conversation, said("a-2", "Please confirm!", "turn-1", step=2, while_waiting=True))
     await expect(page.locator(".muted summary")).to_be_visible()
     await expect(page.get_by_text("Please confirm!")).to_be_hidden()
 
@@ -183,7 +179,7 @@ async def test_a_running_call_shows_how_far_it_is(house: House, page: Page) -> N
     """A bar and the tool's words, kept after a reload; gone with the result, which a late report does not take back."""
     conversation = await say(page, "roll it out")
     call = a_call(conversation_id=conversation, requester="person:ada")
-    await house.deliver(ToolCallProposed(tenant="acme", call=call))
+    await house.append(conversation, tool_call(call))
     told = {"tenant": "acme", "conversation_id": conversation, "call_id": call.call_id, "tool": call.tool, "attempt": 1}
     await house.deliver(ToolCallProgressed(**told, text="looking around"))
     await expect(page.locator(".progress p")).to_have_text("looking around")
@@ -196,7 +192,7 @@ async def test_a_running_call_shows_how_far_it_is(house: House, page: Page) -> N
     await expect(page.locator(".tool .badge")).to_have_text("done")
     await expect(page.locator(".progress")).to_have_count(0)
     await house.deliver(ToolCallProgressed(**told, fraction=0.9))
-    await house.deliver(ToolCallProposed(tenant="acme", call=a_call(call_id="later", conversation_id=conversation)))
+    await house.append(conversation, tool_call(a_call(call_id="later", conversation_id=conversation)))
     await expect(page.locator(".tool")).to_have_count(2)
     await expect(page.locator(".progress")).to_have_count(0)
 
@@ -205,7 +201,7 @@ async def test_a_staged_difference_is_read_with_and_without_colours(house: House
     """Signs for eyes, words for ears, and lines from outside are no markup."""
     conversation = await say(page, "change it")
     call = a_call(conversation_id=conversation, requester="person:ada")
-    await house.deliver(ToolCallProposed(tenant="acme", call=call))
+    await house.append(conversation, tool_call(call))
     block = StagedDiffBlock.of("etc/app.conf", f"a\n{EVIL}\nz", "a\nnew\nz").model_dump(mode="json")
     told = {"tenant": "acme", "conversation_id": conversation, "call_id": call.call_id, "tool": call.tool, "attempt": 1}
     ended = {"started_at": NOON, "finished_at": NOON}
@@ -251,15 +247,14 @@ async def test_an_ended_conversation_says_so_and_takes_no_more(house: House, pag
 async def test_an_answer_stands_where_the_feed_has_it(house: House, page: Page) -> None:
     """What came while it was written is above it, as it is after a reload."""
     conversation = await say(page, "a person, please")
-    of_turn = {"tenant": "acme", "conversation_id": conversation, "turn_id": "t"}
+    of_turn = {"tenant": "acme", "conversation_id": conversation, "turn_id": "t", "step": 1}
     await house.deliver(ConversationDelta(**of_turn, message_id="a-1", offset=0, text="I have"))
     await expect(page.locator(".writing")).to_have_text("I have")
     awaited = {"holder": "waiting", "event": "escalated", "revision": 1, "by": "call"}
     place = {"tenant": "acme", "conversation_id": conversation}
     await house.deliver(HolderChanged(**place, **awaited, text="A person has been asked to join."))
     await expect(page.get_by_text("asked to join")).to_be_visible()
-    payload = {"message_id": "a-1", "step": 1, "text": "I have asked somebody."}
-    await house.deliver(ConversationEvent(**of_turn, kind="assistant_message", payload=payload))
+    await house.append(conversation, said("a-1", "I have asked somebody."))
     told = ["a person, please", "A person has been asked to join.", "I have asked somebody."]
     shown = page.locator("#feed > .said, #feed > .muted")
     await expect(shown).to_contain_text(told)
@@ -271,9 +266,8 @@ async def test_an_approved_call_says_that_it_runs(house: House, page: Page) -> N
     """The badge is never behind the card: waiting, approved, running, done; also where news change places."""
     conversation = await say(page, "roll it out")
     place = {"tenant": "acme", "conversation_id": conversation}
-    begun = {"kind": "turn_started", "payload": {"message_id": "m"}}
     call, approval_id = await hold(house, conversation)
-    await house.deliver(ConversationEvent(**place, turn_id=call.turn_id, **begun))
+    await house.append(conversation, turn("started", call.turn_id, message_id="m"))
     badge, status = page.locator(".tool .badge"), page.locator(".thinking")
     await expect(badge).to_have_text("waiting for approval")
     await closed(house, call, approval_id)
@@ -318,11 +312,8 @@ async def test_nothing_from_outside_is_markup(house: House, page: Page) -> None:
     await expect(page.locator(".blocks .block", has_text="onerror").first).to_be_visible()
     await page.reload()
     await expect(page.locator(f"#pane-{approval_id} .summary")).to_have_text(EVIL)
-    assert ("(1) Placet", 0, 0) == (
-        await page.title(),
-        await page.locator("a.pay").count(),
-        await page.locator("img[src=x]").count(),
-    )
+    await expect(page).to_have_title("(1) Placet")
+    assert (0, 0) == (await page.locator("a.pay").count(), await page.locator("img[src=x]").count())
 
 
 async def test_hidden_characters_of_arguments_are_shown_as_code_points(house: House, page: Page) -> None:
@@ -352,12 +343,7 @@ async def test_an_answer_is_read_as_markdown_and_never_as_markup(house: House, p
         f"## Two things\n\n- **one**\n- `two`\n\n| a | b |\n|---|--:|\n| 1 | 2 |\n\n{EVIL}\n\n"
         "![seen](https://evil.example/pixel.png) [pay](https://evil.example/x) [run](javascript:alert(1))"
     )
-    payload = {"message_id": "a1", "step": 1, "text": text}
-    await house.deliver(
-        ConversationEvent(
-            tenant="acme", conversation_id=conversation, turn_id="t", kind="assistant_message", payload=payload
-        )
-    )
+    await house.append(conversation, said("a1", text))
     answer = page.locator(".said.by-agent .text")
     await expect(answer.locator("h3")).to_have_text("Two things")
     assert ["one", "two"] == await answer.locator("li").all_text_contents()
@@ -380,15 +366,13 @@ async def test_a_running_turn_can_be_stopped_and_says_who_did(house: House, page
     stop = page.get_by_role("button", name="Stop")
     await expect(stop).to_be_hidden()
     place = {"tenant": "acme", "conversation_id": conversation, "turn_id": "t"}
-    started = datetime.now(UTC)
-    insert(house.url, "turns", **place, state="thinking", step=1, started_at=started, reason="")
-    await house.deliver(ConversationEvent(**place, kind="turn_started", payload={"message_id": "m"}))
+    house.query("UPDATE read.conversations SET turn_id = 't'")
+    await house.append(conversation, turn("started", message_id="m"))
     await stop.click()
     while not isinstance(asked := await house.posted.get(), StopTurn):
         pass
     assert StopTurn(**place, by="person:ada") == asked
-    ended = {"state": "stopped", "reason": "Stopped by person:ada."}
-    await house.deliver(ConversationEvent(**place, kind="turn_ended", payload=ended))
+    await house.append(conversation, turn("stopped", reason="Stopped by person:ada."))
     await expect(page.locator(".ending")).to_have_text("Stopped by ada.")
     await expect(stop).to_be_hidden()
     await expect(page.get_by_label("Message", exact=True)).to_be_focused()

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from playwright.async_api import Browser, expect
 
-from services.gateway.web.render import set_up_was_run
+from placet.gateway.web.render import set_up_was_run
 from tests.integration.gateway.test_inbox_page import Form, signed_in
 from tests.integration.gateway.test_operators import handed_over, spoken_in
 from tests.support.gateway import Everybody, House, open_house

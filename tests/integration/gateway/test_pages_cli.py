@@ -9,7 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from services.placet.cli import approvals, dead_letters, deliveries, webhooks
+from placet.cli import approvals
+from placet.cli.administration import dead_letters, deliveries, webhooks
 from tests.builders import NOON
 from tests.support.gateway import House, a_delivery_row, an_approval_row, insert
 

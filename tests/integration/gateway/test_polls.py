@@ -83,11 +83,8 @@ async def test_a_lost_announcement_is_made_up_for(gateway_database_url: str, tmp
         async with house.client(house.key("chat")) as client:
             waiting = asyncio.create_task(poll(client, "c", after=1, wait=50))
             await somebody_waits(house)
-            house.query(
-                "WITH grown AS (UPDATE gateway.conversations SET feed_seq = 2) INSERT INTO gateway.feed"
-                " (tenant, conversation_id, seq, type, data, source_id) VALUES"
-                " ('acme', 'c', 2, 'message', '{\"text\": \"silent\"}', 's')"
-            )
+            house.agent.silent = True
+            await house.append("c", ("message", {"role": "user", "message_id": "m-2", "text": "silent"}))
             page = await waiting
     assert ["silent"] == texts(page)
 

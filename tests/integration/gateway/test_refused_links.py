@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.gateway.links import Guesses, Seal
+from placet.gateway.approvals.links import Guesses, Seal
 from tests.support.gateway import House, open_house
 from tests.support.mailed_links import CODE, PEOPLE, Page, a_link, decided, waiting
 

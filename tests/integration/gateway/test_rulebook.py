@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from services.gateway.trials import TRIALS_MAX
-from shared.messages.rulebook import TRIAL_TEXT_MAX
+from placet.contracts.messages.rulebook import TRIAL_TEXT_MAX
+from placet.gateway.admin.trials import TRIALS_MAX
 from tests.support.gateway import REPORTS, House, a_conversation, insert, open_house, prepare
 from tests.support.postgres import Migrate
 

@@ -12,10 +12,10 @@ import httpx
 import pytest
 from playwright.async_api import Browser
 
-from services.gateway.web.render import set_up_was_run
-from shared.canonical import canonical_text
-from shared.catalog import load_catalog
-from shared.messages import ApprovalOpened, ToolCall
+from placet.contracts.canonical import canonical_text
+from placet.contracts.messages import ApprovalOpened, ToolCall
+from placet.domain.catalog import load_catalog
+from placet.gateway.web.render import set_up_was_run
 from tests.builders import an_approval_rule
 from tests.support.gateway import House, open_house
 from tests.support.inbox_scene import DIRECTORY, hold

@@ -9,9 +9,9 @@ import httpx
 import psycopg
 import pytest
 
-from services.gateway.bootstrap import create_admin_key
-from services.gateway.sign_in import one_time_link
-from shared.signing import Purpose
+from placet.contracts.signing import Purpose
+from placet.gateway.identity.bootstrap import create_admin_key
+from placet.gateway.identity.sign_in import one_time_link
 from tests.support.gateway import House, a_conversation, an_approval_row, insert
 
 

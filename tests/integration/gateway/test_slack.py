@@ -14,10 +14,10 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
-from shared import block_kit as kit
-from shared import slack as names
-from shared.catalog import load_catalog
-from shared.directory import Directory, Person, SlackUser
+from placet.domain.catalog import load_catalog
+from placet.domain.directory import Directory, Person, SlackUser
+from placet.surfaces import block_kit as kit
+from placet.surfaces import slack as names
 from tests.builders import a_call
 from tests.support.gateway import House, an_approval_row, insert, open_house
 from tests.support.slack_people import SIGNING_SECRET, Door, SlackPerson

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.messages import RetryWebhookEvent
+from placet.contracts.messages import RetryWebhookEvent
 from tests.builders import NOON
 from tests.support.gateway import House, insert
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.canonical import ARGUMENTS_BYTES_MAX
+from placet.contracts.canonical import ARGUMENTS_BYTES_MAX
 from tests.support.gateway import House, an_approval_row, insert
 
 
@@ -24,7 +24,7 @@ def a_waiting(house: House) -> dict[str, Any]:
         ({"decision": "respond", "response": "no"}, {"response": "no", "response_kind": "instruction"}),
         ({"decision": "delegate", "to": "person:bob"}, {"to": "person:bob"}),
         ({"decision": "claim", "seconds": 60}, {"seconds": 60}),
-        ({"decision": "extend", "seconds": 600}, {"seconds": 600}),
+        ({"decision": "claim", "seconds": 600}, {"seconds": 600}),
     ],
 )
 async def test_a_decision_is_signed_with_what_it_carries(

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 
 import pytest
+from pydantic import SecretStr
 
-from services.notifier.service import build
-from services.notifier.settings import NotifierSettings
+from placet.notifier.service import build
+from placet.notifier.settings import NotifierSettings
 from tests.support.house import Replica, a_replica, create_tables
 from tests.support.postgres import Databases
 
@@ -24,7 +25,8 @@ def notifier_url(databases: Databases) -> Iterator[str]:
 
 @pytest.fixture
 async def replica(notifier_url: str) -> AsyncIterator[Replica]:
-    """One process of the notifier."""
-    async with a_replica("notifier", notifier_url, partial(build, NotifierSettings())) as replica:
+    """One process of the notifier, in an installation that has a channel beside its log."""
+    settings = NotifierSettings(notifier_apprise={"somewhere": SecretStr("json://127.0.0.1:9")})
+    async with a_replica("notifier", notifier_url, partial(build, settings)) as replica:
         await replica.empty_tables()
         yield replica

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
-from services.notifier.service import build
-from services.notifier.settings import NotifierSettings
-from shared.directory import Directory, Person
+from placet.domain.directory import Directory, Person
+from placet.notifier.service import build
+from placet.notifier.settings import NotifierSettings
 from tests.support.house import Replica, a_replica
 from tests.support.smtp_server import MailServer
 
@@ -30,7 +30,6 @@ DELIVERIES = "SELECT recipient, state, error FROM notifier.deliveries ORDER BY r
 HURRY = (
     "UPDATE notifier.deliveries SET due_at = now() - interval '1 second'",
     "DELETE FROM notifier.paces",
-    "UPDATE notifier.digests SET due_at = now() - interval '1 second'",
 )
 
 
@@ -55,8 +54,7 @@ async def a_mailer(url: str, server: MailServer, **settings: Any) -> AsyncIterat
 async def post(replica: Replica) -> None:
     """Send every mail that is due."""
     duties = {duty.name: duty for duty in replica.service.duties}
-    for name in ("send-email", "send-digests"):
-        await duties[name].run_once()
+    await duties["send-email"].run_once()
 
 
 async def hurry(replica: Replica) -> None:

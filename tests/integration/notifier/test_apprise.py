@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from pydantic import SecretStr
 
-from services.notifier.channels import Address, ChannelFailed
-from services.notifier.channels.apprise import AppriseChannel
-from services.notifier.drawing import Pen, first_card, over
+from placet.notifier.channels import Address, ChannelFailed
+from placet.notifier.channels.apprise import AppriseChannel
+from placet.notifier.drawing import Pen, first_card, over
 from tests.support.cards import closed, opened
 from tests.support.webhook_server import Receiver, a_receiver
 

@@ -10,23 +10,26 @@ from typing import TypeVar
 import pytest
 import structlog
 
-from services.notifier import handlers
-from services.notifier.announcing import Announcer
-from services.notifier.channels import Address, Card, ChannelFailed, Delivered
-from services.notifier.rules import RETRY_SECONDS
-from services.notifier.worker import BATCH, Worker
-from shared.bus import Delivery
-from shared.catalog import Catalog
-from shared.consumer import Arrival, Consumer, Together, read_envelope
-from shared.directory import Directory
-from shared.driver import Outage
-from shared.errors import Transient
-from shared.in_process import InProcessBus
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, Message
-from shared.work import Cause
+from placet.contracts.errors import Transient
+from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, Message
+from placet.domain.catalog import Catalog
+from placet.domain.directory import Directory
+from placet.notifier import handlers
+from placet.notifier.announcing import Announcer
+from placet.notifier.channels import Address, Card, ChannelFailed, Delivered
+from placet.notifier.rules import RETRY_SECONDS
+from placet.notifier.service import build
+from placet.notifier.settings import NotifierSettings
+from placet.notifier.worker import BATCH, Worker
+from placet.runtime.bus import Delivery
+from placet.runtime.consumer import Arrival, Consumer, read_envelope
+from placet.runtime.driver import Outage
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.work import Cause
 from tests.builders import an_approval_rule, an_envelope, an_event
+from tests.support.approval_news import finished
 from tests.support.cards import closed, opened, progressed
-from tests.support.house import Replica
+from tests.support.house import Replica, a_replica
 
 M = TypeVar("M", bound=Message)
 
@@ -108,13 +111,28 @@ async def test_the_log_waits_for_no_worker(replica: Replica) -> None:
     with structlog.testing.capture_logs() as lines:
         await replica.send(news, news)
         await replica.send(closed(news))
-    assert [("pending", 1), ("approved", 2)] == [(each["approval_state"], each["revision"]) for each in lines]
+    shown = [(each["approval_state"], each["revision"]) for each in lines if "approval_state" in each]
+    assert [("pending", 1), ("approved", 2)] == shown
     assert [{"channel": "log", "state": "sent", "revision": 2, "sent_revision": 2, "attempt": 0, "error": ""}] == (
         await replica.rows(STATES)
     )
     assert [("succeeded", "due", "sent"), ("ended", "sent", "due"), ("succeeded", "due", "sent")] == [
         tuple(row.values()) for row in await replica.rows(HISTORY)
     ]
+
+
+async def test_an_installation_without_channels_stores_nothing(notifier_url: str) -> None:
+    """Each state of an approval is a line in the log, and no row; a rule that names a place has its card given up."""
+    async with a_replica("notifier", notifier_url, partial(build, NotifierSettings())) as replica:
+        await replica.empty_tables()
+        news, named = opened(), opened("slack:#deploys")
+        with structlog.testing.capture_logs() as lines:
+            await replica.send(news)
+            await replica.send(closed(news))
+            await replica.send(finished(news), named)
+        told = [(each.get("approval_state"), each.get("ended")) for each in lines if each["event"] == "approval.card"]
+        assert [("pending", None), ("approved", None), (None, "succeeded")] == told
+        assert ["slack:#deploys"] == [row["channel"] for row in await replica.rows(STATES)]
 
 
 async def test_an_older_revision_that_comes_late_changes_nothing(replica: Replica) -> None:
@@ -214,7 +232,7 @@ async def test_early_news_spoils_no_other_of_its_envelope(replica: Replica) -> N
     first, early, last = opened("wall"), opened("wall"), opened("wall")
     await replica.send(first, last)
     bus = Retrying()
-    closing = Together(partial(handlers.close, announcer=ANNOUNCER))
+    closing = partial(handlers.close, announcer=ANNOUNCER)
     consumer = Consumer("notifier.approvals", {ApprovalClosed: closing}, units=replica.units, bus=bus)
     ends = [an_event(closed(each)) for each in (first, early, last)]
     await consumer(Delivery("notifier.approvals", an_envelope(*ends)))

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from services.notifier.falling_back import see_to_untold
-from shared.messages import ApprovalOpened, ApprovalProgressed, MailBounced, ShownCall
+from placet.contracts.messages import ApprovalOpened, ApprovalProgressed, MailBounced, ShownCall
+from placet.notifier.falling_back import see_to_untold
 from tests.builders import a_call
 from tests.integration.notifier.mailing import ADA, BEN, DELIVERIES, FINANCE, ONLY_ADA, a_mailer, hurry, post
 from tests.support.approval_news import closed, finished, opened, progressed
@@ -351,3 +351,34 @@ async def test_a_bounce_of_another_tenants_mail_means_nothing(mailer: Replica, s
     mail_id = server.inbox[0].message["Message-ID"][1:33]
     await mailer.send(MailBounced(tenant="other", mail_id=mail_id))
     assert ["sent"] == [row["state"] for row in await mailer.rows(DELIVERIES)]
+
+
+async def test_of_calls_that_are_alike_only_so_many_are_mailed(notifier_url: str, server: MailServer) -> None:
+    """The rest is kept back, and mailed when one of them is over; what is dangerous always has a mail of its own."""
+    async with a_mailer(notifier_url, server, notifier_same_max=2) as mailer:
+        calls = [a_call(arguments={"amount": n}) for n in range(4)]
+        news = [opened("email", rule=ONLY_ADA, call=call) for call in calls]
+        await mailer.send(*news)
+        await post(mailer)
+        first = len(server.inbox)
+        await mailer.send(opened("email", rule=ONLY_ADA | {"min_strength": "web"}, summary="Drop the database?"))
+        await post(mailer)
+        dangerous = server.inbox[-1].part("plain")
+        states = [row["state"] for row in await mailer.rows(DELIVERIES)]
+    assert (2, 3, True) == (first, len(server.inbox), "Drop the database?" in dangerous)
+    assert {"kept": 2, "sent": 3} == {state: states.count(state) for state in ("kept", "sent")}
+
+
+async def test_old_mails_are_forgotten(mailer: Replica, server: MailServer) -> None:
+    """Links and mails that were over a month ago go; what is younger stays."""
+    await mailer.send(opened("email", rule=ONLY_ADA), opened("email", rule=ONLY_ADA))
+    await post(mailer)
+    await mailer.execute(
+        "UPDATE notifier.links SET expires_at = now() - interval '31 days'"
+        " WHERE token_hash = (SELECT min(token_hash) FROM notifier.links)"
+    )
+    await mailer.execute("UPDATE notifier.mails SET made_at = now() - interval '31 days'")
+    duty = next(duty for duty in mailer.service.duties if duty.name == "forget-mails")
+    await duty.run_once()
+    left = "SELECT (SELECT count(*) FROM notifier.mails) AS mails, (SELECT count(*) FROM notifier.links) AS links"
+    assert ([{"mails": 0, "links": 1}], 2) == (await mailer.rows(left), len(server.inbox))

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from services.notifier.channels import ChannelFailed
-from services.notifier.claiming import Manners, recount
-from services.notifier.crowds import Limits, quiet_hours
-from services.notifier.falling_back import BATCH, UNTOLD, see_to_untold
-from services.notifier.rules import ASKED_TRIES_MAX, delivery_id, first_addresses
-from services.notifier.worker import Worker
-from shared.directory import Directory
-from shared.messages import ApprovalOpened, RetryDelivery
+from placet.contracts.messages import ApprovalOpened, RetryDelivery
+from placet.domain.directory import Directory
+from placet.notifier.card_limits import Limits
+from placet.notifier.channels import ChannelFailed
+from placet.notifier.claiming import Manners, recount
+from placet.notifier.falling_back import BATCH, UNTOLD, see_to_untold
+from placet.notifier.quiet_hours import quiet_hours
+from placet.notifier.rules import ASKED_TRIES_MAX, delivery_id, first_addresses
+from placet.notifier.worker import Worker
 from tests.builders import a_call, an_approval_rule
 from tests.support.cards import Board, closed, finished, opened, progressed
 from tests.support.house import Replica

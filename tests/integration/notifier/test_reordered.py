@@ -9,17 +9,24 @@ from typing import Any
 
 import pytest
 
-from services.notifier import handlers
-from services.notifier.announcing import Announcer
-from services.notifier.worker import Worker
-from shared.bus import Delivery
-from shared.catalog import Catalog
-from shared.consumer import Arrival, Consumer, Together
-from shared.directory import Directory
-from shared.errors import Transient
-from shared.in_process import InProcessBus
-from shared.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed, CastVote, Message, ToolCallFinished
-from shared.work import Cause
+from placet.contracts.errors import Transient
+from placet.contracts.messages import (
+    ApprovalClosed,
+    ApprovalOpened,
+    ApprovalProgressed,
+    CastVote,
+    Message,
+    ToolCallFinished,
+)
+from placet.domain.catalog import Catalog
+from placet.domain.directory import Directory
+from placet.notifier import handlers
+from placet.notifier.announcing import Announcer
+from placet.notifier.worker import Worker
+from placet.runtime.bus import Delivery
+from placet.runtime.consumer import Arrival, Consumer
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.work import Cause
 from tests.builders import an_envelope, an_event
 from tests.support.cards import Board, closed, finished, opened, progressed
 from tests.support.house import Replica
@@ -49,7 +56,7 @@ class Later(InProcessBus):
 async def take(replica: Replica, *news: Message) -> int:
     """Have each handled in an envelope of its own, in this order, then what came too early; return how often."""
     bus = Later()
-    taking = {kind: Together(partial(take, announcer=ANNOUNCER)) for kind, take in KINDS.items()}
+    taking = {kind: partial(take, announcer=ANNOUNCER) for kind, take in KINDS.items()}
     consumer = Consumer("notifier.approvals", taking, units=replica.units, bus=bus)
     bus.again.extend(an_envelope(an_event(each)) for each in news)
     taken = 0

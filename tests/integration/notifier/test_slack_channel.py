@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from services.notifier.cards import Card
-from services.notifier.channels import Address, ChannelFailed
-from services.notifier.channels.slack import SlackChannel
-from shared.card import Argument
-from shared.directory import Directory, Person, SlackUser
-from shared.slack import Slack, SlackTeam
+from placet.domain.directory import Directory, Person, SlackUser
+from placet.notifier.cards import Card
+from placet.notifier.channels import Address, ChannelFailed
+from placet.notifier.channels.slack import SlackChannel
+from placet.surfaces.card import Argument
+from placet.surfaces.slack import Slack, SlackTeam
 from tests.support.shown_cards import a_card
 from tests.support.slack_server import BOT_TOKEN, TEAM, Fault, Message, SlackServer, slack_server
 

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from pydantic import SecretStr
 
-from services.notifier.channels.slack import SlackChannel
-from services.notifier.store import Claims
-from services.notifier.worker import Worker
-from shared.directory import Directory
-from shared.slack import Slack, SlackTeam
+from placet.domain.directory import Directory
+from placet.notifier.channels.slack import SlackChannel
+from placet.notifier.store import Claims
+from placet.notifier.worker import Worker
+from placet.surfaces.slack import Slack, SlackTeam
 from tests.builders import NOON
 from tests.support.cards import closed, finished, opened, progressed
 from tests.support.house import Replica

@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from services.notifier.channels import ChannelFailed
-from services.notifier.channels.webhook import WebhookChannel
-from services.notifier.service import build
-from services.notifier.settings import NotifierSettings
-from services.notifier.webhooks.endpoints import Endpoint
-from services.notifier.webhooks.posting import Poster
-from services.notifier.webhooks.worker import EventWorker
-from services.notifier.worker import Worker
-from shared.messages import RetryWebhookEvent
+from placet.contracts.messages import RetryWebhookEvent
+from placet.notifier.channels import ChannelFailed
+from placet.notifier.channels.webhook import WebhookChannel
+from placet.notifier.service import build
+from placet.notifier.settings import NotifierSettings
+from placet.notifier.webhooks.endpoints import Endpoint
+from placet.notifier.webhooks.posting import Poster
+from placet.notifier.webhooks.worker import EventWorker
+from placet.notifier.worker import Worker
 from tests.support.cards import closed, finished, opened
 from tests.support.house import BreakingUnits, Replica, a_replica
 from tests.support.webhook_server import Receiver, a_receiver, a_tls_receiver

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 
 from pydantic import SecretStr
 
-from services.placet.embedded import at_work
-from shared.bus import Delivery, PublishFailed
-from shared.in_process import InProcessBus
-from shared.service import Service, runtime_on
-from shared.settings import Settings
-from shared.topology import Destination, QueueSpec
+from placet.contracts.topology import Destination, QueueSpec
+from placet.embedded.system import at_work
+from placet.runtime.bus import Delivery, PublishFailed
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.service import Service, runtime_on
+from placet.runtime.settings import Settings
 
 NAMES = ("policy", "executor")
 

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from structlog.testing import capture_logs
 
-from services.placet.local_postgres import LocalPostgres
-from shared.errors import PlacetError
+from placet.contracts.errors import PlacetError
+from placet.embedded.local_postgres import LocalPostgres
 from tests.support.system import until
 
 

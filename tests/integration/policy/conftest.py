@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from services.policy.rulebook import load_rulebook
-from services.policy.rules import Rulebook
-from services.policy.service import build
-from services.policy.settings import PolicySettings
-from shared.signing import Signer, Verifier, create_keys, load_signer, load_verifier
+from placet.contracts.signing import Signer, Verifier, create_keys, load_signer, load_verifier
+from placet.policy.rulebook import load_rulebook
+from placet.policy.rules import Rulebook
+from placet.policy.service import build
+from placet.policy.settings import PolicySettings
 from tests.support.approval_keys import create_keys_view
 from tests.support.house import Replica, a_replica, create_tables
 from tests.support.policy_builders import LIMITED

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from services.policy.rules import Rulebook
-from services.policy.store.grants import use_grant
-from shared.messages import ApprovalRequested, GrantAsked, ToolCallPermitted, ToolCallProposed
-from shared.permit import verify_permit
-from shared.signing import Signer, Verifier
+from placet.contracts.messages import ApprovalRequested, GrantAsked, ToolCallPermitted, ToolCallProposed
+from placet.contracts.permit import verify_permit
+from placet.contracts.signing import Signer, Verifier
+from placet.policy.rules import Rulebook
+from placet.policy.store.grants import use_grant
 from tests.support.approval_keys import add_keys, revoke
 from tests.support.house import Replica
 from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, a_revocation, kinds

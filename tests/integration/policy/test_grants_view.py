@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from services.gateway.store.read import list_grants, load_grant
-from services.policy.rules import Rulebook
-from services.policy.service import build
-from services.policy.settings import PolicySettings
-from shared.signing import Signer
+from placet.contracts.signing import Signer
+from placet.gateway.admin.store import GRANTS, find, list_page
+from placet.policy.rules import Rulebook
+from placet.policy.service import build
+from placet.policy.settings import PolicySettings
 from tests.support.house import a_replica
 from tests.support.policy_builders import a_grant_request, a_proposal, a_revocation
 
@@ -34,9 +34,9 @@ async def test_the_view_tells_each_state_of_a_grant(
         await replica.execute(_EXPIRE, grant_id=asked[2].grant_id)
         await replica.send(a_revocation(asked[3].grant_id))
         async with replica.units.database.single() as connection:
-            shown = await list_grants(connection, "acme", owner="person:ada", limit=10)
-            one = await load_grant(connection, "acme", asked[0].grant_id)
-            foreign = await list_grants(connection, "rival", limit=10)
+            shown = await list_page(connection, GRANTS, "acme", after=None, limit=10, owner="person:ada")
+            one = await find(connection, GRANTS, "acme", asked[0].grant_id)
+            foreign = await list_page(connection, GRANTS, "rival", after=None, limit=10)
         assert [] == replica.dead
     assert {each: each for each in conversations} == {row["subject"]: row["state"] for row in shown}
     assert one is not None

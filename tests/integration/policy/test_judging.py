@@ -11,13 +11,20 @@ from typing import Any
 
 import pytest
 
-from services.policy.rules import Rulebook
-from services.policy.service import build
-from services.policy.settings import PolicySettings
-from shared.messages import ApprovalRequested, Message, ToolCall, ToolCallPermitted, ToolCallProposed, ToolCallRefused
-from shared.permit import verify_permit
-from shared.signing import Verifier
-from shared.yaml_source import RulebookInvalid
+from placet.contracts.messages import (
+    ApprovalRequested,
+    Message,
+    ToolCall,
+    ToolCallPermitted,
+    ToolCallProposed,
+    ToolCallRefused,
+)
+from placet.contracts.permit import verify_permit
+from placet.contracts.signing import Verifier
+from placet.domain.yaml_source import RulebookInvalid
+from placet.policy.rules import Rulebook
+from placet.policy.service import build
+from placet.policy.settings import PolicySettings
 from tests.builders import an_abandonment, an_event
 from tests.support.house import Replica
 from tests.support.policy_builders import a_proposal
@@ -190,7 +197,7 @@ async def test_an_invalid_rulebook_builds_no_service(
 def test_an_invalid_rulebook_ends_the_process_with_its_lines(settings: PolicySettings, bad_rulebook: Path) -> None:
     """Code 2, and on standard error each problem with file, line and column."""
     environment = os.environ | {"PLACET_RULEBOOK": str(bad_rulebook), "PLACET_KEYS": str(settings.keys)}
-    command = [sys.executable, "-m", "services.policy"]
+    command = [sys.executable, "-m", "placet.policy"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     lines = done.stderr.splitlines()
     assert (2, f"placet policy: {bad_rulebook}:2:3: key 'description' is missing") == (done.returncode, lines[0])

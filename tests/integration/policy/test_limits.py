@@ -12,11 +12,11 @@ from typing import Any, get_args
 import pytest
 from structlog.testing import capture_logs
 
-from services.policy.rules import Rulebook
-from services.policy.rules.limits import DID_NOT_RUN
-from shared.messages import ApprovalRequested, ToolCallFinished, ToolCallPermitted, ToolCallProposed
-from shared.messages.message import ResultKind
-from shared.topology import ROUTES, queue
+from placet.contracts.messages import ApprovalRequested, ToolCallFinished, ToolCallPermitted, ToolCallProposed
+from placet.contracts.messages.message import ResultKind
+from placet.contracts.topology import ROUTES, queue
+from placet.policy.rules import Rulebook
+from placet.policy.rules.limits import DID_NOT_RUN
 from tests.support.house import Replica
 from tests.support.policy_builders import a_failure, a_proposal, a_refusal, kinds
 from tests.support.races import LONG_ENOUGH, ROUNDS

@@ -17,12 +17,12 @@ from hypothesis import settings as profile
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from services.policy.rulebook import load_rulebook
-from services.policy.rules.limits import DID_NOT_RUN
-from services.policy.service import build
-from services.policy.settings import PolicySettings
-from shared.messages import Message, ToolCall, ToolCallPermitted
-from shared.signing import load_signer
+from placet.contracts.messages import Message, ToolCall, ToolCallPermitted
+from placet.contracts.signing import load_signer
+from placet.policy.rulebook import load_rulebook
+from placet.policy.rules.limits import DID_NOT_RUN
+from placet.policy.service import build
+from placet.policy.settings import PolicySettings
 from tests.support.house import Replica, a_replica
 from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, a_revocation
 

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from services.policy.active import ACTIVATIONS, PEOPLE_MISSING, REJECTIONS
-from services.policy.rulebook import load_rulebook
-from services.policy.rules import Rulebook
-from services.policy.service import build
-from services.policy.settings import PolicySettings
-from services.policy.store.rulebooks import PAGE
-from services.policy.trials import REPLAYED_MAX
-from services.policy.views import VIEWS
-from shared import directory_file
-from shared.messages import ApprovalRequested, RulebookTried, ToolCallPermitted, ToolCallProposed, TryRulebook
-from shared.signing import Signer
-from shared.yaml_source import RulebookInvalid
+from placet.contracts.messages import ApprovalRequested, RulebookTried, ToolCallPermitted, ToolCallProposed, TryRulebook
+from placet.contracts.signing import Signer
+from placet.domain import directory_file
+from placet.domain.yaml_source import RulebookInvalid
+from placet.policy.active import ACTIVATIONS, PEOPLE_MISSING, REJECTIONS
+from placet.policy.rulebook import load_rulebook
+from placet.policy.rules import Rulebook
+from placet.policy.service import build
+from placet.policy.settings import PolicySettings
+from placet.policy.store.rulebooks import PAGE
+from placet.policy.trials import REPLAYED_MAX
+from placet.policy.views import VIEWS
 from tests.builders import a_call
 from tests.support.house import Replica, a_replica
 from tests.support.policy_builders import a_grant_request, a_proposal, kinds

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from services.policy.rulebook import load_rulebook
-from services.policy.rules import Rulebook
-from services.policy.settings import PolicySettings
-from shared.driver import DatabaseError
-from shared.messages import ApprovalRequested, ToolCallProposed
-from shared.signing import Signer
+from placet.contracts.messages import ApprovalRequested, ToolCallProposed
+from placet.contracts.signing import Signer
+from placet.policy.rulebook import load_rulebook
+from placet.policy.rules import Rulebook
+from placet.policy.settings import PolicySettings
+from placet.runtime.driver import DatabaseError
 from tests.integration.policy.conftest import two_replicas
 from tests.support.house import Replica
 from tests.support.policy_builders import a_grant_request, a_proposal, a_refusal, an_edit, an_end, kinds

@@ -9,10 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from structlog.testing import capture_logs
 
-from deploy.migrations import migrate
-from shared.database import Database
-from shared.driver import DatabaseError
-from shared.sql import arrays, spread
+from placet.deploy.migrations import migrate
+from placet.runtime.database import Database
+from placet.runtime.driver import DatabaseError
+from placet.runtime.sql import arrays, spread
 from tests.support.postgres import Databases
 from tests.support.system import until
 
@@ -20,7 +20,7 @@ from tests.support.system import until
 async def test_an_error_names_the_rule_and_not_the_row(databases: Databases) -> None:
     """Logs and dead letters get the name of the constraint; what somebody wrote into the row stays out."""
     with databases.fresh(lambda _: None) as url:
-        database = Database(url, service="audit", pool_size=1)
+        database = Database(url, service="dead_letters", pool_size=1)
         refused = sa.text("INSERT INTO once VALUES (:pin)")
         async with database.transaction() as connection:
             await connection.execute(sa.text("CREATE TABLE once (pin text CONSTRAINT short CHECK (length(pin) < 3))"))
@@ -40,7 +40,7 @@ async def test_rows_come_as_they_were_given(databases: Databases) -> None:
     brought = arrays("rows", kinds, number="place")
     statement = sa.select(brought.c.name, brought.c.value, brought.c.value.is_(None)).order_by(sa.column("place"))
     with databases.fresh(lambda _: None) as url:
-        database = Database(url, service="audit", pool_size=1)
+        database = Database(url, service="dead_letters", pool_size=1)
         async with database.single() as connection:
             found = (await connection.execute(statement, spread("rows", kinds, rows))).all()
         await database.close()
@@ -50,7 +50,7 @@ async def test_rows_come_as_they_were_given(databases: Databases) -> None:
 async def test_a_database_that_was_never_migrated_is_not_ready(databases: Databases) -> None:
     """Nor does its service begin: it says what to run, and goes on by itself when that was done."""
     with databases.fresh(lambda _: None) as url:
-        database = Database(url, service="audit", pool_size=1)
+        database = Database(url, service="dead_letters", pool_size=1)
         before, waiting = await database.ready(), asyncio.create_task(database.wait_ready())
         with capture_logs() as logs:
 

@@ -15,16 +15,17 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from shared.bus import ATTEMPT_HEADER, Bus, Delivery, PublishFailed
-from shared.consumer import EVENTS, Consumer, Handler
-from shared.database import OWN_SECONDS, Database, async_url
-from shared.errors import Poison, Refused, SecurityAlert, Transient
-from shared.in_process import InProcessBus
-from shared.messages import Message, MessagePosted
-from shared.outbox import Outbox, row_of, stored_row
-from shared.rabbit import RabbitBus
-from shared.topology import DEAD_LETTERS, RETRIES_MAX, RETRY_DELAYS_SECONDS, Destination, QueueSpec, queue
-from shared.work import UnitOfWork, Work
+from placet.contracts.errors import Poison, Refused, SecurityAlert, Transient
+from placet.contracts.messages import Message, MessagePosted
+from placet.contracts.topology import DEAD_LETTERS, RETRIES_MAX, RETRY_DELAYS_SECONDS, Destination, QueueSpec, queue
+from placet.runtime.bus import ATTEMPT_HEADER, Bus, Delivery, PublishFailed
+from placet.runtime.consumer import EVENTS, Consumer, Handler, one_by_one
+from placet.runtime.database import OWN_SECONDS, Database, async_url
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.outbox import Outbox, row_of
+from placet.runtime.queries import query
+from placet.runtime.rabbit import RabbitBus
+from placet.runtime.work import UnitOfWork, Work
 from tests.builders import a_posted_message, an_envelope, an_event
 from tests.support.system import until
 
@@ -41,9 +42,8 @@ class House:
         self.handled: asyncio.Queue[str] = asyncio.Queue()
         self.dead: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
         self.behave: Callable[[MessagePosted, Work], Awaitable[None]] = self._note
-        handlers: dict[type[Message], Handler] = {MessagePosted: self._handle}
+        handlers: dict[type[Message], Handler] = {MessagePosted: one_by_one(self._handle)}
         bus.subscribe(queue(QUEUE), Consumer(QUEUE, handlers, units=self.units, bus=bus))
-        bus.subscribe(queue("gateway.feed"), self._pass_over)
         bus.subscribe(queue(DEAD_LETTERS), self._bury)
 
     async def _note(self, message: MessagePosted, work: Work) -> None:
@@ -52,9 +52,6 @@ class House:
 
     async def _handle(self, message: MessagePosted, work: Work) -> None:
         await self.behave(message, work)
-
-    async def _pass_over(self, delivery: Delivery) -> None:
-        del delivery
 
     async def _bury(self, delivery: Delivery) -> None:
         headers = delivery.headers
@@ -220,7 +217,7 @@ async def test_a_transient_error_that_stays_is_buried_after_its_last_retry(house
 
     house.behave = behave
     event = an_event(a_posted_message())
-    consumer = Consumer(QUEUE, {MessagePosted: behave}, units=house.units, bus=house.bus)
+    consumer = Consumer(QUEUE, {MessagePosted: one_by_one(behave)}, units=house.units, bus=house.bus)
     await consumer(Delivery(QUEUE, an_envelope(event), {ATTEMPT_HEADER: RETRIES_MAX}))
     assert await house.dead.get() == (f"{RETRIES_MAX} retries: never ready", event.id)
 
@@ -242,9 +239,11 @@ async def test_unreadable_bytes_are_buried_as_they_are(house: House) -> None:
 async def test_the_relay_sends_what_a_crash_left_behind(house: House) -> None:
     """A committed row that nobody published is sent by the sweep once it is due."""
     event = an_event(a_posted_message(text="left behind"))
-    async with house.database.transaction() as connection:
-        values = stored_row(row_of(event)) | {"due_at": sa.func.now()}
-        await connection.execute(sa.insert(house.database.tables.outbox).values(**values))
+    async with house.units.once() as work:
+        work._rows.append((row_of(event), ""))
+        await work.execute_once()
+        await work.run(query("late", "UPDATE agent.outbox SET due_at = now()"))
+        work._rows.clear()
     assert await house.outbox.sweep() == 1
     assert await house.handled.get() == "left behind"
 

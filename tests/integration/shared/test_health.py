@@ -7,7 +7,7 @@ import socket
 import httpx
 import pytest
 
-from shared.health import CannotListen, health_app, serving
+from placet.runtime.health import CannotListen, health_app, serving
 from tests.support.ports import free_port
 
 

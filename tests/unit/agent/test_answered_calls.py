@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from services.agent import rules
-from services.agent.transcript import result_text
-from shared.messages import ToolCallRefused
-from shared.messages.tool_calls import AnswerKind
+from placet.agent import rules
+from placet.agent.transcript import result_text
+from placet.contracts.messages import ToolCallRefused
+from placet.contracts.messages.tool_calls import AnswerKind
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from services.agent.budgets import REASONS, UNPRICED, Limit, Price, Scope, Unit, Used, counted, limits_of, reached
-from services.agent.prices import NoPrice, Prices
-from services.agent.settings import AgentSettings
-from shared.agents import AgentEntry, Agents, BudgetEntry, PriceEntry, load_agents
+from placet.agent.budgets import REASONS, UNPRICED, Limit, Price, Scope, Unit, Used, counted, limits_of, reached
+from placet.agent.prices import NoPrice, Prices
+from placet.agent.settings import AgentSettings
+from placet.domain.agents import AgentEntry, Agents, BudgetEntry, PriceEntry, load_agents
 from tests.support.agents import says
 
 CHEAP = Price(Decimal("0.000001"), Decimal("0.000002"))

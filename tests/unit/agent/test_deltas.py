@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from services.agent.deltas import GATHER_SECONDS, GATHER_SECONDS_MAX, Deltas, pause_among
-from services.agent.rules import Claim
-from shared.messages import ConversationDelta, Event
-from shared.work import Cause
+from placet.agent.deltas import GATHER_SECONDS, GATHER_SECONDS_MAX, Deltas, pause_among
+from placet.agent.rules import Claim
+from placet.contracts.messages import ConversationDelta, Event
+from placet.runtime.work import Cause
 
 CAUSE = Cause("event-1", "thread-1", "00-" + "a" * 32 + "-" + "b" * 16 + "-01")
 CLAIM = Claim("acme", "conversation-1", "turn-1", 2, 1, "message-1", {"kind": "visitor", "id": "ada"}, CAUSE.as_json())

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from services.agent import rules
-from services.agent.transcript import result_text
-from shared.messages import Edited, ToolCallFinished
-from shared.messages.tool_calls import ArgumentsChange
+from placet.agent import rules
+from placet.agent.transcript import result_text
+from placet.contracts.messages import Edited, ToolCallFinished
+from placet.contracts.messages.tool_calls import ArgumentsChange
 from tests.builders import NOON
 
 

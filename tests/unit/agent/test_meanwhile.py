@@ -11,20 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from services.agent.meanwhile import Held, Waiting, goes_on, held_as
-from services.agent.outgoing import outgoing
-from services.agent.rules import Behaviour
-from services.agent.transcript import Call, History, Step, UserMessage, transcript
+from placet.agent.provider_messages import provider_messages
+from placet.agent.rules import Behaviour
+from placet.agent.transcript import Call, History, Step, UserMessage, transcript
+from placet.agent.turns import goes_on, held_as
 from tests.builders import an_approval_rule
 from tests.support.openai_rules import openai_fault
 
 HELD = st.sampled_from(["at_once", "on_message"])
 TOOLS = [{"type": "function", "function": {"name": "pay", "parameters": {"type": "object"}}}]
-
-
-def waiting(open_calls: int, *held: Held) -> Waiting:
-    """Return a turn that waits for so many calls."""
-    return Waiting("acme", "c", "t", {"kind": "visitor", "id": "v"}, open_calls, held, 0)
 
 
 @pytest.mark.parametrize(
@@ -63,12 +58,11 @@ def test_an_agent_that_is_no_more_goes_nowhere(rule_says: Any, expected: str) ->
 @given(st.lists(HELD, max_size=4), st.integers(0, 3), st.booleans())
 def test_a_turn_never_goes_on_without_a_call_that_must_be_waited_for(held: Any, others: int, spoken: bool) -> None:  # noqa: FBT001 - hypothesis gives it
     """Every open call must be one that may be gone on without, and without a message all of them at once."""
-    turn = waiting(len(held) + others, *held)
-    if goes_on(turn, spoken=spoken):
+    if goes_on([*held, *[None] * others], spoken=spoken):
         assert others == 0
         assert spoken or "on_message" not in held
     else:
-        assert others > 0 or (not spoken and "on_message" in held)
+        assert others > 0 or not held or (not spoken and "on_message" in held)
 
 
 class Conversations(RuleBasedStateMachine):
@@ -159,7 +153,7 @@ class Conversations(RuleBasedStateMachine):
         """Whenever the model is asked: one result per call, one fact per outcome it hears of, and OpenAI takes it."""
         if not self.asked:
             return
-        messages = outgoing(transcript("Be kind.", self.history), provider="openai", model="gpt-x")
+        messages = provider_messages(transcript("Be kind.", self.history), provider="openai", model="gpt-x")
         assert openai_fault({"model": "gpt-x", "messages": messages, "tools": TOOLS}) is None
         results = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
         assert len(self.history.calls) == len(set(results)) == len(results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.agent.personal import CARD, EMAIL, IBAN, NAME, PHONE, Personal, why_not_a_pattern
+from placet.agent.personal import CARD, EMAIL, IBAN, NAME, PHONE, Personal, why_not_a_pattern
 
 PERSONAL = Personal(["name", "name.*"], {"customer": "K-[0-9]{5}"}, "DE")
 RECOGNISE = PERSONAL.recognise_in({"name": "Ada Lovelace", "desk": "Front"})

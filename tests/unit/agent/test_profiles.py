@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from services.agent.profiles import Profiles, given
-from services.agent.rules import settle
-from services.agent.settings import HOUSE_WORDS, AgentSettings
-from shared.agents import AgentEntry, Agents, ModelEntry
-from shared.catalog import Catalog, ToolSpec
-from shared.messages.tool_calls import Category
+from placet.agent.profiles import Profiles, given
+from placet.agent.rules import settle
+from placet.agent.settings import HOUSE_WORDS, AgentSettings
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.agents import AgentEntry, Agents, ModelEntry
+from placet.domain.catalog import Catalog, ToolSpec
 from tests.support.agents import PAY, SEARCH, ScriptedModel, says
 from tests.unit.agent.test_rules import a_claim
 

@@ -8,11 +8,11 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.agent.assembly import ModelAnswer, ProposedCall
-from services.agent.hiding import hidden, in_json, restored, texts
-from services.agent.personal import Personal, fold
-from services.agent.pseudonyms import Entry, Pseudonyms
-from services.agent.transcript import Call, Fact, History, Spoken, Step, UserMessage, transcript
+from placet.agent.hiding import hidden, in_json, restored, texts
+from placet.agent.model_answer import ModelAnswer, ProposedCall
+from placet.agent.personal import Personal, fold
+from placet.agent.pseudonyms import Entry, Pseudonyms
+from placet.agent.transcript import Call, Fact, History, Spoken, Step, UserMessage, transcript
 
 RECOGNISE = Personal(["name", "name.*"], {"customer": "K-[0-9]{3,}"}, "DE").recognise_in(
     {"name": "Ada Lovelace", "name.own": "王小明"}

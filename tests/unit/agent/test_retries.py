@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from services.agent.assembly import ModelAnswerCut, StreamCut
-from services.agent.retries import backoff_seconds, judge
-from shared.errors import PlacetError
+from placet.agent.model_answer import ModelAnswerCut, StreamCut
+from placet.agent.retries import backoff_seconds, judge
+from placet.contracts.errors import PlacetError
 
 NOW = datetime(2026, 11, 22, 12, 0, 0, tzinfo=UTC)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.agent.rules import (
+from placet.agent.rules import (
     CALLS_PER_STEP_MAX,
     FINAL_ANSWER,
     Behaviour,
@@ -20,10 +20,10 @@ from services.agent.rules import (
     settle,
     storable,
 )
-from services.agent.states import Event, State
-from shared.canonical import call_digest
-from shared.catalog import Catalog, ToolSpec
-from shared.messages.tool_calls import Category
+from placet.agent.states import Event, State
+from placet.contracts.canonical import call_digest
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.catalog import Catalog, ToolSpec
 from tests.support.agents import PAY, SEARCH, SHOP, says
 
 CHAT = Behaviour(instructions="", steps_max=10, final_answer=False)

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 
 from pydantic import SecretStr
 
-from services.agent.service import build_with
-from services.agent.settings import AgentSettings
-from shared.in_process import InProcessBus
-from shared.service import Service, runtime_on
+from placet.agent.service import build_with
+from placet.agent.settings import AgentSettings
+from placet.runtime.in_process import InProcessBus
+from placet.runtime.service import Service, runtime_on
 from tests.support.agents import RULEBOOK, SHOP, ScriptedModel
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from services.agent.settings import AgentSettings
-from shared.catalog import Catalog
-from shared.yaml_source import RulebookInvalid
+from placet.agent.settings import AgentSettings
+from placet.domain.catalog import Catalog
+from placet.domain.yaml_source import RulebookInvalid
 
 
 def test_model_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +42,7 @@ def test_defaults_need_no_key() -> None:
     """Without any setting the demo model answers; a turn holds for calls that wait until its requester writes."""
     settings = AgentSettings()
     behaviour = settings.behaviour()
-    assert "placet-demo/demo" == settings.model_settings().model
+    assert "python/shop.model:reply" == settings.model_settings().model
     assert (10, False) == (behaviour.steps_max, behaviour.final_answer)
     assert ("continue", "hold", False) == (behaviour.pending, behaviour.while_pending, behaviour.supersede)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
-from shared.transitions import ExpectedRace, IllegalTransition
+from placet.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
+from placet.contracts.transitions import ExpectedRace, IllegalTransition
 
 
 @pytest.mark.parametrize("state", [State.WAITING, State.FINISHED, State.FAILED])

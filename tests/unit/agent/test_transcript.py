@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.agent.outgoing import outgoing
-from services.agent.transcript import (
+from placet.agent.provider_messages import provider_messages
+from placet.agent.transcript import (
     OUTPUT_BYTES_MAX,
     Call,
     Fact,
@@ -24,7 +24,7 @@ from services.agent.transcript import (
     result_text,
     transcript,
 )
-from shared.messages import ResultKind
+from placet.contracts.messages import ResultKind
 from tests.support.anthropic_rules import anthropic_fault
 from tests.support.openai_rules import openai_fault
 
@@ -164,14 +164,14 @@ def rows_of(turns: Sequence[Any]) -> History:
 @given(st.lists(TURNS, min_size=1, max_size=3))
 def test_openai_takes_the_transcript_of_any_outcomes(turns: Sequence[Any]) -> None:
     """Whatever calls were made and however they ended, OpenAI's rules hold at each moment a model is asked."""
-    messages = outgoing(transcript("Be kind.", rows_of(turns)), provider="openai", model="openai/gpt-x")
+    messages = provider_messages(transcript("Be kind.", rows_of(turns)), provider="openai", model="openai/gpt-x")
     assert openai_fault({"model": "gpt-x", "messages": messages, "tools": TOOLS}) is None
 
 
 @given(st.lists(TURNS, min_size=1, max_size=3))
 def test_anthropic_takes_the_transcript_of_any_outcomes(turns: Sequence[Any]) -> None:
     """Whatever calls were made and however they ended, Anthropic's rules hold at each moment a model is asked."""
-    messages = outgoing(transcript("", rows_of(turns)), provider="anthropic", model="anthropic/claude-x")
+    messages = provider_messages(transcript("", rows_of(turns)), provider="anthropic", model="anthropic/claude-x")
     body = {"model": "claude-x", "max_tokens": 9, "messages": [in_blocks(m) for m in messages], "tools": CLAUDE_TOOLS}
     assert anthropic_fault(body) is None
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from services.approval import rules
-from services.approval.rules import Approval, edits
-from services.approval.states import State
-from shared.canonical import canonical_text
-from shared.card_text import REDACTED
-from shared.messages import DecisionClaims
-from shared.permit import digest_of
+from placet.approval import rules
+from placet.approval.rules import Approval, edits
+from placet.approval.states import State
+from placet.contracts.canonical import canonical_text
+from placet.contracts.messages import DecisionClaims
+from placet.contracts.permit import digest_of
+from placet.domain.card_text import REDACTED
 from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.approval_builders import LATER, a_directory, an_approval, an_edit, an_edit_judged, claims_of
 

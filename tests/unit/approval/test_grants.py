@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from services.approval import rules
-from services.approval.rules import Approval, grants
-from services.approval.states import State
-from shared.messages import GrantTerms, GrantWish
+from placet.approval import rules
+from placet.approval.rules import Approval, grants
+from placet.approval.states import State
+from placet.contracts.messages import GrantTerms, GrantWish
 from tests.builders import NOON, an_approval_rule
 from tests.support.approval_builders import a_directory, an_approval, claims_of, closed_as
 

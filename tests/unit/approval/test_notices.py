@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from services.approval import notices
-from services.approval.rules import Answer, Approval
-from services.approval.states import State
-from shared.messages import DecideApproval, Edited
+from placet.approval import notices
+from placet.approval.rules import Answer, Approval
+from placet.approval.states import State
+from placet.contracts.messages import DecideApproval, Edited
 from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.approval_builders import LATER, an_approval, closed_as
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.approval import notices, rules
-from services.approval.rules import Answer, Approval, Withdrawal
-from services.approval.states import FINAL, MACHINE, Event, State
-from shared.deciders import Voter, may_approve
-from shared.directory import Directory
-from shared.errors import SecurityAlert
-from shared.messages import DecideApproval, DecisionClaims
-from shared.transitions import ExpectedRace
+from placet.approval import notices, rules
+from placet.approval.rules import Answer, Approval, Withdrawal
+from placet.approval.states import FINAL, MACHINE, Event, State
+from placet.contracts.errors import SecurityAlert
+from placet.contracts.messages import DecideApproval, DecisionClaims
+from placet.contracts.transitions import ExpectedRace
+from placet.domain.deciders import Voter, may_approve
+from placet.domain.directory import Directory
 from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.approval_builders import LATER, a_request, an_approval, closed_as, some_claims
 

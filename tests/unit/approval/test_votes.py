@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from services.approval import rules
-from services.approval.rules import Answer, Approval, Vote
-from services.approval.states import State
-from shared.deciders import Voter
-from shared.directory import Directory
-from shared.messages import DecisionClaims, Panel
+from placet.approval import rules
+from placet.approval.rules import Answer, Approval, Vote
+from placet.approval.rules.casting import with_voters
+from placet.approval.states import State
+from placet.contracts.messages import DecisionClaims, Panel
+from placet.domain.deciders import Delegation, Voter
+from placet.domain.directory import Directory
 from tests.builders import NOON, an_approval_rule
 from tests.support.approval_builders import a_directory, an_approval, claims_of, some_claims
 
@@ -441,3 +442,38 @@ def test_a_reason_without_anything_to_read_is_none(reason: str) -> None:
     assert "invalid" == decide(approval, claims_of(approval, "ada", "approve", reason=reason)).outcome
     assert "invalid" == decide(approval, claims_of(approval, "ada", "respond", response=reason)).outcome
     assert "accepted" == decide(approval, claims_of(approval, "ada", "approve", reason="\u200b好")).outcome
+
+
+@pytest.mark.parametrize(
+    ("seats", "place", "closed"),
+    [
+        ({"person:ada": []}, False, False),
+        ({"person:ada": [0]}, False, True),
+        (None, False, True),
+        ({"person:ada": [0]}, True, False),
+        ({"person:ada": [0, 1]}, True, True),
+    ],
+    ids=["void", "counts", "never kept", "new place", "old place"],
+)
+def test_a_vote_closes_an_approval_to_its_maker_as_long_as_it_counts(
+    seats: dict[str, list[int]] | None,
+    place: bool,  # noqa: FBT001
+    closed: bool,  # noqa: FBT001
+) -> None:
+    """Not where it counts for nothing, and not where a place came to its maker that counts for more."""
+    lead = Panel(approvers=["person:bob"])
+    approval = held_by(approvers=["person:ada"], approvals=2, alternatives=[lead], exclude=["requester"])
+    given = Delegation(Voter("person:bob", (), "api_key"), "person:ada")
+    kept = None if seats is None else {name: frozenset(numbers) for name, numbers in seats.items()}
+    approval = replace(approval, seats=kept, delegations=(given,) if place else ())
+    after = with_voters(approval, [Vote(Voter("person:ada", (), "api_key", key_id="k"), "approve")], a_directory())
+    requester = {approval.call.requester: None}
+    assert ({"person:ada": "k"}, requester | ({"person:ada": "k"} if closed else {})) == (after.voters, after.closed_to)
+
+
+def test_an_approval_is_published_as_closed_to_whom_voted_and_whom_four_eyes_exclude() -> None:
+    """From its opening on, with every vote, and anew with every edit."""
+    approval = held_by(**TWO_OF_FINANCE)
+    after = decide(approval, claims_of(approval, "ada", "approve")).after
+    assert after is not None
+    assert ({}, {"person:ada": None}, {"person:ada": None}) == (approval.closed_to, after.closed_to, after.voters)

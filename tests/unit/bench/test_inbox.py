@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.inbox import as_json, ratios, table
+from bench.inbox import ratios, table
 
 FOUND = {"decision": {1000: 4.0, 100_000: 5.0}, "first_page": {1000: 2.0, 100_000: 2.0}}
 
@@ -10,16 +10,6 @@ FOUND = {"decision": {1000: 4.0, 100_000: 5.0}, "first_page": {1000: 2.0, 100_00
 def test_a_ratio_compares_many_with_few() -> None:
     """More than one means slower among many."""
     assert {"decision_vs_1000": 1.25, "first_page_vs_1000": 1.0} == ratios(FOUND)
-
-
-def test_the_file_keeps_ratios_and_figures() -> None:
-    """Whoever compares over time finds both."""
-    content = as_json(FOUND, {"rows": 100_000})
-    assert (1.25, {"1000": 4.0, "100000": 5.0}, {"rows": 100_000}) == (
-        content["decision_vs_1000"],
-        content["decision_ms"],
-        content["about"],
-    )
 
 
 def test_the_table_has_a_line_for_each_act() -> None:

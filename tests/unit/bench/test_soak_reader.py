@@ -48,6 +48,7 @@ def test_one_good_line_has_no_fault_and_every_delay() -> None:
     """Pieces that join on, then the message, then the end of the turn."""
     seen = after([a_piece(0), a_piece(1), a_piece(2), a_message(1), an_end(2)])
     assert (NOTHING, [10.0, 9.0, 8.0], 2) == (faults_of([seen]), seen.delays, seen.last)
+    assert [10.0] == seen.first_delays
 
 
 def test_a_reconnect_may_tell_a_text_from_its_beginning_once() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.frontend.install import copy_files
-from deploy.install import SetupError
+from placet.deploy.frontend.install import copy_files
+from placet.deploy.install import SetupError
 
 FILES = {"lib/dist/lib.min.js": "lib.min.js", "lib/LICENSE": "lib.LICENSE.txt"}
 

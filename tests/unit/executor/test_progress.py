@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.executor.progress import Progress, pause_after, progress_of
-from services.executor.reporting import Reporting
-from shared.messages.tool_calls import PROGRESS_TEXT_MAX
+from placet.contracts.messages.tool_calls import PROGRESS_TEXT_MAX
+from placet.executor.progress import Progress, pause_after, progress_of
+from placet.executor.reporting import Reporting
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.executor.tools import ToolContext
-from services.executor.tools.registry import ToolLoadError, load_tools
+from placet.tools import ToolContext
+from placet.tools.registry import load_tools
+from placet.tools.resources import ToolLoadError
 from tests.support.tool_builders import Entry, a_module, a_schema, a_tool
 
 

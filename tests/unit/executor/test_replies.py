@@ -9,14 +9,8 @@ from typing import Any
 
 import pytest
 
-from services.executor.tools import ToolError, ToolOutcomeUnknown, ToolReply
-from services.executor.tools.replies import (
-    REPLY_BYTES_MAX,
-    TEXT_CHARACTERS_MAX,
-    checked_error,
-    checked_reply,
-    checked_unknown,
-)
+from placet.tools import ToolError, ToolOutcomeUnknown, ToolReply
+from placet.tools.replies import REPLY_BYTES_MAX, TEXT_CHARACTERS_MAX, checked_error, checked_reply, checked_unknown
 
 
 @dataclass

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from services.executor import rules
-from services.executor.rules import Outcome
-from services.executor.states import Event, State
-from shared.catalog import ToolSpec
-from shared.messages import ToolCall
-from shared.permit import Permit
+from placet.contracts.messages import ToolCall
+from placet.contracts.permit import Permit
+from placet.domain.catalog import ToolSpec
+from placet.executor import rules
+from placet.executor.rules import Outcome
+from placet.executor.states import Event, State
 from tests.builders import NOON, a_call
 
 SPEC = ToolSpec.model_validate(

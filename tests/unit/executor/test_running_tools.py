@@ -14,9 +14,9 @@ import pytest
 from pydantic import Field
 from structlog.testing import capture_logs
 
-from services.executor.tools import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
-from services.executor.tools.registry import CRASHED, NEUTRAL_TEXT
-from services.executor.tools.ui_blocks import NoticeBlock
+from placet.tools import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
+from placet.tools.registry import CRASHED, NEUTRAL_TEXT
+from placet.tools.ui_blocks import NoticeBlock
 from tests.support.tool_builders import a_context, a_tool
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.executor.service import served_pools
-from services.executor.settings import ExecutorSettings
-from shared.catalog import Catalog, ToolSpec
-from shared.errors import PlacetError
-from shared.settings import what_is_wrong
+from placet.contracts.errors import PlacetError
+from placet.domain.catalog import Catalog, ToolSpec
+from placet.executor.service import served_pools
+from placet.executor.settings import ExecutorSettings
+from placet.runtime.settings import what_is_wrong
 
 
 def a_catalog(**pools: str | None) -> Catalog:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.executor.sweeper import Sight
+from placet.executor.sweeper import Sight
 
 
 def looks(*times: float, lease_seconds: float = 30) -> list[bool]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.executor.states import FINAL, MACHINE, Event, State
-from shared.transitions import ExpectedRace, IllegalTransition
+from placet.contracts.transitions import ExpectedRace, IllegalTransition
+from placet.executor.states import FINAL, MACHINE, Event, State
 
 BEGAN = (State.SUCCEEDED, State.FAILED, State.UNKNOWN, State.RESOLVED)
 LATE = (Event.LET_GO, Event.PROBED, Event.SUCCEEDED, Event.FAILED, Event.GAVE_UP)

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from services.executor.tools.registry import ToolLoadError, load_tools
-from services.executor.tools.resources import PackSettings, open_tool_resources
+from placet.tools.registry import load_tools
+from placet.tools.resources import PackSettings, ToolLoadError, open_tool_resources
 from tests.support.tool_builders import Entry, a_context, a_module, a_schema
 
 Opener = Callable[[PackSettings], AbstractAsyncContextManager[dict[str, object]]]

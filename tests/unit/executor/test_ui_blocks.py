@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.executor.tools.ui_blocks import StagedDiffBlock
+from placet.tools.ui_blocks import StagedDiffBlock
 
 
 def test_a_staged_difference_has_the_changed_lines_and_a_few_around_them() -> None:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.gateway.api.errors import pointer, problem
-from services.gateway.api.pages import next_of
-from services.gateway.live import Transient
-from services.gateway.paging import Cursor, decode_cursor, encode_cursor
-from services.gateway.stream import frame, transient_frame
+from placet.gateway.conversations.items import Item
+from placet.gateway.http.errors import pointer, problem
+from placet.gateway.http.pages import next_of
+from placet.gateway.http.paging import Cursor, decode_cursor, encode_cursor
+from placet.gateway.http.sse import event_frame, item_frame
 
 MOMENTS = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=3))]))
 
@@ -82,12 +82,12 @@ def test_only_a_401_asks_for_a_proof() -> None:
 @given(st.text())
 def test_a_frame_is_one_event_whatever_it_says(text: str) -> None:
     """No text breaks out of its line: not by line breaks of any alphabet."""
-    item = {"id": 7, "type": "message", "at": "2026-01-01T00:00:00+00:00", "data": {"text": text}}
-    lines = frame(item).decode().splitlines()
+    item = Item(7, "message", "2026-01-01T00:00:00+00:00", {"text": text})
+    lines = item_frame(item).decode().splitlines()
     assert ["id: 7", "event: message", ""] == [lines[0], lines[1], lines[3]]
-    assert {"text": text, "at": item["at"]} == json.loads(lines[2].removeprefix("data: "))
+    assert {"text": text, "at": item.at} == json.loads(lines[2].removeprefix("data: "))
 
 
 def test_a_transient_frame_has_no_number() -> None:
     """A client that reconnects asks from the last kept item."""
-    assert b"id:" not in transient_frame(Transient("delta", {"text": "x"}))
+    assert b"id:" not in event_frame("delta", {"text": "x"})

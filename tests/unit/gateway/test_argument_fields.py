@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 
-from services.gateway.argument_fields import (
-    NotAnArgument,
-    arguments_from,
-    arguments_from_json,
-    fields_of,
-)
-from services.gateway.slack.edit_form import edited
-from services.gateway.slack.interactions import Input
-from shared.catalog import ToolSpec
-from shared.messages.tool_calls import Category
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.catalog import ToolSpec
+from placet.gateway.approvals.argument_fields import NotAnArgument, arguments_from, arguments_from_json, fields_of
+from placet.gateway.slack.edit_form import edited
+from placet.gateway.slack.interactions import Input
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from services.gateway.auth import Caller, same_site
-from services.gateway.conversations import author_of
-from services.gateway.keys import (
-    Scope,
-    checked_key,
-    hash_secret,
-    new_key,
-    new_token,
-    parse_secret,
-)
-from services.gateway.sign_in import LINK_SECONDS, LINKS_MAX, OneTimeLinks
-from services.gateway.store.conversations import Conversation
-from shared.errors import Refused
-from shared.visitors import checked_visitor, visitor_id
+from placet.contracts.errors import Refused
+from placet.contracts.visitors import checked_visitor, visitor_id
+from placet.gateway.conversations.rules import author_of
+from placet.gateway.conversations.store import Conversation
+from placet.gateway.identity.auth import Caller, same_site
+from placet.gateway.identity.keys import Scope, checked_key, hash_secret, new_key, new_token, parse_secret
+from placet.gateway.identity.sign_in import LINK_SECONDS, LINKS_MAX, OneTimeLinks
 from tests.builders import NOON
 
 
@@ -30,7 +23,7 @@ def a_caller(**changes: object) -> Caller:
 
 def a_conversation(visitor: str | None, *, by: str = "person:ada", decides: bool = True) -> Conversation:
     """Return a conversation that was opened for somebody, or for nobody in particular."""
-    return Conversation("acme", "c", "default", "en", {}, visitor, 0, NOON, by, opener_decides=decides)
+    return Conversation("acme", "c", "default", "en", {}, visitor, NOON, by, opener_decides=decides)
 
 
 def test_a_key_carries_its_id_and_is_kept_as_a_hash() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from services.gateway.awaited import Awaited
+from placet.gateway.http.awaited import Awaited
 
 
 async def test_two_who_wait_for_one_answer_both_hear_it() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.gateway.bounces import Bounce, read_bounce
+from placet.gateway.approvals.bounces import Bounce, read_bounce
 from tests.support.bounced_mail import MAIL, a_bounce
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.gateway.consent import PHRASES, TEXT_MAX, Said, may_consent, named, read
+from placet.gateway.approvals.consent import PHRASES, TEXT_MAX, Said, may_consent, named, read
 
 WAITING = [{"tool": "create_pay_link"}, {"tool": "deploy"}, {"tool": "Deploy_Twice"}]
 

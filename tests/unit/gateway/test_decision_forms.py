@@ -8,8 +8,8 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from services.gateway.api.approval_forms import VERBS_OF, DecisionIn
-from shared.messages.approvals import Verb
+from placet.contracts.messages.approvals import Verb
+from placet.gateway.approvals.forms import VERBS_OF, DecisionIn
 
 VALUES: dict[str, Any] = {
     "arguments": {"amount": 1},

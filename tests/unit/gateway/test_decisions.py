@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.gateway.decisions import decided
-from shared.messages import DecisionAnswered, DecisionClaims
+from placet.contracts.messages import DecisionAnswered, DecisionClaims
+from placet.gateway.approvals.decisions import decided
 from tests.builders import NOON
 from tests.support.gateway import an_approval_row
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from services.gateway.api.inbox import InboxQuery
-from services.gateway.auth import Caller
-from services.gateway.store.inbox import Filters
-from shared.messages.approvals import Proof
+from placet.contracts.messages.approvals import Proof
+from placet.gateway.approvals.filters import InboxQuery
+from placet.gateway.approvals.store.inbox import Filters
+from placet.gateway.identity.auth import Caller
 
 
 def a_caller(person: str = "person:ada", proof: Proof = "api_key", conversation_id: str | None = None) -> Caller:

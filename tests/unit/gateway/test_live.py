@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from services.gateway.live import Advanced, Closed, Hub, Topic, Transient
+from placet.gateway.conversations.items import Delta, Item, ItemType
+from placet.gateway.conversations.live import Closed, Hub, Notice, Topic
 
 HERE, THERE = Topic("acme", "c"), Topic("acme", "d")
-NEWS = Advanced(({"id": 1},))
+NEWS = (Item(1, "message", "2026-01-01T00:00:00+00:00", {"message_id": "m-1"}),)
+
+PIECE = Delta("turn-1", 1, "a-1", 0, "Hel")
 
 
 async def test_who_follows_a_topic_hears_it_and_no_other() -> None:
@@ -15,8 +20,8 @@ async def test_who_follows_a_topic_hears_it_and_no_other() -> None:
     hub = Hub(10)
     with hub.follow([HERE]) as following:
         for topic in (THERE, Topic("rival", "c"), Topic("acme")):
-            hub.tell(topic, Transient("delta", {}))
-        hub.tell(HERE, NEWS)
+            hub.tell_delta(topic, PIECE)
+        hub.tell_items(HERE, NEWS)
         assert NEWS == await following.next(1)
 
 
@@ -24,9 +29,9 @@ async def test_one_client_may_follow_several_topics() -> None:
     """The page follows its conversation and its tenant's approvals with one stream, in order."""
     hub = Hub(10)
     with hub.follow([HERE, Topic("acme")]) as following:
-        hub.tell(HERE, NEWS)
-        hub.tell(Topic("acme"), Transient("approvals", {}))
-        assert [NEWS, Transient("approvals", {})] == [await following.next(1), await following.next(1)]
+        card = (Item(2, "approval", NEWS[0].at, {"approval_id": "a-1"}),)
+        hub.tell_items(HERE, card)
+        assert [card, Notice("approvals", {"approval_id": "a-1"})] == [await following.next(1), await following.next(1)]
 
 
 async def test_silence_is_told_apart_from_the_end() -> None:
@@ -44,7 +49,7 @@ async def test_a_slow_client_is_let_go_and_the_others_are_not() -> None:
     hub = Hub(2)
     with hub.follow([HERE]) as slow, hub.follow([HERE]) as quick:
         for _ in range(3):
-            hub.tell(HERE, NEWS)
+            hub.tell_items(HERE, NEWS)
             await quick.next(1)
         with pytest.raises(Closed):
             await slow.next(1)
@@ -55,7 +60,7 @@ async def test_who_left_is_forgotten() -> None:
     hub = Hub(10)
     with hub.follow([HERE, THERE]):
         inside = hub.streams
-    hub.tell(HERE, NEWS)
+    hub.tell_items(HERE, NEWS)
     assert (1, 0) == (inside, hub.streams)
 
 
@@ -65,3 +70,43 @@ async def test_a_stream_that_begins_while_the_instance_stops_is_over() -> None:
     hub.close()
     with hub.follow([HERE]) as following, pytest.raises(Closed):
         await following.next(1)
+
+
+def test_a_text_being_written_is_kept_from_its_beginning() -> None:
+    """Pieces that join on are one; what does not, or begins over, is another text or none."""
+    hub = Hub(10)
+    hub.tell_delta(HERE, PIECE)
+    hub.tell_delta(HERE, replace(PIECE, offset=3, text="lo"))
+    joined = [draft.text for draft in hub.drafts(HERE)]
+    hub.tell_delta(HERE, replace(PIECE, offset=9, text="!"))
+    broken = hub.drafts(HERE)
+    hub.tell_delta(HERE, replace(PIECE, text="Once", reset=True))
+    assert (["Hello"], [], ["Once"]) == (joined, broken, [draft.text for draft in hub.drafts(HERE)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "left"),
+    [
+        ("message", {"message_id": "a-1"}, []),
+        ("message", {"message_id": "another"}, ["Hel"]),
+        ("turn", {"state": "finished", "turn_id": "turn-1"}, []),
+        ("turn", {"state": "finished", "turn_id": "turn-0"}, ["Hel"]),
+        ("turn", {"state": "paused", "turn_id": "turn-1"}, ["Hel"]),
+    ],
+)
+def test_a_text_is_forgotten_with_its_message_or_its_turn(
+    kind: ItemType, data: dict[str, str], left: list[str]
+) -> None:
+    """And not with another's: the next turn may be writing already when the word of the end comes."""
+    hub = Hub(10)
+    hub.tell_delta(HERE, PIECE)
+    hub.tell_items(HERE, (Item(2, kind, NEWS[0].at, data),))
+    assert left == [draft.text for draft in hub.drafts(HERE)]
+
+
+def test_only_the_texts_of_the_liveliest_conversations_are_kept() -> None:
+    """Memory stays bounded: the conversation that was quiet for longest goes."""
+    hub = Hub(10, drafts_max=1)
+    hub.tell_delta(HERE, PIECE)
+    hub.tell_delta(THERE, PIECE)
+    assert ([], ["Hel"]) == ([each.text for each in hub.drafts(HERE)], [each.text for each in hub.drafts(THERE)])

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from services.gateway.auth import Caller
-from services.gateway.rates import Rates
-from shared.errors import Refused
+from placet.contracts.errors import Refused
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.rates import Rates
 
 KEY = Caller("acme", "person:ada", "api_key", frozenset({"chat"}), key_id="k1")
 TOKEN = Caller("acme", "visitor:v", "conversation_token", frozenset({"chat"}), conversation_id="c1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.gateway.search import Alternative, alternatives
+from placet.gateway.approvals.search import Alternative, alternatives
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-from services.gateway.web.shown import Shown, shown_call, tools_of
-from services.notifier import drawing
-from services.notifier.drawing import Pen
-from shared.canonical import sha256_hex
-from shared.card import ARGUMENT_MAX, QUOTE_MAX
-from shared.catalog import Catalog, ToolSpec
-from shared.messages import ApprovalRule
+from placet.contracts.canonical import sha256_hex
+from placet.contracts.messages import ApprovalRule
+from placet.domain.catalog import Catalog, ToolSpec
+from placet.gateway.web.shown import Shown, shown_call, tools_of
+from placet.notifier import drawing
+from placet.notifier.drawing import Pen
+from placet.surfaces.card import ARGUMENT_MAX, QUOTE_MAX
 from tests.builders import a_call, an_approval_rule
 from tests.support.cards import opened
 

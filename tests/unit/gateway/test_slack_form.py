@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from services.gateway.slack.door import reachable
-from services.gateway.slack.edit_form import NotHere, edit_fields, edited
-from services.gateway.slack.interactions import Input, Malformed, read_click, read_submission
-from shared.canonical import canonical_text
-from shared.catalog import ToolSpec
-from shared.messages.tool_calls import Category
-from shared.slack import Slack, SlackMisconfigured, SlackTeam
+from placet.contracts.canonical import canonical_text
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.catalog import ToolSpec
+from placet.gateway.slack.door import reachable
+from placet.gateway.slack.edit_form import NotHere, edit_fields, edited
+from placet.gateway.slack.interactions import Input, Malformed, read_click, read_submission
+from placet.surfaces.slack import Slack, SlackMisconfigured, SlackTeam
 from tests.support.slack_rules import view_problems
 
 SPEC = ToolSpec(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fastapi.routing import APIRoute
 
-from services.gateway.api import _ROUTERS, asyncapi, health, mail
-from services.gateway.api.strict import StrictRoute
+from placet.gateway.approvals import bounce_routes as mail
+from placet.gateway.http import asyncapi, health
+from placet.gateway.http.app import _ROUTERS
+from placet.gateway.http.strict import StrictRoute
 
 #: Whose callers are no clients of ours, and add what they like to an address: probes, scrapers, mail services.
 _CALLED_BY_OTHERS = (health.router, asyncapi.router, mail.router)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.gateway.web.suggestions import suggestions
-from shared.agents import AgentEntry
+from placet.domain.agents import AgentEntry
+from placet.gateway.web.suggestions import suggestions
 
 SHOP = ["search_products", "create_pay_link"]
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from services.gateway.web.words import ago, due, lined, plain, risk, who
+from placet.gateway.web.words import ago, due, lined, plain, risk, who
 from tests.builders import NOON
 
 

@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from services.notifier import rules
-from services.notifier.rules import Delivery, Moved, Tried
-from services.notifier.states import MACHINE, Event, State
+from placet.notifier import rules
+from placet.notifier.rules import Delivery, Moved, Tried
+from placet.notifier.states import MACHINE, Event, State
 from tests.builders import NOON
 from tests.support.cards import a_delivery
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.notifier import drawing
-from services.notifier.cards import Card, as_json, from_json
-from services.notifier.crowds import topic_of
-from services.notifier.drawing import ARGUMENTS_MAX, Pen
-from shared.card import ARGUMENT_MAX, QUOTE_MAX
-from shared.card_text import REDACTED
-from shared.messages import ApprovalOpened, ToolCallProgressed
+from placet.contracts.messages import ApprovalOpened, ToolCallProgressed
+from placet.domain.card_text import REDACTED
+from placet.notifier import drawing
+from placet.notifier.card_limits import topic_of
+from placet.notifier.cards import Card, as_json, from_json
+from placet.notifier.drawing import ARGUMENTS_MAX, Pen
+from placet.surfaces.card import ARGUMENT_MAX, QUOTE_MAX
 from tests.builders import NOON, a_call, an_approval_rule
 from tests.support.cards import closed, finished, opened, progressed
 

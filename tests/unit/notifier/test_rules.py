@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from services.notifier.cards import Address
-from services.notifier.rules import (
+from placet.contracts.messages import ApprovalRule
+from placet.domain.directory import Directory, Person
+from placet.notifier.cards import Address
+from placet.notifier.rules import (
     ASKED_TRIES_MAX,
     RETRY_SECONDS,
     delivery_id,
@@ -15,8 +17,6 @@ from services.notifier.rules import (
     later_addresses,
     retry_after,
 )
-from shared.directory import Directory, Person
-from shared.messages import ApprovalRule
 from tests.builders import an_approval_rule
 
 ADA = Person("ada", "Ada", emails=("ada@example.org", "ada@example.com"))

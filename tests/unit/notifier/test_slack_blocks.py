@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.notifier.cards import Card, VoteShown
-from services.notifier.channels import slack_blocks
-from shared import slack as names
-from shared.card import Argument
-from shared.card_text import visible
-from shared.texts import text as translated
+from placet.domain.card_text import visible
+from placet.notifier.cards import Card, VoteShown
+from placet.notifier.channels import slack_blocks
+from placet.surfaces import slack as names
+from placet.surfaces.card import Argument
+from placet.surfaces.texts import text as translated
 from tests.support.shown_cards import HOSTILE, a_card
 from tests.support.slack_rules import MESSAGE_TEXT_MAX, message_problems, text_length
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.notifier.cards import Card, VoteShown
-from services.notifier.channels.email.threads import (
+from placet.notifier.cards import Card, VoteShown
+from placet.notifier.channels.email.threads import (
     REFERENCES_MAX,
     Kind,
     Told,

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.notifier.channels import ChannelFailed
-from services.notifier.webhooks import events
-from services.notifier.webhooks.endpoints import Endpoint, load_endpoints
-from services.notifier.webhooks.targets import address_of, is_allowed
-from shared.messages import ToolCallRefused
-from shared.yaml_source import RulebookInvalid
+from placet.contracts.messages import ToolCallRefused
+from placet.domain.yaml_source import RulebookInvalid
+from placet.notifier.channels import ChannelFailed
+from placet.notifier.webhooks import events
+from placet.notifier.webhooks.endpoints import Endpoint, load_endpoints
+from placet.notifier.webhooks.targets import address_of, is_allowed
 from tests.builders import NOON, a_call
 from tests.support.cards import closed, finished, opened
 

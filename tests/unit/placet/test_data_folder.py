@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from services.placet.local_postgres import refuse_unfit
-from shared.errors import PlacetError
+from placet.contracts.errors import PlacetError
+from placet.embedded.local_postgres import refuse_unfit
 from tests.support.ports import free_port
 from tests.support.system import ROOT
 
 
 def told(data: Path) -> str:
     """Run `placet up` on a data folder that it refuses, in a process of its own; return what it says."""
-    command = [sys.executable, "-m", "services.placet", "up", "--port", str(free_port()), "--data", str(data)]
+    command = [sys.executable, "-m", "placet.cli", "up", "--port", str(free_port()), "--data", str(data)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert (2, "") == (ended.returncode, ended.stdout)
     return ended.stderr

@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiormq.exceptions import AMQPConnectionError
 
-from services.placet.cli.main import main
+from placet.cli import main as main_module
+from placet.cli.main import main
 from tests.support.ports import free_port
 from tests.support.system import ROOT, SHOP_RULEBOOK
 
@@ -112,7 +114,7 @@ def test_a_token_that_is_none_is_told_before_the_chat_begins(
 
 def printing_to(output: int, *arguments: str) -> tuple[int, str]:
     """Run the command with standard output there; return its exit code and what it says on standard error."""
-    command = [sys.executable, "-m", "services.placet", *arguments]
+    command = [sys.executable, "-m", "placet.cli", *arguments]
     ended = subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
     return ended.returncode, ended.stderr
 
@@ -123,6 +125,20 @@ def test_output_that_cannot_be_written_is_one_line(arguments: tuple[str, ...]) -
     with Path("/dev/full").open("w") as full:
         code, said = printing_to(full.fileno(), *arguments)
     assert (1, 1, True) == (code, said.count("\n"), "cannot print: No space left on device" in said)
+
+
+def test_a_lost_connection_is_no_error_of_printing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The libraries' connection errors are errors of the system too, most of them without a number."""
+
+    def lose(**_: object) -> None:
+        raise AMQPConnectionError("INTERNAL_ERROR")
+
+    monkeypatch.setattr(main_module, "app", lose)
+    with pytest.raises(SystemExit) as ended:
+        main_module.main()
+    assert (1, "placet: AMQPConnectionError: INTERNAL_ERROR\n") == (ended.value.code, capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("rulebook", "check", str(SHOP_RULEBOOK), "--json")])

@@ -6,10 +6,10 @@ from typing import Any, get_args
 
 import pytest
 
-from services.gateway.feed import items_of
-from services.placet.cli.items import Item, closed_approval, ends_turn, is_card, lines_of
-from shared.messages import Message
-from shared.messages.approvals import ProgressKind
+from placet.agent import items as log_items
+from placet.cli.items import Item, closed_approval, ends_turn, is_card, lines_of
+from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed
+from placet.contracts.messages.approvals import ProgressKind
 from tests.builders import a_call
 from tests.support.cards import closed, opened, progressed
 
@@ -17,10 +17,15 @@ OPENED = opened(approval_id="a-1")
 EDITED = a_call(arguments='{"amount":199}', shown_arguments='{"amount":199}')
 
 
-def item_of(message: Message) -> Item:
-    """Return the approval item that the gateway makes of a message, as the event stream brings it."""
-    (item,) = [each for each in items_of(message, "event-1") if each.type == "approval"]
-    return an_item(item.type, **item.data)
+def item_of(message: ApprovalOpened | ApprovalProgressed | ApprovalClosed) -> Item:
+    """Return the approval item that the agent's log makes of a message, as the event stream brings it."""
+    match message:
+        case ApprovalOpened():
+            return an_item("approval", **log_items.held(message)[1])
+        case ApprovalProgressed():
+            return an_item("approval", **log_items.approval_progressed(message, "turn-1"))
+        case ApprovalClosed():
+            return an_item("approval", **log_items.approval_closed(message, "turn-1"))
 
 
 def an_item(kind: str, /, **data: Any) -> Item:
@@ -67,10 +72,13 @@ def test_pending_approval_is_not_over() -> None:
     assert [None, None] == [closed_approval(item_of(news)) for news in (OPENED, progressed(OPENED, 2))]
 
 
-@pytest.mark.parametrize(("kind", "state", "ends"), [("turn", "finished", True), ("turn", "started", False)])
-def test_turn_ends_with_any_state_but_started(kind: str, state: str, *, ends: bool) -> None:
-    """A failed or stopped turn gives the prompt back too."""
-    assert ends == ends_turn(an_item(kind, state=state))
+@pytest.mark.parametrize(
+    ("state", "ends"),
+    [("finished", True), ("failed", True), ("started", False), ("paused", False), ("continued", False)],
+)
+def test_turn_ends_with_any_state_but_those_it_goes_on_from(state: str, *, ends: bool) -> None:
+    """A failed or stopped turn gives the prompt back too; one that waits for people does not."""
+    assert ends == ends_turn(an_item("turn", state=state))
 
 
 @pytest.mark.parametrize(

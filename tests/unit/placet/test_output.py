@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.placet.cli.output import show_fields, show_table, spoken
+from placet.cli.output import show_fields, show_table, spoken
 
 
 def test_fields_show_hidden_characters_as_code_points(capsys: pytest.CaptureFixture[str]) -> None:

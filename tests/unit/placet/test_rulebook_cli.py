@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from services.placet.cli.rulebook import app
+from placet.cli.rulebook import app
 
 SHOP = Path(__file__).parents[3] / "deploy" / "rulebook.yaml"
 HELD = {"tool": "create_pay_link", "arguments": {"amount": 299, "currency": "TRY"}}
@@ -52,6 +52,52 @@ def test_bad_rulebook_is_told_line_by_line(tmp_path: Path) -> None:
     path.write_text("tools: {}\nruls: []\n")
     result = placet_rulebook("check", path)
     assert (1, True) == (result.exit_code, f"{path}:2:1: unknown key 'ruls'\n" in result.stderr)
+
+
+OWN = """\
+tools:
+  good:
+    description: Good.
+    category: safe_compute
+    function: FILE:good
+    parameters: {type: object, properties: {a: {type: integer}}, required: [a]}
+  lost:
+    description: Lost.
+    category: safe_compute
+    function: FILE:lost
+    parameters: {type: object}
+  unfit:
+    description: Unfit.
+    category: safe_compute
+    function: FILE:good
+    verify: FILE:probe
+    parameters: {type: object, properties: {b: {type: integer}}}
+rules: []
+"""
+
+
+def test_functions_that_are_missing_or_do_not_fit_are_told_line_by_line(tmp_path: Path) -> None:
+    """With --import each own tool is imported from the folder of tools."""
+    module = "own_tools_of_a_check"
+    (tmp_path / f"{module}.py").write_text("def good(a: int) -> int:\n    return a\n\n\nprobe = 1\n")
+    path = tmp_path / "rules.yaml"
+    path.write_text(OWN.replace("FILE", module))
+    result = placet_rulebook("check", path, "--import", "--tools", tmp_path)
+    told = [
+        f"{path}:10:15: tool 'lost': module '{module}' has no function 'lost'",
+        f"{path}:15:15: tool 'unfit': function '{module}:good' lacks the parameter 'b' of the schema",
+        f"{path}:16:13: tool 'unfit': module '{module}' has no function 'probe'",
+    ]
+    assert (1, told) == (result.exit_code, result.stderr.splitlines())
+    assert 0 == placet_rulebook("check", path).exit_code
+
+
+def test_a_folder_of_tools_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    """Nothing is imported then."""
+    folder = tmp_path / "none"
+    result = placet_rulebook("check", SHOP, "--import", "--tools", folder)
+    assert 2 == result.exit_code
+    assert result.stderr.endswith(f"PLACET_TOOLS: {folder} is not a folder\n")
 
 
 def test_explanation_names_the_rules_and_the_people(call: Path) -> None:

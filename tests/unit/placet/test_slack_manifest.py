@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from services.placet.cli.main import main
+from placet.cli.main import main
 
 
 def outcome(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from services.placet.cli.trials import complaints, lines
-from shared.trials import (
+from placet.cli.trials import complaints, lines
+from placet.domain.trials import (
     CaseResult,
     CasesReport,
     Change,
@@ -18,7 +18,7 @@ from shared.trials import (
     Report,
     Simulation,
 )
-from shared.yaml_source import Problem
+from placet.domain.yaml_source import Problem
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 EXPLANATION = Explanation(

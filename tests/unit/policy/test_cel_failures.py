@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.policy.rules.cel_failures import failures
-from shared.cel import INT, STRING, VALUES, Environment
+from placet.domain.cel import INT, STRING, VALUES, Environment
+from placet.policy.rules.cel_failures import failures
 
 ENVIRONMENT = Environment({"name": STRING, "count": INT, "arguments": VALUES})
 

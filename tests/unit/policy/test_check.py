@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.policy.rulebook import rulebook_from
-from services.policy.rulebook.check import check
-from shared.yaml_source import Problem, RulebookInvalid, parse_yaml
+from placet.domain.yaml_source import Problem, RulebookInvalid, parse_yaml
+from placet.policy.rulebook import rulebook_from
+from placet.policy.rulebook.check import check
 
 SHOP = Path(__file__).parents[3] / "deploy" / "rulebook.yaml"
 

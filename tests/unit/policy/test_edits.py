@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from services.policy.rules import Effect, Rule, Rulebook, Ruling, edits
-from services.policy.rules.conditions import compile_condition
-from services.policy.rules.limits import Limit, Per
-from shared.canonical import canonical_text
-from shared.card_text import REDACTED
-from shared.catalog import Catalog, ToolSpec
-from shared.errors import SecurityAlert
-from shared.messages import Edited, EditJudged, EditProposed
-from shared.messages.approvals import ApprovalRule
-from shared.messages.tool_calls import Category
+from placet.contracts.canonical import canonical_text
+from placet.contracts.errors import SecurityAlert
+from placet.contracts.messages import Edited, EditJudged, EditProposed
+from placet.contracts.messages.approvals import ApprovalRule
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.card_text import REDACTED
+from placet.domain.catalog import Catalog, ToolSpec
+from placet.policy.rules import Effect, Rule, Rulebook, Ruling, edits
+from placet.policy.rules.conditions import compile_condition
+from placet.policy.rules.limits import Limit, Per
 from tests.builders import a_call
 
 PROPERTIES = {"amount": {"type": "number"}, "card": {"type": "object"}}

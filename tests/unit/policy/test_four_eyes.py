@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.policy.rulebook import rulebook_from
-from shared.yaml_source import parse_yaml
+from placet.domain.yaml_source import parse_yaml
+from placet.policy.rulebook import rulebook_from
 
 RULEBOOK = """
 tools:

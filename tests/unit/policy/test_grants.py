@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from services.policy.rulebook import rulebook_from
-from services.policy.rules import CallFacts, Effect, Rulebook, grants, judge
-from services.policy.rules.grants import Grant, within
-from shared.directory import Directory, Person
-from shared.messages import ApprovalRule, GrantTerms
-from shared.yaml_source import parse_yaml
+from placet.contracts.messages import ApprovalRule, GrantTerms
+from placet.domain.directory import Directory, Person
+from placet.domain.yaml_source import parse_yaml
+from placet.policy.rulebook import rulebook_from
+from placet.policy.rules import CallFacts, Effect, Rulebook, grants, judge
+from placet.policy.rules.grants import Grant, within
 from tests.builders import NOON
 from tests.support.policy_builders import LIMITED, a_grant_request, a_proposal
 
@@ -83,6 +83,25 @@ def test_bound_may_lie_inside_an_argument() -> None:
     approved = {"order": {"total": 10, "item": "a"}}
     asked = [{"order": {"total": 9, "item": item}} for item in ("a", "b")]
     assert [True, False] == [within(approved, each, ["order.total"]) for each in asked]
+
+
+@pytest.mark.parametrize(
+    ("bound", "covered"),
+    [
+        ("to=*@example.org", ["bob@example.org", "eve@example.org"]),
+        ("to=bob@*", ["bob@example.org", "bob@example.com", "bob@example.org.evil"]),
+        ("to=bob@example.com", ["bob@example.org", "bob@example.com"]),
+        ("to", ["bob@example.org"]),
+        ("cc=*", ["bob@example.org"]),
+    ],
+)
+def test_texts_may_vary_as_far_as_a_glob_says(bound: str, covered: list[str]) -> None:
+    """And the approved one is always covered; numbers and whatever else are no texts."""
+    approved = {"to": "bob@example.org", "amount": 5}
+    asked = ["bob@example.org", "eve@example.org", "bob@example.com", "bob@example.org.evil"]
+
+    assert covered == [each for each in asked if within(approved, {**approved, "to": each}, [bound])]
+    assert not within(approved, {**approved, "to": 5}, [bound])
 
 
 @given(some_arguments)

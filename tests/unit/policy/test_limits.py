@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.policy.rulebook import rulebook_from
-from services.policy.rules import CallFacts, Effect, Rulebook, judge
-from services.policy.rules.limits import AmountUnclear, Limit, Per, demands
-from shared.yaml_source import RulebookInvalid, parse_yaml
+from placet.domain.yaml_source import RulebookInvalid, parse_yaml
+from placet.policy.rulebook import rulebook_from
+from placet.policy.rules import CallFacts, Effect, Rulebook, judge
+from placet.policy.rules.limits import AmountUnclear, Limit, Per, demands
 from tests.support.policy_builders import LIMITED, a_proposal
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from services.policy.rulebook import load_rulebook, rulebook_from
-from services.policy.rules import DEFAULTS, CallFacts, Effect, Rule, Rulebook, Ruling, judge
-from shared.messages.approvals import ApprovalRule
-from shared.messages.tool_calls import Category
-from shared.yaml_source import RulebookInvalid, parse_yaml
+from placet.contracts.messages.approvals import ApprovalRule
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.yaml_source import RulebookInvalid, parse_yaml
+from placet.policy.rulebook import load_rulebook, rulebook_from
+from placet.policy.rules import DEFAULTS, CallFacts, Effect, Rule, Rulebook, Ruling, judge
 
 INVALID = Path(__file__).parent / "invalid"
 SHOP = Path(__file__).parents[3] / "deploy" / "rulebook.yaml"

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.policy.rules import CallFacts, Condition, Effect, Rule, Rulebook, Ruling, Verdict, judge
-from services.policy.rules.conditions import compile_condition
-from shared.canonical import NotStrictJson, canonical_text
-from shared.catalog import Catalog, ToolSpec
-from shared.directory import Directory, Person
-from shared.messages.approvals import ApprovalRule
-from shared.messages.tool_calls import Category, ToolCall
+from placet.contracts.canonical import NotStrictJson, canonical_text
+from placet.contracts.messages.approvals import ApprovalRule
+from placet.contracts.messages.tool_calls import Category, ToolCall
+from placet.domain.catalog import Catalog, ToolSpec
+from placet.domain.directory import Directory, Person
+from placet.policy.rules import CallFacts, Condition, Effect, Rule, Rulebook, Ruling, Verdict, judge
+from placet.policy.rules.conditions import compile_condition
 
 ALLOW = Ruling(Effect.ALLOW, "Fine.")
 DENY = Ruling(Effect.DENY, "For people.", "for the model.")

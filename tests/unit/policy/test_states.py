@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.policy.states import GrantEvent, GrantState, grant_after, grant_state
+from placet.policy.states import GrantEvent, GrantState, grant_after, grant_state
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from services.policy.rulebook import rulebook_from
-from services.policy.rules import CallFacts, Effect, Rulebook, judge
-from services.policy.rules.cases import cases_from, run_cases
-from services.policy.rules.explain import CallEntry, call_from, explain
-from services.policy.rules.kept import facts_from, kept_text
-from services.policy.rules.simulate import EXAMPLES_MAX, Past, Replay
-from shared.messages.approvals import ApprovalRule
-from shared.trials import CaseResult, Deciders, Example, Outcome, Tried
-from shared.yaml_source import RulebookInvalid, parse_yaml
+from placet.contracts.messages.approvals import ApprovalRule
+from placet.domain.trials import CaseResult, Deciders, Example, Outcome, Tried
+from placet.domain.yaml_source import RulebookInvalid, parse_yaml
+from placet.policy.rulebook import rulebook_from
+from placet.policy.rules import CallFacts, Effect, Rulebook, judge
+from placet.policy.rules.cases import cases_from, run_cases
+from placet.policy.rules.explain import CallEntry, call_from, explain
+from placet.policy.rules.kept import facts_from, kept_text
+from placet.policy.rules.simulate import EXAMPLES_MAX, Past, Replay
 from tests.builders import a_call
 
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -440,15 +440,32 @@ def test_calls_of_grants_are_left_out() -> None:
     assert (1, 1, 0) == (report.calls, report.granted, report.changed)
 
 
-def test_limits_had_room_or_not_whichever_fits() -> None:
-    """A call that a limit had no room for then is no change of the same rulebook."""
-    rules = RULES.replace("reason: Small.", "reason: Small.\n    limits: [{count: 2, per: tenant, within: 1d}]")
-    rulebook = a_rulebook(rules)
-    call = an_entry(arguments={"amount": 5}).facts(rulebook)
-    verdicts = [judge(call, rulebook), judge(call, rulebook, {"small"})]
-    past = [Past(call, verdict.effect, verdict.rule, verdict.approval, NOON) for verdict in verdicts]
+TWO_SMALL = RULES.replace("reason: Small.", "reason: Small.\n    limits: [{count: 2, per: tenant, within: 1d}]")
 
-    assert (["small", "payments"], 0) == ([each.rule for each in past], replayed(rulebook, *past).report().changed)
+
+@pytest.mark.parametrize(
+    ("limit", "changed"),
+    [
+        ("count: 2, per: tenant, within: 1d", 0),
+        ("count: 1, per: tenant, within: 1d", 1),
+        ("count: 3, per: tenant, within: 1d", 1),
+        ("count: 1, per: tenant, within: 1h", 1),
+        ("count: 1, per: conversation, within: 90m", 2),
+        ("sum: {argument: amount, at_most: 9}, per: tenant, within: 1d", 1),
+    ],
+)
+def test_limits_are_replayed_in_the_order_of_time(limit: str, changed: int) -> None:
+    """Three calls, an hour apart; the third had no room for it then. What would have room now, or none, is a change."""
+    before = a_rulebook(TWO_SMALL)
+    call = an_entry(arguments={"amount": 5}).facts(before)
+    verdicts = [judge(call, before), judge(call, before), judge(call, before, {"small"})]
+    past = [
+        Past(call, verdict.effect, verdict.rule, verdict.approval, NOON + timedelta(hours=number))
+        for number, verdict in enumerate(verdicts)
+    ]
+    after = a_rulebook(TWO_SMALL.replace("count: 2, per: tenant, within: 1d", limit))
+
+    assert changed == replayed(after, *reversed(past)).report().changed
 
 
 def test_what_is_kept_of_a_call_gives_its_facts_again() -> None:

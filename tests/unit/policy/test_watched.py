@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.policy.rules import Effect, Verdict
-from services.policy.rules.watched import VETO_WINDOW, Watched, arguments_digest, held_again, is_watched
-from shared.messages.approvals import ApprovalRule, GrantTerms
+from placet.contracts.messages.approvals import ApprovalRule, GrantTerms
+from placet.policy.rules import Effect, Verdict
+from placet.policy.rules.watched import VETO_WINDOW, Watched, arguments_digest, held_again, is_watched
 
 DENIED_AT = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
 TERMS = ApprovalRule(approvers=["group:finance"], veto_window_seconds=600, grants=GrantTerms())

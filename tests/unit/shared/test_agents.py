@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.agents import Agents, load_agents
-from shared.catalog import Catalog
-from shared.yaml_source import RulebookInvalid
+from placet.domain.agents import Agents, load_agents
+from placet.domain.catalog import Catalog
+from placet.domain.yaml_source import RulebookInvalid
 from tests.support.agents import PAY, SEARCH
 
 SHOP = Catalog([SEARCH, PAY])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.approvers import Approver, group_of, identity_of, is_person, name_of, person_id, read_approver
-from shared.directory import Directory, Person
+from placet.domain.approvers import Approver, group_of, identity_of, is_person, name_of, person_id, read_approver
+from placet.domain.directory import Directory, Person
 
 ROOT = Path(__file__).parents[3]
 #: A text that is a prefix, or begins with one before something that is put in.
@@ -83,4 +83,4 @@ def test_nothing_else_takes_them_apart_or_puts_them_together() -> None:
         for path in sorted((ROOT / folder).rglob("*.py"))
         if PREFIX.search(path.read_text())
     ]
-    assert ["shared/approvers.py"] == found
+    assert ["shared/domain/approvers.py"] == found

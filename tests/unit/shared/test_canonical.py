@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.canonical import (
+from placet.contracts.canonical import (
     ARGUMENTS_BYTES_MAX,
     NotStrictJson,
     call_digest,

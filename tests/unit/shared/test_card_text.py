@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.card_text import SUMMARY_MAX, VALUE_MAX, is_redaction, placeholders, render, render_call, visible
+from placet.domain.card_text import SUMMARY_MAX, VALUE_MAX, is_redaction, placeholders, render, render_call, visible
 
 
 @pytest.mark.parametrize(

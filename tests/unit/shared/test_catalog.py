@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from shared.catalog import (
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.catalog import (
     Catalog,
     ToolSpec,
     load_catalog,
@@ -18,9 +19,8 @@ from shared.catalog import (
     shown_text,
     validate_arguments,
 )
-from shared.messages.tool_calls import Category
-from shared.tool_schema import ArgumentError
-from shared.yaml_source import RulebookInvalid
+from placet.domain.tool_schema import ArgumentError
+from placet.domain.yaml_source import RulebookInvalid
 
 SHOP = Path(__file__).parents[3] / "deploy" / "rulebook.yaml"
 PAY = {

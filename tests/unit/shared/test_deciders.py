@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared import deciders
-from shared.deciders import Delegation, Voter
-from shared.directory import Directory, Person
-from shared.messages import Escalation, Panel
+from placet.contracts.messages import Escalation, Panel
+from placet.domain import deciders
+from placet.domain.deciders import Delegation, Voter
+from placet.domain.directory import Directory, Person
 from tests.builders import an_approval_rule
 from tests.support.approval_builders import a_directory, an_approval
 
@@ -77,7 +77,7 @@ def test_whoever_may_decide_is_let_into_the_inbox(
     held = an_approval(approval_rule=an_approval_rule(**terms), steps_done=steps, delegations=(place,))
     directory = a_directory(*(name.removeprefix("person:") for name in gone))
     may = deciders.may_deny(held, voter, directory) and deciders.strong_enough(held, voter.proof)
-    assert not may or deciders.lets_in(held.approval_rule, deciders.named(held), voter, directory)
+    assert not may or deciders.lets_in(held.approval_rule, deciders.named(held), held.call.agent, voter, directory)
 
 
 def test_who_is_not_named_is_not_let_into_the_inbox() -> None:
@@ -87,7 +87,7 @@ def test_who_is_not_named_is_not_let_into_the_inbox() -> None:
     ada, carl = Voter("person:ada", (), "api_key"), Voter("person:carl", (), "api_key")
     tried = [(ada, ()), (carl, ()), (ada, ("ada",)), (Voter("person:ada", (), "slack"), ())]
     assert [True, False, False, False] == [
-        deciders.lets_in(rule, names, voter, a_directory(*gone)) for voter, gone in tried
+        deciders.lets_in(rule, names, "default", voter, a_directory(*gone)) for voter, gone in tried
     ]
 
 

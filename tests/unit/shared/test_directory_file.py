@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.directory import Directory, Person, SlackUser
-from shared.directory_file import ACTIVATIONS, LOOK_EVERY_SECONDS, RELOAD_FAILURES, DirectoryFile, directory_from
-from shared.yaml_source import RulebookInvalid, parse_yaml
+from placet.domain.directory import Directory, Person, SlackUser
+from placet.domain.directory_file import ACTIVATIONS, LOOK_EVERY_SECONDS, RELOAD_FAILURES, DirectoryFile, directory_from
+from placet.domain.yaml_source import RulebookInvalid, parse_yaml
 
 PEOPLE = """\
 people:

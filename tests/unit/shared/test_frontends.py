@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from shared.bus import Delivery
-from shared.consumer import read_delivery
-from shared.frontends import frontend_key, frontends_tenant, why_not
-from shared.messages import Author, ConversationEnded, Message, MessagePosted
+from placet.contracts.frontends import frontend_key, frontends_tenant, why_not
+from placet.contracts.messages import Author, ConversationEnded, Message, MessagePosted
+from placet.runtime.bus import Delivery
+from placet.runtime.consumer import read_delivery
 from tests.builders import a_posted_message, an_envelope, an_event
 
 ENDED = ConversationEnded(tenant="acme", conversation_id="c", by="person:ada")

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from services.approval.rules import grants as asking
-from services.policy.rulebook import rulebook_from
-from services.policy.rules import grants as keeping
-from shared.directory import Directory
-from shared.grants import Excess, beyond
-from shared.messages import GrantTerms, GrantWish
-from shared.yaml_source import parse_yaml
+from placet.approval.rules import grants as asking
+from placet.contracts.messages import GrantTerms, GrantWish
+from placet.domain.directory import Directory
+from placet.domain.grants import Excess, beyond
+from placet.domain.yaml_source import parse_yaml
+from placet.policy.rulebook import rulebook_from
+from placet.policy.rules import grants as keeping
 from tests.builders import NOON, an_approval_rule
 from tests.support.approval_builders import a_directory, an_approval, claims_of
 from tests.support.policy_builders import LIMITED, a_grant_request, a_proposal

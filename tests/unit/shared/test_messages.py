@@ -7,10 +7,9 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from shared.consumer import read_envelope
-from shared.ids import child_traceparent, new_traceparent
-from shared.messages import MESSAGES, ApprovalRule, ToolCallProposed, event_from
-from shared.messages.message import Attributes
+from placet.contracts.messages import MESSAGES, ApprovalRule, ToolCallProposed, event_from
+from placet.contracts.messages.message import Attributes
+from placet.runtime.consumer import read_envelope
 from tests.builders import a_call, a_posted_message, an_envelope, an_event
 
 
@@ -68,17 +67,3 @@ def test_an_empty_list_of_approvers_is_no_rule() -> None:
     """Nobody may never mean anyone."""
     with pytest.raises(ValidationError):
         ApprovalRule(approvers=[])
-
-
-def test_a_child_stays_in_its_parents_trace() -> None:
-    """The trace id is kept, the span id is new."""
-    parent = new_traceparent()
-    child = child_traceparent(parent)
-    assert (parent.split("-")[1], True) == (child.split("-")[1], parent != child)
-
-
-@pytest.mark.parametrize("parent", [None, "", "junk", "01-aa-bb-00", "00-abc-def-01"])
-def test_an_unusable_parent_starts_a_new_trace(parent: str | None) -> None:
-    """Trace context from outside is never trusted to be well formed."""
-    version, trace, span, _ = child_traceparent(parent).split("-")
-    assert (version, len(trace), len(span)) == ("00", 32, 16)

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from shared.canonical import ARGUMENTS_BYTES_MAX, canonical_text
-from shared.errors import PlacetError, SecurityAlert
-from shared.messages import ToolCall
-from shared.permit import issue_permit, verify_permit
-from shared.signing import BadSignature, Purpose, Signer, Verifier, create_keys, load_signer, load_verifier
+from placet.contracts.canonical import ARGUMENTS_BYTES_MAX, canonical_text
+from placet.contracts.errors import PlacetError, SecurityAlert
+from placet.contracts.messages import ToolCall
+from placet.contracts.permit import issue_permit, verify_permit
+from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier, create_keys, load_signer, load_verifier
 from tests.builders import NOON, a_call
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shared.deciders import Voter
-from shared.directory import Directory
-from shared.person_condition import PersonFacts, compile_person_condition, facts_of
+from placet.domain.deciders import Voter
+from placet.domain.directory import Directory
+from placet.domain.person_condition import PersonFacts, compile_person_condition, facts_of
 from tests.builders import a_call
 
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 from pydantic import SecretStr
 
-from services.placet.cli.main import main
-from shared.settings import NAMES, Settings, UnknownSetting, default_credentials, refuse_unknown
+from placet.cli.main import main
+from placet.runtime.settings import NAMES, Settings, UnknownSetting, default_credentials, refuse_unknown
 
 
 @pytest.mark.parametrize(

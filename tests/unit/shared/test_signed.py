@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from shared.errors import PlacetError, SecurityAlert
-from shared.permit import issue_permit
-from shared.signed import signed, verify_signed
-from shared.signing import create_keys, load_signer, load_verifier
+from placet.contracts.errors import PlacetError, SecurityAlert
+from placet.contracts.permit import issue_permit
+from placet.contracts.signed import signed, verify_signed
+from placet.contracts.signing import create_keys, load_signer, load_verifier
 from tests.builders import NOON, a_call
 from tests.support.policy_builders import a_grant_request
 

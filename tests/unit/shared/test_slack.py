@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr, ValidationError
 
-from shared.slack import SlackMisconfigured, SlackSettings, Subject, parse_subject
+from placet.surfaces.slack import SlackMisconfigured, SlackSettings, Subject, parse_subject
 
 SECRET = "xoxb-very-secret"
 FILE = """\

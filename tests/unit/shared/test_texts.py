@@ -11,26 +11,29 @@ from typing import Any, get_args
 import pytest
 from babel.messages.pofile import read_po
 
-from services.approval.states import EditState
-from services.approval.states import Event as ApprovalEvent
-from services.approval.states import State as ApprovalState
-from services.executor.states import State as ExecutionState
-from services.gateway import argument_fields, conversations, decisions, operators, slack, web
-from services.gateway.web.script_words import SCRIPT_WORDS
-from services.gateway.web.words import UNITS
-from services.notifier import channels, drawing
-from services.notifier.states import State as DeliveryState
-from shared import card, texts
-from shared.messages import ResultKind
-from shared.messages.approvals import Outcome, ProgressKind, Proof, Verb
-from shared.texts import CATALOGUES, LANGUAGES, accepted, language_of, moment, text
+from placet.approval.states import EditState
+from placet.approval.states import Event as ApprovalEvent
+from placet.approval.states import State as ApprovalState
+from placet.contracts.messages import ResultKind
+from placet.contracts.messages.approvals import Outcome, ProgressKind, Proof, Verb
+from placet.executor.states import State as ExecutionState
+from placet.gateway import slack, web
+from placet.gateway.approvals import argument_fields, decisions
+from placet.gateway.conversations import service as conversations
+from placet.gateway.operators import service as operators
+from placet.gateway.web.script_words import SCRIPT_WORDS
+from placet.gateway.web.words import UNITS
+from placet.notifier import channels, drawing
+from placet.notifier.states import State as DeliveryState
+from placet.surfaces import card, texts
+from placet.surfaces.texts import CATALOGUES, LANGUAGES, accepted, language_of, moment, text
 from tests.builders import NOON
 
 #: Where texts are that a catalogue must have.
 _CHANNELS, _SLACK, _WEB = (Path(str(each.__file__)).parent for each in (channels, slack, web))
 SOURCES = [
     *(Path(str(each.__file__)) for each in (card, drawing)),
-    _CHANNELS / "email" / "letters.py",
+    _CHANNELS / "email" / "mail_templates.py",
     *(_CHANNELS / name for name in ("apprise.py", "slack_blocks.py")),
     *_SLACK.glob("*.py"),
     *_WEB.glob("*.py"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.tool_schema import (
+from placet.domain.tool_schema import (
     DETAIL_MAX,
     ERRORS_MAX,
     ArgumentError,

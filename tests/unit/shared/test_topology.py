@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from shared.messages import MESSAGES, DecisionAnswered, Message
-from shared.topology import EXCHANGES, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, key_matches, queue, retry_delay
+from placet.contracts.messages import MESSAGES, DecisionAnswered, Message
+from placet.contracts.topology import EXCHANGES, QUEUES, RETRY_DELAYS_SECONDS, ROUTES, key_matches, queue, retry_delay
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.words import LETTERS_MAX, WORDS_MAX, searched, words_of
+from placet.domain.words import LETTERS_MAX, WORDS_MAX, searched, words_of
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.yaml_source import (
+from placet.domain.yaml_source import (
     NODES_MAX,
     SOURCE_BYTES_MAX,
     Problem,

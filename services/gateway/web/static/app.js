@@ -3,7 +3,7 @@ import { Feed } from "./feed.js";
 import { keepTime } from "./time.js";
 import { t } from "./words.js";
 
-// Every type of `ItemType` in services/gateway/feed.py, and texts as they are written.
+// Every type of `ItemType` in services/gateway/conversations/items.py, and texts as they are written.
 const TYPES = ["message", "tool_call", "progress", "approval", "decision", "holder", "turn", "resolution", "conversation", "delta"];
 const chat = document.getElementById("chat");
 const feedElement = document.getElementById("feed");

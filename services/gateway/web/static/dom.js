@@ -8,7 +8,7 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-// What prints nothing or steers the text around it: the same characters as in shared/card_text.py.
+// What prints nothing or steers the text around it: the same characters as in shared/domain/card_text.py.
 const HIDDEN =
   /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\u034F\u115F\u1160\u17B4\u17B5\u180B-\u180D\u180F\u2800\u3164\uFFA0\uFE00-\uFE0E\u{E0100}-\u{E01EF}]/gu;
 

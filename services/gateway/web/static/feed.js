@@ -261,6 +261,7 @@ export class Feed {
 
   #turn(data) {
     const key = `turn ${data.turn_id}`;
+    if (data.state === "continued" || data.state === "paused") return;
     if (data.state === "started") {
       if (!this.#over.has(data.turn_id)) this.#running.add(data.turn_id);
       if (!this.#things.has(`${key} over`)) this.#place(key, () => make("p", { class: "thinking" }, t("thinking")));

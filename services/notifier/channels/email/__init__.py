@@ -9,43 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
-from services.notifier.cards import Address, Card
-from services.notifier.channels import Delivered
-from services.notifier.channels.email.letters import Letterhead, Place, letter
-from services.notifier.channels.email.links import Links, MailedLink
-from services.notifier.channels.email.smtp import Relay
-from services.notifier.channels.email.threads import (
+from placet.notifier.cards import Address, Card
+from placet.notifier.channels import Delivered
+from placet.notifier.channels.email.links import Links, MailedLink
+from placet.notifier.channels.email.mail_templates import Letterhead, Place, letter
+from placet.notifier.channels.email.smtp import Relay
+from placet.notifier.channels.email.threads import (
     ASKING,
-    Kind,
-    counts_more,
     envelope_sender,
     kind_for,
     mail_id,
     message_id,
     told_from,
 )
-from services.notifier.store.digests import gather
-from services.notifier.store.mails import Mailed, add_mail, asked_lately
-from shared.work import UnitOfWork, Work
-
-#: Reference of a card that its person is told of in digests.
-IN_DIGEST = {"in": "digest"}
-
-
-@dataclass(frozen=True, slots=True)
-class DigestTerms:
-    """When mails to one person become one mail."""
-
-    #: Mails of their own that ask one person within a window, at most; what comes on top goes into a digest.
-    after: int
-    window: timedelta
-
-    def due(self, now: datetime, deadline: datetime | None) -> datetime:
-        """Return when a card is told at the latest: with half of its time left, where the window is longer."""
-        end = now + self.window
-        return end if deadline is None else min(end, now + max(timedelta(0), deadline - now) / 2)
+from placet.notifier.store.mails import Mailed, add_mail
+from placet.runtime.work import UnitOfWork
 
 
 @dataclass(frozen=True)
@@ -70,45 +49,22 @@ class Post:
 class EmailChannel:
     """Mails cards to the people who may decide."""
 
-    def __init__(self, units: UnitOfWork, post: Post, terms: DigestTerms) -> None:
+    def __init__(self, units: UnitOfWork, post: Post) -> None:
         self._units = units
         self._post = post
-        self._terms = terms
 
     async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
         """Send the mail that `card` needs now, if any; raise ChannelFailed where the relay does not take it."""
-        if reference == IN_DIGEST:
-            async with self._units.begin() as work:
-                await self._gather(work, card, address)
-            return Delivered(IN_DIGEST, shown=False)
         told = told_from(reference)
         kind = kind_for(card, told, address.person)
         if kind is None:
-            if counts_more(card, told):
-                async with self._units.begin() as work:
-                    await self._gather(work, card, address)
             return Delivered(told.after(card).as_reference(), shown=False)
         mail, post = mail_id(key), self._post
-        alone = kind is Kind.ASKED and not told.ids
         link = post.links.new(card, address, mail) if kind in ASKING else None
         async with self._units.begin() as work:
-            if alone and await self._is_enough(work, card, address, mail):
-                await self._gather(work, card, address)
-                return Delivered(IN_DIGEST, shown=False)
-            mailed = Mailed(mail, card.tenant, card.approval_id, address, asked=alone)
-            await add_mail(work, [mailed], [link.kept] if link and link.kept else [])
+            await add_mail(work, Mailed(mail, card.tenant, card.approval_id, address), link.kept if link else None)
         sent = post.message_id(mail)
         place = Place(sent, address.recipient, link or MailedLink(card.url))
         message = letter(post.head, card, kind, told, place)
         await post.relay.send(message, sender=post.envelope_sender(mail), recipient=address.recipient)
         return Delivered(told.after(card, sent).as_reference())
-
-    async def _is_enough(self, work: Work, card: Card, address: Address, mail: str) -> bool:
-        """Tell whether a person was asked so often lately that the rest is gathered; what is dangerous never is."""
-        if not card.batchable or not self._terms.after:
-            return False
-        lately = await asked_lately(work, card.tenant, address.recipient, mail, self._terms.window)
-        return lately is not None and lately >= self._terms.after
-
-    async def _gather(self, work: Work, card: Card, address: Address) -> None:
-        await gather(work, card, address, self._terms.due(work.now, card.deadline))

@@ -9,10 +9,10 @@ import hashlib
 import secrets
 from dataclasses import dataclass
 
-from services.notifier.cards import Address, Card
-from services.notifier.store.mails import NewLink
-from shared.approvers import identity_of
-from shared.link_codes import code_hash, new_code
+from placet.domain.approvers import identity_of
+from placet.notifier.cards import Address, Card
+from placet.notifier.store.mails import NewLink
+from placet.surfaces.link_codes import code_hash, new_code
 
 #: The strength that a mailed link has: rules that want more lead to signing in.
 _STRENGTH = "link"

@@ -13,7 +13,7 @@ from typing import Literal
 import aiosmtplib
 from pydantic import SecretStr
 
-from services.notifier.channels import ChannelFailed
+from placet.notifier.channels import ChannelFailed
 
 #: How the connection is protected: `starttls` insists, so that nobody in between can talk it out of it.
 Security = Literal["starttls", "tls", "none"]

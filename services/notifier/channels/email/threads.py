@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from services.notifier.cards import Card
-from shared.approvers import identity_of
+from placet.domain.approvers import identity_of
+from placet.notifier.cards import Card
 
 #: Digits of a mail's id, hexadecimal: 128 bits.
 ID_DIGITS = 32
@@ -45,13 +45,10 @@ class Told:
     ended: str = ""
     #: Message ids of the thread, oldest first.
     ids: tuple[str, ...] = ()
-    #: Further approvals that were told to be kept back, alike or not.
-    kept_back: int = 0
 
     def as_reference(self) -> dict[str, str]:
         """Return the form that is stored."""
-        kept = {"kept_back": str(self.kept_back)} if self.kept_back else {}
-        return {"digest": self.digest, "state": self.state, "ended": self.ended, **kept, "ids": " ".join(self.ids)}
+        return {"digest": self.digest, "state": self.state, "ended": self.ended, "ids": " ".join(self.ids)}
 
     def after(self, card: Card, message_id: str = "") -> Told:
         """Return what is told once `card` is, in the mail `message_id` where there was one."""
@@ -63,7 +60,7 @@ class Told:
             ids = ids if len(ids) <= REFERENCES_MAX else (ids[0], *ids[1 - REFERENCES_MAX :])
         # How the call ended may be heard before its approval's end: it is told with that, and not told before.
         ended = "" if card.is_open else card.ended
-        return Told(card.digest, card.state, ended, ids, max(self.kept_back, kept_back(card)))
+        return Told(card.digest, card.state, ended, ids)
 
 
 def told_from(reference: Mapping[str, str] | None) -> Told:
@@ -71,18 +68,7 @@ def told_from(reference: Mapping[str, str] | None) -> Told:
     if not reference:
         return Told()
     ids = tuple(reference.get("ids", "").split())
-    counted = int(reference.get("kept_back") or 0)
-    return Told(reference.get("digest", ""), reference.get("state", ""), reference.get("ended", ""), ids, counted)
-
-
-def kept_back(card: Card) -> int:
-    """Return how many further approvals a card says are kept back."""
-    return card.similar + card.held_back
-
-
-def counts_more(card: Card, told: Told) -> bool:
-    """Tell whether more is kept back by now than a person was told; a digest says so, and no mail of its own."""
-    return card.is_open and bool(told.ids) and kept_back(card) > told.kept_back
+    return Told(reference.get("digest", ""), reference.get("state", ""), reference.get("ended", ""), ids)
 
 
 def has_voted(card: Card, person: str) -> bool:

@@ -5,36 +5,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 
-from services.notifier.channels.email import DigestTerms, EmailChannel, Post
-from services.notifier.channels.email.digests import Digests, GiveUp
-from services.notifier.channels.email.letters import Letterhead
-from services.notifier.channels.email.links import Links
-from services.notifier.channels.email.smtp import Relay
-from services.notifier.settings import NotifierSettings
-from shared.service import Duty
-from shared.work import UnitOfWork
+from placet.notifier.channels.email import EmailChannel, Post
+from placet.notifier.channels.email.links import Links
+from placet.notifier.channels.email.mail_templates import Letterhead
+from placet.notifier.channels.email.smtp import Relay
+from placet.notifier.settings import NotifierSettings
+from placet.notifier.store.mails import forget
+from placet.runtime.service import Duty
+from placet.runtime.work import UnitOfWork
 
 #: Pause between two looks for mails that are old enough to be forgotten, in seconds.
 FORGET_EVERY_SECONDS = 3600.0
+#: How long the relay may take, in seconds.
+RELAY_SECONDS = 15.0
+#: How long mails and links are kept after they are over.
+KEEP = timedelta(days=30)
 
 
 def email_channel(settings: NotifierSettings, units: UnitOfWork) -> dict[str, EmailChannel]:
     """Return the channel by its kind; nothing where this installation sends no mails."""
     post = _post(settings)
-    return {} if post is None else {"email": EmailChannel(units, post, _terms(settings))}
+    return {} if post is None else {"email": EmailChannel(units, post)}
 
 
-def email_duties(settings: NotifierSettings, units: UnitOfWork, give_up: GiveUp) -> Iterator[Duty]:
-    """Yield what is to be done about mails beside sending cards."""
-    post = _post(settings)
-    if post is not None:
-        digests = Digests(units, post, _terms(settings), give_up)
-        yield Duty("send-digests", settings.notifier_every_seconds, digests.run_once)
-        yield Duty("forget-mails", FORGET_EVERY_SECONDS, digests.forget_once)
+def email_duties(settings: NotifierSettings, units: UnitOfWork) -> Iterator[Duty]:
+    """Yield what is to be done about mails beside sending cards: forgetting old ones."""
 
+    async def forget_old() -> int:
+        async with units.begin() as work:
+            await forget(work, KEEP)
+        return 0
 
-def _terms(settings: NotifierSettings) -> DigestTerms:
-    return DigestTerms(settings.email_digest_after, timedelta(seconds=settings.email_digest_seconds))
+    if settings.email_host and settings.email_from:
+        yield Duty("forget-mails", FORGET_EVERY_SECONDS, forget_old)
 
 
 def _post(settings: NotifierSettings) -> Post | None:
@@ -47,7 +50,7 @@ def _post(settings: NotifierSettings) -> Post | None:
         settings.email_username,
         settings.email_password,
         settings.email_ca_file,
-        settings.email_timeout_seconds,
+        RELAY_SECONDS,
     )
     head = Letterhead(settings.email_from, settings.email_reply_to, arguments=settings.email_arguments)
     return Post(relay, head, Links(settings.public_url, settings.email_link_seconds), settings.email_bounces)

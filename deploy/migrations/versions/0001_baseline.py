@@ -1,0 +1,20 @@
+"""Everything that the first release keeps."""
+
+from __future__ import annotations
+
+from alembic import op
+
+from placet.deploy.migrations.baseline import schemas, statements
+
+revision = "0001_baseline"
+down_revision = None
+
+
+def upgrade() -> None:
+    for statement in statements():
+        op.get_bind().exec_driver_sql(statement)
+
+
+def downgrade() -> None:
+    for schema in schemas():
+        op.execute(f"DROP SCHEMA {schema} CASCADE")

@@ -1,1 +1,0 @@
-"""The services. They never import each other: they meet only in `shared.messages`."""

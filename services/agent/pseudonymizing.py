@@ -1,0 +1,71 @@
+"""What stands between a conversation and its model: nothing, or pseudonyms that are stored before they are used."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from placet.agent import store
+from placet.agent.hiding import RestoredText, hidden, restored, texts
+from placet.agent.model_answer import ModelAnswer
+from placet.agent.profiles import Profile
+from placet.agent.pseudonyms import Entry, Pseudonyms
+from placet.agent.rules import Claim
+from placet.agent.store import ConversationSnapshot
+from placet.agent.transcript import History
+from placet.contracts.errors import PlacetError
+from placet.runtime.work import UnitOfWork
+
+#: Times that a worker reads the table again because another one was quicker.
+TRIES_MAX = 20
+
+
+class NoPseudonyms(PlacetError):
+    """Other workers were quicker each time: the model must not be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """A conversation as its model may read it."""
+
+    history: History
+    #: None: the model reads everything as it is, so nothing is to be put back.
+    pseudonyms: Pseudonyms | None
+
+    def listening(
+        self, on_text: Callable[[str], Awaitable[None]], on_reset: Callable[[], Awaitable[None]]
+    ) -> RestoredText:
+        """Return what the model's text goes through on its way to the readers."""
+        return RestoredText(self.pseudonyms or Pseudonyms((), lambda _: []), on_text, on_reset)
+
+    def restored(self, answer: ModelAnswer) -> ModelAnswer:
+        """Return a model's answer as everybody else is to see it."""
+        return answer if self.pseudonyms is None else restored(answer, self.pseudonyms)
+
+
+class Pseudonymizer:
+    """Keeps personal data from models."""
+
+    def __init__(self, units: UnitOfWork) -> None:
+        self._units = units
+
+    async def pseudonymize(self, claim: Claim, snapshot: ConversationSnapshot, profile: Profile) -> Readable:
+        """Return what a model may read of a conversation; all its pseudonyms are stored then."""
+        if profile.personal is None:
+            return Readable(snapshot.history, None)
+        recognise = profile.personal.recognise_in(snapshot.labels)
+        avoid = f"{profile.behaviour.instructions}\n{texts(snapshot.history)}"
+        for _ in range(TRIES_MAX):
+            async with self._units.database.single() as connection:
+                known = await store.load_pseudonyms(connection, claim.conversation_id)
+            pseudonyms = Pseudonyms(known, recognise, avoid=avoid)
+            # Long texts take their time, and other conversations are not to wait for it.
+            history = await asyncio.to_thread(hidden, snapshot.history, pseudonyms)
+            if not pseudonyms.fresh or await self._kept(claim, pseudonyms.fresh, len(known)):
+                return Readable(history, pseudonyms)
+        raise NoPseudonyms(f"the pseudonyms of conversation {claim.conversation_id} changed {TRIES_MAX} times")
+
+    async def _kept(self, claim: Claim, fresh: list[Entry], known: int) -> bool:
+        async with self._units.database.transaction() as connection:
+            return await store.keep_pseudonyms(connection, claim.tenant, claim.conversation_id, fresh, known=known)

@@ -1,0 +1,87 @@
+"""A model that is a Python function: for tests, demos and rules of thumb that need no key and no network.
+
+`python/module:function` names it. The function takes what a model takes, `(messages, tools, tool_choice)` in OpenAI's
+shape, and returns an assistant message: `{"content": …, "tool_calls": […]}`. The same transcript should always get the
+same answer. Words stand in for tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from placet.contracts.errors import PlacetError
+
+PROVIDER = "python"
+#: Characters of argument text per stream piece.
+_FRAGMENT = 12
+
+Reply = Callable[[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]], str], Mapping[str, Any]]
+
+
+@cache
+def function_of(name: str) -> Reply:
+    """Return the function that `module:function` names; PlacetError where there is none."""
+    module, _, function = name.partition(":")
+    try:
+        found: Reply = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise PlacetError(
+            f"no model is at python/{name}: {error} (PLACET_TOOLS names the folder of own code)"
+        ) from error
+    return found
+
+
+@dataclass(frozen=True)
+class PythonAnswer:
+    """One answer of such a function, whole or in pieces."""
+
+    content: str
+    calls: Sequence[Mapping[str, Any]]
+    words_read: int
+
+    @classmethod
+    def of(cls, name: str, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], choice: str) -> PythonAnswer:
+        """Ask the function that `name` names."""
+        message = function_of(name)(messages, tools, choice)
+        words_read = sum(len(_text_of(each.get("content")).split()) for each in messages)
+        return cls(message.get("content") or "", message.get("tool_calls") or (), words_read)
+
+    @property
+    def finish_reason(self) -> str:
+        """OpenAI's word for how the answer ended."""
+        return "tool_calls" if self.calls else "stop"
+
+    def message(self) -> dict[str, Any]:
+        """Return the whole answer."""
+        calls = {"tool_calls": [dict(call) for call in self.calls]} if self.calls else {}
+        return {"role": "assistant", "content": self.content or None, **calls}
+
+    def deltas(self) -> Iterator[dict[str, Any]]:
+        """Yield the answer as stream deltas: words first, then each call in fragments."""
+        yield {"role": "assistant", "content": ""}
+        for place, word in enumerate(self.content.split(" ") if self.content else ()):
+            yield {"content": f" {word}" if place else word}
+        for index, call in enumerate(self.calls):
+            name, arguments = call["function"]["name"], call["function"]["arguments"]
+            head = {"index": index, "id": call["id"], "type": "function", "function": {"name": name, "arguments": ""}}
+            yield {"tool_calls": [head]}
+            for start in range(0, len(arguments), _FRAGMENT):
+                piece = arguments[start : start + _FRAGMENT]
+                yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+    def usage(self) -> dict[str, int]:
+        """Count words, for want of tokens."""
+        written = len(self.content.split()) + sum(len(each["function"]["arguments"].split()) for each in self.calls)
+        spent = {"prompt_tokens": self.words_read, "completion_tokens": written}
+        return {**spent, "total_tokens": sum(spent.values())}
+
+
+def _text_of(content: Any) -> str:
+    """Return the text of a message's content, which may come in parts."""
+    if isinstance(content, list):
+        return " ".join(str(part.get("text", "")) for part in content)
+    return str(content or "")

@@ -1,0 +1,171 @@
+"""The administrative nouns: calls, conversations, dead letters, deliveries, grants, keys, sessions and webhooks."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from placet.cli.client import call
+from placet.cli.output import Json, fail, out, show_json
+from placet.cli.resources import LIMIT, After, Id, Limit, Resource, show_page
+
+calls = Resource("tool-calls", "Show tool calls, and resolve those of unknown outcome.")
+calls.show("Show one call's whole history.")
+
+conversations = Resource("conversations", "List, show, take over, give back, stop and end conversations.")
+conversations.show("Show a conversation: its newest messages and calls, and what waits for people.")
+conversations.act(
+    "takeover",
+    "Take a conversation over from the agent: you answer in it from now on.",
+    lambda answer: f"{{id}} is yours, {answer['operator']}",
+)
+conversations.act(
+    "release",
+    "Give a conversation back to the agent, which answers what nobody has answered.",
+    "the agent answers in {id}",
+)
+_STOPPED = {"stopping": "{id} is being stopped", "idle": "{id} had nothing to stop"}
+conversations.act(
+    "stop",
+    "Stop the turn that runs: calls that wait are withdrawn, those that run end by themselves.",
+    lambda answer: _STOPPED[answer["state"]],
+)
+conversations.act(
+    "end", "End a conversation: calls that wait are withdrawn, and nobody writes in it again.", "{id} has ended"
+)
+
+dead_letters = Resource("dead-letters", "List, show, replay and discard dead letters.")
+dead_letters.list(
+    "List dead letters, newest first.",
+    ["id", "state", "queue", "message_type", "reason", "received_at"],
+    states="open, replayed or discarded.",
+    state="open",
+)
+dead_letters.show("Show one dead letter with its body.")
+dead_letters.act("replay", "Send a dead letter back to the queue it came from.", "replay of {id} is on its way")
+dead_letters.act("discard", "Give a dead letter up; it stays on record.", "discard of {id} is on its way")
+
+deliveries = Resource("deliveries", "List deliveries of cards, and try those again that were given up.")
+deliveries.list(
+    "List deliveries, the newest change first.",
+    ["id", "state", "channel", "recipient", "approval_id", "error", "updated_at"],
+    states="due, kept, sent, given_up or all.",
+    state="given_up",
+)
+deliveries.act("retry", "Show a card again where its channel failed for good.", "retry of {id} is on its way")
+
+grants = Resource("grants", "List, show and revoke grants.")
+grants.list(
+    "List your grants, newest first; with an administrator's key everybody's.",
+    ["id", "state", "owner", "tool", "scope", "arguments", "uses_left", "expires_at"],
+    states="active, used_up, expired, revoked, void or all.",
+    state="active",
+)
+grants.show("Show one grant.")
+grants.act("revoke", "Take a grant back.", "revocation of {id} is on its way")
+
+keys = Resource("keys", "Create, list and revoke API keys.")
+keys.list("List the keys of your tenant.", ["id", "person", "scopes", "created_at", "revoked_at"])
+keys.act("revoke", "Revoke a key; it stops working at once.", "revoked {id}", method="DELETE")
+
+sessions = Resource("sessions", "List and end the sessions of browsers.")
+sessions.list(
+    "List your own sessions; administrators see those of their tenant.",
+    ["id", "person", "method", "created_at", "seen_at", "expires_at"],
+)
+sessions.act("revoke", "End a session; its browser is signed out at once.", "revoked {id}", method="DELETE")
+
+webhooks = Resource("webhook-events", "List events for webhooks, and post those again that were given up.")
+webhooks.list(
+    "List events, the newest first.",
+    ["id", "state", "webhook", "type", "attempt", "error", "created_at"],
+    states="due, sent, given_up or all.",
+    state="given_up",
+)
+webhooks.act("retry", "Post an event again that its webhook never took.", "retry of {id} is on its way")
+
+#: Name of each noun on the command line.
+NOUNS = {
+    "calls": calls,
+    "conversations": conversations,
+    "dead-letters": dead_letters,
+    "deliveries": deliveries,
+    "grants": grants,
+    "keys": keys,
+    "sessions": sessions,
+    "webhooks": webhooks,
+}
+
+
+@calls.app.command()
+def resolve(
+    call_id: Id,
+    *,
+    ran: Annotated[bool | None, typer.Option("--ran/--did-not-run", help="What you found out.")] = None,
+    note: Annotated[str, typer.Option(help="What you looked at; people and the model read it.")] = "",
+    json: Json = False,
+) -> None:
+    """Say whether a call ran whose outcome is unknown."""
+    if ran is None:
+        fail("say what you found: --ran or --did-not-run", code=2)
+    body = {"outcome": "ran" if ran else "did_not_run", "note": note}
+    answer = call("POST", f"/v1/tool-calls/{call_id}/resolution", json=body)
+    show_json(answer) if json else out.print(f"{answer['outcome']} of {call_id} is on its way")
+
+
+@conversations.app.command("list")
+def list_held(
+    *,
+    escalated: Annotated[bool, typer.Option("--escalated", help="Only those that still wait for an operator.")] = False,
+    limit: Limit = LIMIT,
+    cursor: After = "",
+    json: Json = False,
+) -> None:
+    """List the conversations that people hold, those held last first."""
+    columns = ["id", "holder", "operator", "held_since", "reason"]
+    asked = {"holder": "waiting" if escalated else ""}
+    show_page("/v1/conversations", asked, columns, limit=limit, cursor=cursor, json=json)
+
+
+@conversations.app.command()
+def say(conversation_id: Id, text: Annotated[str, typer.Argument()], *, json: Json = False) -> None:
+    """Answer in a conversation that you hold."""
+    body = {"text": text, "author": "operator"}
+    posted = call("POST", f"/v1/conversations/{conversation_id}/messages", json=body)
+    show_json(posted) if json else out.print(f"said in {conversation_id}")
+
+
+@keys.app.command()
+def create(
+    person: Annotated[str, typer.Option(help="Whose key it is, for example ada.")],
+    scope: Annotated[list[str], typer.Option("--scope", help="chat, decide, operate or admin; several times.")],
+    *,
+    tenant: Annotated[str, typer.Option(help="Tenant of the very first key; later keys have their creator's.")] = "",
+    bootstrap: Annotated[bool, typer.Option(help="Write straight to PLACET_DATABASE_URL: for the first key.")] = False,
+    json: Json = False,
+) -> None:
+    """Create a key and print it, once."""
+    if tenant and not bootstrap:
+        fail("--tenant needs --bootstrap: another key's tenant is its creator's", code=2)
+    if bootstrap:
+        made = _bootstrap(tenant or "default", person, scope)
+    else:
+        made = call("POST", "/v1/keys", json={"person": person, "scopes": scope})
+    show_json(made) if json else out.print(made["key"])
+
+
+def _bootstrap(tenant: str, person: str, scopes: list[str]) -> dict[str, object]:
+    import psycopg
+
+    from placet.gateway.identity.bootstrap import create_key
+
+    url = os.environ.get("PLACET_DATABASE_URL")
+    if not url:
+        fail("--bootstrap needs PLACET_DATABASE_URL", code=2)
+    try:
+        with psycopg.connect(url) as connection:
+            return {"key": create_key(connection, tenant=tenant, person=person, scopes=scopes)}
+    except (psycopg.Error, ValueError) as error:
+        fail(str(error))

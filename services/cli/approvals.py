@@ -1,0 +1,219 @@
+"""`placet approvals`: what waits for people, and deciding it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from placet.cli.client import call
+from placet.cli.output import Json, fail, out, show_fields, show_json, show_table
+from placet.cli.resources import LIMIT, After, Limit, show_page
+from placet.contracts.canonical import NotStrictJson, parse_arguments
+from placet.domain.approvers import identity_of, is_person
+from placet.domain.card_text import visible
+
+app = typer.Typer(no_args_is_help=True, help="List, show and decide approvals.")
+
+ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The approval's id.")]
+Digest = Annotated[str, typer.Option("--digest", help="The digest of the card you saw; another one is refused.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; the model and the history get it.")]
+Seconds = Annotated[int, typer.Option(min=1, help="How long.")]
+
+#: What `show` prints as tables, with their columns, and as parts of their own.
+_TABLES = {
+    "decisions": ("at", "person", "decision", "outcome", "counts", "reason", "digest"),
+    "edits": ("asked_at", "person", "state", "differences", "refusal", "reason"),
+    "cards": ("channel", "recipient", "state", "revision", "sent_revision", "error", "at"),
+    "history": ("at", "event", "from_state", "to_state", "actor", "detail"),
+}
+_NESTED = ("records", "verdict", "timers", "execution")
+
+
+@app.command("list")
+def list_approvals(  # noqa: PLR0913 - one for each filter
+    state: Annotated[str, typer.Option(help="pending, approved, denied, answered, expired or withdrawn.")] = "pending",
+    *,
+    mine: Annotated[bool, typer.Option("--mine", help="Only what you can decide now and have not voted on.")] = False,
+    tool: Annotated[str, typer.Option(help="Only calls of this tool.")] = "",
+    agent: Annotated[str, typer.Option(help="Only calls of this agent.")] = "",
+    conversation: Annotated[str, typer.Option(help="Only calls of this conversation.")] = "",
+    category: Annotated[str, typer.Option(help="Only tools that can do this: unsafe_write, unsafe_api, …")] = "",
+    older_than: Annotated[int, typer.Option(min=0, help="Only what was opened so many seconds ago or earlier.")] = 0,
+    search: Annotated[str, typer.Option("--search", "--q", help='Words of the summary: payment -test "299 TRY".')] = "",
+    limit: Limit = LIMIT,
+    cursor: After = "",
+    json: Json = False,
+) -> None:
+    """List approvals that fit everything asked, newest first."""
+    asked = {"state": state, "tool": tool, "agent": agent, "conversation": conversation, "category": category}
+    more: dict[str, Any] = {"mine": "true" if mine else "", "older_than": older_than, "q": search}
+    columns = ["id", "state", "tool", "summary", "requester", "expires_at"]
+    show_page("/v1/approvals", asked | more, columns, limit=limit, cursor=cursor, json=json)
+
+
+@app.command()
+def show(approval_id: ApprovalId, *, json: Json = False) -> None:
+    """Show one approval with everything that happened to it."""
+    approval: dict[str, Any] = call("GET", f"/v1/approvals/{approval_id}")
+    if json:
+        show_json(approval)
+        return
+    tables = {name: approval.pop(name) for name in _TABLES}
+    nested = {name: approval.pop(name) for name in _NESTED}
+    show_fields(approval)
+    for name, fields in nested.items():
+        if fields:
+            out.print(f"\n{name}", style="bold")
+            show_fields(fields)
+    for name, rows in tables.items():
+        if rows:
+            out.print(f"\n{name}", style="bold")
+            show_table(rows, _TABLES[name])
+
+
+@app.command()
+def approve(  # noqa: PLR0913 - a grant has as many terms
+    approval_id: ApprovalId,
+    reason: Reason = "",
+    digest: Digest = "",
+    *,
+    from_now_on: Annotated[
+        bool, typer.Option("--allow-from-now-on", help="Allow such calls from now on, as far as the rule lets you.")
+    ] = False,
+    scope: Annotated[str, typer.Option(help="With it: conversation, agent or tenant.")] = "conversation",
+    bounds: Annotated[
+        list[str] | None, typer.Option("--bound", help="With it: an argument that may be less; again for another.")
+    ] = None,
+    uses: Annotated[int, typer.Option(min=0, help="With it: how often; 0: as often as the rule lets you.")] = 0,
+    seconds: Annotated[int, typer.Option(min=0, help="With it: how long; 0: as long as the rule lets you.")] = 0,
+    json: Json = False,
+) -> None:
+    """Approve a call. Give --digest to approve only what you saw; else the call is shown as it stands now."""
+    wish = _given({"bounds": bounds, "uses": uses, "expires_after_seconds": seconds})
+    if wish and not from_now_on:
+        fail("--bound, --uses and --seconds go with --allow-from-now-on", code=2)
+    more = {"allow_from_now_on": {"scope": scope} | wish} if from_now_on else {}
+    _decide(approval_id, "approve", reason, digest, json=json, **more)
+
+
+@app.command()
+def deny(approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, json: Json = False) -> None:
+    """Deny a call."""
+    _decide(approval_id, "deny", reason, digest, json=json)
+
+
+@app.command()
+def abstain(approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, json: Json = False) -> None:
+    """Vote neither way; an earlier vote of yours counts no more."""
+    _decide(approval_id, "abstain", reason, digest, json=json)
+
+
+@app.command()
+def edit(
+    approval_id: ApprovalId,
+    arguments: Annotated[
+        str, typer.Argument(help="All arguments, as a JSON object; what is masked and left so stays.")
+    ],
+    reason: Reason = "",
+    digest: Digest = "",
+    *,
+    json: Json = False,
+) -> None:
+    """Change the arguments within the rulebook, and approve the call with them."""
+    try:
+        value = parse_arguments(arguments)
+    except NotStrictJson as error:
+        fail(f"the arguments are not a JSON object: {error}", code=2)
+    _decide(approval_id, "edit", reason, digest, json=json, arguments=value)
+
+
+@app.command()
+def respond(
+    approval_id: ApprovalId,
+    response: Annotated[str, typer.Argument(help="What the model gets instead of a result.")],
+    digest: Digest = "",
+    *,
+    result: Annotated[bool, typer.Option("--result", help="It is a result, not an instruction.")] = False,
+    json: Json = False,
+) -> None:
+    """Answer the model instead of running the call."""
+    kind = "result" if result else "instruction"
+    _decide(approval_id, "respond", "", digest, json=json, response=response, response_kind=kind)
+
+
+@app.command()
+def delegate(
+    approval_id: ApprovalId,
+    to: Annotated[str, typer.Argument(help="Who: person:<id>, or the id alone.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Let somebody else decide in your place."""
+    _decide(approval_id, "delegate", "", "", json=json, to=to if is_person(to) else identity_of(to))
+
+
+@app.command()
+def claim(approval_id: ApprovalId, seconds: Seconds = 900, *, json: Json = False) -> None:
+    """Tell the others that you are on it."""
+    _decide(approval_id, "claim", "", "", json=json, seconds=seconds)
+
+
+@app.command()
+def release(approval_id: ApprovalId, *, json: Json = False) -> None:
+    """Tell the others that you are not on it any more."""
+    _decide(approval_id, "release", "", "", json=json)
+
+
+@app.command()
+def cancel(approval_id: ApprovalId, reason: Reason = "", *, json: Json = False) -> None:
+    """Cancel a call that waits; one that was approved may have run, and the answer says so."""
+    _decide(approval_id, "cancel", reason, "", json=json)
+
+
+@app.command()
+def batch(
+    verb: Annotated[str, typer.Argument(help="approve, deny, abstain, claim, release, …: one verb for all.")],
+    cards: Annotated[list[str], typer.Argument(metavar="ID=DIGEST…", help="At most 50, each as you saw it.")],
+    reason: Reason = "",
+    *,
+    json: Json = False,
+) -> None:
+    """Decide several approvals at once; each has its own outcome. Ends with 1 where one of them failed."""
+    items = []
+    for card in cards:
+        approval_id, _, digest = card.partition("=")
+        if not digest:
+            fail(f"{card}: give each as ID=DIGEST, the digest of the card that you saw", code=2)
+        items.append({"id": approval_id, "digest": digest, "decision": verb, **_given({"reason": reason})})
+    answer = call("POST", "/v1/approvals/decisions", json={"items": items})
+    if json:
+        show_json(answer)
+    else:
+        show_table([_outcome(each) for each in answer["items"]], ["id", "status", "outcome"])
+    if any(each["problem"] for each in answer["items"]):
+        raise typer.Exit(1)
+
+
+def _outcome(item: dict[str, Any]) -> dict[str, Any]:
+    problem, approval = item["problem"] or {}, item["approval"] or {}
+    outcome = problem.get("detail") or problem.get("title") or approval.get("state", "sent; the answer takes its time")
+    return {"id": item["id"], "status": str(item["status"]), "outcome": outcome}
+
+
+def _given(asked: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in asked.items() if value}
+
+
+def _decide(approval_id: str, verb: str, reason: str, digest: str, *, json: bool, **more: Any) -> None:
+    approval = call("GET", f"/v1/approvals/{approval_id}")
+    if not json:
+        out.print(approval["summary"])
+        out.print(f"{approval['tool']} {visible(approval['call']['arguments_text'])}")
+    body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
+    body |= ({"reason": reason} if reason else {}) | more
+    answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)
+    if json:
+        show_json(answer)
+    else:
+        out.print(answer.get("state", "sent; the answer takes its time"))

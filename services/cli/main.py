@@ -1,0 +1,183 @@
+"""The command itself: `placet up`, `run`, `migrate`, and the nouns."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import placet
+from placet.cli import approvals, rulebook, slack
+from placet.cli.administration import NOUNS
+from placet.cli.chat import chat
+from placet.cli.output import Json, fail, out, progress, show_json, tell_error
+
+app = typer.Typer(
+    name="placet",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Placet: an approval queue between AI agents and the tools they call.",
+)
+app.add_typer(approvals.app, name="approvals")
+for _name, _noun in NOUNS.items():
+    app.add_typer(_noun.app, name=_name)
+app.add_typer(rulebook.app, name="rulebook")
+app.add_typer(slack.app, name="slack")
+app.command()(chat)
+
+#: Typer shows its own wording errors in a box of several lines; its base class is not exported by name.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+#: The demo's rulebook; its tools and its model stand beside the package, or in it where a wheel was installed.
+_RULEBOOK = Path(placet.__file__).parent / "deploy" / "rulebook.yaml"
+_EXAMPLES = (Path(placet.__file__).parent / "examples", Path(placet.__file__).resolve().parents[1] / "examples")
+#: Objects made between two looks for garbage while a service is imported: what modules make stays, and looking at it
+#: again and again takes a seventh of the start. Once it is ready, the service sets thresholds of its own.
+_IMPORTING_GC_THRESHOLD = 200_000
+
+
+@app.command()
+def up(
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the API and the page.")] = 8080,
+    data: Annotated[Path, typer.Option(help="Folder that keeps everything.")] = Path(".data"),
+    rules: Annotated[
+        Path | None, typer.Option("--rulebook", envvar="PLACET_RULEBOOK", help="Rulebook; the demo shop's by default.")
+    ] = None,
+    tools: Annotated[
+        Path | None, typer.Option(envvar="PLACET_TOOLS", help="Folder of your own tools; the demo's with its rulebook.")
+    ] = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Run everything in one process, with its own PostgreSQL. Stop with Ctrl-C."""
+    import uvloop
+
+    from placet.contracts.errors import PlacetError
+    from placet.embedded import system as embedded
+    from placet.runtime.logging import set_up_logging
+
+    _refuse_unknown_settings()
+    set_up_logging(os.environ.get("PLACET_LOG_LEVEL", "warning"), os.environ.get("PLACET_LOG_FORMAT", "console"))
+    if rules is None and tools is None:
+        tools = next(filter(Path.is_dir, _EXAMPLES), None)
+    wanted = embedded.Embedded(port, data.resolve(), (rules or _RULEBOOK).resolve(), tools and tools.resolve())
+
+    def ready(link: str) -> None:
+        if json:
+            show_json({"url": wanted.url, "sign_in": link, "admin_key_file": str(wanted.data / "admin.key")})
+        else:
+            sys.stdout.write(f"Placet is ready: {wanted.url} (sign in once with {link})\n")
+        sys.stdout.flush()
+
+    def say(line: str) -> None:
+        sys.stderr.write(f"placet: {line}\n")
+
+    try:
+        uvloop.run(embedded.run(wanted, say, ready))
+    except (PlacetError, OSError) as error:
+        fail(str(error), code=2)
+
+
+@app.command()
+def run(
+    service: Annotated[
+        str, typer.Argument(help="gateway, agent, policy, approval, notifier, executor or dead-letters.")
+    ],
+    pool: Annotated[list[str] | None, typer.Option(help="Executor only: the pools to serve.")] = None,
+) -> None:
+    """Run one service of the distributed footing until it is told to stop."""
+    service = service.replace("-", "_")
+    gc.set_threshold(_IMPORTING_GC_THRESHOLD)
+    from placet.contracts.errors import PlacetError
+    from placet.embedded import registry
+    from placet.runtime.service import main as run_service
+
+    if pool and service != "executor":
+        fail("--pool is for the executor", code=2)
+    if pool:
+        os.environ["PLACET_EXECUTOR_POOLS"] = ",".join(pool)
+    try:
+        kind = registry.settings_type(service)
+    except PlacetError as error:
+        fail(str(error), code=2)
+    run_service(service, kind, lambda settings, runtime: registry.build(service, settings, runtime))
+
+
+@app.command()
+def migrate(*, json: Json = False) -> None:
+    """Bring the database at PLACET_DATABASE_URL to the newest schema, and create missing signing keys."""
+    import sqlalchemy.exc
+
+    from placet.contracts.errors import PlacetError
+    from placet.contracts.signing import create_keys
+    from placet.deploy.migrations import migrate as bring_up
+    from placet.runtime.settings import Settings
+
+    _refuse_unknown_settings()
+    settings = Settings()
+    try:
+        with progress("migrating", quiet=json):
+            before, after = bring_up(settings.database_url.get_secret_value())
+            made = create_keys(settings.keys)
+    except (sqlalchemy.exc.SQLAlchemyError, PlacetError, OSError) as error:
+        fail(str(getattr(error, "orig", None) or error).splitlines()[0])
+    if json:
+        show_json({"before": before, "after": after, "signing_keys_created": [path.name for path in made]})
+    else:
+        out.print(f"database at {after}" + ("" if before == after else f" (was {before or 'empty'})"))
+
+
+def _refuse_unknown_settings() -> None:
+    from placet.runtime.settings import UnknownSetting, refuse_unknown
+
+    try:
+        refuse_unknown(os.environ)
+    except UnknownSetting as error:
+        fail(str(error), code=2)
+
+
+def main() -> None:
+    """Run the command; what was typed wrongly is one line too."""
+    try:
+        code = app(standalone_mode=False)
+        sys.stdout.flush()
+    except OSError as error:
+        # One that names a file is no error of printing, and none that a command expects.
+        if error.filename is not None:
+            raise
+        # Nor is one of a connection, of which many have no number.
+        if error.errno is None or (isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError)):
+            tell_error(f"{type(error).__name__}: {error}")
+            raise SystemExit(1) from error
+        _drop_output()
+        if not isinstance(error, BrokenPipeError):
+            tell_error(f"cannot print: {error.strerror}")
+        raise SystemExit(1) from error
+    except _UsageError as error:
+        tell_error(error.format_message())
+        raise SystemExit(2) from error
+    except typer.Abort:
+        raise SystemExit(130) from None
+    except ValueError as error:
+        from placet.runtime.settings import what_is_wrong
+
+        told = what_is_wrong(error)
+        if told is None:
+            raise
+        tell_error(told)
+        raise SystemExit(2) from error
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _drop_output() -> None:
+    """Let what is still to be printed go nowhere: the interpreter would try it again, and complain, at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+if __name__ == "__main__":
+    main()

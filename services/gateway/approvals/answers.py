@@ -1,0 +1,60 @@
+"""Answers to approval requests that a chat client posts: whatever its dialect, they are decided here.
+
+An answer is about the conversation that it is posted to, and about the card that was shown. What is risky is approved
+by itself, as everywhere else: not by a request that approves another call as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from placet.contracts.errors import Refused
+from placet.contracts.messages import ApprovalRule
+from placet.domain.risk import why_alone
+from placet.gateway.approvals.decisions import Ask, Decisions
+from placet.gateway.conversations.live import Topic
+from placet.gateway.dialects.posted import Answer
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading
+from placet.gateway.store.read import Row, load_approvals
+
+
+def refuse_risky(approval: Row) -> None:
+    """Raise Refused (409) for a call that nobody approves in passing."""
+    if why := why_alone(ApprovalRule.model_validate(approval["approval_rule"]), approval["category"] or ""):
+        detail = f"It takes no part in a batch, because {why}: approve it with a request of its own."
+        raise Refused(f"This is approved by itself: {why}.", kind="approve-alone", detail=detail)
+
+
+async def approves_several(decisions: Decisions, caller: Caller, topic: Topic, answers: Iterable[Answer]) -> bool:
+    """Tell whether answers approve more than one call that waits here; clients also repeat what is long over."""
+    named = {(caller.tenant, answer.approval_id) for answer in answers if answer.approved}
+    if len(named) <= 1:
+        return False
+    async with reading(decisions.units.database) as connection:
+        found = await load_approvals(connection, named)
+    return len([row for row in found.values() if row["state"] == "pending" and _is_in(topic, row)]) > 1
+
+
+async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: Answer, *, several: bool) -> Row | None:
+    """Have one answer decided; return the approval as it is then, or None where that takes its time.
+
+    `several`: whether the request approves more than one call. Raises Refused as `Decisions.decide` does: also 404 for
+    an approval of another conversation, 400 where the client does not say what was shown, and 409 `approve-alone`.
+    """
+    caller.need(Scope.DECIDE)
+    approval = await decisions.find(caller, answer.approval_id)
+    if not _is_in(topic, approval):
+        raise Refused("There is no such approval in this conversation.", status=404, kind="not-found")
+    if not answer.digest:
+        raise Refused("The answer does not say which card was shown.", status=400, kind="stale-card")
+    if answer.approved and several:
+        refuse_risky(approval)
+    verb: Literal["approve", "deny"] = "approve" if answer.approved else "deny"
+    return await decisions.decide(caller, answer.approval_id, Ask(verb, answer.digest, answer.reason))
+
+
+def _is_in(topic: Topic, approval: Row) -> bool:
+    return bool(approval["conversation_id"] == topic.conversation_id)

@@ -1,0 +1,72 @@
+"""What somebody asks of the inbox: filters that all must fit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, Field
+
+from placet.contracts.errors import Refused
+from placet.contracts.messages.tool_calls import Category, ToolName
+from placet.gateway.approvals.search import ALTERNATIVES_MAX, alternatives
+from placet.gateway.approvals.store.inbox import Filters
+from placet.gateway.identity.auth import Caller
+from placet.gateway.texts import Text
+
+#: Longest search, in characters.
+SEARCH_MAX = 200
+#: Longest age to ask for, in seconds: ten years.
+AGE_MAX_SECONDS = 315_360_000
+
+State = Literal["pending", "approved", "denied", "answered", "expired", "withdrawn"]
+
+
+def _with_words(text: str) -> str:
+    """Return `text`; raise ValueError where it is too long, or has no word or too many alternatives."""
+    if len(text) > SEARCH_MAX:
+        raise ValueError(f"must have at most {SEARCH_MAX} characters")
+    if not any(char.isalnum() for char in text):
+        raise ValueError("must have a word to look for")
+    if len(alternatives(text)) > ALTERNATIVES_MAX:
+        raise ValueError(f"must have at most {ALTERNATIVES_MAX} alternatives")
+    return text
+
+
+class InboxQuery(BaseModel):
+    """The query of a list of approvals."""
+
+    state: State | None = Field(default=None, description="Only approvals in this state.")
+    mine: bool = Field(
+        default=False, description="Only what you can decide now and have not voted on; implies `state=pending`."
+    )
+    tool: ToolName | None = Field(default=None, description="Only calls of this tool.")
+    agent: Annotated[Text, Field(pattern=r"^.{1,128}$")] | None = Field(default=None, description="Only of this agent.")
+    conversation: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None = Field(
+        default=None, description="Only of this conversation."
+    )
+    category: Category | None = Field(default=None, description="Only calls of tools that can do this to the world.")
+    older_than: Annotated[int, Field(ge=0, le=AGE_MAX_SECONDS)] | None = Field(
+        default=None, description="Only what was opened at least so many seconds ago."
+    )
+    q: Annotated[Text, AfterValidator(_with_words)] | None = Field(
+        default=None, description='Words of the summary, as in a web search: `payment -test "299 TRY"`.'
+    )
+    limit: Annotated[int, Field(ge=1, le=200, description="Rows on a page.")] = 50
+    cursor: Annotated[str, Field(max_length=400)] | None = Field(default=None, description="`next` of the page before.")
+
+    def filters(self, caller: Caller) -> Filters | None:
+        """Return what to look for; None where the caller sees none of it. Raise Refused (400) for a contradiction."""
+        if self.mine and self.state not in {None, "pending"}:
+            fault = {"detail": "what waits for you is pending", "parameter": "state"}
+            raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
+        if self.conversation is not None and not caller.sees(self.conversation):
+            return None
+        return Filters(
+            state="pending" if self.mine else self.state,
+            conversation_id=self.conversation or caller.conversation_id,
+            tool=self.tool,
+            agent=self.agent,
+            category=self.category,
+            older_than_seconds=self.older_than,
+            search=self.q,
+        )

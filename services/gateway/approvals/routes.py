@@ -1,0 +1,118 @@
+"""Approvals over HTTP: what waits for people, and deciding it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import JSONResponse
+
+from placet.contracts.errors import Refused
+from placet.gateway.approvals.answers import refuse_risky
+from placet.gateway.approvals.decisions import Decisions
+from placet.gateway.approvals.details import ApprovalDetailOut, detail_of
+from placet.gateway.approvals.filters import InboxQuery
+from placet.gateway.approvals.forms import (
+    Accepted,
+    ApprovalOut,
+    ApprovalPage,
+    BatchIn,
+    BatchItemIn,
+    BatchItemOut,
+    BatchOut,
+    DecisionIn,
+    approval_out,
+)
+from placet.gateway.approvals.mine import list_mine
+from placet.gateway.approvals.store.inbox import list_approvals
+from placet.gateway.http.callers import CallerOf, DepsOf, PathId
+from placet.gateway.http.errors import described
+from placet.gateway.http.pages import cursor_of, next_of
+from placet.gateway.http.paging import encode_cursor
+from placet.gateway.http.strict import StrictRoute
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading
+from placet.gateway.store.read import list_untold
+
+router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)
+
+
+@router.get("", responses=described(400, 401, 403, 503))
+async def list_all(
+    deps: DepsOf,
+    caller: CallerOf,
+    asked: Annotated[InboxQuery, Query()],
+) -> ApprovalPage:
+    """List approvals that fit everything asked, newest first; a conversation token sees those of its conversation."""
+    caller.need(Scope.DECIDE)
+    filters, after, directory = asked.filters(caller), cursor_of(asked.cursor), deps.directory()
+    if filters is None:
+        return ApprovalPage(items=[])
+    async with reading(deps.runtime.database) as connection:
+        if asked.mine:
+            page = await list_mine(connection, caller, directory, filters, after=after, limit=asked.limit)
+            rows, following = page.rows, encode_cursor(page.next) if page.next else None
+        else:
+            rows = await list_approvals(connection, caller.tenant, filters, after=after, limit=asked.limit + 1)
+            following = next_of(rows, asked.limit, "created_at", "approval_id")
+        rows = rows[: asked.limit]
+        untold = await list_untold(connection, caller.tenant, rows)
+    return ApprovalPage(items=[approval_out(row, directory, untold) for row in rows], next=following)
+
+
+@router.get("/{approval_id}", responses=described(401, 403, 404, 503))
+async def show(deps: DepsOf, caller: CallerOf, approval_id: PathId) -> ApprovalDetailOut:
+    """Show one approval with everything that happened to it: arguments, verdict, votes, edits, timers, execution."""
+    caller.need(Scope.DECIDE)
+    row = await deps.decisions.find(caller, approval_id)
+    return await detail_of(deps.runtime.database, row, deps.directory())
+
+
+@router.post("/decisions", responses=described(400, 401, 403, 413, 415, 503))
+async def decide_many(deps: DepsOf, caller: CallerOf, body: BatchIn) -> BatchOut:
+    """Decide several approvals at once; each has its own outcome, and one that fails does not stop the others."""
+    caller.need(Scope.DECIDE)
+    first = {item.id: at for at, item in reversed(list(enumerate(body.items)))}
+    outcomes = (_outcome(deps.decisions, caller, item, twice=first[item.id] < at) for at, item in enumerate(body.items))
+    return BatchOut(items=list(await asyncio.gather(*outcomes)))
+
+
+@router.post(
+    "/{approval_id}/decisions",
+    response_model=ApprovalOut,
+    responses={
+        202: {"model": Accepted, "description": "Sent; the answer takes its time. `Location` says where to look."},
+        **described(400, 401, 403, 404, 409, 413, 415, 503),
+    },
+)
+async def decide(deps: DepsOf, caller: CallerOf, approval_id: PathId, body: DecisionIn) -> Response | ApprovalOut:
+    """Decide about a call exactly as it was shown; 409 where somebody was faster or the card has changed."""
+    approval = await deps.decisions.decide(caller, approval_id, body.ask())
+    if approval is not None:
+        return approval_out(approval)
+    headers = {"location": f"/v1/approvals/{approval_id}"}
+    return JSONResponse(Accepted(id=approval_id).model_dump(), 202, headers)
+
+
+async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn, *, twice: bool) -> BatchItemOut:
+    """Return what became of one item; `twice`: one before it is about the same approval."""
+    try:
+        _refuse_again(twice=twice)
+        if item.decision == "approve":
+            refuse_risky(await decisions.find(caller, item.id))
+        row = await decisions.decide(caller, item.id, item.ask())
+    except Refused as refusal:
+        kind = f"urn:placet:problem:{refusal.kind}"
+        document = {"type": kind, "title": refusal.title, "status": refusal.status, **refusal.facts}
+        return BatchItemOut(id=item.id, status=refusal.status, problem=document)
+    if row is None:
+        return BatchItemOut(id=item.id, status=202)
+    return BatchItemOut(id=item.id, status=200, approval=approval_out(row))
+
+
+def _refuse_again(*, twice: bool) -> None:
+    if twice:
+        detail = "Another item of this batch, before this one, is about the same approval: only that one is made."
+        raise Refused("This approval is given twice.", kind="given-twice", detail=detail)

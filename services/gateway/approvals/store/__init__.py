@@ -1,0 +1,1 @@
+"""SQL of the inbox: lists, words, mailed links."""

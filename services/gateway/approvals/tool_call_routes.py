@@ -1,0 +1,137 @@
+"""One tool call's whole history, each part by the service that knows; and what a person says of an unknown end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from placet.contracts.errors import Refused
+from placet.contracts.messages import ResolveCall
+from placet.contracts.messages.tool_calls import NOTE_MAX, Resolution
+from placet.contracts.signed import signed
+from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, VerdictOut
+from placet.gateway.approvals.forms import ApprovalOut, approval_out
+from placet.gateway.conversations.items import arguments_value, status_of
+from placet.gateway.conversations.rules import call_status
+from placet.gateway.http.callers import CallerOf, DepsOf, PathId
+from placet.gateway.http.errors import described
+from placet.gateway.http.strict import StrictRoute
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import read, reading
+from placet.gateway.store.read import Row
+
+router = APIRouter(prefix="/v1/tool-calls", tags=["tool calls"], route_class=StrictRoute)
+
+#: Changes that a history shows; a call has a dozen.
+CHANGES_MAX = 1000
+
+
+class ToolCallOut(BaseModel):
+    """One tool call with everything that happened to it."""
+
+    id: str
+    conversation_id: str
+    turn_id: str
+    message_id: str
+    step: int
+    position: int
+    tool: str
+    arguments: Any
+    arguments_text: str = Field(
+        description="As the model wrote them; for a valid call the canonical bytes. Redacted values are `•••`; of an "
+        "invalid call nothing is told where it could hold one."
+    )
+    digest: str | None
+    state: str
+    status: Literal["proposed", "pending_confirmation", "decided", "executing", "success", "error"]
+    kind: str | None
+    result: Any
+    proposed_at: datetime
+    answered_at: datetime | None
+    verdict: VerdictOut | None
+    approval: ApprovalOut | None
+    execution: ExecutionOut | None
+    history: list[ChangeOut]
+
+
+class ResolutionIn(BaseModel):
+    """What a person found out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    outcome: Resolution
+    note: Annotated[str, Field(max_length=NOTE_MAX)] = Field(
+        default="", description="What was looked at and found; people and the model read it."
+    )
+
+
+class ResolutionSent(BaseModel):
+    """The person's word is on its way to the executor."""
+
+    id: str
+    outcome: Resolution
+
+
+@router.get("/{call_id}", responses=described(401, 403, 404, 503))
+async def show(deps: DepsOf, caller: CallerOf, call_id: PathId) -> ToolCallOut:
+    """Show one call's whole history; a conversation token sees the calls of its conversation."""
+    caller.need(Scope.DECIDE)
+    key = (caller.tenant, call_id)
+    async with reading(deps.runtime.database) as connection:
+        call = await read.load_call(connection, *key)
+        if call is None or not caller.sees(call["conversation_id"]):
+            raise Refused("There is no such call.", status=404, kind="not-found")
+        verdict = await read.load_verdict(connection, *key)
+        approval = await read.load_approval_of_call(connection, *key)
+        execution = await read.load_execution(connection, *key)
+        history = await read.load_history(connection, *key, CHANGES_MAX)
+    return ToolCallOut.model_validate(
+        {
+            **call,
+            "id": call_id,
+            "arguments": arguments_value(call["arguments"]),
+            "arguments_text": call["arguments"],
+            "status": _status(call, approval, execution),
+            "kind": call["result_kind"],
+            "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
+            "approval": approval_out(approval) if approval else None,
+            "execution": dict(execution) if execution else None,
+            "history": [dict(row) for row in history],
+        }
+    )
+
+
+@router.post("/{call_id}/resolution", status_code=202, responses=described(400, 401, 403, 404, 409, 503))
+async def resolve(
+    deps: DepsOf, caller: CallerOf, call_id: PathId, said: ResolutionIn, response: Response
+) -> ResolutionSent:
+    """Say whether a call ran whose outcome is `unknown`. Its answer stands; the conversation is told beside it."""
+    caller.need(Scope.ADMIN)
+    async with reading(deps.runtime.database) as connection:
+        execution = await read.load_execution(connection, caller.tenant, call_id)
+    if execution is None:
+        raise Refused("No executor took such a call.", status=404, kind="not-found")
+    if execution["state"] != "unknown":
+        facts = {name: execution[name] for name in ("state", "resolution", "resolved_by")}
+        raise Refused("The outcome of this call is not unknown.", status=409, kind="not-unknown", **facts)
+    word = ResolveCall(
+        tenant=caller.tenant,
+        call_id=call_id,
+        pool=execution["pool"],
+        outcome=said.outcome,
+        note=said.note,
+        by=caller.person,
+    )
+    async with deps.runtime.units.begin() as work:
+        work.emit(signed(word, deps.signer))
+    response.headers["location"] = f"/v1/tool-calls/{call_id}"
+    return ResolutionSent(id=call_id, outcome=said.outcome)
+
+
+def _status(call: Row, approval: Row | None, execution: Row | None) -> str:
+    if call["result_kind"]:
+        return status_of(call["result_kind"])
+    return call_status(approval["state"] if approval else None, execution["state"] if execution else None)

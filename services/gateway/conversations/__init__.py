@@ -1,0 +1,1 @@
+"""Opening conversations, writing in them, and following what happens."""

@@ -1,0 +1,93 @@
+-- name: load_conversation
+SELECT tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
+    holder, holder_revision, operator, held_since, held_reason, told_seq
+FROM gateway.conversations WHERE tenant = :tenant AND conversation_id = :conversation_id
+
+-- name: lock_conversation
+SELECT tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
+    holder, holder_revision, operator, held_since, held_reason, told_seq
+FROM gateway.conversations WHERE tenant = :tenant AND conversation_id = :conversation_id FOR UPDATE
+
+-- name: adopt_conversation
+INSERT INTO gateway.conversations (tenant, conversation_id, agent, language, labels, created_at)
+SELECT tenant, conversation_id, agent, language, labels, created_at FROM read.conversations
+WHERE tenant = :tenant AND conversation_id = :conversation_id
+ON CONFLICT DO NOTHING
+RETURNING tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
+    holder, holder_revision, operator, held_since, held_reason, told_seq
+
+-- name: open_conversation
+INSERT INTO gateway.conversations
+    (tenant, conversation_id, agent, language, labels, visitor, token_hash, created_by, opener_decides)
+VALUES (:tenant, :conversation_id, :agent, :language, :labels, :visitor, :token_hash, :created_by, :opener_decides)
+ON CONFLICT DO NOTHING
+
+-- name: keep_id
+SELECT pg_advisory_xact_lock(hashtextextended(:conversation_id, 28))
+
+-- name: is_taken_elsewhere
+SELECT EXISTS (SELECT FROM read.conversations WHERE conversation_id = :conversation_id AND tenant <> :tenant)
+    OR EXISTS (SELECT FROM gateway.conversations WHERE conversation_id = :conversation_id AND tenant <> :tenant)
+
+-- name: end_conversation
+UPDATE gateway.conversations SET ended_at = clock_timestamp(), ended_by = :by
+WHERE tenant = :tenant AND conversation_id = :conversation_id
+
+-- name: mark_told
+UPDATE gateway.conversations SET told_seq = greatest(told_seq, :number)
+WHERE tenant = :tenant AND conversation_id = :conversation_id
+
+-- name: post_messages
+-- Messages whose conversations are still as they were when these were written, and no other tenant's too.
+effect AS (
+    SELECT w.key
+    FROM unnest(:post_keys::text[], :tenants::text[], :conversation_ids::text[], :revisions::int[])
+        AS w (key, tenant, conversation_id, revision)
+    JOIN gateway.conversations c USING (tenant, conversation_id)
+    WHERE c.ended_at IS NULL AND c.holder_revision = w.revision AND NOT EXISTS (
+        SELECT FROM read.conversations r WHERE r.conversation_id = w.conversation_id AND r.tenant <> w.tenant
+    )
+)
+
+-- name: known_texts
+SELECT m.conversation_id, m.message_id, m.text
+FROM unnest(:tenants::text[], :conversation_ids::text[], :message_ids::text[]) AS w (tenant, conversation_id, message_id)
+JOIN read.messages m USING (tenant, conversation_id, message_id)
+
+-- name: recent_conversations
+SELECT c.conversation_id, c.created_at, first.title
+FROM gateway.conversations c LEFT JOIN LATERAL (
+    SELECT left(l.data ->> 'text', :title_max) AS title FROM read.log l
+    WHERE l.tenant = c.tenant AND l.conversation_id = c.conversation_id AND l.type = 'message'
+    ORDER BY l.seq LIMIT 1
+) AS first ON true
+WHERE c.tenant = :tenant AND c.created_by = :created_by
+ORDER BY c.created_at DESC LIMIT :most
+
+-- name: read_log
+SELECT seq, type, at, data FROM read.log
+WHERE tenant = :tenant AND conversation_id = :conversation_id AND seq > :after
+ORDER BY seq LIMIT :most
+
+-- name: tail
+SELECT seq, type, at, data FROM read.log
+WHERE tenant = :tenant AND conversation_id = :conversation_id
+ORDER BY seq DESC LIMIT :most
+
+-- name: tail_of_types
+SELECT seq, type, at, data FROM read.log
+WHERE tenant = :tenant AND conversation_id = :conversation_id AND type = ANY(:types::text[])
+ORDER BY seq DESC LIMIT :most
+
+-- name: newest_number
+SELECT coalesce(max(seq), 0) FROM read.log WHERE tenant = :tenant AND conversation_id = :conversation_id
+
+-- name: running_turn
+SELECT turn_id FROM read.conversations WHERE tenant = :tenant AND conversation_id = :conversation_id
+
+-- name: load_quotes
+SELECT w.approval_id, l.data ->> 'quote' AS quote
+FROM unnest(:tenants::text[], :conversation_ids::text[], :approval_ids::text[])
+    AS w (tenant, conversation_id, approval_id)
+JOIN read.log l USING (tenant, conversation_id)
+WHERE l.type = 'approval' AND l.data ->> 'approval_id' = w.approval_id AND l.data ? 'quote'

@@ -1,0 +1,356 @@
+"""Opening a conversation, writing in it, stopping its turn and ending it.
+
+What is written goes to the agent, which owns the log: it appears there, and so on every stream, when the agent has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from placet.contracts.errors import Refused
+from placet.contracts.ids import new_id
+from placet.contracts.messages import ConversationEnded, MessagePosted, StopTurn
+from placet.domain.agents import AgentEntry, Agents
+from placet.gateway.conversations import store
+from placet.gateway.conversations.rules import author_of
+from placet.gateway.conversations.store import Conversation, Opening, Place
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope, hash_secret, new_token
+from placet.gateway.identity.rates import Rates
+from placet.gateway.texts import time_text
+from placet.runtime.batcher import Batcher
+from placet.runtime.sql import Connection
+from placet.runtime.work import Cause, UnitOfWork, Work, cause_of_request
+
+#: Conversations, and messages just posted, that are remembered; those used longest ago go.
+REMEMBERED_MAX = 10_000
+#: Tries to store a message whose conversation changes under it.
+TRIES_MAX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the opener of a conversation says about it."""
+
+    agent: str = "default"
+    language: str = "en"
+    labels: dict[str, str] = field(default_factory=dict)
+    visitor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What somebody writes."""
+
+    text: str
+    message_id: str | None = None
+    #: In whose name a key writes; None: the visitor's where one was named, else its owner's.
+    author: Literal["visitor", "person"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A message that is safe."""
+
+    conversation_id: str
+    message_id: str
+    #: The decision that it was taken for, {approval_id, decision, summary}; None for an ordinary message.
+    taken_as: Mapping[str, str] | None = None
+
+
+def may_open(caller: Caller) -> None:
+    """Raise Refused (403) where the caller may not open conversations."""
+    caller.need(Scope.CHAT)
+    if caller.conversation_id is not None:
+        detail = "It is good for its one conversation; a key with the scope chat opens others."
+        title = "A conversation token opens no conversations."
+        raise Refused(title, status=403, kind="scope-missing", detail=detail)
+
+
+def may_read(caller: Caller, conversation_id: str) -> None:
+    """Raise Refused where the caller may not read the conversation: 403 without a scope, 404 where it is foreign."""
+    caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
+    if not caller.sees(conversation_id):
+        raise no_conversation()
+
+
+def known_agent(agents: Agents, tenant: str, name: str) -> AgentEntry:
+    """Return a tenant's agent; raise Refused (422) with the names that it may be called by where there is none."""
+    agent = agents.find(tenant, name)
+    if agent is None:
+        raise Refused("There is no such agent.", status=422, kind="unknown-agent", agents=list(agents.of(tenant)))
+    return agent
+
+
+async def open_conversation(
+    units: UnitOfWork, caller: Caller, plan: Plan, conversation_id: str = "", *, agents: Agents
+) -> tuple[str, str]:
+    """Open a conversation, under an id of its own where none is given; return its id and its token, shown this once.
+
+    One that is open already stays as it is, and the token that is returned then is worth nothing. Raises Refused: 403,
+    409 (the id is another tenant's), 422 (there is no such agent).
+    """
+    may_open(caller)
+    agent = known_agent(agents, caller.tenant, plan.agent)
+    token, place = new_token(), (caller.tenant, conversation_id or new_id())
+    opening = Opening(
+        *place,
+        agent=plan.agent,
+        language=plan.language,
+        labels={**agent.labels, **plan.labels},
+        visitor=plan.visitor,
+        token_hash=hash_secret(token),
+        created_by=caller.person,
+        opener_decides=caller.may(Scope.DECIDE),
+    )
+    if not conversation_id:
+        async with units.database.single() as connection:
+            await store.open_conversation(connection, opening)
+        return place[1], token
+    async with units.database.transaction() as connection:
+        await store.keep_id(connection, conversation_id)
+        if await store.is_taken_elsewhere(connection, place):
+            raise _id_taken()
+        await store.open_conversation(connection, opening)
+    return conversation_id, token
+
+
+@dataclass(frozen=True, slots=True)
+class _Post:
+    """One message that somebody wants posted."""
+
+    caller: Caller
+    place: Place
+    writing: Writing
+    #: What its request is part of.
+    cause: Cause = field(default_factory=cause_of_request)
+
+    @property
+    def key(self) -> MessageKey:
+        """Tenant, conversation and the message's id; empty where its sender chose none."""
+        return *self.place, self.writing.message_id or ""
+
+
+#: A message's key: tenant, conversation and the id that its sender chose.
+MessageKey = tuple[str, str, str]
+
+
+class PostedTexts:
+    """Hashes of what was posted under ids of its senders: what the agent has, and here what it may not have yet."""
+
+    def __init__(self) -> None:
+        self._posted: OrderedDict[MessageKey, bytes] = OrderedDict()
+
+    async def known(self, connection: Connection, keys: Collection[MessageKey]) -> dict[MessageKey, bytes]:
+        """Return the hashes of the texts that are known under these ids."""
+        asked = [key for key in keys if key not in self._posted]
+        found = await store.known_texts(connection, asked) if asked else {}
+        stored = {key: _hash(found[key[1:]]) for key in asked if key[1:] in found}
+        return stored | {key: self._posted[key] for key in keys if key in self._posted}
+
+    def remember(self, key: MessageKey, text: str) -> None:
+        """Remember what was posted here."""
+        self._posted[key] = _hash(text)
+        if len(self._posted) > REMEMBERED_MAX:
+            self._posted.popitem(last=False)
+
+
+class Posts:
+    """Posts messages; those that come at the same moment share a statement.
+
+    What is remembered of a conversation is checked by the very statement that stores its message.
+    """
+
+    def __init__(self, units: UnitOfWork, agents: Agents, rates: Rates, texts: PostedTexts) -> None:
+        self._units = units
+        self._agents = agents
+        self._rates = rates
+        self._batcher = Batcher[_Post, Posted](self._post_all, isolate=True)
+        self._conversations: OrderedDict[Place, Conversation] = OrderedDict()
+        self._texts = texts
+
+    async def post(self, caller: Caller, conversation_id: str, writing: Writing) -> Posted:
+        """Post a message; the same message id again is the same message and has the same answer.
+
+        Raises Refused: 403 (scope, or the visitor's name), 404, 409 (it has ended, its id is another tenant's, or the
+        message id was used for another text), 422 (its agent is no more), 429.
+        """
+        self._admit(caller, conversation_id)
+        return await self._ask(caller, conversation_id, writing)
+
+    async def post_or_open(self, caller: Caller, conversation_id: str, writing: Writing, plan: Plan) -> Posted:
+        """Post a message; a conversation that does not exist begins with it, under the caller's own id for it.
+
+        Raises Refused like `post`, and 404 where a conversation token names another conversation.
+        """
+        self._admit(caller, conversation_id)
+        try:
+            return await self._ask(caller, conversation_id, writing)
+        except Refused as refusal:
+            if refusal.kind != "not-found" or caller.conversation_id is not None:
+                raise
+        await open_conversation(self._units, caller, plan, conversation_id, agents=self._agents)
+        return await self._ask(caller, conversation_id, writing)
+
+    async def end(self, caller: Caller, conversation_id: str) -> None:
+        """End a conversation: what waits in it is withdrawn, nobody writes there again. A second time does nothing.
+
+        Raises Refused: 403 (scope), 404.
+        """
+        caller.need(Scope.CHAT, Scope.OPERATE)
+        async with self._units.begin() as work:
+            conversation = await store.lock_conversation(work.connection, caller.tenant, conversation_id)
+            if conversation is None or not caller.sees(conversation_id):
+                raise no_conversation()
+            if conversation.ended_at is not None:
+                return
+            await store.end_conversation(work.connection, conversation.place, caller.person)
+            place = {"tenant": caller.tenant, "conversation_id": conversation_id}
+            work.emit(ConversationEnded(**place, by=caller.person))
+
+    async def stop(self, caller: Caller, conversation_id: str) -> str | None:
+        """Ask the agent to stop the turn that runs; return its id, None where none runs.
+
+        It names the turn, so that it can never stop a later one, however often and late it comes. Raises Refused: 403
+        (scope), 404.
+        """
+        caller.need(Scope.CHAT)
+        place = {"tenant": caller.tenant, "conversation_id": conversation_id}
+        async with self._units.database.single() as connection:
+            turn_id = await store.running_turn(connection, **place)
+            known = turn_id or await store.find_conversation(connection, **place)
+        if not known or not caller.sees(conversation_id):
+            raise no_conversation()
+        if turn_id is not None:
+            async with self._units.begin() as work:
+                work.emit(StopTurn(**place, turn_id=turn_id, by=caller.person))
+        return turn_id
+
+    def _admit(self, caller: Caller, conversation_id: str) -> None:
+        """Raise Refused where the caller may not post there, or posts too fast."""
+        caller.need(Scope.CHAT)
+        if not caller.sees(conversation_id):
+            raise no_conversation()
+        self._rates.admit(caller)
+
+    async def _ask(self, caller: Caller, conversation_id: str, writing: Writing) -> Posted:
+        return await self._batcher.submit(_Post(caller, (caller.tenant, conversation_id), writing))
+
+    async def _post_all(self, posts: Sequence[_Post]) -> list[Posted | Exception]:
+        """Store messages and return an outcome for each; what is changing at the moment is tried again."""
+        busy = Refused("This conversation is changing; try again.", status=409, kind="conversation-changed")
+        outcomes: list[Posted | Exception] = [busy] * len(posts)
+        left: Sequence[int] = range(len(posts))
+        for _ in range(TRIES_MAX):
+            async with self._units.once() as work:
+                left = await self._try(work, posts, left, outcomes)
+            if not left:
+                break
+        return outcomes
+
+    async def _try(
+        self, work: Work, posts: Sequence[_Post], left: Sequence[int], outcomes: list[Posted | Exception]
+    ) -> list[int]:
+        """Store those of `posts` that are left; return those whose conversations are not as remembered."""
+        chosen = {posts[at].key for at in left if posts[at].writing.message_id}
+        texts = await self._texts.known(work.connection, chosen)
+        sent: dict[str, Conversation] = {}
+        for at in left:
+            post, key = posts[at], posts[at].key
+            try:
+                if known := texts.get(key):
+                    refuse_other(known, post.writing.text)
+                    outcomes[at] = Posted(post.place[1], post.writing.message_id or "")
+                    continue
+                conversation = await self._conversation(work.connection, post.place)
+                message = message_of(post.caller, post.writing, conversation)
+                known_agent(self._agents, message.tenant, message.agent)
+            except Refused as refusal:
+                outcomes[at] = refusal
+                continue
+            if post.writing.message_id:
+                texts[key] = _hash(message.text)
+            work.cause = post.cause
+            work.emit(message, key=str(at))
+            sent[str(at)] = conversation
+            outcomes[at] = Posted(message.conversation_id, message.message_id)
+        stored = await store.post_messages(work, sent) if sent else set()
+        changed = []
+        for number, conversation in sent.items():
+            at = int(number)
+            if number in stored:
+                if posts[at].writing.message_id:
+                    self._texts.remember(posts[at].key, posts[at].writing.text)
+                continue
+            self._conversations.pop(conversation.place, None)
+            if await store.is_taken_elsewhere(work.connection, conversation.place):
+                outcomes[at] = _id_taken()
+            else:
+                changed.append(at)
+        return changed
+
+    async def _conversation(self, connection: Connection, place: Place) -> Conversation:
+        """Return a conversation that can be written in, perhaps as it was a while ago; raise Refused."""
+        if known := self._conversations.get(place):
+            self._conversations.move_to_end(place)
+            return known
+        found = await store.find_conversation(connection, *place)
+        if found is None:
+            raise no_conversation()
+        if found.ended_at is not None:
+            raise has_ended(found)
+        self._conversations[place] = found
+        if len(self._conversations) > REMEMBERED_MAX:
+            self._conversations.popitem(last=False)
+        return found
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.sha256(text.encode()).digest()
+
+
+def refuse_other(known: bytes, text: str) -> None:
+    """Raise Refused (409) where a text is another than the one that is known under its message's id."""
+    if known != _hash(text):
+        raise message_id_used()
+
+
+def no_conversation() -> Refused:
+    """Return the answer for a conversation that does not exist for the caller."""
+    return Refused("There is no such conversation.", status=404, kind="not-found")
+
+
+def has_ended(conversation: Conversation) -> Refused:
+    """Return the answer for a conversation in which nobody writes any more."""
+    at = time_text(conversation.ended_at) if conversation.ended_at else None
+    return Refused("This conversation has ended.", status=409, kind="conversation-ended", ended_at=at)
+
+
+def message_id_used() -> Refused:
+    """Return the answer for a message's id under which another text is known."""
+    return Refused("This message id was used for another text.", status=409, kind="message-id-used")
+
+
+def _id_taken() -> Refused:
+    """Return the answer for a conversation's id that is in use where the caller cannot see it."""
+    title = "This conversation id cannot be used here. Choose another one."
+    return Refused(title, status=409, kind="conversation-id-used")
+
+
+def message_of(caller: Caller, writing: Writing, conversation: Conversation) -> MessagePosted:
+    """Return what somebody writes as a message of its author."""
+    return MessagePosted(
+        tenant=caller.tenant,
+        conversation_id=conversation.conversation_id,
+        message_id=writing.message_id or new_id(),
+        text=writing.text,
+        author=author_of(caller, conversation, writing.author),
+        agent=conversation.agent,
+        language=conversation.language,
+        labels=conversation.labels,
+        held_revision=conversation.holder_revision if conversation.held.by_people else 0,
+    )

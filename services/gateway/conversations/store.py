@@ -1,0 +1,200 @@
+"""SQL of conversations: the gateway's own rows, and the agent's log of each.
+
+A conversation that a frontend began over AMQP is the agent's until somebody needs a row of it here: then it is adopted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from placet.gateway.conversations.holder import Held
+from placet.gateway.conversations.items import Item, ItemType
+from placet.gateway.states import State
+from placet.runtime.queries import Query, load_queries
+from placet.runtime.sql import Connection
+from placet.runtime.work import Work
+
+#: A conversation's key: tenant and id.
+Place = tuple[str, str]
+#: Characters of a first message that a list shows.
+TITLE_MAX = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One conversation as it is stored."""
+
+    tenant: str
+    conversation_id: str
+    agent: str
+    language: str
+    labels: dict[str, str]
+    visitor: str | None
+    created_at: datetime
+    created_by: str
+    #: Whether the key that opened it may decide too.
+    opener_decides: bool = False
+    #: Set: nobody writes here any more.
+    ended_at: datetime | None = None
+    #: Who answers, how often that has changed, and the operator who does.
+    holder: str = State.AGENT
+    holder_revision: int = 0
+    operator: str = ""
+    #: Since when people hold it, and why a tool handed it over.
+    held_since: datetime | None = None
+    held_reason: str = ""
+    #: Up to which item clients were told that ask for what is new; None where none has asked yet.
+    told_seq: int | None = None
+
+    @property
+    def place(self) -> Place:
+        """The conversation's key."""
+        return self.tenant, self.conversation_id
+
+    @property
+    def held(self) -> Held:
+        """Who answers here now."""
+        return Held(State(self.holder), self.holder_revision, self.operator)
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """One conversation in a list."""
+
+    conversation_id: str
+    created_at: datetime
+    #: How its first message begins; None where nobody has written yet.
+    title: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What is known of a conversation when it is opened."""
+
+    tenant: str
+    conversation_id: str
+    agent: str
+    language: str
+    labels: dict[str, str]
+    visitor: str | None
+    token_hash: str
+    created_by: str
+    opener_decides: bool
+
+
+QUERIES = load_queries(__file__)
+
+
+async def find_conversation(connection: Connection, tenant: str, conversation_id: str) -> Conversation | None:
+    """Return one conversation of a tenant; one that a frontend began over AMQP is adopted."""
+    return await _find(connection, QUERIES.load_conversation, (tenant, conversation_id))
+
+
+async def lock_conversation(connection: Connection, tenant: str, conversation_id: str) -> Conversation | None:
+    """Return one conversation and keep it from changing until the commit."""
+    return await _find(connection, QUERIES.lock_conversation, (tenant, conversation_id))
+
+
+async def _find(connection: Connection, load: Query, place: Place) -> Conversation | None:
+    for query in (load, QUERIES.adopt_conversation, load):
+        if rows := await connection.run(query, tenant=place[0], conversation_id=place[1]):
+            return Conversation(*rows[0])
+    return None
+
+
+async def open_conversation(connection: Connection, opening: Opening) -> None:
+    """Store a conversation; one that is there already stays as it is."""
+    await connection.run(QUERIES.open_conversation, **asdict(opening))
+
+
+async def keep_id(connection: Connection, conversation_id: str) -> None:
+    """Let others who want a conversation of this id wait for the commit."""
+    await connection.run(QUERIES.keep_id, conversation_id=conversation_id)
+
+
+async def is_taken_elsewhere(connection: Connection, place: Place) -> bool:
+    """Tell whether another tenant has a conversation of this id."""
+    return bool((await connection.run(QUERIES.is_taken_elsewhere, tenant=place[0], conversation_id=place[1]))[0][0])
+
+
+async def end_conversation(connection: Connection, place: Place, by: str) -> None:
+    """Let nobody write in a conversation any more."""
+    await connection.run(QUERIES.end_conversation, tenant=place[0], conversation_id=place[1], by=by)
+
+
+async def mark_told(connection: Connection, place: Place, number: int) -> None:
+    """Note up to which item a client was told; never less than before."""
+    await connection.run(QUERIES.mark_told, tenant=place[0], conversation_id=place[1], number=number)
+
+
+async def post_messages(work: Work, posts: Mapping[str, Conversation]) -> set[str]:
+    """Store the messages that were handed over under the keys of `posts`; return the keys of those stored.
+
+    One whose conversation has ended since, is held otherwise, or is another tenant's too, is not.
+    """
+    found = await work.execute_once(
+        QUERIES.post_messages,
+        post_keys=list(posts),
+        tenants=[each.tenant for each in posts.values()],
+        conversation_ids=[each.conversation_id for each in posts.values()],
+        revisions=[each.holder_revision for each in posts.values()],
+    )
+    return {row["key"] for row in found}
+
+
+async def known_texts(connection: Connection, messages: Collection[tuple[str, str, str]]) -> dict[tuple[str, str], str]:
+    """Return by conversation and message id the texts of messages (tenant, conversation, id) that the agent has."""
+    names = ("tenants", "conversation_ids", "message_ids")
+    given = {name: [each[at] for each in messages] for at, name in enumerate(names)}
+    return {(row[0], row[1]): row[2] for row in await connection.run(QUERIES.known_texts, **given)}
+
+
+async def recent_conversations(connection: Connection, tenant: str, created_by: str, limit: int) -> list[Recent]:
+    """Return the newest conversations that somebody opened."""
+    given = {"tenant": tenant, "created_by": created_by, "most": limit, "title_max": TITLE_MAX}
+    return [Recent(*row) for row in await connection.run(QUERIES.recent_conversations, **given)]
+
+
+async def read_log(connection: Connection, tenant: str, conversation_id: str, after: int, limit: int) -> list[Item]:
+    """Return the items of a conversation after the number `after`, oldest first."""
+    given = {"tenant": tenant, "conversation_id": conversation_id, "after": after, "most": limit}
+    return [_item(*row) for row in await connection.run(QUERIES.read_log, **given)]
+
+
+async def tail(
+    connection: Connection, tenant: str, conversation_id: str, limit: int, types: Sequence[ItemType] = ()
+) -> list[Item]:
+    """Return the newest items of a conversation, of some types only where any are named; oldest first."""
+    given: dict[str, Any] = {"tenant": tenant, "conversation_id": conversation_id, "most": limit}
+    if types:
+        found = await connection.run(QUERIES.tail_of_types, **given, types=list(types))
+    else:
+        found = await connection.run(QUERIES.tail, **given)
+    return [_item(*row) for row in reversed(found)]
+
+
+async def newest_number(connection: Connection, tenant: str, conversation_id: str) -> int:
+    """Return the number of the newest item of a conversation; 0 where there is none."""
+    return int((await connection.run(QUERIES.newest_number, tenant=tenant, conversation_id=conversation_id))[0][0])
+
+
+async def running_turn(connection: Connection, tenant: str, conversation_id: str) -> str | None:
+    """Return the turn that goes on in a conversation; None while it idles."""
+    found = await connection.run(QUERIES.running_turn, tenant=tenant, conversation_id=conversation_id)
+    return found[0]["turn_id"] if found else None
+
+
+async def load_quotes(connection: Connection, approvals: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return by approval id what the agent said beside these approvals, given as rows, where it said anything."""
+    if not approvals:
+        return {}
+    names = ("tenant", "conversation_id", "approval_id")
+    given = {f"{name}s": [row[name] for row in approvals] for name in names}
+    return {row["approval_id"]: row["quote"] for row in await connection.run(QUERIES.load_quotes, **given)}
+
+
+def _item(seq: int, kind: ItemType, at: datetime, data: dict[str, Any]) -> Item:
+    return Item(seq, kind, at.isoformat(), data)

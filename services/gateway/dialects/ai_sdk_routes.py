@@ -1,0 +1,292 @@
+"""The Vercel AI SDK's own addresses: what `useChat` posts to and resumes from, without any code of ours beside it.
+
+The chat's id is the conversation's. Of what a client posts we believe nothing but the newest message: a new text, or
+answers to approval requests, each bound to the digest of the card that was shown, and given in the caller's own name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from placet.contracts.errors import Refused
+from placet.contracts.ids import derived_id
+from placet.contracts.messages.message import Identifier
+from placet.gateway.conversations.service import Plan, Posted, Writing
+from placet.gateway.dialects import streams
+from placet.gateway.dialects.ai_sdk import AiSdkState, Chunk, Goal, Seen, Version, begin, holder_part
+from placet.gateway.dialects.ai_sdk_history import history
+from placet.gateway.dialects.conversation_state import replay
+from placet.gateway.dialects.posted import (
+    MESSAGE_ID,
+    Answer,
+    checked_answers,
+    checked_text,
+    invalid_request,
+    kept_reason,
+)
+from placet.gateway.http.callers import CallerOf, DepsOf, PathId
+from placet.gateway.http.deps import Deps
+from placet.gateway.http.errors import described
+from placet.gateway.http.sse import HEADERS, data_frame
+from placet.gateway.http.strict import StrictRoute
+from placet.gateway.identity.auth import Caller
+from placet.gateway.texts import Text
+
+router = APIRouter(prefix="/api/chat", tags=["ai-sdk"], route_class=StrictRoute)
+
+#: Messages of a posted history; older ones are never read.
+MESSAGES_MAX = 2_000
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_HEADERS = {**HEADERS, "x-vercel-ai-ui-message-stream": "v1"}
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"description": "Chunks.", "content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
+VersionOf = Annotated[
+    Version, Query(description="Major version of the client's `ai` package; 6 also suits later ones.")
+]
+
+
+class UiPart(BaseModel):
+    """One part of a message; only texts and tool calls are read."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: str = ""
+    text: Text = ""
+    toolCallId: str = ""  # noqa: N815 - the wire's name
+    state: str = ""
+    approval: dict[str, Any] | None = None
+    input: Any = None
+    id: str = ""
+    data: Any = None
+
+
+class UiMessage(BaseModel):
+    """One message as the client keeps it."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str = ""
+    role: Literal["system", "user", "assistant"]
+    parts: list[UiPart] = Field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The texts of its parts, joined."""
+        return "\n".join(part.text for part in self.parts if part.type == "text")
+
+    def seen(self) -> Seen:
+        """Return what the client shows of an assistant message."""
+        calls = {part.toolCallId: part for part in self.parts if part.toolCallId}
+        approvals = {str(part.approval.get("id")): part for part in calls.values() if part.approval}
+        return Seen(
+            steps=sum(part.type == "step-start" for part in self.parts),
+            texts=sum(part.type == "text" for part in self.parts),
+            arguments={call_id: part.input for call_id, part in calls.items()},
+            answered=frozenset(call_id for call_id, part in calls.items() if part.state.startswith("output-")),
+            requested={approval_id: self._digest(part) for approval_id, part in approvals.items()},
+            responded={
+                approval_id: approved
+                for approval_id, part in approvals.items()
+                if isinstance(approved := (part.approval or {}).get("approved"), bool)
+            },
+        )
+
+    def answers(self) -> list[Answer]:
+        """Return how the caller answered requests that are not over yet; raise Refused (400) for too many."""
+        found = []
+        for part in self.parts:
+            approval = part.approval or {}
+            approved, approval_id, reason = (approval.get(name) for name in ("approved", "id", "reason"))
+            if part.state == "approval-responded" and isinstance(approved, bool) and isinstance(approval_id, str):
+                known = approval_id if MESSAGE_ID.fullmatch(approval_id) else ""
+                words = kept_reason(reason) if isinstance(reason, str) else ""
+                found.append(Answer(known, self._digest(part), approved, words))
+        checked_answers(found, partial(invalid_request, pointer="#/messages"))
+        return found
+
+    def _digest(self, part: UiPart) -> str:
+        # Early clients of version 6 drop the descriptor; the data part has the same card.
+        approval = part.approval or {}
+        beside = (each.data for each in self.parts if each.type == "data-approval" and each.id == approval.get("id"))
+        for card in (approval.get("descriptor"), *beside):
+            digest = card.get("digest") if isinstance(card, dict) else None
+            if isinstance(digest, str) and _DIGEST.fullmatch(digest):
+                return digest
+        return ""
+
+
+class ChatIn(BaseModel):
+    """A request of `useChat`; members that an application adds are passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: Identifier = Field(description="The chat; it is the conversation's id.")
+    messages: Annotated[list[UiMessage], Field(max_length=MESSAGES_MAX)] = Field(
+        default_factory=list, description="The history; only the newest message is read."
+    )
+    message: UiMessage | None = Field(default=None, description="The newest message alone, in place of `messages`.")
+    trigger: Literal["submit-message", "regenerate-message"] = "submit-message"
+    messageId: str | None = None  # noqa: N815 - the wire's name
+    agent: Identifier = Field(default="default", description="For a chat that begins: which agent answers.")
+    language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
+
+    @property
+    def newest(self) -> UiMessage:
+        """The message that this request is about; raise Refused (400) where there is none.
+
+        That is the newest one, or an older one of the assistant that the client names: it was asked, and then written.
+        """
+        named = self.messageId if self.trigger == "submit-message" else None
+        asked = (each for each in reversed(self.messages) if each.id == named and each.role == "assistant")
+        found = next(asked, None) or self.message or (self.messages[-1] if self.messages else None)
+        if found is None or found.role == "system":
+            raise invalid_request("must end with a message of the user or the assistant", "#/messages")
+        return found
+
+    def written(self) -> Writing:
+        """Return the user's message; raise Refused where it has no text, or too much."""
+        newest = self.newest
+        text = checked_text(newest.text, partial(invalid_request, pointer="#/messages"))
+        known = newest.id if MESSAGE_ID.fullmatch(newest.id) else derived_id("ai-sdk", self.id, newest.id, text)
+        return Writing(text, known)
+
+    def again(self, writing: Writing, why: Literal["again", "edited"]) -> Writing:
+        """Return a message that is posted once more, or was edited, as one of its own: the first keeps its id."""
+        named = self.messageId if why == "again" else writing.text
+        return replace(writing, message_id=derived_id(f"ai-sdk-{why}", self.id, str(writing.message_id), named or ""))
+
+
+@router.post(
+    "",
+    response_class=StreamingResponse,
+    responses={**_STREAM, **described(400, 401, 403, 404, 409, 413, 415, 422, 429, 503)},
+)
+async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf = "6") -> StreamingResponse:
+    """Take what a chat's user wrote, or how they answered approval requests, and stream what the agent does then.
+
+    The stream ends where the answer is over or waits for people. A chat that is not known begins.
+    """
+    if body.newest.role == "user":
+        return await _write(deps, caller, body, version)
+    snapshot = await streams.read(deps, caller, body.id)
+    decided, refused = await streams.decide(deps, caller, body.id, body.newest.answers())
+    goal = Goal(version, body.newest.id, newest=snapshot.newest, seen=body.newest.seen())
+    state, chunks = replay(begin(replace(goal, decided=decided, refused=refused)), snapshot.items)
+    if not state.is_known:
+        raise _no_message(refused)
+    return _streaming(deps, caller, body.id, state, chunks)
+
+
+@router.get("/{chat_id}", responses=described(401, 403, 404, 503))
+async def show(deps: DepsOf, caller: CallerOf, chat_id: PathId, version: VersionOf = "6") -> dict[str, Any]:
+    """Return the chat's messages as the SDK keeps them, for `useChat({messages})`: `{id, messages}`.
+
+    Every version keeps them in the same form.
+    """
+    del version
+    snapshot = await streams.read(deps, caller, chat_id, streams.HISTORY_MAX)
+    return {"id": chat_id, "messages": history(snapshot.items)}
+
+
+@router.get(
+    "/{chat_id}/stream",
+    response_class=StreamingResponse,
+    response_model=None,
+    responses={**_STREAM, 204: {"description": "Nothing streams."}, **described(401, 403, 404, 503)},
+)
+async def resume(
+    deps: DepsOf, caller: CallerOf, chat_id: PathId, version: VersionOf = "6"
+) -> StreamingResponse | Response:
+    """Replay the answer that is being made from its beginning, and stay until it is over or waits for people.
+
+    204 where none is made; but an answer for which people were asked is replayed after its end too, because the page
+    that asked was not told how it went on. Where people hold the conversation, and nothing waits for a decision, stay
+    for what an operator says.
+    """
+    snapshot = await streams.read(deps, caller, chat_id)
+    log = snapshot.log
+    coming = [message_id for message_id, waits in log.unanswered.items() if not waits]
+    newest = next(reversed(log.turns.values()), None)
+    goal = Goal(version, newest=snapshot.newest, holder=snapshot.holder)
+    goal = replace(goal, message_id=coming[0]) if coming else replace(goal, reply_id=newest.reply_id if newest else "")
+    goal = replace(goal, decided=await streams.decided_since(deps, caller, log))
+    state, chunks = replay(begin(goal), snapshot.items)
+    if not coming and (state.done or not state.reply_id):
+        was_asked = any(call.card for call in state.calls)
+        if snapshot.holder and not log.waiting and not snapshot.conversation.ended_at:
+            # What was said so far is in the history; what comes next may be an operator's word.
+            goal = replace(goal, reply_id="")
+            state, chunks = replay(begin(goal), snapshot.items)
+        elif state.waiting or not was_asked:
+            return Response(status_code=204)
+    return _streaming(deps, caller, chat_id, state, chunks)
+
+
+@router.post(
+    "/{chat_id}/stop", responses=described(401, 403, 404, 503) | {202: {"description": "It is being stopped."}}
+)
+async def stop(deps: DepsOf, caller: CallerOf, chat_id: PathId, response: Response) -> dict[str, Any]:
+    """Stop the answer that is being made: 202, and its stream ends; 200 where none is."""
+    turn_id = await deps.posts.stop(caller, chat_id)
+    response.status_code = 202 if turn_id else 200
+    return {"id": chat_id, "state": "stopping" if turn_id else "idle"}
+
+
+async def _write(deps: Deps, caller: Caller, body: ChatIn, version: Version) -> StreamingResponse:
+    """Post the user's message, opening the chat where it is new, and stream the reply.
+
+    Where another answer is asked for while the first one is being made, or waits, the first one is told again: it must
+    not ask for a second payment.
+    """
+    writing = body.written()
+    snapshot = await streams.find(deps, caller, body.id) if caller.sees(body.id) else None
+    if body.trigger == "regenerate-message":
+        goal = Goal(version, message_id=str(writing.message_id), newest=snapshot.newest if snapshot else 0)
+        state, chunks = replay(begin(goal), snapshot.items if snapshot else ())
+        if snapshot and state.log.knows(goal.message_id) and (state.waiting or not state.done):
+            return _streaming(deps, caller, body.id, state, chunks)
+        writing = body.again(writing, "again")
+    posted = await _post(deps, caller, body, writing)
+    snapshot = snapshot or await streams.read(deps, caller, body.id)
+    goal = Goal(version, message_id=posted.message_id, newest=snapshot.newest, holder=snapshot.holder)
+    state, chunks = replay(begin(goal), snapshot.items)
+    told = [holder_part(snapshot.holder)] if snapshot.holder else []
+    return _streaming(deps, caller, body.id, state, [*told, *chunks])
+
+
+async def _post(deps: Deps, caller: Caller, body: ChatIn, writing: Writing) -> Posted:
+    try:
+        return await deps.posts.post_or_open(caller, body.id, writing, Plan(body.agent, body.language))
+    except Refused as refusal:
+        if refusal.kind != "message-id-used":
+            raise
+        return await deps.posts.post(caller, body.id, body.again(writing, "edited"))
+
+
+def _streaming(
+    deps: Deps, caller: Caller, chat_id: str, state: AiSdkState, chunks: Iterable[Chunk]
+) -> StreamingResponse:
+    async def frames() -> AsyncIterator[bytes]:
+        yield b": stream-open\n\n" + b"".join(map(data_frame, chunks))
+        async for _, told in streams.follow(deps, caller, chat_id, state):
+            yield b"".join(map(data_frame, told)) or b": keep-alive\n\n"
+        yield b"data: [DONE]\n\n"
+
+    return StreamingResponse(frames(), media_type="text/event-stream", headers=_HEADERS)
+
+
+def _no_message(refused: dict[str, Any]) -> Refused:
+    """Return why there is nothing to stream: an answer that was refused, or else that nothing of the kind was said."""
+    for problem in refused.values():
+        return Refused(problem["title"], status=problem["status"], kind=problem["kind"])
+    fault = {"detail": "no such message of the assistant in this chat", "pointer": "#/messages"}
+    return Refused("There is no such message in this chat.", status=404, kind="not-found", errors=[fault])

@@ -1,0 +1,139 @@
+"""`POST /v1/chat/completions`: for frontends that know no other protocol."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Iterable
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from placet.contracts.errors import Refused
+from placet.gateway.conversations.service import no_conversation
+from placet.gateway.dialects import streams
+from placet.gateway.dialects.completions import Chunk, CompletionState
+from placet.gateway.dialects.conversation_state import replay
+from placet.gateway.dialects.openai_errors import openai_error
+from placet.gateway.dialects.openai_posted import ChatCompletionIn, conversation_named, invalid
+from placet.gateway.dialects.openai_requests import agent_of, ask, begin, find, tell
+from placet.gateway.dialects.streams import Snapshot
+from placet.gateway.http.callers import CallerOf, DepsOf
+from placet.gateway.http.deps import Deps
+from placet.gateway.http.errors import described
+from placet.gateway.http.sse import HEADERS, data_frame
+from placet.gateway.http.strict import StrictRoute
+from placet.gateway.identity.auth import Caller
+
+router = APIRouter(prefix="/v1/chat/completions", tags=["openai"], route_class=StrictRoute)
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAMED = "Names the conversation; the first request with a name opens it."
+
+ConversationHeader = Annotated[str | None, Header(alias="placet-conversation", max_length=256, description=_NAMED)]
+OpenWebUiChat = Annotated[str | None, Header(alias="x-openwebui-chat-id", max_length=256, description=_NAMED)]
+KeyHeader = Annotated[
+    str | None, Header(alias="idempotency-key", max_length=256, description="The same key is the same message.")
+]
+
+
+@router.post(
+    "",
+    response_model=None,
+    responses={
+        200: {
+            "description": "A completion, or its chunks.",
+            "content": {
+                "application/json": {"schema": {"type": "object"}},
+                "text/event-stream": {"schema": {"type": "string"}},
+            },
+        },
+        **described(400, 401, 403, 404, 409, 413, 415, 422, 429, 502, 503),
+    },
+)
+async def complete(
+    deps: DepsOf,
+    caller: CallerOf,
+    request: Request,
+    body: ChatCompletionIn,
+    placet_conversation: ConversationHeader = None,
+    x_openwebui_chat_id: OpenWebUiChat = None,
+    idempotency_key: KeyHeader = None,
+) -> Response:
+    """Take what the user wrote last, and answer with what the agent says until it is done or waits for people.
+
+    Of the history nothing else is read. Calls are made behind Placet and never told as `tool_calls`.
+    """
+    body.check()
+    text = body.written()
+    name = conversation_named(placet_conversation) or body.named or conversation_named(x_openwebui_chat_id)
+    snapshot = await _conversation(deps, caller, body, name or caller.conversation_id or "")
+    goal = await ask(deps, caller, snapshot, text, key=idempotency_key or "")
+    conversation_id, agent = goal.conversation_id, snapshot.conversation.agent or body.model
+    completion_id = f"chatcmpl-{conversation_id}-{goal.message_id or goal.told}"
+    state = CompletionState(goal, completion_id, agent, int(time.time()), deps.settings.public_url)
+    headers = {"placet-conversation": conversation_id, **body.ignored}
+    if body.stream:
+        frames = _frames(deps, caller, snapshot, state, counts=body.counts)
+        return StreamingResponse(frames, media_type="text/event-stream", headers={**HEADERS, **headers})
+    state, _ = replay(state, snapshot.items)
+    async for after, told in streams.follow(deps, caller, conversation_id, state):
+        state = after
+        if not told and not state.done and await request.is_disconnected():
+            break
+    if not state.done:
+        raise Refused("The answer takes longer than this instance lives; ask again.", status=503, kind="unavailable")
+    usage = await tell(deps, caller, snapshot, goal, state.log.seq)
+    if state.failure:
+        raise Refused("The agent failed.", status=502, kind="turn-failed", detail=state.failure)
+    return JSONResponse(state.completion(usage), headers=headers)
+
+
+async def _conversation(deps: Deps, caller: Caller, body: ChatCompletionIn, name: str) -> Snapshot:
+    """Return the conversation that a request is about, opened where it is new."""
+    if not name:
+        if not body.begins:
+            raise invalid(
+                "messages",
+                "goes on with a conversation, and nothing says which: name it in the header `Placet-Conversation` or "
+                "in `metadata.conversation_id`",
+                kind="conversation-required",
+            )
+        return await begin(deps, caller, agent_of(deps, caller, None, body.model), body.language)
+    if not _ID.fullmatch(name):
+        raise invalid("metadata.conversation_id", "must be letters, digits, _ and -, at most 64")
+    known = await find(deps, caller, name)
+    agent = agent_of(deps, caller, known, body.model)
+    if known is not None:
+        return known
+    if caller.conversation_id is not None:
+        raise no_conversation()
+    return await begin(deps, caller, agent, body.language, name)
+
+
+async def _frames(
+    deps: Deps, caller: Caller, snapshot: Snapshot, state: CompletionState, *, counts: bool
+) -> AsyncIterator[bytes]:
+    yield _encode(state.begin())
+    state, chunks = replay(state, snapshot.items)
+    yield _encode(chunks)
+    async for after, told in streams.follow(deps, caller, state.goal.conversation_id, state):
+        state = after
+        yield _encode(told) or b": still here\n\n"
+    if not state.done:
+        yield data_frame(_problem(503, "unavailable", "The stream ended early."))
+        return
+    usage = await tell(deps, caller, snapshot, state.goal, state.log.seq)
+    if state.failure:
+        yield data_frame(_problem(502, "turn-failed", state.failure))
+        return
+    yield _encode(state.end(usage, counts=counts)) + b"data: [DONE]\n\n"
+
+
+def _problem(status: int, kind: str, title: str) -> dict[str, Any]:
+    return {"error": openai_error({"type": f"urn:placet:problem:{kind}", "title": title, "status": status})}
+
+
+def _encode(chunks: Iterable[Chunk]) -> bytes:
+    return b"".join(map(data_frame, chunks))

@@ -1,0 +1,152 @@
+"""What both OpenAI dialects tell, and by which ids: everything new in a conversation, until nothing goes on. Pure.
+
+Ids are made of what they stand for, so nothing must be stored to find that again. They are no secrets and no proofs:
+what they name is looked up in the caller's tenant, and a decision is bound to the digest in its request's id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from placet.gateway.conversations.items import Delta
+from placet.gateway.dialects import changes
+from placet.gateway.dialects.changes import Call, Data
+from placet.gateway.dialects.conversation_state import ConversationState, Entry
+
+#: The name under which Placet's tools stand, and how clients declare them: as those of a remote MCP server.
+SERVER_LABEL = "placet"
+_RESPONSE = re.compile(r"resp_([0-9]{1,18})_([0-9a-f-]{36}|0)_([A-Za-z0-9_-]{1,64})")
+#: A message or a call of ours; the conversation stands in it, because clients post histories without naming one.
+_ITEM = re.compile(r"(?:msg|mcp)_([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_.-]{1,160}")
+_REQUEST = re.compile(r"mcpr_([A-Za-z0-9_-]{1,64})_([0-9a-f]{64})")
+_CARD_FIELDS = ("call_id", "tool", "summary", "reason", "digest", "revision", "approvers", "expires_at")
+_WAITS: Mapping[str, str] = {
+    "en": "This waits for approval:",
+    "de": "Das wartet auf Zustimmung:",
+    "tr": "Bu onay bekliyor:",
+}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a client is told, and what must have happened before that ends."""
+
+    conversation_id: str
+    #: Number of the last item that the client knows, and of the newest one when it asked.
+    told: int
+    newest: int = 0
+    #: The client's message that is answered; empty for none.
+    message_id: str = ""
+    #: Approvals that were decided just now, and those that the client answered but that wait for more people.
+    decided: frozenset[str] = frozenset()
+    asked_again: frozenset[str] = frozenset()
+    language: str = "en"
+    #: Who answers, {state, operator, text}; empty for the agent. And how often that has changed.
+    holder: Data = field(default_factory=dict)
+    holder_revision: int = 0
+
+    def is_news(self, entry: Entry, log: ConversationState) -> bool:
+        """Whether the client was not told of an entry, which was just read."""
+        return log.seq > self.told or (isinstance(entry, Delta) and log.seq == self.told)
+
+    def rests(self, log: ConversationState) -> bool:
+        """Whether nothing follows until people decide or write, and all is told that was asked for."""
+        if log.seq < max(self.newest, self.told) or (self.message_id and not log.knows(self.message_id)):
+            return False
+        decided = (log.call_of(approval_id) for approval_id in self.decided)
+        return log.rests and not log.lags(self.holder_revision) and all(call is None or call.kind for call in decided)
+
+    def held(self, log: ConversationState) -> Data:
+        """Return who answers in the agent's place, {state, operator, text}; empty where the agent does."""
+        holder = log.holder or self.holder
+        return holder if holder.get("state", "agent") != "agent" else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseId:
+    """Where a response begins in a conversation's log."""
+
+    conversation_id: str
+    #: Number of the item after which it tells.
+    told: int
+    #: The user's message that it answers; empty where it follows decisions only.
+    message_id: str = ""
+
+    def __str__(self) -> str:
+        """Return it as clients know it."""
+        return f"resp_{self.told}_{self.message_id or 0}_{self.conversation_id}"
+
+
+def parse_response_id(text: str) -> ResponseId | None:
+    """Return what a response's id says; None where it is none of ours."""
+    match = _RESPONSE.fullmatch(text)
+    return ResponseId(match[3], int(match[1]), match[2] if match[2] != "0" else "") if match else None
+
+
+def request_id(card: Data) -> str:
+    """Return the id of an approval request: which approval, and the digest of the call that is shown."""
+    return f"mcpr_{card['approval_id']}_{card['digest']}"
+
+
+def parse_request_id(text: str) -> tuple[str, str] | None:
+    """Return the approval's id and the digest that an approval request named; None where it is none of ours."""
+    match = _REQUEST.fullmatch(text)
+    return (match[1], match[2]) if match else None
+
+
+def item_id(prefix: str, conversation_id: str, name: str) -> str:
+    """Return the id of an output item, which names its conversation."""
+    return f"{prefix}_{conversation_id}.{name.replace('#', '.')}"
+
+
+def conversation_of(text: str) -> str:
+    """Return the conversation that an output item's id names; empty where it is none of ours."""
+    match = _ITEM.fullmatch(text)
+    return match[1] if match else ""
+
+
+def shown_cards(calls: Iterable[Call]) -> list[dict[str, Any]]:
+    """Return what a client is told of approvals that wait: beside the card its id, and that of its request."""
+    return [
+        {"id": call.approval_id, "request_id": request_id(call.card)}
+        | {name: call.card[name] for name in _CARD_FIELDS if call.card.get(name) is not None}
+        for call in calls
+    ]
+
+
+def shown_result(answered: changes.CallAnswered) -> dict[str, Any]:
+    """Return how a call ended, for clients that want to know more than that it did: {id, tool, kind, …}."""
+    call, blocks = answered.call, answered.result.get("ui_blocks")
+    told: dict[str, Any] = {"id": call.call_id, "tool": call.tool, "kind": call.kind}
+    return told | ({"ui_blocks": blocks} if blocks else {})
+
+
+def shown_holder(held: Data) -> dict[str, str] | None:
+    """Return who answers in the agent's place, {state, operator}; None where the agent does."""
+    return {"state": held["state"], "operator": held["operator"]} if held else None
+
+
+def final_text(end: Data) -> str:
+    """Return the text of a turn's final answer; empty where it ended without one."""
+    return str((end.get("final_answer") or {}).get("result") or "")
+
+
+def failure_of(end: Data) -> str:
+    """Return why a turn failed; empty where it did not."""
+    return "" if end["state"] == "finished" else str(end.get("reason") or end["state"])
+
+
+def waits_note(language: str, calls: Iterable[Call], public_url: str = "") -> str:
+    """Return the words about calls that wait, with the page where each is decided; empty where none does.
+
+    A summary has a model's words in it, so it stands as code: a frontend that draws Markdown makes no link of it.
+    """
+    page = f" {public_url.rstrip('/')}/inbox/" if public_url else ""
+    lines = [
+        f"- `{str(call.card.get('summary') or call.tool).replace('`', chr(39))}`" + (page and page + call.approval_id)
+        for call in calls
+    ]
+    return "\n".join([_WAITS.get(language, _WAITS["en"]), *lines]) if lines else ""

@@ -1,0 +1,130 @@
+"""What both OpenAI dialects do with a request: find the conversation, decide, write, and listen until nothing goes on.
+
+How far a client was told is kept with the conversation, so what people decided elsewhere reaches it with its next
+request. That is kept just before a response's last words are sent: a client that vanished is told again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from placet.contracts.errors import Refused
+from placet.contracts.ids import derived_id, new_id
+from placet.gateway.conversations.service import Plan, Writing, may_read, no_conversation, open_conversation
+from placet.gateway.conversations.store import mark_told
+from placet.gateway.dialects import streams
+from placet.gateway.dialects.openai import Goal
+from placet.gateway.dialects.posted import Answer
+from placet.gateway.dialects.streams import Snapshot
+from placet.gateway.http.deps import Deps
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading
+from placet.runtime.queries import load_queries
+
+_QUERIES = load_queries(__file__)
+
+
+def agent_of(deps: Deps, caller: Caller, snapshot: Snapshot | None, model: str | None) -> str:
+    """Return the agent that a request is for; raise Refused where there is none of the name (404), or another (400)."""
+    at_home = snapshot.conversation.agent if snapshot else None
+    name = model or at_home or "default"
+    if name not in deps.agents.of(caller.tenant) and name != at_home:
+        raise no_model(name)
+    if at_home and name != at_home:
+        fault = {"detail": f"this conversation is with {at_home}", "pointer": "#/model"}
+        raise Refused("The conversation has another agent.", status=400, kind="model-mismatch", errors=[fault])
+    return name
+
+
+def no_model(name: str) -> Refused:
+    """Return the answer for an agent that nobody may name."""
+    fault = {"detail": "no such agent", "pointer": "#/model"}
+    return Refused(f"There is no model {name[:64]!r}.", status=404, kind="model-not-found", errors=[fault])
+
+
+async def find(deps: Deps, caller: Caller, conversation_id: str) -> Snapshot | None:
+    """Return a conversation that exists for the caller; raise Refused (403) for one who may not chat."""
+    caller.need(Scope.CHAT)
+    return await streams.find(deps, caller, conversation_id) if caller.sees(conversation_id) else None
+
+
+async def found(deps: Deps, caller: Caller, conversation_id: str) -> Snapshot:
+    """Return a conversation that exists for the caller; raise Refused (403, 404)."""
+    snapshot = await find(deps, caller, conversation_id)
+    if snapshot is None:
+        raise no_conversation()
+    return snapshot
+
+
+async def begin(deps: Deps, caller: Caller, agent: str, language: str, conversation_id: str = "") -> Snapshot:
+    """Open a conversation, under an id of the client's where it has one."""
+    opened, _ = await open_conversation(
+        deps.runtime.units, caller, Plan(agent, language), conversation_id, agents=deps.agents
+    )
+    return await found(deps, caller, opened)
+
+
+async def ask(
+    deps: Deps, caller: Caller, snapshot: Snapshot, text: str, answers: Sequence[Answer] = (), key: str = ""
+) -> Goal:
+    """Decide what the client answered and post what it wrote; return what it then waits for.
+
+    The same `key` is the same message, told again. Raises Refused as deciding and writing do; what was decided before
+    the refusal stays decided.
+    """
+    conversation, newest = snapshot.conversation, snapshot.newest
+    conversation_id = conversation.conversation_id
+    may_read(caller, conversation_id)
+    decided, _ = await streams.decide(deps, caller, conversation_id, answers, all_count=True)
+    goal = Goal(
+        conversation_id,
+        told=newest if conversation.told_seq is None else min(conversation.told_seq, newest),
+        newest=newest,
+        decided=decided,
+        asked_again=frozenset(answer.approval_id for answer in answers) - decided,
+        language=conversation.language,
+        holder=snapshot.holder,
+        holder_revision=conversation.holder_revision,
+    )
+    if not text:
+        return goal
+    writing = Writing(text, derived_id("openai", conversation_id, caller.person, key) if key else new_id())
+    taken = await deps.consents.take(caller, conversation_id, writing)
+    if taken is None or taken.posted.taken_as is None:
+        await deps.posts.post(caller, conversation_id, writing)
+        return _written(goal, snapshot, str(writing.message_id))
+    if taken.outcome not in {None, "accepted"}:
+        title = "The message was taken for a decision, which did not count."
+        raise Refused(title, status=409, kind="decision-refused", outcome=taken.outcome)
+    approval = await deps.decisions.find(caller, taken.posted.taken_as["approval_id"])
+    consented = frozenset({str(approval["approval_id"])})
+    if approval["state"] == "pending":
+        return replace(goal, asked_again=goal.asked_again | consented)
+    return replace(goal, decided=goal.decided | consented)
+
+
+def _written(goal: Goal, snapshot: Snapshot, message_id: str) -> Goal:
+    """Return what a client waits for that wrote; where it had written that already, it is told again from there."""
+    known = (item for item in snapshot.items if item.type == "message" and item.data["message_id"] == message_id)
+    again = next(known, None)
+    return replace(goal, message_id=message_id, told=again.id if again else goal.told)
+
+
+async def tell(deps: Deps, caller: Caller, snapshot: Snapshot, goal: Goal, number: int) -> tuple[int, int] | None:
+    """Keep that the client was told all up to item `number`; return the tokens that what it was told took."""
+    async with deps.runtime.database.single() as connection:
+        await mark_told(connection, (caller.tenant, goal.conversation_id), number)
+    return await token_usage(deps, caller, goal.conversation_id, snapshot.moment(goal.told))
+
+
+async def token_usage(
+    deps: Deps, caller: Caller, conversation_id: str, since: datetime | None, until: datetime | None = None
+) -> tuple[int, int] | None:
+    """Return the tokens that the model read and wrote in a conversation; None where it counted none."""
+    place = {"tenant": caller.tenant, "conversation_id": conversation_id}
+    async with reading(deps.runtime.database) as connection:
+        (row,) = await connection.run(_QUERIES.token_usage, **place, since=since, until=until)
+    return (int(row["read"] or 0), int(row["written"] or 0)) if row["read"] or row["written"] else None

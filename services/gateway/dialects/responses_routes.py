@@ -1,0 +1,154 @@
+"""`/v1/responses`: OpenAI's newer wire, which has approval requests and their answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from fastapi.responses import JSONResponse, Response, StreamingResponse
+
+from placet.contracts.errors import Refused
+from placet.gateway.conversations.service import no_conversation
+from placet.gateway.dialects import streams
+from placet.gateway.dialects.completions_routes import KeyHeader
+from placet.gateway.dialects.conversation_state import replay
+from placet.gateway.dialects.openai import Goal, ResponseId, parse_response_id
+from placet.gateway.dialects.openai_posted import ResponseIn, invalid
+from placet.gateway.dialects.openai_requests import agent_of, ask, begin, found, tell, token_usage
+from placet.gateway.dialects.responses import Event, ResponseState
+from placet.gateway.dialects.streams import Snapshot
+from placet.gateway.http.callers import CallerOf, DepsOf
+from placet.gateway.http.deps import Deps
+from placet.gateway.http.errors import described
+from placet.gateway.http.sse import HEADERS, event_frame
+from placet.gateway.http.strict import StrictRoute
+from placet.gateway.identity.auth import Caller
+
+router = APIRouter(prefix="/v1/responses", tags=["openai"], route_class=StrictRoute)
+
+ResponsePathId = Annotated[str, Path(pattern=r"^resp_[0-9]{1,18}_([0-9a-f-]{36}|0)_[A-Za-z0-9_-]{1,64}$")]
+
+
+@router.post(
+    "",
+    response_model=None,
+    responses={
+        200: {
+            "description": "A response, or its events.",
+            "content": {
+                "application/json": {"schema": {"type": "object"}},
+                "text/event-stream": {"schema": {"type": "string"}},
+            },
+        },
+        **described(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
+    },
+)
+async def create(
+    deps: DepsOf, caller: CallerOf, request: Request, body: ResponseIn, idempotency_key: KeyHeader = None
+) -> Response:
+    """Take what the user says, or how they answered approval requests, and tell what the agent does then.
+
+    The response is complete when the turn is over or waits for people.
+    """
+    body.check()
+    text, answers = body.written(), body.answers()
+    snapshot = await _conversation(deps, caller, body)
+    agent = agent_of(deps, caller, snapshot, body.model)
+    if snapshot is None:
+        snapshot = await begin(deps, caller, agent, body.language)
+    goal = await ask(deps, caller, snapshot, text, answers, idempotency_key or "")
+    response_id = str(ResponseId(goal.conversation_id, goal.told, goal.message_id))
+    state = ResponseState(goal, response_id, agent, int(time.time()), body.previous_response_id)
+    if body.stream:
+        frames = _frames(deps, caller, snapshot, state)
+        return StreamingResponse(frames, media_type="text/event-stream", headers={**HEADERS, **body.ignored})
+    state, _ = replay(state, snapshot.items)
+    async for after, told in streams.follow(deps, caller, goal.conversation_id, state):
+        state = after
+        if not told and not state.done and await request.is_disconnected():
+            break
+    usage = await tell(deps, caller, snapshot, goal, state.log.seq) if state.done else None
+    return JSONResponse(state.response(state.status, usage), headers=body.ignored)
+
+
+@router.get("/{response_id}", responses=described(400, 401, 403, 404, 503))
+async def retrieve(deps: DepsOf, caller: CallerOf, response_id: ResponsePathId) -> dict[str, Any]:
+    """Return a response as it stands: what happened since it was told is in it, up to the user's next message."""
+    named = parse_response_id(response_id)
+    if named is None:
+        raise no_conversation()
+    snapshot = await streams.read(deps, caller, named.conversation_id, streams.HISTORY_MAX)
+    if named.told > snapshot.newest:
+        raise no_conversation()
+    next_one = (
+        item
+        for item in snapshot.items
+        if item.type == "message" and item.data["role"] == "user" and item.id > named.told
+        if item.data["message_id"] != named.message_id and not item.data.get("taken_as")
+    )
+    end = next(next_one, None)
+    items = [item for item in snapshot.items if end is None or item.id < end.id]
+    conversation = snapshot.conversation
+    goal = Goal(named.conversation_id, named.told, message_id=named.message_id, language=conversation.language)
+    goal = replace(goal, holder=snapshot.holder if end is None else {})
+    began = snapshot.moment(named.told + 1) or conversation.created_at
+    state = ResponseState(goal, response_id, conversation.agent or "default", int(began.timestamp()))
+    state, _ = replay(state, items)
+    until = end.moment if end else None
+    usage = await token_usage(deps, caller, named.conversation_id, snapshot.moment(named.told), until)
+    state.done = state.done or end is not None
+    return state.response(state.status, usage)
+
+
+async def _conversation(deps: Deps, caller: Caller, body: ResponseIn) -> Snapshot | None:
+    """Return the conversation that a request is about; None where it begins one."""
+    if body.previous_response_id:
+        named = parse_response_id(body.previous_response_id)
+        if named is None:
+            raise _no_response()
+        try:
+            return await found(deps, caller, named.conversation_id)
+        except Refused as refusal:
+            raise _no_response() if refusal.kind == "not-found" else refusal from None
+    if body.named:
+        return await found(deps, caller, body.named)
+    if body.asked:
+        approval = await deps.decisions.find(caller, body.asked)
+        return await found(deps, caller, approval["conversation_id"])
+    if caller.conversation_id is not None:
+        return await found(deps, caller, caller.conversation_id)
+    if len(body.remembered) == 1:
+        # Whoever may chat may name any conversation; what else the history says is not believed.
+        return await found(deps, caller, *body.remembered)
+    if not body.begins:
+        detail = (
+            "goes on with a conversation, and nothing says which: name it as `conversation`, name its last response as "
+            "`previous_response_id`, or post the items of its responses with their ids"
+        )
+        raise invalid("input", detail, kind="conversation-required")
+    return None
+
+
+def _no_response() -> Refused:
+    fault = {"detail": "no such response", "pointer": "#/previous_response_id"}
+    return Refused("There is no such response.", status=404, kind="previous-response-not-found", errors=[fault])
+
+
+async def _frames(deps: Deps, caller: Caller, snapshot: Snapshot, state: ResponseState) -> AsyncIterator[bytes]:
+    begun = list(state.begin())
+    state, events = replay(state, snapshot.items)
+    yield _encode([*begun, *events])
+    async for after, told in streams.follow(deps, caller, state.goal.conversation_id, state):
+        state = after
+        yield _encode(told) or b": still here\n\n"
+    if not state.done:
+        yield _encode([state.cut()])
+        return
+    yield _encode([state.end(await tell(deps, caller, snapshot, state.goal, state.log.seq))])
+
+
+def _encode(events: Iterable[Event]) -> bytes:
+    return b"".join(event_frame(event["type"], event) for event in events)

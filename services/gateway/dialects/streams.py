@@ -1,0 +1,130 @@
+"""How every dialect streams: what the log has, then what comes, folded until the stream's own end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from placet.contracts.errors import Refused
+from placet.gateway.approvals.answers import approves_several, decide_in
+from placet.gateway.conversations.holder import shown
+from placet.gateway.conversations.items import Item
+from placet.gateway.conversations.live import Topic
+from placet.gateway.conversations.service import may_read, no_conversation
+from placet.gateway.conversations.store import Conversation, find_conversation
+from placet.gateway.dialects.changes import Data
+from placet.gateway.dialects.conversation_state import ConversationState, T, fold
+from placet.gateway.dialects.posted import Answer
+from placet.gateway.http.deps import Deps
+from placet.gateway.identity.auth import Caller
+from placet.gateway.store import reading
+from placet.gateway.store.read import load_approvals
+
+#: Items that a stream reads to know the calls that may still wait, and that a history is made of; the newest ones.
+TAIL_MAX, HISTORY_MAX = 1_000, 5_000
+#: A client that is gone is noticed when something is sent, in seconds.
+SILENCE_SECONDS = 5.0
+
+
+class Snapshot(NamedTuple):
+    """A conversation as it stands, and its newest items."""
+
+    conversation: Conversation
+    items: list[Item]
+
+    @property
+    def newest(self) -> int:
+        """Number of the newest item; 0 where there is none."""
+        return self.items[-1].id if self.items else 0
+
+    @property
+    def holder(self) -> Data:
+        """Who answers in the agent's place, {state, operator, text, revision}; empty where the agent does."""
+        held = self.conversation.held
+        told = shown(held, self.conversation.language) if held.by_people else {}
+        return told | ({"revision": held.revision} if told else {})
+
+    @property
+    def log(self) -> ConversationState:
+        """What these items say."""
+        log = ConversationState()
+        for item in self.items:
+            log.read(item)
+        return log
+
+    def moment(self, number: int) -> datetime | None:
+        """Return when an item was appended; None where it is not among the newest."""
+        return next((item.moment for item in self.items if item.id == number), None)
+
+
+async def find(deps: Deps, caller: Caller, conversation_id: str, items_max: int = TAIL_MAX) -> Snapshot | None:
+    """Return a conversation of the caller's tenant; None where there is none."""
+    async with reading(deps.runtime.database) as connection:
+        conversation = await find_conversation(connection, caller.tenant, conversation_id)
+    if conversation is None:
+        return None
+    return Snapshot(conversation, await deps.log.tail(caller.tenant, conversation_id, items_max))
+
+
+async def read(deps: Deps, caller: Caller, conversation_id: str, items_max: int = TAIL_MAX) -> Snapshot:
+    """Return a conversation that the caller may read; raise Refused (403, 404)."""
+    may_read(caller, conversation_id)
+    snapshot = await find(deps, caller, conversation_id, items_max)
+    if snapshot is None:
+        raise no_conversation()
+    return snapshot
+
+
+async def follow(
+    deps: Deps, caller: Caller, conversation_id: str, state: T
+) -> AsyncIterator[tuple[T, list[dict[str, Any]]]]:
+    """Yield the state and what it tells after each entry that it has not read, until the stream's own end.
+
+    In silence, nothing is told. It may end before: the client is let go, or not allowed any more.
+    """
+    if state.done:
+        return
+    async for entry in deps.log.follow(caller, conversation_id, state.log.seq, heartbeat_seconds=SILENCE_SECONDS):
+        events: list[dict[str, Any]] = []
+        if entry is not None:
+            state, events = fold(state, entry)
+        yield state, events
+        if state.done:
+            return
+
+
+async def decide(
+    deps: Deps, caller: Caller, conversation_id: str, answers: Sequence[Answer], *, all_count: bool = False
+) -> tuple[frozenset[str], dict[str, Data]]:
+    """Have answers decided in their order; return the approvals that are over or about to be, and why others are not.
+
+    Approval -> {kind, title, status, …}. One that waits for more people is in neither. Where `all_count`, an answer
+    that does not is raised as Refused, and those before it stay decided.
+    """
+    topic = Topic(caller.tenant, conversation_id)
+    several = await approves_several(deps.decisions, caller, topic, answers)
+    decided, refused = set[str](), dict[str, Data]()
+    for answer in answers:
+        try:
+            row = await decide_in(deps.decisions, caller, topic, answer, several=several)
+        except Refused as refusal:
+            if all_count:
+                raise
+            told = {"kind": refusal.kind, "title": refusal.title, "status": refusal.status, **refusal.facts}
+            refused[answer.approval_id] = told
+            row = None
+        over = refused.get(answer.approval_id, {}).get("kind", "already-decided") == "already-decided"
+        if over and (row is None or row["state"] != "pending"):
+            decided.add(answer.approval_id)
+    return frozenset(decided), refused
+
+
+async def decided_since(deps: Deps, caller: Caller, log: ConversationState) -> frozenset[str]:
+    """Return the approvals that are over although the log says that they wait: it is told a moment later."""
+    waiting = {(caller.tenant, call.approval_id) for call in log.waiting}
+    if not waiting:
+        return frozenset()
+    async with reading(deps.runtime.database) as connection:
+        found = await load_approvals(connection, waiting)
+    return frozenset(str(row["approval_id"]) for row in found.values() if row["state"] != "pending")

@@ -1,0 +1,82 @@
+"""The HTTP app: one router per noun, problem documents for every error, limits around everything."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+from fastapi.middleware.cors import CORSMiddleware
+
+from placet.gateway.admin import routes as admin
+from placet.gateway.admin import rulebook_routes as rulebook
+from placet.gateway.approvals import bounce_routes as mail
+from placet.gateway.approvals import routes as approvals
+from placet.gateway.approvals import tool_call_routes as tool_calls
+from placet.gateway.conversations import routes as conversations
+from placet.gateway.dialects import ag_ui_routes as ag_ui
+from placet.gateway.dialects import ai_sdk_routes as ai_sdk
+from placet.gateway.dialects import completions_routes as completions
+from placet.gateway.dialects import openai_models
+from placet.gateway.dialects import responses_routes as responses
+from placet.gateway.dialects.openai_errors import OpenAiErrors
+from placet.gateway.http import asyncapi, health
+from placet.gateway.http.deps import Deps
+from placet.gateway.http.errors import answer_with_problems
+from placet.gateway.http.middleware import Answers, browser_rules
+from placet.gateway.http.openapi import describe
+from placet.gateway.http.routing import add_routes
+from placet.gateway.http.strict import BodyLimit
+from placet.gateway.identity import key_routes as keys
+from placet.gateway.identity import session_routes as sessions
+from placet.gateway.operators import routes as operators
+
+#: Asked in this order for the route of a request: what is called most stands first.
+_ROUTERS = (
+    approvals.router,
+    conversations.router,
+    conversations.agents_router,
+    operators.router,
+    tool_calls.router,
+    admin.grants,
+    admin.dead_letters,
+    admin.deliveries,
+    admin.webhook_events,
+    rulebook.router,
+    keys.router,
+    mail.router,
+    sessions.router,
+    health.router,
+    asyncapi.router,
+    ai_sdk.router,
+    ag_ui.router,
+    completions.router,
+    responses.router,
+    openai_models.router,
+)
+_DESCRIPTION = (
+    "A self-hosted approval queue between AI agents and the tools they call. Errors are problem documents "
+    "(RFC 9457); lists are pages with a cursor; event streams resume after `Last-Event-ID`."
+)
+#: Largest request body, in bytes.
+BODY_BYTES_MAX = 256 * 1024
+
+
+def create_app(deps: Deps) -> FastAPI:
+    """Return the API on the given parts. Interactive pages are left out: they load scripts from elsewhere."""
+    app = FastAPI(
+        title="Placet", version="1", description=_DESCRIPTION, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+    app.state.deps = deps
+    add_routes(app, *_ROUTERS)
+    answer_with_problems(app)
+    settings = deps.settings
+    app.add_middleware(BodyLimit, bytes_max=BODY_BYTES_MAX)
+    if settings.gateway_allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.gateway_allowed_origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["authorization", "content-type", "last-event-id"],
+        )
+    app.add_middleware(OpenAiErrors)
+    app.add_middleware(Answers, headers=browser_rules(settings.gateway_image_sources))
+    describe(app)
+    return app

@@ -1,0 +1,41 @@
+"""What routes ask for in their signatures: the gateway's parts, the caller, ids."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+from fastapi import Depends, Path, Query, Request, Security
+from fastapi.openapi.models import HTTPBearer
+from fastapi.security.base import SecurityBase
+
+from placet.gateway.http.deps import Deps
+from placet.gateway.identity.auth import Caller
+
+
+async def deps_of(request: Request) -> Deps:
+    """Return the parts of the gateway that serves `request`; async, because others are run in a thread."""
+    return cast("Deps", request.app.state.deps)
+
+
+DepsOf = Annotated[Deps, Depends(deps_of)]
+
+
+class Identified(SecurityBase):
+    """Who sent a request. A route that reads a body asks before it reads one byte of it."""
+
+    def __init__(self) -> None:
+        self.model = HTTPBearer(description="An API key, or the token of a conversation.")
+        self.scheme_name = "HTTPBearer"
+
+    async def __call__(self, request: Request) -> Caller:
+        """Return who sent `request`; 401 where nobody proved to be anybody."""
+        known: Caller | None = getattr(request.state, "caller", None)
+        return known or await (await deps_of(request)).authenticator.caller(request)
+
+
+CallerOf = Annotated[Caller, Security(Identified())]
+
+_ID = r"^[A-Za-z0-9_-]{1,64}$"
+PathId = Annotated[str, Path(pattern=_ID)]
+Limit = Annotated[int, Query(ge=1, le=200, description="Rows on a page.")]
+After = Annotated[str | None, Query(alias="cursor", max_length=400, description="`next` of the page before.")]

@@ -1,0 +1,195 @@
+"""Errors as problem documents (RFC 9457), in one place: every answer that is no success has this form.
+
+A document says what the caller can do about it and nothing about our insides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from placet.contracts.errors import Refused
+from placet.runtime.database import is_outage
+from placet.runtime.driver import DatabaseError
+
+log = structlog.get_logger(__name__)
+
+_TOO_LONG = frozenset({"string_too_long", "too_long"})
+MEDIA_TYPE = "application/problem+json"
+#: Seconds after which a client may try again while the database is away.
+RETRY_AFTER_SECONDS = 2
+
+
+class Fault(BaseModel):
+    """One thing that is wrong with a request."""
+
+    detail: str
+    pointer: str | None = Field(default=None, description="JSON pointer into the body, as a URI fragment.")
+    parameter: str | None = Field(default=None, description="Name of the query parameter or header.")
+
+
+class ProblemDocument(BaseModel):
+    """A problem document; kinds of problems add members of their own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="`about:blank`, or `urn:placet:problem:<kind>`.")
+    title: str
+    status: int
+    detail: str | None = None
+    errors: list[Fault] | None = None
+
+
+def described(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI entries of the problems that a route answers with."""
+    return {
+        status: {
+            "description": HTTPStatus(status).phrase,
+            "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
+        }
+        for status in statuses
+    }
+
+
+def problem(
+    status: int,
+    title: str = "",
+    *,
+    kind: str = "",
+    headers: Mapping[str, str] | None = None,
+    **members: Any,
+) -> JSONResponse:
+    """Return a problem document; without a kind its title is the status' own phrase."""
+    body = {
+        "type": f"urn:placet:problem:{kind}" if kind else "about:blank",
+        "title": title or HTTPStatus(status).phrase,
+        "status": status,
+        **members,
+    }
+    extra = {"www-authenticate": 'Bearer realm="placet"'} if status == HTTPStatus.UNAUTHORIZED else {}
+    return JSONResponse(body, status, {**(headers or {}), **extra}, MEDIA_TYPE)
+
+
+class BodyTooLarge(HTTPException):
+    """The body is larger than allowed; the rest of it is not read.
+
+    No `Refused`, because the framework takes any other error while it reads a body for a body of the wrong form.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        super().__init__(413, f"A request body has at most {bytes_max} bytes.")
+
+    def answer(self, *, closing: bool = False) -> JSONResponse:
+        """Return its problem document; when `closing`, the connection ends with it, because of what is left unread."""
+        return problem(413, self.detail, kind="too-large", headers={"connection": "close"} if closing else None)
+
+
+def answer_with_problems(app: FastAPI) -> None:
+    """Make every error of `app` a problem document."""
+    app.add_exception_handler(Refused, _refused)
+    app.add_exception_handler(BodyTooLarge, _too_large)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(DatabaseError, _database)
+    app.add_exception_handler(Exception, _bug)
+
+
+async def _refused(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, Refused)  # noqa: S101 - what this handler is registered for
+    facts: dict[str, Any] = error.facts
+    wait = facts.get("retry_after_seconds")
+    headers = {} if wait is None else {"retry-after": str(wait)}
+    return problem(error.status, error.title, kind=error.kind, headers=headers, **facts)
+
+
+async def _too_large(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BodyTooLarge)  # noqa: S101 - what this handler is registered for
+    return error.answer()
+
+
+async def _http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)  # noqa: S101 - what this handler is registered for
+    phrase = HTTPStatus(error.status_code).phrase
+    members = {"detail": error.detail} if error.detail and error.detail != phrase else {}
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        # The framework names the methods of the first route with this path, and there may be others.
+        found = (route for route in request.app.routes if route.matches(request.scope)[0] != Match.NONE)
+        headers["Allow"] = ", ".join(sorted({method for route in found for method in route.methods}))
+    return problem(error.status_code, headers=headers, **members)
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - what this handler is registered for
+    faults = [{**fault, "loc": _place(fault, error.body)} for fault in error.errors()]
+    if any(fault["loc"][0] == "path" for fault in faults):
+        # An id that no row can have names nothing that exists.
+        return problem(404, "There is no such thing.", kind="not-found")
+    if any(fault["type"] in _TOO_LONG and isinstance(fault["input"], str) for fault in faults):
+        return problem(413, "A text is too long.", kind="too-large", errors=_faults(faults))
+    return problem(400, "The request is not valid.", kind="invalid-request", errors=_faults(faults))
+
+
+async def _database(request: Request, error: Exception) -> JSONResponse:
+    if not is_outage(error):
+        return await _bug(request, error)
+    log.warning("http.database_away", path=_route(request), error=type(error).__name__)
+    headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
+    return problem(503, "The database is away; try again soon.", kind="unavailable", headers=headers)
+
+
+async def _bug(request: Request, error: Exception) -> JSONResponse:
+    log.error("http.bug", method=request.method, path=_route(request), exc_info=error)
+    return problem(500, "Something went wrong here.", kind="internal")
+
+
+def _route(request: Request) -> str:
+    """Return the path as the route has it: what stands in a path may be a secret, such as a mailed link's token."""
+    return getattr(request.scope.get("route"), "path", "none")
+
+
+def _faults(errors: Sequence[Any]) -> list[dict[str, str]]:
+    return [_fault(each["loc"], _wording(each)) for each in errors]
+
+
+def _place(fault: Any, body: Any) -> tuple[str | int, ...]:
+    """Return where a fault is, of steps that the body has: those between are names of our own checks."""
+    where, *steps = fault["loc"]
+    if where != "body":
+        return tuple(fault["loc"])
+    last = steps.pop() if steps and fault["type"] == "missing" else None
+    place: list[str | int] = [where]
+    for step in steps:
+        if (isinstance(body, dict) and step in body) or (isinstance(body, list) and step in range(len(body))):
+            place.append(step)
+            body = body[step]
+    return (*place, *([] if last is None else [last]))
+
+
+def _wording(fault: Any) -> str:
+    """Return what is wrong in words that fit a text too: pydantic speaks of items where a text is too long."""
+    context = fault.get("ctx", {})
+    if fault["type"] in _TOO_LONG and isinstance(fault["input"], str) and "max_length" in context:
+        return f"should have at most {context['max_length']} characters"
+    return str(fault["msg"]).removeprefix("Value error, ")
+
+
+def _fault(where: Sequence[str | int], message: str) -> dict[str, str]:
+    if where[0] == "body":
+        return {"detail": message, "pointer": pointer(where[1:])}
+    return {"detail": message, "parameter": str(where[-1])}
+
+
+def pointer(path: Sequence[str | int]) -> str:
+    """Return a path into a JSON value as a URI fragment, RFC 6901."""
+    escaped = (str(part).replace("~", "~0").replace("/", "~1") for part in path)
+    return "#" + "".join(f"/{part}" for part in escaped)

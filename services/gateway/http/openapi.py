@@ -1,0 +1,62 @@
+"""The API's description: what FastAPI finds, and what holds for every route without being said at each of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import TypeAdapter
+
+from placet.gateway.conversations.item_models import DeltaEvent, FeedItem
+from placet.gateway.http.errors import ProblemDocument, described
+from placet.gateway.http.strict import StrictRoute
+
+#: Models that no route takes or returns by itself, or that leave members out: errors, and what event streams send.
+_MODELS: dict[str, Any] = {"ProblemDocument": ProblemDocument, "FeedItem": FeedItem, "DeltaEvent": DeltaEvent}
+_REF = "#/components/schemas/{model}"
+
+
+def describe(app: FastAPI) -> None:
+    """Complete the OpenAPI document of `app`."""
+    document = app.openapi
+
+    def completed() -> dict[str, Any]:
+        schema = document()
+        schemas = schema.setdefault("components", {}).setdefault("schemas", {})
+        for name in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(name, None)
+        for name, model in _MODELS.items():
+            whole = TypeAdapter(model).json_schema(ref_template=_REF)
+            schemas.update(whole.pop("$defs", {}) | {name: whole})
+        for model in schemas.values():
+            for member in model.get("properties", {}).values():
+                _without_default(member)
+        for operation, strict in _operations(app, schema):
+            answers = operation["responses"]
+            if "application/json" in answers.get("422", {}).get("content", {}):
+                # FastAPI's own; ours are 400.
+                answers.pop("422")
+            reads = "requestBody" in operation
+            for status in (400, 413, 415) if reads else (400,) if strict else ():
+                answers.setdefault(str(status), described(status)[status])
+            operation["responses"] = dict(sorted(answers.items()))
+        return schema
+
+    app.openapi = completed  # type: ignore[method-assign]
+
+
+def _without_default(member: dict[str, Any]) -> None:
+    """Say a member's default in words: generators take a member with a default for one that is always there."""
+    if (default := member.pop("default", None)) not in (None, "", [], {}):
+        member["description"] = f"{member.get('description', '')} Default: {json.dumps(default)}.".strip()
+
+
+def _operations(app: FastAPI, schema: dict[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Yield each operation, and whether its route refuses what it does not know."""
+    for route in app.routes:
+        path = schema["paths"].get(getattr(route, "path", ""), {})
+        for method in getattr(route, "methods", None) or ():
+            if operation := path.get(method.lower()):
+                yield operation, isinstance(route, StrictRoute)

@@ -1,0 +1,145 @@
+"""Requests read strictly: what two JSON readers could read differently is no request.
+
+A body must say that it is JSON, which a foreign page's form cannot, and is refused while it streams in as soon as it
+is larger than allowed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from starlette.datastructures import QueryParams
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from placet.contracts.canonical import NotStrictJson, canonical_text, parse_strictly
+from placet.contracts.errors import Refused
+from placet.gateway.http.callers import Identified
+from placet.gateway.http.errors import BodyTooLarge, problem
+
+
+def _refuse_unknown(query: QueryParams, known: set[str]) -> None:
+    """Raise Refused (400) for a query parameter that the route does not have, or that is there twice.
+
+    A filter that is spelt wrongly would else list everything.
+    """
+    given = Counter(name for name, _ in query.multi_items())
+    faults = [
+        {"detail": "unknown parameter" if name not in known else "given more than once", "parameter": name}
+        for name, times in given.items()
+        if name not in known or times > 1
+    ]
+    if faults:
+        raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=faults)
+
+
+def _parameters(dependant: Dependant) -> set[str]:
+    """Return the query parameters of a route and of everything that it depends on."""
+    found = set[str]().union(*map(_parameters, dependant.dependencies))
+    for field in dependant.query_params:
+        model = field.field_info.annotation
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            found |= set(model.model_fields)
+        else:
+            found.add(field.alias)
+    return found
+
+
+class StrictRequest(Request):
+    """A request whose JSON has one meaning."""
+
+    _value: Any = None
+    _parsed = False
+
+    async def json(self) -> Any:
+        """Return the body's value; duplicate keys, NaN, lone surrogates and their like are refused with 400."""
+        if not self._parsed:
+            self._value = _strict_value(await self.body())
+            self._parsed = True
+        return self._value
+
+
+class StrictRoute(APIRoute):
+    """A route that reads its body strictly, and takes no query parameter that it does not have.
+
+    Not for callers that are no clients of ours and add what they like to an address: probes, scrapers, mail services.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler on strict requests."""
+        handle = super().get_route_handler()
+        reads_body, known = self.body_field is not None, _parameters(self.dependant)
+        asked = (each.call for each in self.dependant.dependencies)
+        identified = next((each for each in asked if isinstance(each, Identified)), None)
+
+        async def strictly(request: Request) -> Response:
+            strict = StrictRequest(request.scope, request.receive)
+            if reads_body and _has_body(request):
+                if identified is not None:
+                    # Nothing is parsed for somebody who is not known.
+                    request.state.caller = await identified(request)
+                if _media_type(request) != "application/json":
+                    return problem(415, detail="The body must be application/json.")
+                # Here and not in the framework, which would forget what is wrong.
+                await strict.json()
+            if request.scope["query_string"]:
+                _refuse_unknown(request.query_params, known)
+            return await handle(strict)
+
+        return strictly
+
+
+def _strict_value(body: bytes) -> Any:
+    try:
+        value = parse_strictly(body)
+        canonical_text(value)
+    except NotStrictJson as error:
+        raise RequestValidationError([{"loc": ("body",), "msg": f"not JSON: {error}", "type": "json"}]) from error
+    return value
+
+
+def _has_body(request: Request) -> bool:
+    return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+
+
+def _media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+class BodyLimit:
+    """ASGI middleware: stops reading a body that is too large, whether or not it says its size."""
+
+    def __init__(self, app: ASGIApp, bytes_max: int) -> None:
+        self._app = app
+        self._bytes_max = bytes_max
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on with a counting `receive`."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if _declared_size(scope) > self._bytes_max:
+            await BodyTooLarge(self._bytes_max).answer(closing=True)(scope, receive, send)
+            return
+        seen = 0
+
+        async def counting() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._bytes_max:
+                raise BodyTooLarge(self._bytes_max)
+            return message
+
+        await self._app(scope, counting, send)
+
+
+def _declared_size(scope: Scope) -> int:
+    value = dict(scope["headers"]).get(b"content-length", b"0")
+    return int(value) if value.isdigit() else 0

@@ -1,0 +1,1 @@
+"""Who is calling: API keys, conversation tokens, sessions of browsers, signing in."""

@@ -1,0 +1,248 @@
+"""Who is calling, and what they may ask.
+
+Three proofs: an API key, a conversation token, a web session. Each gives a `Caller` with one tenant; what the caller
+asks for is looked up inside that tenant, so what is foreign does not exist. Fails closed: no proof, no caller.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+from placet.contracts.errors import Refused
+from placet.contracts.messages.approvals import Proof
+from placet.contracts.visitors import visitor_id
+from placet.domain.approvers import name_of
+from placet.domain.directory import Directory
+from placet.gateway.identity.keys import Scope, Secret, form_token, parse_secret, person_id, same_hash
+from placet.gateway.identity.sessions import Sessions
+from placet.gateway.identity.store.keys import ApiKey, find_keys, find_token
+from placet.gateway.store import reading
+from placet.runtime.batcher import Batcher
+from placet.runtime.database import Database
+from placet.surfaces.texts import LANGUAGES
+
+Role = Literal["requester", "operators"]
+
+#: Name of the session cookie.
+COOKIE = "placet_session"
+#: How long a key or token may be remembered, in seconds: the longest that another replica's revocation goes unseen.
+#: A decision by a revoked key counts for nothing even within it: approval looks the key up when it decides.
+REMEMBER_SECONDS = 1.0
+REMEMBERED_MAX = 10_000
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class NoCaller(Refused):
+    """Nobody we know: a wrong, revoked or missing proof. The answer does not say which."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(title, status=401, kind="unauthorized")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """One authenticated caller."""
+
+    tenant: str
+    #: Stable id, `person:…` or `visitor:…`.
+    person: str
+    proof: Proof
+    scopes: frozenset[str]
+    #: Set for a conversation token: everything outside that conversation does not exist for it.
+    conversation_id: str | None = None
+    key_id: str | None = None
+    #: Whether they act for the house: the owner of a key does; others do where the directory says so.
+    operator: bool = False
+    #: What forms of our own pages send back; empty where the proof is none that browsers send by themselves.
+    form_token: str = ""
+    #: Set for a browser that is signed in.
+    session_id: str | None = None
+    #: In which our pages speak to them.
+    language: str = LANGUAGES[0]
+
+    def may(self, scope: Scope) -> bool:
+        """Tell whether the caller has a scope."""
+        return scope in self.scopes
+
+    def need(self, *scopes: Scope) -> None:
+        """Raise Refused (403) unless the caller has one of `scopes`."""
+        if self.scopes.isdisjoint(scopes):
+            wanted = " or ".join(scopes)
+            has = ", ".join(sorted(self.scopes)) or "none"
+            detail = f"What you show has the scopes {has}; ask who gives out keys for one with {wanted}."
+            title = f"This needs the scope {wanted}."
+            raise Refused(title, status=403, kind="scope-missing", scopes=list(scopes), detail=detail)
+
+    def sees(self, conversation_id: str) -> bool:
+        """Tell whether a conversation of the caller's tenant exists for this caller."""
+        return self.conversation_id in {None, conversation_id}
+
+    def roles_for(self, requester: str) -> list[Role]:
+        """Return what this caller proves about an approval that `requester` asked for.
+
+        A conversation token stands for the requester's side of its conversation and for nothing else; a key's owner
+        is an operator, and the requester too where they wrote the message themselves.
+        """
+        if self.proof == "conversation_token":
+            return ["requester"]
+        roles: list[Role] = ["operators"] if self.operator else []
+        return [*roles, "requester"] if self.person == requester else roles
+
+
+@dataclass
+class Authenticator:
+    """Turns requests into callers."""
+
+    database: Database
+    sessions: Sessions
+    public_url: str = ""
+    #: Who is who now, and what they may do who signed in at a provider.
+    directory: Callable[[], Directory] = Directory
+    provider_scopes: frozenset[str] = frozenset()
+    clock: Callable[[], float] = time.monotonic
+    #: Until when they are good: keys by their ids, holders of conversation tokens by these tokens' hashes.
+    _remembered: dict[str, tuple[float, ApiKey]] = field(default_factory=dict)
+    _tokens: dict[str, tuple[float, Caller]] = field(default_factory=dict)
+    _batcher: Batcher[str, ApiKey | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepare what looks keys up together: many requests come with the same one."""
+        self._batcher = Batcher(self._find_all, isolate=True)
+
+    async def caller(self, request: HTTPConnection) -> Caller:
+        """Return who sent `request`; raise NoCaller where nobody proved to be anybody."""
+        scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+        if scheme:
+            if scheme.lower() != "bearer":
+                raise NoCaller("Only bearer credentials are accepted.")
+            return await self._bearer(credentials.strip())
+        if cookie := request.cookies.get(COOKIE):
+            self._refuse_other_sites(request)
+            return await self._session(cookie)
+        raise NoCaller("An API key or a conversation token is needed.")
+
+    async def still(self, caller: Caller) -> bool:
+        """Tell whether the caller's key and session still hold, and their person may act still.
+
+        A conversation token has no end of its own.
+        """
+        if caller.session_id is not None and not await self.sessions.holds(caller.session_id):
+            return False
+        if caller.proof == "web_session" and caller.key_id is None:
+            return self._is_known(caller.person)
+        if not self.directory().is_active(name_of(caller.person)):
+            return False
+        return caller.key_id is None or await self._working_key(caller.key_id) is not None
+
+    async def key_works(self, secret: Secret) -> bool:
+        """Tell whether an API key is known, not revoked, and has this secret."""
+        return await self._key_with(secret) is not None
+
+    def forget(self, key_id: str) -> None:
+        """Look the key up again at its next use: it was just revoked."""
+        self._remembered.pop(key_id, None)
+
+    async def _bearer(self, credentials: str) -> Caller:
+        secret = parse_secret(credentials)
+        if secret is None:
+            raise NoCaller("The credentials are not valid.")
+        if not secret.key_id:
+            return await self._token(secret.secret_hash)
+        key = await self._key_with(secret)
+        if key is None:
+            raise NoCaller("The credentials are not valid.")
+        # Who left is nobody, whatever their key was for: an administrator's makes further keys.
+        if not self.directory().is_active(key.person):
+            raise NoCaller("The credentials are not valid.")
+        return _caller_with(key, "api_key")
+
+    async def _key_with(self, secret: Secret) -> ApiKey | None:
+        key = await self._working_key(secret.key_id)
+        return key if key and same_hash(key.secret_hash, secret.secret_hash) else None
+
+    async def _token(self, token_hash: str) -> Caller:
+        ends, caller = self._tokens.get(token_hash, (0.0, None))
+        if caller is not None and self.clock() < ends:
+            return caller
+        async with reading(self.database) as connection:
+            holder = await find_token(connection, token_hash)
+        if holder is None:
+            self._tokens.pop(token_hash, None)
+            raise NoCaller("The credentials are not valid.")
+        caller = Caller(
+            holder.tenant,
+            visitor_id(holder.visitor, holder.conversation_id),
+            "conversation_token",
+            frozenset({Scope.CHAT, Scope.DECIDE}),
+            conversation_id=holder.conversation_id,
+        )
+        if len(self._tokens) >= REMEMBERED_MAX:
+            self._tokens.clear()
+        self._tokens[token_hash] = (self.clock() + REMEMBER_SECONDS, caller)
+        return caller
+
+    async def _session(self, cookie: str) -> Caller:
+        session = await self.sessions.use(cookie)
+        if session is None:
+            raise NoCaller("The session is over; sign in again.")
+        if session.key_id is None:
+            if not self._is_known(session.person):
+                raise NoCaller("The session is over; sign in again.")
+            operator = self.directory().is_operator(session.person)
+            caller = Caller(session.tenant, session.person, "web_session", self.provider_scopes, operator=operator)
+            return replace(caller, form_token=form_token(cookie), session_id=session.session_id)
+        key = await self._working_key(session.key_id)
+        if key is None:
+            raise NoCaller("The session is over; sign in again.")
+        if not self.directory().is_active(key.person):
+            raise NoCaller("The session is over; sign in again.")
+        caller = _caller_with(key, "web_session")
+        return replace(caller, form_token=form_token(cookie), session_id=session.session_id)
+
+    def _is_known(self, identity: str) -> bool:
+        """Tell whether the directory lists somebody who may act: a provider's word alone makes nobody a person here."""
+        person = self.directory().person(identity)
+        return person is not None and person.active
+
+    async def _working_key(self, key_id: str) -> ApiKey | None:
+        known = self._remembered.get(key_id)
+        if known and self.clock() < known[0]:
+            return known[1]
+        key = await self._batcher.submit(key_id)
+        if key is None or key.revoked_at is not None:
+            self.forget(key_id)
+            return None
+        if len(self._remembered) >= REMEMBERED_MAX:
+            self._remembered.clear()
+        self._remembered[key_id] = (self.clock() + REMEMBER_SECONDS, key)
+        return key
+
+    async def _find_all(self, key_ids: Sequence[str]) -> list[ApiKey | None]:
+        async with reading(self.database) as connection:
+            found = await find_keys(connection, key_ids)
+        return [found.get(key_id) for key_id in key_ids]
+
+    def _refuse_other_sites(self, request: HTTPConnection) -> None:
+        """Raise Refused (403) for a change that another site asks for: browsers send our cookie along all the same."""
+        if request.scope.get("method", "GET") in _SAFE_METHODS:
+            return
+        if not same_site(request.headers.get("origin", ""), request.headers.get("host", ""), self.public_url):
+            raise Refused("This request does not come from this site.", status=403, kind="foreign-origin")
+
+
+def same_site(origin: str, host: str, public_url: str) -> bool:
+    """Tell whether `origin`, as the browser says, is the address that we are reached at."""
+    if public_url:
+        return origin == public_url.rstrip("/")
+    return bool(origin) and bool(host) and urlsplit(origin).netloc == host
+
+
+def _caller_with(key: ApiKey, proof: Proof) -> Caller:
+    scopes = frozenset(key.scopes)
+    return Caller(key.tenant, person_id(key.person), proof, scopes, key_id=key.key_id, operator=True)

@@ -1,0 +1,60 @@
+"""How fast one caller may post: a bucket of messages that fills up again by the minute.
+
+Kept by each instance for itself, so that the check costs nothing: with n instances a caller may post at most n times
+as fast. Time comes from the given clock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import ceil
+
+from placet.contracts.errors import Refused
+from placet.gateway.identity.auth import Caller
+
+#: Callers remembered; whoever posted longest ago is forgotten first, and has a full bucket again.
+CALLERS_MAX = 100_000
+_MINUTE = 60.0
+
+
+@dataclass
+class Rates:
+    """Admits messages: so many a minute for an API key, and for a conversation's token or a signed-in person."""
+
+    #: 0: any number.
+    by_key: int
+    by_person: int
+    clock: Callable[[], float] = time.monotonic
+    #: What is left in a caller's bucket, and when that was so.
+    _left: dict[tuple[str, ...], tuple[float, float]] = field(default_factory=dict)
+
+    def admit(self, caller: Caller) -> None:
+        """Count one message of a caller; raise Refused (429), with the seconds to wait, where it is one too many."""
+        by_key = caller.proof == "api_key"
+        most = self.by_key if by_key else self.by_person
+        if not most:
+            return
+        who = _bucket_of(caller)
+        now = self.clock()
+        left, at = self._left.pop(who, (float(most), now))
+        left = min(float(most), left + (now - at) * most / _MINUTE)
+        admitted = left >= 1
+        if len(self._left) >= CALLERS_MAX:
+            self._left.pop(next(iter(self._left)))
+        self._left[who] = (left - admitted, now)
+        if not admitted:
+            wait = ceil((1 - left) * _MINUTE / most)
+            detail = f"At most {most} messages a minute."
+            raise Refused(
+                "Too many messages.", status=429, kind="rate-limited", detail=detail, retry_after_seconds=wait
+            )
+
+
+def _bucket_of(caller: Caller) -> tuple[str, ...]:
+    if caller.proof == "api_key":
+        return ("key", caller.key_id or "")
+    if caller.conversation_id is not None:
+        return ("conversation", caller.tenant, caller.conversation_id)
+    return ("person", caller.tenant, caller.person)

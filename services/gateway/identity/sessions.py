@@ -1,0 +1,99 @@
+"""How a browser stays signed in: a random token in a cookie, and what it stands for in the database.
+
+Only the token's hash is kept. A session has no rights of its own: those of an API key are read from the key at each
+request, those of a person who signed in at a provider from the directory and the settings, so that taking them away
+ends every session. A sign-in makes a new token; nobody can fix one beforehand.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+from placet.contracts.ids import new_id
+from placet.gateway.identity.keys import hash_secret
+from placet.gateway.identity.store.sessions import (
+    StoredSession,
+    add_session,
+    end_session,
+    find_session,
+    note_session,
+    session_holds,
+)
+from placet.gateway.store import reading
+from placet.runtime.database import Database
+from placet.runtime.work import Change, UnitOfWork
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who has just signed in."""
+
+    tenant: str
+    #: Stable id, `person:…`.
+    person: str
+    #: `key`, `link` or `oidc`.
+    method: str
+    key_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Begins, finds and ends sessions."""
+
+    units: UnitOfWork
+    #: Longest life of a session, and longest pause in it.
+    seconds: int
+    idle_seconds: int
+
+    @property
+    def database(self) -> Database:
+        """Where they are."""
+        return self.units.database
+
+    async def begin(self, holder: Holder, before: str = "") -> str:
+        """Begin a session and return its cookie; one that the browser had `before` ends."""
+        cookie, session_id = secrets.token_urlsafe(32), new_id()
+        old = await self.find(before) if before else None
+        session = {
+            "session_id": session_id,
+            "token_hash": hash_secret(cookie),
+            "tenant": holder.tenant,
+            "person": holder.person,
+            "method": holder.method,
+            "key_id": holder.key_id,
+        }
+        async with self.units.begin() as work:
+            await add_session(work.connection, session, self.seconds)
+            detail = {"method": holder.method}
+            change = Change(holder.tenant, "session", session_id, "begun", None, "open", holder.person, detail=detail)
+            work.record(change)
+        if old is not None:
+            await self.end(old.tenant, old.session_id, holder.person)
+        return cookie
+
+    async def find(self, cookie: str) -> StoredSession | None:
+        """Return the session of a cookie, None where it is over or was never one."""
+        async with reading(self.database) as connection:
+            return await find_session(connection, hash_secret(cookie), self.idle_seconds)
+
+    async def use(self, cookie: str) -> StoredSession | None:
+        """Return the session of a cookie, and note that it is used."""
+        async with reading(self.database) as connection:
+            session = await find_session(connection, hash_secret(cookie), self.idle_seconds)
+            if session is not None and session.unseen:
+                await note_session(connection, session.session_id)
+        return session
+
+    async def holds(self, session_id: str) -> bool:
+        """Tell whether a session still holds; asking is no use of it."""
+        async with reading(self.database) as connection:
+            return await session_holds(connection, session_id, self.idle_seconds)
+
+    async def end(self, tenant: str, session_id: str, by: str) -> bool:
+        """End a session for good; tell whether there was one to end."""
+        async with self.units.begin() as work:
+            ended = await end_session(work.connection, tenant, session_id, by)
+            if ended:
+                work.record(Change(tenant, "session", session_id, "ended", "open", "ended", by, detail={}))
+        return ended

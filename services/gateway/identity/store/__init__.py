@@ -1,0 +1,1 @@
+"""SQL of keys, tokens and sessions."""

@@ -1,0 +1,47 @@
+"""The first API key of an installation, made where no service runs yet.
+
+Synchronous and on a plain connection, because it is called by set-up and by the command line, which have neither an
+event loop nor a key to ask the API with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from placet.gateway.identity.keys import Scope, checked_key, new_key, parse_secret, same_hash
+from placet.gateway.identity.sign_in import ADMIN_PERSON, ADMIN_TENANT
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+def create_key(connection: psycopg.Connection, *, tenant: str, person: str, scopes: Sequence[str]) -> str:
+    """Store a new API key and return it, for the only time. The caller commits.
+
+    Raises ValueError where tenant, person or a scope is none.
+    """
+    wanted = checked_key(tenant, person, scopes)
+    key, kept = new_key()
+    connection.execute(
+        "INSERT INTO gateway.api_keys (key_id, tenant, person, scopes, secret_hash, created_by)"
+        " VALUES (%s, %s, %s, %s, %s, 'set-up')",
+        (kept.key_id, tenant, person, wanted, kept.secret_hash),
+    )
+    return key
+
+
+def create_admin_key(connection: psycopg.Connection) -> str:
+    """Store a new key of the installation's administrator, with every scope, and return it. The caller commits."""
+    return create_key(connection, tenant=ADMIN_TENANT, person=ADMIN_PERSON, scopes=list(Scope))
+
+
+def key_works(connection: psycopg.Connection, key: str) -> bool:
+    """Tell whether `key` is an API key that is known and not revoked."""
+    parsed = parse_secret(key)
+    if parsed is None or not parsed.key_id:
+        return False
+    row = connection.execute(
+        "SELECT secret_hash FROM gateway.api_keys WHERE key_id = %s AND revoked_at IS NULL", (parsed.key_id,)
+    ).fetchone()
+    return row is not None and same_hash(row[0], parsed.secret_hash)

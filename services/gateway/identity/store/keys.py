@@ -1,0 +1,111 @@
+"""API keys and conversation tokens: who a bearer is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from placet.gateway.identity.keys import Scope, checked_key, new_key
+from placet.gateway.tables import ApiKeyRow, ConversationRow
+from placet.runtime.database import table_of
+from placet.runtime.sql import Connection
+
+_KEYS = table_of(ApiKeyRow)
+_CONVERSATIONS = table_of(ConversationRow)
+
+# Statements that many requests run are built once: building one costs more than running it.
+_FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
+_FIND_TOKEN = sa.select(_CONVERSATIONS.c.tenant, _CONVERSATIONS.c.conversation_id, _CONVERSATIONS.c.visitor).where(
+    _CONVERSATIONS.c.token_hash == sa.bindparam("token_hash")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """One API key without its secret."""
+
+    key_id: str
+    tenant: str
+    person: str
+    scopes: tuple[str, ...]
+    secret_hash: str
+    created_at: datetime
+    created_by: str
+    revoked_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenHolder:
+    """The conversation that a token opens, and its end user."""
+
+    tenant: str
+    conversation_id: str
+    visitor: str | None
+
+
+async def add_key(connection: Connection, *, tenant: str, person: str, scopes: Sequence[str], created_by: str) -> str:
+    """Store a new API key and return it, for the only time; raise ValueError for a name or scope that is none."""
+    wanted = checked_key(tenant, person, scopes)
+    key, kept = new_key()
+    values = {"key_id": kept.key_id, "tenant": tenant, "person": person, "scopes": wanted, "created_by": created_by}
+    await connection.execute(sa.insert(_KEYS).values(**values, secret_hash=kept.secret_hash))
+    return key
+
+
+async def find_keys(connection: Connection, key_ids: Iterable[str]) -> dict[str, ApiKey]:
+    """Return the keys with these ids, revoked ones too, those that are there."""
+    rows = await connection.execute(_FIND, {"key_ids": sorted(set(key_ids))})
+    return {row.key_id: _key(row) for row in rows}
+
+
+async def newest_admin_key(connection: Connection, tenant: str, person: str) -> str | None:
+    """Return the id of the newest working admin key of one person."""
+    statement = (
+        sa.select(_KEYS.c.key_id)
+        .where(_KEYS.c.tenant == tenant, _KEYS.c.person == person, _KEYS.c.revoked_at.is_(None))
+        .where(_KEYS.c.scopes.contains([str(Scope.ADMIN)]))
+        .order_by(_KEYS.c.created_at.desc())
+        .limit(1)
+    )
+    found: str | None = (await connection.execute(statement)).scalar_one_or_none()
+    return found
+
+
+async def list_keys(connection: Connection, tenant: str, limit: int) -> list[ApiKey]:
+    """Return the newest keys of a tenant, revoked ones too."""
+    statement = sa.select(_KEYS).where(_KEYS.c.tenant == tenant).order_by(_KEYS.c.created_at.desc()).limit(limit)
+    return [_key(row) for row in await connection.execute(statement)]
+
+
+async def revoke_key(connection: Connection, tenant: str, key_id: str, by: str) -> bool:
+    """Revoke a working key of `tenant`; tell whether there was one."""
+    statement = (
+        sa.update(_KEYS)
+        .where(_KEYS.c.key_id == key_id, _KEYS.c.tenant == tenant, _KEYS.c.revoked_at.is_(None))
+        .values(revoked_at=sa.func.now(), revoked_by=by)
+    )
+    return (await connection.execute(statement)).rowcount == 1
+
+
+async def find_token(connection: Connection, token_hash: str) -> TokenHolder | None:
+    """Return the conversation whose token has this hash."""
+    row = (await connection.execute(_FIND_TOKEN, {"token_hash": token_hash})).one_or_none()
+    return TokenHolder(*row) if row else None
+
+
+def _key(row: Any) -> ApiKey:
+    return ApiKey(
+        row.key_id,
+        row.tenant,
+        row.person,
+        tuple(row.scopes),
+        row.secret_hash,
+        row.created_at,
+        row.created_by,
+        row.revoked_at,
+    )

@@ -1,0 +1,1 @@
+"""People who take a conversation over from the agent, answer in it and give it back."""

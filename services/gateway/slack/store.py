@@ -1,0 +1,29 @@
+"""Which interactions of Slack came already: kept in the database, because any replica may get the second copy."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from placet.gateway.tables import SlackSeenRow
+from placet.runtime.database import table_of
+from placet.runtime.sql import Connection
+
+_SEEN = table_of(SlackSeenRow)
+#: How long an interaction is remembered: far longer than Slack's signature of it is good.
+REMEMBERED = timedelta(hours=1)
+
+_ADD = pg.insert(_SEEN).values(key=sa.bindparam("key")).on_conflict_do_nothing().returning(_SEEN.c.key)
+_FORGET = sa.delete(_SEEN).where(_SEEN.c.seen_at < sa.func.now() - sa.bindparam("age", type_=sa.Interval))
+
+
+async def is_new(connection: Connection, key: str) -> bool:
+    """Remember an interaction; tell whether it is the first time."""
+    return (await connection.execute(_ADD, {"key": key})).first() is not None
+
+
+async def forget_old(connection: Connection) -> int:
+    """Forget interactions whose copies nobody can send any more; return how many."""
+    return (await connection.execute(_FORGET, {"age": REMEMBERED})).rowcount

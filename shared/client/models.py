@@ -1,0 +1,85 @@
+"""What the API answers, as far as a program that drives it needs; models keep what they do not name."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from placet.client.items import Open
+
+Verb = Literal[
+    "approve",
+    "deny",
+    "abstain",
+    "edit",
+    "respond",
+    "delegate",
+    "claim",
+    "release",
+    "extend",
+    "pause",
+    "resume",
+    "cancel",
+]
+State = Literal["pending", "approved", "denied", "answered", "expired", "withdrawn"]
+
+
+class Posted(Open):
+    """A message that is stored and will be answered."""
+
+    message_id: str
+    conversation_id: str
+
+
+class ConversationView(Open):
+    """A conversation as it stands."""
+
+    id: str
+    state: Literal["idle", "working", "waiting", "ended"]
+    agent: str | None
+    language: str
+    last_event_id: int
+    holder: str
+
+
+class ApprovalCall(Open):
+    """The call that an approval is about, exactly as it would run."""
+
+    id: str
+    tool: str
+    arguments: Any
+    digest: str
+
+
+class Approval(Open):
+    """One approval. `digest` names what was seen; a decision sends it back."""
+
+    id: str
+    state: str
+    revision: int
+    digest: str
+    summary: str
+    tool: str
+    rule: str
+    reason: str
+    requester: str
+    conversation_id: str
+    call: ApprovalCall
+    created_at: datetime
+    expires_at: datetime
+    decided_by: str | None = None
+    decision_reason: str | None = None
+
+
+class ToolCall(Open):
+    """One tool call with everything that happened to it."""
+
+    id: str
+    conversation_id: str
+    tool: str
+    arguments: Any
+    state: str
+    status: Literal["proposed", "pending_confirmation", "decided", "executing", "success", "error"]
+    kind: str | None = None
+    result: Any = None
+    approval: Approval | None = None

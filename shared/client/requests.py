@@ -1,0 +1,87 @@
+"""What both clients have in common: requests, answers, errors and the event stream. Pure.
+
+A request that may have been lost is sent again only where a second copy does nothing: reads, and messages, which carry
+an id of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+import httpx
+from httpx_sse import ServerSentEvent
+
+from placet.client.items import Delta, Item, items
+from placet.client.models import Approval, Verb
+
+#: Longest wait for an answer, and for the next sign of life of a stream, in seconds.
+TIMEOUT = httpx.Timeout(20.0, read=60.0)
+#: Pauses before a request is sent again, in seconds.
+PAUSES = (0.2, 1.0, 3.0)
+#: Pause before a stream is opened again that broke, in seconds.
+REOPEN_SECONDS = 0.5
+_AGAIN = frozenset({502, 503, 504})
+
+
+class ApiError(Exception):
+    """Placet refused a request, or could not be reached (status 0). `problem` is its problem document."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        title, detail = problem.get("title", "no answer"), problem.get("detail", "")
+        super().__init__(f"{status} {title}" + (f": {detail}" if detail else ""))
+        self.status = status
+        self.problem = dict(problem)
+
+
+def headers_of(token: str) -> dict[str, str]:
+    """Return the headers of every request."""
+    return {"authorization": f"Bearer {token}", "accept": "application/json"}
+
+
+def error_of(failed: httpx.Response | httpx.HTTPError) -> ApiError:
+    """Return the error that an answer, or the lack of one, stands for."""
+    if isinstance(failed, httpx.HTTPError):
+        return ApiError(0, {"title": "no answer", "detail": str(failed) or type(failed).__name__})
+    try:
+        problem = failed.json()
+    except ValueError:
+        problem = {}
+    return ApiError(
+        failed.status_code, problem if isinstance(problem, dict) and problem else {"title": failed.reason_phrase}
+    )
+
+
+def is_worth_another_try(failed: httpx.Response | httpx.HTTPError) -> bool:
+    """Tell whether a failure may pass by itself."""
+    return isinstance(failed, httpx.TransportError) or (
+        isinstance(failed, httpx.Response) and failed.status_code in _AGAIN
+    )
+
+
+def opening(agent: str, language: str, labels: Mapping[str, str] | None, visitor: str | None) -> dict[str, Any]:
+    """Return the body that opens a conversation."""
+    body: dict[str, Any] = {"agent": agent, "language": language, "labels": dict(labels or {})}
+    return body | ({"visitor": visitor} if visitor else {})
+
+
+def saying(text: str, message_id: str | None, author: str | None) -> dict[str, Any]:
+    """Return the body of a message, which may be sent twice."""
+    return {"text": text, "message_id": message_id or str(uuid4())} | ({"author": author} if author else {})
+
+
+def deciding(approval: Approval, decision: Verb, reason: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a decision about what was seen."""
+    seen = {"digest": approval.digest, "revision": approval.revision}
+    return {"decision": decision, **seen, **({"reason": reason} if reason else {}), **more}
+
+
+def event_of(event: ServerSentEvent) -> Item | Delta | None:
+    """Return what an event of the stream says; None for one that is no item and no piece of text."""
+    if event.event == "delta":
+        return Delta.model_validate(event.json())
+    if not event.id or not event.data:
+        return None
+    data = event.json()
+    return items.validate_python({"id": int(event.id), "type": event.event, "at": data.pop("at", None), "data": data})

@@ -1,0 +1,1 @@
+"""What two services must agree on: messages, where they travel, signatures, permits, the form of a call."""

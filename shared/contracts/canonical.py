@@ -1,0 +1,109 @@
+"""One byte string per call: parsed strictly once at the door, then stored, hashed, shown and executed as it is.
+
+RFC 8785 makes the order of keys irrelevant, and the strict parser refuses what two JSON readers could read
+differently (duplicate keys, NaN, integers beyond 2^53, lone surrogates), so equal digests mean equal executed values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NoReturn
+
+import rfc8785
+
+from placet.contracts.errors import PlacetError
+
+#: Deepest nesting of arrays and objects that arguments may have.
+DEPTH_MAX = 32
+#: Largest argument text accepted, in bytes of UTF-8.
+ARGUMENTS_BYTES_MAX = 64 * 1024
+#: What is said of a number that not every reader holds exactly.
+_INTEGER_TOO_LARGE = "an integer is beyond 2^53"
+_DIGEST_PREFIX = b"placet.call.v1\n"
+
+
+class NotStrictJson(PlacetError):
+    """The text is not JSON that every reader reads the same way."""
+
+
+def parse_strictly(text: str | bytes) -> Any:
+    """Return the JSON value of `text`; raise NotStrictJson with one line saying what is wrong."""
+    try:
+        # Bytes are UTF-8; the library would guess UTF-16 and UTF-32 too.
+        text = text.decode() if isinstance(text, bytes) else text
+        value = json.loads(text, object_pairs_hook=_unique_pairs, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise NotStrictJson(f"nested deeper than {DEPTH_MAX} levels") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise NotStrictJson(str(error)) from error
+    except ValueError as error:
+        # Python's own text is advice to programmers about numbers of thousands of digits.
+        raise NotStrictJson(_INTEGER_TOO_LARGE) from error
+    _check_depth(value, DEPTH_MAX)
+    return value
+
+
+def parse_arguments(text: str) -> dict[str, Any]:
+    """Return the JSON object that a model wrote as a call's arguments; raise NotStrictJson for anything else.
+
+    An empty text is refused too: a call that was cut off before its first argument must never become `{}`.
+    """
+    if len(text.encode("utf-8", "surrogatepass")) > ARGUMENTS_BYTES_MAX:
+        raise NotStrictJson(f"larger than {ARGUMENTS_BYTES_MAX} bytes")
+    value = parse_strictly(text)
+    if not isinstance(value, dict):
+        raise NotStrictJson("arguments must be a JSON object")
+    return value
+
+
+def canonical_text(value: Any) -> str:
+    """Return the RFC 8785 form of a JSON value; raise NotStrictJson where it has none."""
+    try:
+        return rfc8785.dumps(value).decode()
+    except rfc8785.IntegerDomainError as error:
+        # The library's own text quotes the number, which may be one that nobody must see.
+        raise NotStrictJson(_INTEGER_TOO_LARGE) from error
+    except (ValueError, UnicodeEncodeError) as error:
+        raise NotStrictJson(str(error)) from error
+
+
+def sha256_hex(value: Any) -> str:
+    """Return the SHA-256 of the canonical form of a JSON value, 64 hexadecimal digits."""
+    return hashlib.sha256(canonical_text(value).encode()).hexdigest()
+
+
+def call_digest(*, tenant: str, conversation_id: str, tool: str, schema_digest: str, arguments: str) -> str:
+    """Return the digest that approvals and permits bind: exactly the executable fields, 64 hexadecimal digits.
+
+    `arguments` is the canonical text itself, hashed as a string: what is stored is what is hashed.
+    """
+    fields = {
+        "arguments": arguments,
+        "conversation_id": conversation_id,
+        "schema_digest": schema_digest,
+        "tenant": tenant,
+        "tool": tool,
+    }
+    return hashlib.sha256(_DIGEST_PREFIX + rfc8785.dumps(fields)).hexdigest()
+
+
+def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        last = {name: place for place, (name, _) in enumerate(pairs)}
+        twice = next(name for place, (name, _) in enumerate(pairs) if last[name] != place)
+        raise NotStrictJson(f"duplicate key {twice!r}")
+    return result
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise NotStrictJson(f"{name} is not JSON")
+
+
+def _check_depth(value: Any, left: int) -> None:
+    if left == 0:
+        raise NotStrictJson(f"nested deeper than {DEPTH_MAX} levels")
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for child in children:
+        _check_depth(child, left - 1)

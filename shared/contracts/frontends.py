@@ -1,0 +1,40 @@
+"""Chat frontends that publish to RabbitMQ themselves: what they may say, whatever their envelopes claim.
+
+The broker holds a frontend's user to one routing key of `messages`, `frontend.<tenant>`, and looks at no body. So the
+key is what readers believe: what came with it is a MessagePosted of a visitor of that tenant, or it is refused. Pure.
+"""
+
+from __future__ import annotations
+
+from placet.contracts.messages import Message, MessagePosted
+from placet.contracts.visitors import is_visitor_id
+
+_PREFIX = "frontend."
+
+
+def frontend_key(tenant: str) -> str:
+    """Return the routing key that frontends of a tenant publish with."""
+    return f"{_PREFIX}{tenant}"
+
+
+def frontends_tenant(key: str) -> str | None:
+    """Return whose frontends publish with a routing key; None for a key of our own services.
+
+    A tenant's name and a queue's, which are the keys of everything else here, never begin so.
+    """
+    return key.removeprefix(_PREFIX) if key.startswith(_PREFIX) else None
+
+
+def why_not(message: Message, tenant: str) -> str | None:
+    """Return why a frontend of `tenant` may not send `message`, in one line; None where it may."""
+    if not isinstance(message, MessagePosted):
+        return f"a frontend sends no {message.type_name}"
+    if message.tenant != tenant:
+        return f"a frontend of {tenant} writes for another tenant"
+    if message.author.kind != "visitor":
+        return "a frontend writes for visitors only: nobody proved that a person wrote"
+    if message.held_revision or message.taken_as:
+        return "only the gateway says that people hold a conversation, or takes a message for a decision"
+    if not is_visitor_id(message.author.id, message.conversation_id):
+        return "the author's id is none that a visitor of this conversation may have"
+    return None

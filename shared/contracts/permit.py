@@ -1,0 +1,130 @@
+"""The permit: a signed, single-use permission for one call.
+
+Issued by policy (a rule allows the call) or by approval (people said yes), verified by the executor, which holds
+public keys only. What it binds is the digest; everything else narrows it.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+from pydantic_core import from_json
+
+from placet.contracts.canonical import call_digest
+from placet.contracts.errors import SecurityAlert
+from placet.contracts.ids import derived_id
+from placet.contracts.messages.message import Digest, Value
+from placet.contracts.messages.tool_calls import Pool, ToolCall
+from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
+
+#: Who issues the permits of calls that people were asked about.
+HELD_BY = "approval"
+
+
+class Permit(Value):
+    """Claims of a permit. Times are Unix seconds."""
+
+    iss: str = Field(description="Issuer: policy or approval.")
+    jti: str = Field(description="Permit id; an executor honours it once.")
+    sub: str = Field(description="The call's id.")
+    aud: Pool = Field(description="The executor pool that may run it.")
+    iat: int
+    exp: int
+    tenant: str
+    requester: str = Field(description="Whom the tool may take for its subject.")
+    message_id: str = Field(description="The message that led to the call.")
+    digest: Digest
+    reference: Annotated[str, Field(description="Verdict id or approval id that stands behind it.")]
+    after: list[str] = Field(default_factory=list, description="Calls that must have ended before it may begin.")
+
+    @property
+    def held(self) -> bool:
+        """Whether people were asked about the call."""
+        return self.iss == HELD_BY
+
+    def expired(self, now: datetime) -> bool:
+        """Tell whether the permit is no longer good at `now`."""
+        return now >= datetime.fromtimestamp(self.exp, UTC)
+
+
+def permit_id(call_id: str) -> str:
+    """Return the id of the one permit of a call."""
+    return derived_id("permit", call_id)
+
+
+def issue_permit(
+    signer: Signer,
+    call: ToolCall,
+    *,
+    pool: str,
+    reference: str,
+    now: datetime,
+    lifetime_seconds: int,
+    after: Sequence[str] = (),
+) -> str:
+    """Return the signed permit for `call`. Its id derives from the call, so a repeated handling issues the same one."""
+    permit = Permit(
+        iss=signer.issuer,
+        jti=permit_id(call.call_id),
+        sub=call.call_id,
+        aud=pool,
+        iat=int(now.timestamp()),
+        exp=int((now + timedelta(seconds=lifetime_seconds)).timestamp()),
+        tenant=call.tenant,
+        requester=call.requester,
+        message_id=call.message_id,
+        digest=call.digest,
+        reference=reference,
+        after=list(after),
+    )
+    return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}))
+
+
+def awaited_calls(token: object) -> list[str]:
+    """Return which calls a permit comes after as it says itself, unverified: enough to wait, not to run anything.
+
+    None for a permit that has expired.
+    """
+    try:
+        payload = str(token).split(".")[1]
+        claims = from_json(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return [str(each) for each in claims["after"]] if claims["exp"] > datetime.now(UTC).timestamp() else []
+    except (ValueError, LookupError, TypeError):
+        return []
+
+
+def digest_of(call: ToolCall) -> str:
+    """Return the digest of what a call would execute, computed anew from its fields; `call.digest` is only a claim."""
+    return call_digest(
+        tenant=call.tenant,
+        conversation_id=call.conversation_id,
+        tool=call.tool,
+        schema_digest=call.schema_digest,
+        arguments=call.arguments,
+    )
+
+
+def check_digest(call: ToolCall, tenant: str) -> None:
+    """Raise SecurityAlert unless `call` belongs to `tenant` and its digest is the one of exactly what it would run."""
+    if (call.tenant, call.digest) != (tenant, digest_of(call)):
+        raise SecurityAlert(f"the digest of call {call.call_id} does not fit what it would run")
+
+
+def verify_permit(verifier: Verifier, token: str, call: ToolCall, *, pool: str) -> Permit:
+    """Return the permit if it is signed for exactly this call and pool; raise SecurityAlert otherwise.
+
+    The digest is computed anew from the bytes that will run. Expiry is judged elsewhere: it is no forgery.
+    """
+    try:
+        permit = Permit.model_validate(verifier.verify(Purpose.PERMIT, token))
+    except (BadSignature, ValidationError) as error:
+        raise SecurityAlert(f"forged permit for call {call.call_id}: {error}") from error
+    expected = (call.call_id, pool, call.tenant, call.requester, call.message_id, digest_of(call), call.digest)
+    bound = (permit.sub, permit.aud, permit.tenant, permit.requester, permit.message_id, permit.digest, permit.digest)
+    if bound != expected:
+        raise SecurityAlert(f"permit {permit.jti} does not fit call {call.call_id}")
+    return permit

@@ -1,0 +1,191 @@
+"""Signatures, each for one purpose: the only door to cryptography.
+
+Ed25519 in JWS compact form. The purpose stands in the protected header (`typ`), and each public key names its issuer
+and the purposes it is good for, so a token made for one purpose never verifies for another and a stolen agent or
+executor cannot mint permission.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwk import OKPKey
+
+from placet.contracts.errors import PlacetError
+
+_ALGORITHM = "Ed25519"
+#: Said of a file that is not there.
+_MISSING = (
+    "; `placet migrate` makes signing keys for one machine, `python -m placet.deploy.keys` for services that run apart"
+)
+_REGISTRY = jws.JWSRegistry(algorithms=[_ALGORITHM])
+#: Bytes that claims may have. The largest arguments, written as JSON within JSON, take three times their size; what is
+#: said beside them is a tenth of that. The library's own limit would refuse what it has signed itself.
+_REGISTRY.max_payload_length = 512 * 1024
+
+
+class Purpose(StrEnum):
+    """What a signature says."""
+
+    PERMIT = "placet-permit"  # this call may run once
+    DECISION = "placet-decision"  # this person decided this
+    HOLD = "placet-hold"  # these people may let this call run, and nobody else
+    GRANT = "placet-grant"  # this person wants such calls allowed from now on
+    EDIT = "placet-edit"  # somebody who may wants this call approved with other arguments
+    EDIT_VERDICT = "placet-edit-verdict"  # the rulebook lets it be approved so, or does not
+    END = "placet-end"  # the approval of this call ended so
+    RESOLUTION = "placet-resolution"  # this person says whether a call of unknown outcome ran
+    LOGIN = "placet-login"  # this browser went to a provider to sign in
+
+
+#: Who may sign what. A key file that claims more is refused when it is loaded.
+SIGNERS: Mapping[str, frozenset[Purpose]] = {
+    "policy": frozenset({Purpose.PERMIT, Purpose.HOLD, Purpose.EDIT_VERDICT}),
+    "approval": frozenset({Purpose.PERMIT, Purpose.GRANT, Purpose.EDIT, Purpose.END}),
+    "gateway": frozenset({Purpose.DECISION, Purpose.LOGIN, Purpose.RESOLUTION}),
+}
+
+
+class BadSignature(PlacetError):
+    """The token is not what it says it is: wrong key, wrong purpose, changed bytes, or no token at all."""
+
+
+class KeysUnusable(PlacetError):
+    """A file of signing keys is missing, or holds no such keys."""
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Signs claims as one issuer."""
+
+    issuer: str
+    key: OKPKey
+
+    def sign(self, purpose: Purpose, claims: Mapping[str, Any]) -> str:
+        """Return the JWS compact form of `claims`; refuse a purpose that the issuer has no right to."""
+        if purpose not in SIGNERS[self.issuer]:
+            raise PlacetError(f"{self.issuer} may not sign a {purpose}")
+        header = {"alg": _ALGORITHM, "kid": self.key.kid, "typ": str(purpose)}
+        body = json.dumps({**claims, "iss": self.issuer}, separators=(",", ":")).encode()
+        return jws.serialize_compact(header, body, self.key, registry=_REGISTRY)
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """Verifies tokens with public keys only."""
+
+    #: Key id -> issuer and public key.
+    keys: Mapping[str, tuple[str, OKPKey]]
+
+    def verify(self, purpose: Purpose, token: str) -> dict[str, Any]:
+        """Return the claims of a token made for `purpose`, `iss` included; raise BadSignature for any other."""
+        try:
+            content = jws.extract_compact(token.encode(), registry=_REGISTRY)
+            head = content.headers()
+            issuer, key = self.keys[str(head.get("kid"))]
+            if not jws.validate_compact(content, key, registry=_REGISTRY):
+                raise BadSignature(f"{purpose}: not signed with the key that it names")
+            # Only now: what nobody has signed is not even read.
+            claims = json.loads(content.payload)
+        except (JoseError, KeyError, ValueError, TypeError) as error:
+            raise BadSignature(f"{purpose}: {type(error).__name__}") from error
+        if head.get("typ") != purpose or purpose not in SIGNERS.get(issuer, ()):
+            raise BadSignature(f"{purpose}: signed by {issuer} for {head.get('typ')!r}")
+        if not isinstance(claims, dict) or claims.get("iss") != issuer:
+            raise BadSignature(f"{purpose}: issuer does not fit the key")
+        return claims
+
+
+def create_keys(directory: Path, issuers: Iterable[str] = tuple(SIGNERS)) -> list[Path]:
+    """Create what is missing in `directory`: `<issuer>.private.json` (mode 600) each, and `public.json` for all.
+
+    Raises KeysUnusable where a private key that is there cannot be read.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    made = [path for issuer in issuers if (path := _create_private(directory, issuer))]
+    public = []
+    for path in sorted(directory.glob("*.private.json")):
+        key = _private_key(path)
+        public.append({**key.as_dict(private=False), "iss": path.name.removesuffix(".private.json")})
+    _write(directory / "public.json", {"keys": public}, 0o644)
+    return made
+
+
+def load_signer(directory: Path, issuer: str) -> Signer:
+    """Return the signer whose private key lies in `directory`, beside the public keys.
+
+    Raises KeysUnusable where there is none, and where nobody could verify what it signs.
+    """
+    path = directory / f"{issuer}.private.json"
+    signer, purpose = Signer(issuer, _private_key(path)), min(SIGNERS[issuer])
+    try:
+        load_verifier(directory).verify(purpose, signer.sign(purpose, {}))
+    except BadSignature as error:
+        raise KeysUnusable(f"{path} does not fit the public keys beside it") from error
+    return signer
+
+
+def load_verifier(directory: Path) -> Verifier:
+    """Return the verifier for `directory/public.json`; raise KeysUnusable, also for keys of issuers nobody knows."""
+    path = directory / "public.json"
+    with _reading(path) as data:
+        keys = {entry["kid"]: (entry["iss"], _key_of(entry)) for entry in data["keys"]}
+    unknown = {issuer for issuer, _ in keys.values()} - set(SIGNERS)
+    if unknown:
+        raise KeysUnusable(f"{path} names unknown issuers: {', '.join(sorted(unknown))}")
+    if not keys:
+        raise KeysUnusable(f"{path} holds no signing keys")
+    return Verifier(keys)
+
+
+def _private_key(path: Path) -> OKPKey:
+    with _reading(path) as data:
+        key = _key_of(data)
+    if not key.is_private:
+        raise KeysUnusable(f"{path} holds no private key")
+    return key
+
+
+def _key_of(data: Any) -> OKPKey:
+    key = OKPKey.import_key(data)
+    if key.curve_name != _ALGORITHM:
+        raise ValueError(f"a key for {key.curve_name}")
+    return key
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[Any]:
+    """Lend what a file of keys holds; whatever is wrong with it is said with its name, and never with its text."""
+    try:
+        yield json.loads(path.read_text())
+    except OSError as error:
+        hint = _MISSING if isinstance(error, FileNotFoundError) else ""
+        raise KeysUnusable(f"cannot read {path}: {error.strerror}{hint}") from error
+    except (JoseError, KeyError, ValueError, TypeError, RecursionError) as error:
+        raise KeysUnusable(f"{path} holds no signing keys") from error
+
+
+def _create_private(directory: Path, issuer: str) -> Path | None:
+    path = directory / f"{issuer}.private.json"
+    if path.exists():
+        return None
+    key = OKPKey.generate_key("Ed25519", auto_kid=True)
+    _write(path, key.as_dict(private=True), 0o600)
+    return path
+
+
+def _write(path: Path, value: object, mode: int) -> None:
+    temporary = path.with_suffix(".new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(value, file, indent=1)
+    temporary.replace(path)

@@ -1,0 +1,366 @@
+"""Who may decide about a held call. Pure: approval asks it of every decision, the gateway of every line of an inbox.
+
+Asked anew for each decision, and for each counted vote when a decision falls. Fails closed: an unknown group has no
+members, an unknown approver is nobody, a condition without an answer is a no, a revoked key proves nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from placet.contracts.errors import PlacetError
+from placet.contracts.messages import ApprovalRule, DecisionClaims, Escalation, Panel
+from placet.contracts.messages.approvals import Proof, strengths_met
+from placet.contracts.visitors import ANONYMOUS
+from placet.domain.approvers import OPERATORS, REQUESTER, group_of, identity_of, is_person, read_approver
+from placet.domain.directory import Directory
+from placet.domain.person_condition import CalledFor, compile_person_condition, facts_of
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """Somebody as the gateway proved them."""
+
+    #: `person:ada`, or a visitor's id as the chat frontend chose it.
+    person: str
+    roles: tuple[str, ...]
+    proof: Proof
+    #: Set for a conversation token.
+    conversation_id: str | None = None
+    #: Set where an API key, or a session begun with one, proved them: what they decide stands and falls with it.
+    key_id: str | None = None
+    #: Who opened the call's conversation with a key that may decide too; empty for nobody. They hold its token as well.
+    opened_by: str = ""
+
+    @property
+    def identity(self) -> str:
+        """Who was proven. A visitor's id never stands for a named person."""
+        if self.proof != "conversation_token":
+            return self.person
+        return f"{ANONYMOUS}{self.person.removeprefix(ANONYMOUS)}"
+
+    @property
+    def counts_as(self) -> str:
+        """Who counts once, whatever channel they came through: a visitor counts as who holds the token too."""
+        return self.opened_by if self.opened_by and self.proof == "conversation_token" else self.identity
+
+    @classmethod
+    def of(cls, claims: DecisionClaims) -> Voter:
+        """Return who makes a decision."""
+        return cls(
+            claims.person, tuple(claims.roles), claims.proof, claims.conversation_id, claims.key_id, claims.opened_by
+        )
+
+
+#: Whom a vote counts as (`Voter.counts_as`) -> what it counts for: numbers of panels, and `placet.domain.votes.VETO`.
+Seats = Mapping[str, frozenset[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Delegation:
+    """A person lets another one decide in their place. The place stays one: whoever votes first fills it."""
+
+    by: Voter
+    to: str
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Delegation:
+        """Read back what `dataclasses.asdict` made."""
+        return cls(Voter(**value["by"] | {"roles": tuple(value["by"]["roles"])}), value["to"])
+
+
+class HeldCall(CalledFor, Protocol):
+    """The call that is decided about."""
+
+    @property
+    def conversation_id(self) -> str:
+        """Where it was asked for: a token of another conversation says nothing here."""
+
+
+class Held(Protocol):
+    """A held call with what says who may decide about it, as it is by now."""
+
+    @property
+    def call(self) -> HeldCall:
+        """The call."""
+
+    @property
+    def approval_rule(self) -> ApprovalRule:
+        """The rule as it was pinned when the call was held."""
+
+    @property
+    def steps_done(self) -> int:
+        """Number of the rule's reminders and escalations that were done."""
+
+    @property
+    def delegations(self) -> Sequence[Delegation]:
+        """Who lets whom decide in their place."""
+
+    @property
+    def seats(self) -> Seats | None:
+        """What each vote counted for when they were last counted; None where that was never kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NoCall:
+    """Stands where a condition does not look."""
+
+    tool: str = ""
+    agent: str = ""
+    tenant: str = ""
+    requester: str = ""
+    arguments: str = "{}"
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+_NO_CALL = _NoCall()
+_CALL = re.compile(r"\bcall\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that the clock does while an approval waits."""
+
+    kind: Literal["reminded", "escalated"]
+    after_seconds: int
+    #: Whom to ask too; set exactly for an escalation.
+    escalation: Escalation | None = None
+
+
+def steps(rule: ApprovalRule) -> tuple[Step, ...]:
+    """Return the rule's reminders and escalations in the order of their time; at the same time, escalations first."""
+    found = [Step("escalated", each.after_seconds, each) for each in rule.escalations]
+    found += [Step("reminded", seconds) for seconds in rule.reminders_after_seconds]
+    return tuple(sorted(found, key=lambda step: step.after_seconds))
+
+
+def escalations(held: Held) -> Iterator[Escalation]:
+    """Yield the escalations that were done."""
+    for step in steps(held.approval_rule)[: held.steps_done]:
+        if step.escalation is not None:
+            yield step.escalation
+
+
+def strong_enough(held: Held, proof: Proof, *, said: bool = False) -> bool:
+    """Tell whether somebody known by `proof`, who perhaps only said it in the chat, is known surely enough."""
+    return held.approval_rule.min_strength in strengths_met(proof, said=said)
+
+
+def panels(held: Held) -> list[Panel]:
+    """Return the ways to say yes, as they are by now: whom an escalation asked may decide in every one."""
+    rule = held.approval_rule
+    asked_too = [approver for escalation in escalations(held) for approver in escalation.approvers]
+    first = Panel(approvers=rule.approvers, approvals=rule.approvals)
+    if not asked_too:
+        return [first, *rule.alternatives]
+    return [
+        Panel(approvers=[*panel.approvers, *asked_too], approvals=panel.approvals)
+        for panel in (first, *rule.alternatives)
+    ]
+
+
+def named(held: Held) -> tuple[str, ...]:
+    """Return whom the approval names by now: who may approve, who may veto, and who was given another's place."""
+    names = {approver for panel in panels(held) for approver in panel.approvers}
+    names.update(held.approval_rule.veto, (each.to for each in held.delegations))
+    return tuple(sorted(names))
+
+
+def own_panels(held: Held, voter: Voter, directory: Directory) -> frozenset[int]:
+    """Return the numbers of the panels that a person belongs to by themselves."""
+    if _barred(held, voter, directory):
+        return frozenset()
+    found = enumerate(panels(held))
+    return frozenset(number for number, panel in found if _among(panel.approvers, held, voter, directory))
+
+
+def all_panels(held: Held, voter: Voter, directory: Directory, voted: Collection[str] = ()) -> frozenset[int]:
+    """Return the panels that a person may vote in, for themselves or in the place of somebody who let them.
+
+    A place is one: who voted themselves (`voted` has whom they count as) is not voted for.
+    """
+    own = own_panels(held, voter, directory)
+    if not held.delegations or _barred(held, voter, directory):
+        return own
+    for delegation in held.delegations:
+        if delegation.to == voter.identity and delegation.by.counts_as not in voted:
+            own |= own_panels(held, delegation.by, directory)
+    return own
+
+
+def may_veto(held: Held, voter: Voter, directory: Directory) -> bool:
+    """Tell whether a person's single denial decides by right of veto."""
+    veto = held.approval_rule.veto
+    return bool(veto) and not _barred(held, voter, directory) and _among(veto, held, voter, directory)
+
+
+def may_approve(held: Held, voter: Voter, directory: Directory) -> bool:
+    """Tell whether a person's approval can count."""
+    return bool(all_panels(held, voter, directory))
+
+
+def may_deny(held: Held, voter: Voter, directory: Directory) -> bool:
+    """Tell whether a person's denial can count."""
+    return may_approve(held, voter, directory) or may_veto(held, voter, directory)
+
+
+def decides_now(held: Held, voter: Voter, directory: Directory, voted: Collection[str]) -> bool:
+    """Tell whether somebody known so surely can approve or deny; `voted` is whom a place can be taken of no more."""
+    may = all_panels(held, voter, directory, voted) or may_veto(held, voter, directory)
+    return bool(may) and strong_enough(held, voter.proof)
+
+
+def lets_in(rule: ApprovalRule, names: Iterable[str], agent: str, voter: Voter, directory: Directory) -> bool:
+    """Tell whether somebody may be among those whom a rule lets decide, without looking at any call of `agent`.
+
+    `names` are those that an approval under this rule has by now. What depends on the call is taken as true, but that
+    somebody asked for it: whoever looks for that knows the calls.
+    """
+    if "agent_owner" in rule.exclude and voter.person in map(identity_of, directory.owners.get(agent, ())):
+        return False
+    person = directory.person(voter.identity)
+    groups = {group_of(name) for name in directory.groups_of(voter.identity)}
+    seated = not groups.isdisjoint(names) or voter.person in names or (OPERATORS in names and OPERATORS in voter.roles)
+    known = person is None or person.active
+    strong = rule.min_strength in strengths_met(voter.proof)
+    return seated and known and strong and (_looks_at_call(rule) or _holds(rule.condition, voter, directory, _NO_CALL))
+
+
+def undecidable(held: Held, directory: Directory, opened_by: str = "") -> str:
+    """Return why an approval cannot be approved by anybody as things are now; empty where it can.
+
+    Nobody counts operators, who are whoever has a key, so where they may decide there are always enough. `opened_by`
+    is who opened the conversation and may decide too, as far as that is known.
+    """
+    ways = panels(held)
+    if any(OPERATORS in panel.approvers for panel in ways):
+        return ""
+    counts = [0] * len(ways)
+    for voter in _listed(held, directory, opened_by):
+        for number in own_panels(held, voter, directory):
+            counts[number] += 1
+            if counts[number] >= ways[number].approvals:
+                return ""
+    lacks = (
+        f"{panel.approvals} of {', '.join(panel.approvers)} must approve, and {count} can"
+        for panel, count in zip(ways, counts, strict=True)
+    )
+    return f"cannot be decided: {'; or '.join(lacks)}"
+
+
+def depends_on_call(rule: ApprovalRule, names: Iterable[str]) -> bool:
+    """Tell whether it takes the call to say who may decide under a rule; `names` are those that it has by now."""
+    return "requester" in names or bool(rule.exclude) or _looks_at_call(rule)
+
+
+def _listed(held: Held, directory: Directory, opened_by: str) -> Iterator[Voter]:
+    """Yield everybody who is named, in person or in a group, each as surely known as they can be, once."""
+    requester, named_ones = held.call.requester, set(named(held))
+    people = {identity_of(name) for each in named_ones if each != OPERATORS for name in directory.behind(each)}
+    if "requester" in named_ones and requester not in people:
+        asker = _requester(held)
+        if strong_enough(held, asker.proof):
+            yield asker
+    for person in people:
+        yield Voter(person, ("requester",) if person == requester else (), "api_key", opened_by=opened_by)
+
+
+def _requester(held: Held) -> Voter:
+    call = held.call
+    if is_person(call.requester):
+        return Voter(call.requester, ("requester",), "api_key")
+    return Voter(call.requester, ("requester",), "conversation_token", call.conversation_id)
+
+
+def may_delegate(held: Held, voter: Voter, directory: Directory) -> bool:
+    """Tell whether a person has a place of their own that somebody else could fill. A visitor has not."""
+    return voter.conversation_id is None and bool(own_panels(held, voter, directory))
+
+
+def may_be_delegate(held: Held, person: str, directory: Directory, opened_by: str = "") -> bool:
+    """Tell whether somebody may decide in another's place: nobody whom a directory with people in it does not list."""
+    delegate = Voter(person, (), "api_key", opened_by=opened_by)
+    known = not directory.people or directory.person(person) is not None
+    return known and is_person(person) and not _barred(held, delegate, directory)
+
+
+def may_cancel(held: Held, voter: Voter, directory: Directory) -> bool:
+    """Tell whether a person may cancel the call: whoever asked for it, and operators."""
+    if not (_in_place(held, voter) and _active(voter, directory)):
+        return False
+    return _among((REQUESTER, OPERATORS), held, voter, directory)
+
+
+def _barred(held: Held, voter: Voter, directory: Directory) -> bool:
+    """Tell whether somebody may decide nothing here, whatever groups they are in."""
+    return (
+        not _in_place(held, voter)
+        or not _active(voter, directory)
+        or _excluded(held, voter, directory)
+        or not _condition_holds(held, voter, directory)
+    )
+
+
+def _in_place(held: Held, voter: Voter) -> bool:
+    """Tell whether the proof is good in this conversation. A conversation's token says nothing elsewhere."""
+    if voter.proof == "conversation_token" and voter.conversation_id is None:
+        return False
+    return voter.conversation_id in {None, held.call.conversation_id}
+
+
+def _active(voter: Voter, directory: Directory) -> bool:
+    person = directory.person(voter.identity)
+    return voter.key_id not in directory.revoked_keys and (person is None or directory.is_active(person.id))
+
+
+def _excluded(held: Held, voter: Voter, directory: Directory) -> bool:
+    exclude, them = held.approval_rule.exclude, {voter.person, voter.counts_as}
+    if "requester" in exclude and not them.isdisjoint(_askers(held, voter)):
+        return True
+    owners = directory.owners.get(held.call.agent, frozenset())
+    return "agent_owner" in exclude and not them.isdisjoint(map(identity_of, owners))
+
+
+def _askers(held: Held, voter: Voter) -> set[str]:
+    """Return whoever may have asked for the call: its requester, and for a visitor also who holds the token."""
+    requester = held.call.requester
+    return {requester} if is_person(requester) or not voter.opened_by else {requester, voter.opened_by}
+
+
+def _condition_holds(held: Held, voter: Voter, directory: Directory) -> bool:
+    return _holds(held.approval_rule.condition, voter, directory, held.call)
+
+
+def _looks_at_call(rule: ApprovalRule) -> bool:
+    """Tell whether a condition may look at the call. A word in a string looks like it too: that only costs time."""
+    return _CALL.search(rule.condition) is not None
+
+
+def _holds(text: str, voter: Voter, directory: Directory, call: CalledFor) -> bool:
+    if not text:
+        return True
+    try:
+        return compile_person_condition(text).holds(facts_of(voter.identity, directory), call)
+    except PlacetError:
+        return False
+
+
+def _among(approvers: Iterable[str], held: Held, voter: Voter, directory: Directory) -> bool:
+    return any(_is(approver, held, voter, directory) for approver in approvers)
+
+
+def _is(approver: str, held: Held, voter: Voter, directory: Directory) -> bool:
+    if approver == REQUESTER:
+        return REQUESTER in voter.roles and voter.person == held.call.requester
+    # A visitor's id is chosen by the chat frontend, so a conversation token never proves a named person.
+    if voter.proof == "conversation_token":
+        return False
+    if approver == OPERATORS:
+        return OPERATORS in voter.roles
+    if (wanted := read_approver(approver)).kind == "group":
+        person = directory.person(voter.identity)
+        return person is not None and directory.is_member(person.id, wanted.name)
+    return approver == voter.person

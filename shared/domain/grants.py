@@ -1,0 +1,37 @@
+"""How far a grant may go: one judgement for who is asked for it, for who keeps it, and for each of its uses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, get_args
+
+from placet.contracts.messages.approvals import GrantScope, GrantTerms
+
+#: From narrow to wide.
+SCOPES: tuple[GrantScope, ...] = get_args(GrantScope)
+
+
+class Excess(NamedTuple):
+    """The first term that a grant goes beyond."""
+
+    term: Literal["scope", "bounds", "uses", "expires_after_seconds"]
+    #: The arguments that it would let vary and the rule does not, sorted; of `bounds` alone.
+    bounds: tuple[str, ...] = ()
+
+
+def beyond(
+    terms: GrantTerms, *, scope: GrantScope, bounds: Iterable[str] = (), uses: int = 0, seconds: float = 0.0
+) -> Excess | None:
+    """Return where a grant is wider than the rule's author lets people give it; None where it is not.
+
+    `seconds` is how long it lasts. Where nothing is said of bounds, uses or seconds, they are within the terms.
+    """
+    if SCOPES.index(scope) > SCOPES.index(terms.scope):
+        return Excess("scope")
+    if unknown := set(bounds) - set(terms.bounds):
+        return Excess("bounds", tuple(sorted(unknown)))
+    if uses > terms.uses:
+        return Excess("uses")
+    if seconds > terms.expires_after_seconds:
+        return Excess("expires_after_seconds")
+    return None

@@ -1,0 +1,236 @@
+"""A tool's parameter schema: is it one we can keep, and do these arguments fit it.
+
+JSON Schema draft 2020-12, checked more strictly than the draft asks: what an author writes down must be
+enforced, so a format nobody checks and a reference that leads out of the schema are errors, and arguments the
+schema does not name are refused unless it says otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+from urllib.parse import urlsplit
+
+from jsonschema import Draft202012Validator, FormatChecker, ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from placet.domain.patterns import matches, pattern_problem
+
+#: Most errors reported for one call's arguments.
+ERRORS_MAX = 20
+#: Longest text of one error, in characters.
+DETAIL_MAX = 300
+
+_FORMATS = FormatChecker(["date", "ipv4", "ipv6", "regex", "uuid"])
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_DATA_KEYWORDS = {"const", "default", "enum", "examples"}
+_COMBINING_KEYWORDS = {"$ref", "$dynamicRef", "allOf", "anyOf", "dependentSchemas", "if", "oneOf"}
+_OPENING_KEYWORDS = {"additionalProperties", "patternProperties", "unevaluatedProperties"}
+_NAMING_VALIDATORS = {"additionalProperties", "dependentRequired", "required", "unevaluatedProperties"}
+_EMAIL = re.compile(r"[^@\s<>\",;]{1,64}@[^@\s<>\",;.]+(\.[^@\s<>\",;.]+)+")
+_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)")
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    del schema
+    if validator.is_type(instance, "string") and not matches(pattern, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    del schema
+    for pattern, subschema in patterns.items() if validator.is_type(instance, "object") else ():
+        for name, value in instance.items():
+            if matches(pattern, name):
+                yield from validator.descend(value, subschema, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    patterns = schema.get("patternProperties", {})
+    if not patterns or not validator.is_type(instance, "object"):
+        yield from Draft202012Validator.VALIDATORS["additionalProperties"](validator, wanted, instance, schema)
+        return
+    named = schema.get("properties", {})
+    for name, value in instance.items():
+        if name in named or any(matches(pattern, name) for pattern in patterns):
+            continue
+        if wanted is False:
+            yield ValidationError(f"Additional properties are not allowed ({name!r} was unexpected)")
+        else:
+            yield from validator.descend(value, wanted, path=name)
+
+
+#: The draft's validator, but for its patterns.
+_Validator: Any = extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator,
+    {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentError:
+    """One way in which arguments do not fit their schema."""
+
+    #: JSON pointer to the wrong value; empty for the arguments as a whole.
+    pointer: str
+    #: What is wrong, one line for the model; at most DETAIL_MAX characters.
+    detail: str
+
+
+@_FORMATS.checks("email")
+def _is_email(value: object) -> bool:
+    return not isinstance(value, str) or _EMAIL.fullmatch(value) is not None
+
+
+@_FORMATS.checks("date-time", raises=ValueError)
+def _is_date_time(value: object) -> bool:
+    if not isinstance(value, str):
+        return True
+    return _DATE_TIME.fullmatch(value) is not None and bool(datetime.fromisoformat(value.upper()))
+
+
+@_FORMATS.checks("uri", raises=ValueError)
+def _is_uri(value: object) -> bool:
+    if not isinstance(value, str):
+        return True
+    return bool(urlsplit(value).scheme) and re.fullmatch(r"[!-~]+", value) is not None
+
+
+def closed(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema that is enforced: it refuses arguments it does not name unless it speaks about them.
+
+    Only the top level is closed; nested objects stay as their author wrote them.
+    """
+    if _OPENING_KEYWORDS & parameters.keys():
+        return parameters
+    keyword = "unevaluatedProperties" if _COMBINING_KEYWORDS & parameters.keys() else "additionalProperties"
+    return {**parameters, keyword: False}
+
+
+def argument_names(parameters: dict[str, Any]) -> frozenset[str] | None:
+    """Return the names of all arguments the schema admits; None where it admits names it does not list."""
+    is_closed = parameters.get("additionalProperties") is False and "patternProperties" not in parameters
+    return frozenset(parameters.get("properties", {})) if is_closed else None
+
+
+def schema_problems(parameters: dict[str, Any]) -> list[tuple[tuple[str | int, ...], str]]:
+    """Return what is wrong with a parameter schema, each with the steps to it; empty if enforceable."""
+    checker = Draft202012Validator(Draft202012Validator.META_SCHEMA, format_checker=Draft202012Validator.FORMAT_CHECKER)
+    problems = [(tuple(error.absolute_path), _schema_detail(error)) for error in checker.iter_errors(parameters)]
+    if problems:
+        return problems
+    if parameters.get("type") != "object":
+        problems.append((("type",), "the parameters of a tool must be of type 'object'"))
+    if _mentions(parameters, "patternProperties") and _mentions(closed(parameters), "unevaluatedProperties"):
+        problems.append(((), "patternProperties and unevaluatedProperties cannot be enforced together"))
+    return problems + list(_unenforceable(parameters, (), parameters))
+
+
+def compiled(parameters: dict[str, Any]) -> Draft202012Validator:
+    """Return a validator for the schema that checks formats and never fetches anything."""
+    made: Draft202012Validator = _Validator(parameters, registry=Registry(), format_checker=_FORMATS)
+    return made
+
+
+def argument_errors(
+    validator: Draft202012Validator, arguments: dict[str, Any], redact: list[str]
+) -> list[ArgumentError]:
+    """Return at most ERRORS_MAX errors, sorted by pointer; values below `redact` are never quoted."""
+    try:
+        found = list(islice(validator.iter_errors(arguments), ERRORS_MAX))
+    except RecursionError:
+        return [ArgumentError("", "nested too deeply")]
+    errors = []
+    for error in found:
+        where = pointer(error.absolute_path)
+        secret = any(f"{where}/".startswith(f"{prefix}/") for prefix in redact)
+        errors.append(ArgumentError(where, _rule_text(error) if secret else _detail(error)))
+    return sorted(errors, key=lambda error: (error.pointer, error.detail))
+
+
+def pointer(steps: Any) -> str:
+    """Return the RFC 6901 JSON pointer of a path of keys and indexes."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def _unenforceable(schema: Any, steps: tuple[str | int, ...], root: dict[str, Any]) -> Iterator[tuple[Any, str]]:
+    """Yield what the draft allows and we do not: unchecked formats, other dialects, outside references."""
+    if isinstance(schema, list):
+        for index, item in enumerate(schema):
+            yield from _unenforceable(item, (*steps, index), root)
+    if not isinstance(schema, dict):
+        return
+    for keyword, value in schema.items():
+        at = (*steps, keyword)
+        if isinstance(value, str):
+            if problem := _keyword_problem(keyword, value, root):
+                yield at, problem
+        elif keyword not in _DATA_KEYWORDS:
+            if keyword == "patternProperties":
+                yield from ((at, problem) for each in value if (problem := pattern_problem(each)))
+            yield from _unenforceable(value, at, root)
+
+
+def _mentions(schema: Any, keyword: str) -> bool:
+    """Tell whether a keyword stands anywhere in a schema."""
+    if isinstance(schema, list):
+        return any(_mentions(each, keyword) for each in schema)
+    if not isinstance(schema, dict):
+        return False
+    return keyword in schema or any(_mentions(each, keyword) for name, each in schema.items() if name != "const")
+
+
+def _keyword_problem(keyword: str, value: str, root: dict[str, Any]) -> str | None:
+    match keyword:
+        case "format" if value not in _FORMATS.checkers:
+            return f"format {value!r} is not checked; known formats: {', '.join(sorted(_FORMATS.checkers))}"
+        case "pattern":
+            return pattern_problem(value)
+        case "$schema" if value.rstrip("#") != _DIALECT:
+            return "only JSON Schema draft 2020-12 is understood"
+        case "$id" | "$dynamicRef":
+            return f"keyword {keyword!r} is not supported"
+        case "$ref" if not _resolves(value, root):
+            return f"reference {value!r} leads nowhere inside this schema"
+        case _:
+            return None
+
+
+def _resolves(reference: str, root: dict[str, Any]) -> bool:
+    if not reference.startswith("#"):
+        return False
+    registry: Registry[Any] = Registry().with_resource("", DRAFT202012.create_resource(root))
+    try:
+        registry.resolver().lookup(reference)
+    except Unresolvable:
+        return False
+    return True
+
+
+def _schema_detail(error: ValidationError) -> str:
+    if error.validator == "anyOf" and error.path and error.path[-1] == "type":
+        return f"{error.instance!r} is not a type of JSON Schema"[:DETAIL_MAX]
+    return _detail(error)
+
+
+def _detail(error: ValidationError) -> str:
+    """Say what is wrong. Messages that would quote a whole object or list name the broken rule instead."""
+    whole = isinstance(error.instance, dict | list) and error.validator not in _NAMING_VALIDATORS
+    return (_rule_text(error) if whole else error.message)[:DETAIL_MAX]
+
+
+def _rule_text(error: ValidationError) -> str:
+    limit = json.dumps(error.validator_value, ensure_ascii=False, default=str)
+    return f"does not satisfy {error.validator}: {limit}"[:DETAIL_MAX]

@@ -1,0 +1,124 @@
+"""Counting votes: when do they decide, and which way. Every vote is judged by the directory as it is now.
+
+A vote never comes to count for more than it did when votes were last counted. If its maker could not decide then, it is
+void until they vote again; a place, a group or an escalation that came later waits for a vote of its own. So only a new
+vote can make votes enough, and what is enough is decided in the transaction that counts it.
+
+Pure: approval asks it of every decision, the gateway of every card, so that a page counts as the decision will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from placet.domain import deciders
+from placet.domain.deciders import Held, Seats, Voter
+from placet.domain.directory import Directory
+
+#: Stands among the numbers of panels for a denial that decides by right of veto.
+VETO = -1
+#: What votes can decide.
+Way = Literal["approve", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What one person last said about the arguments as they are; an edit counts as its maker's approval."""
+
+    voter: Voter
+    verb: Literal["approve", "deny", "abstain"]
+
+
+@dataclass(frozen=True, slots=True)
+class PanelTally:
+    """How far one way to say yes is."""
+
+    #: Whom it names by now; whom an escalation asked too is among them.
+    approvers: tuple[str, ...]
+    #: Approvals that decide, and those that count.
+    approvals: int
+    counted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What the votes come to."""
+
+    #: What the votes decide; None where they do not yet.
+    way: Way | None
+    panels: tuple[PanelTally, ...]
+    denials: int
+    #: What the last vote of each voter counts for; an abstention counts for nobody but is heard.
+    seats: Seats
+
+    @property
+    def counting(self) -> frozenset[str]:
+        """Of whom the last vote counts, as `Voter.counts_as` names them."""
+        return frozenset(person for person, numbers in self.seats.items() if numbers)
+
+    @property
+    def words(self) -> str:
+        """How far the approval is: `1 of 2 approvals`, panels that are alternatives joined by `or`."""
+        return " or ".join(f"{panel.counted} of {panel.approvals}" for panel in self.panels) + " approvals"
+
+
+def approves_alone(held: Held, voter: Voter, directory: Directory) -> bool:
+    """Tell whether an approval of this person needs nobody else's."""
+    return _fills_one(held, deciders.own_panels(held, voter, directory))
+
+
+def decided_alone(held: Held, vote: Vote, directory: Directory) -> Way | None:
+    """Return what this vote decides whatever others said; None where the other votes must be counted.
+
+    Only a place of one's own counts here: whether a delegate's does depends on the other votes. Where it takes several
+    denials, some may be there already, and a denial that decides goes before any approval.
+    """
+    own = deciders.own_panels(held, vote.voter, directory)
+    first_denial_decides = held.approval_rule.denials == 1
+    if vote.verb == "approve" and first_denial_decides and _fills_one(held, own):
+        return "approve"
+    if vote.verb == "deny" and ((own and first_denial_decides) or _vetoes(held, vote, directory)):
+        return "deny"
+    return None
+
+
+def _fills_one(held: Held, numbers: Iterable[int]) -> bool:
+    return any(deciders.panels(held)[number].approvals == 1 for number in numbers)
+
+
+def tally(held: Held, votes: Iterable[Vote], directory: Directory, new: Vote | None = None) -> Tally:
+    """Return what votes come to, and `new`, which is just being made; of each person the last one counts.
+
+    A denial that decides goes first.
+    """
+    last = {vote.voter.counts_as: vote for vote in (*votes, *([new] if new else []))}
+    seats = {person: _seats(held, vote, directory, last.keys() - {person}) for person, vote in last.items()}
+    if held.seats is not None:
+        seats |= {
+            person: numbers & held.seats.get(person, frozenset())
+            for person, numbers in seats.items()
+            if new is None or person != new.voter.counts_as
+        }
+    approvals = [seats[person] for person, vote in last.items() if vote.verb == "approve"]
+    denials = [seats[person] for person, vote in last.items() if vote.verb == "deny"]
+    denying = sum(1 for numbers in denials if numbers - {VETO})
+    panels = tuple(
+        PanelTally(tuple(panel.approvers), panel.approvals, sum(1 for numbers in approvals if number in numbers))
+        for number, panel in enumerate(deciders.panels(held))
+    )
+    if any(VETO in numbers for numbers in denials) or denying >= held.approval_rule.denials:
+        return Tally("deny", panels, denying, seats)
+    enough = any(panel.counted >= panel.approvals for panel in panels)
+    return Tally("approve" if enough else None, panels, denying, seats)
+
+
+def _seats(held: Held, vote: Vote, directory: Directory, voted: Collection[str]) -> frozenset[int]:
+    """Return what a vote counts for by people and groups as they are."""
+    numbers = deciders.all_panels(held, vote.voter, directory, voted)
+    return numbers | {VETO} if vote.verb == "deny" and _vetoes(held, vote, directory) else numbers
+
+
+def _vetoes(held: Held, vote: Vote, directory: Directory) -> bool:
+    return deciders.may_veto(held, vote.voter, directory)

@@ -1,0 +1,1 @@
+"""How every service runs: the bus, the consumer, outbox and inbox, the database, settings, start and stop."""

@@ -1,0 +1,254 @@
+"""PostgreSQL, the keeper of truth: one schema per service, and the three tables every service has.
+
+`inbox` holds what was handled, `outbox` what must still be sent, `history` every change of a state, so that all three
+commit together with the state itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from functools import cache
+from time import monotonic
+from typing import Any
+
+import asyncpg
+import sqlalchemy as sa
+import structlog
+from sqlalchemy.dialects import postgresql as pg
+from sqlalchemy.engine import make_url
+from sqlmodel import SQLModel
+
+from placet.runtime.driver import RAISED, DatabaseError, Outage, pool_options, translated
+from placet.runtime.queries import load_queries
+from placet.runtime.sql import Connection
+
+log = structlog.get_logger(__name__)
+
+SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "dead_letters")
+
+#: How long a committed row of an outbox belongs to the process that wrote it, in seconds; then any replica's relay may
+#: send it. The tables and `take_due` have it too.
+OWN_SECONDS = 5
+
+metadata = SQLModel.metadata
+metadata.naming_convention = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+@dataclass(frozen=True)
+class ServiceTables:
+    """The three tables that the unit of work of one service writes."""
+
+    inbox: sa.Table
+    outbox: sa.Table
+    history: sa.Table
+
+
+@cache
+def service_tables(schema: str) -> ServiceTables:
+    """Return the inbox, outbox and history of the service that owns `schema`."""
+    return ServiceTables(_inbox(schema), _outbox(schema), _history(schema))
+
+
+def _inbox(schema: str) -> sa.Table:
+    return sa.Table(
+        "inbox",
+        metadata,
+        sa.Column("message_id", sa.Text, primary_key=True),
+        sa.Column("queue", sa.Text, primary_key=True),
+        sa.Column(
+            "handled_at",
+            sa.TIMESTAMP(timezone=True),
+            nullable=False,
+            server_default=sa.func.now(),
+        ),
+        # Rows come in the order of time: the hourly deletion finds its pages, and an insert pays next to nothing.
+        sa.Index(None, "handled_at", postgresql_using="brin"),
+        schema=schema,
+        comment="Ids of the events this service has handled; a second delivery finds its id here.",
+    )
+
+
+def _outbox(schema: str) -> sa.Table:
+    return sa.Table(
+        "outbox",
+        metadata,
+        sa.Column("id", sa.Text, primary_key=True),
+        sa.Column("exchange", sa.Text, nullable=False),
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("batch", sa.SmallInteger, nullable=False),
+        sa.Column("mandatory", sa.Boolean, nullable=False),
+        sa.Column("event", sa.Text, nullable=False),
+        sa.Column("created_at", sa.TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.now()),
+        sa.Column(
+            "due_at",
+            sa.TIMESTAMP(timezone=True),
+            nullable=False,
+            server_default=sa.text(f"now() + interval '{OWN_SECONDS} seconds'"),
+        ),
+        schema=schema,
+        comment="Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.",
+    )
+
+
+def _history(schema: str) -> sa.Table:
+    return sa.Table(
+        "history",
+        metadata,
+        sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+        sa.Column("tenant", sa.Text, nullable=False),
+        sa.Column("machine", sa.Text, nullable=False),
+        sa.Column("subject_id", sa.Text, nullable=False, index=True),
+        sa.Column("call_id", sa.Text, index=True),
+        sa.Column("event", sa.Text, nullable=False),
+        sa.Column("from_state", sa.Text),
+        sa.Column("to_state", sa.Text, nullable=False),
+        sa.Column("actor", sa.Text, nullable=False),
+        sa.Column("message_id", sa.Text),
+        sa.Column("at", sa.TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.clock_timestamp()),
+        sa.Column("detail", pg.JSONB, nullable=False, server_default=sa.text("'{}'")),
+        schema=schema,
+        comment="Append-only: every change of a state, written in the transaction that made it.",
+    )
+
+
+#: How long a caller waits for a connection, and a stop for those in use, in seconds.
+FREE_SECONDS = 30.0
+CLOSE_SECONDS = 5.0
+#: How long the database clock is carried on by the process's own, in seconds.
+CLOCK_SECONDS = 10.0
+#: PostgreSQL's codes for a schema or a table that is not there.
+_UNMIGRATED = frozenset({"3F000", "42P01"})
+
+
+class Database:
+    """One service's connection pool."""
+
+    def __init__(self, url: str, *, service: str, pool_size: int = 10) -> None:
+        """Raise BadDatabaseUrl where `url`, a libpq URL, has what cannot be followed."""
+        self.service = service
+        self.tables = service_tables(service)
+        self.queries = load_queries(__file__).in_schema(service)
+        #: libpq URL, with its password.
+        self.url = url
+        self._options = pool_options(url, application=f"placet-{service}")
+        self._size = 2 * pool_size
+        self._pool: Any = None
+        #: The database clock when it was last told, and this process's then.
+        self._told: tuple[datetime, float] | None = None
+
+    @asynccontextmanager
+    async def single(self) -> AsyncIterator[Connection]:
+        """Yield a connection whose every statement is a transaction: no BEGIN and no COMMIT to pay for."""
+        async with self._acquired() as raw:
+            yield Connection(raw)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        """Yield a connection inside one transaction; commit at the end, roll back on any error."""
+        async with self._acquired() as raw:
+            connection, transaction = Connection(raw), raw.transaction()
+            await connection.told(transaction.start())
+            try:
+                yield connection
+            except BaseException:
+                with suppress(*RAISED):
+                    await transaction.rollback()
+                raise
+            await connection.told(transaction.commit())
+
+    @asynccontextmanager
+    async def _acquired(self) -> AsyncIterator[Any]:
+        if self._pool is None:
+            self._pool = asyncpg.create_pool(min_size=0, max_size=self._size, **self._options)
+            await self._pool
+        try:
+            raw = await self._pool.acquire(timeout=FREE_SECONDS)
+        except TimeoutError:
+            raise Outage(f"no connection was free within {FREE_SECONDS:g} seconds") from None
+        except RAISED as error:
+            raise translated(error, lost=True) from None
+        try:
+            yield raw
+        finally:
+            await self._pool.release(raw)
+
+    def tell(self, now: datetime) -> None:
+        """Remember what the database clock says now."""
+        self._told = now, monotonic()
+
+    async def clock(self, connection: Connection) -> datetime:
+        """Return the database clock, asked at most every 10 seconds and carried on by this process's meanwhile."""
+        if self._told is None or monotonic() - self._told[1] > CLOCK_SECONDS:
+            self.tell((await connection.run(self.queries.clock))[0][0])
+        assert self._told is not None  # noqa: S101 - just told
+        told, at = self._told
+        return told + timedelta(seconds=monotonic() - at)
+
+    async def ready(self) -> bool:
+        """Tell whether the database answers now, and has the service's tables."""
+        return await self._why_not_ready() is None
+
+    async def _why_not_ready(self) -> str | None:
+        try:
+            async with asyncio.timeout(3), self.single() as connection:
+                await connection.run(self.queries.probe)
+        except TimeoutError:
+            return "no answer"
+        except DatabaseError as error:
+            if error.sqlstate in _UNMIGRATED:
+                return "it has no tables of this service: run `placet migrate`"
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    async def wait_ready(self) -> None:
+        """Return when the database answers and was migrated, saying once in a while why that is not so."""
+        tries = 0
+        while reason := await self._why_not_ready():
+            if tries % 10 == 0:
+                address = make_url(self.url).render_as_string(hide_password=True)
+                log.warning("database.waiting", address=address, reason=reason)
+            tries += 1
+            await asyncio.sleep(min(0.2 * 2**tries, 2.0))
+
+    async def close(self) -> None:
+        """Close every connection; hang up those that are still in use after a while."""
+        if self._pool is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()
+
+
+def table_of(row: type[SQLModel]) -> sa.Table:
+    """Return the table of a row class; statements name its columns as `table.c.<name>`."""
+    table: sa.Table = row.__table__  # type: ignore[attr-defined]
+    return table
+
+
+def check_states(column: str, states: type[StrEnum]) -> sa.CheckConstraint:
+    """Return the CHECK that keeps `column` inside a machine's states: the database refuses what the code forgot."""
+    values = ", ".join(f"'{state}'" for state in states)
+    return sa.CheckConstraint(f"{column} IN ({values})", name=f"{column}_known")
+
+
+def async_url(url: str) -> str:
+    """Return the form of a libpq URL for SQLAlchemy's engine, which psycopg serves: migrations, and stores of tools."""
+    return url.replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Tell whether an error says nothing about the event: connection lost, deadlock, server stopping, pool empty."""
+    return isinstance(error, Outage)

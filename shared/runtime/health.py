@@ -1,0 +1,95 @@
+"""Liveness, readiness and metrics of a service that has no HTTP of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from typing import Any
+
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from placet.contracts.errors import PlacetError
+
+Ready = Callable[[], Awaitable[bool]]
+
+
+class CannotListen(PlacetError):
+    """An address that a service is to listen on is taken, or none of this machine."""
+
+
+def health_app(ready: Ready) -> Callable[..., Awaitable[None]]:
+    """Return an ASGI app with /healthz, /readyz (503 until `ready` says yes) and /metrics."""
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        del receive
+        if scope["type"] != "http":
+            return
+        status, kind, body = await _answer(scope["path"], ready)
+        headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return app
+
+
+async def _answer(path: str, ready: Ready) -> tuple[int, str, bytes]:
+    match path:
+        case "/healthz":
+            return 200, "text/plain", b"ok\n"
+        case "/readyz":
+            return (200, "text/plain", b"ready\n") if await ready() else (503, "text/plain", b"not ready\n")
+        case "/metrics":
+            return 200, CONTENT_TYPE_LATEST, generate_latest()
+    return 404, "text/plain", b"not found\n"
+
+
+@asynccontextmanager
+async def serving(app: Any, *, host: str, port: int) -> AsyncIterator[uvicorn.Server]:
+    """Serve an ASGI app on this event loop while the block runs; signals stay with the caller.
+
+    Raises CannotListen.
+    """
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_config=None,
+        lifespan="off",
+        timeout_graceful_shutdown=5,
+        # Longer than clients keep theirs: a connection must not close under a request on its way.
+        timeout_keep_alive=75,
+    )
+    server = QuietServer(config)
+    task = asyncio.create_task(server.serve())
+    try:
+        while not server.started:
+            if task.done():
+                await task
+            await asyncio.sleep(0.01)
+        yield server
+    finally:
+        server.should_exit = True
+        await task
+
+
+class QuietServer(uvicorn.Server):
+    """uvicorn without its own signal handlers: the process decides when to stop."""
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        """Leave the signals alone."""
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; raise CannotListen where uvicorn would end the process."""
+        try:
+            await super().startup(sockets)
+        except SystemExit as error:
+            reason = error.__context__
+            # Loops word it in their own ways; the number says the same everywhere, where the system gave one.
+            number = reason.errno if isinstance(reason, OSError) else None
+            told = os.strerror(number) if number and number > 0 else str(reason)
+            raise CannotListen(f"cannot listen on {self.config.host}:{self.config.port}: {told}") from reason

@@ -1,0 +1,336 @@
+"""The bus on RabbitMQ.
+
+FastStream declares the topology, where that is ours to do; messages go through aiormq's channels (see ADR 0033). Every
+envelope is persistent, mandatory where its route says so, and confirmed. Each consumer has a channel of its own with
+its prefetch, and publishing has another one, so a channel error or a slow queue stays with its owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import aiormq
+import structlog
+from aiormq.abc import AbstractConnection, DeliveredMessage
+from aiormq.channel import Channel
+from aiormq.exceptions import AMQPError, ChannelClosed, ChannelPreconditionFailed
+
+from placet.contracts.ids import new_id
+from placet.contracts.topology import (
+    DEAD_LETTERS,
+    EXCHANGES,
+    QUEUES,
+    RETRY_DELAYS_SECONDS,
+    Destination,
+    QueueSpec,
+    queue_arguments,
+    retry_arguments,
+    retry_delay,
+    retry_name,
+)
+from placet.runtime.bus import ATTEMPT_HEADER, Delivery, OnDelivery, PublishFailed, PublishRefused
+
+if TYPE_CHECKING:
+    from faststream.rabbit.schemas.queue import QuorumQueueArgs
+
+log = structlog.get_logger(__name__)
+
+#: How long connecting and confirms may take before they count as failed, in seconds, and declaring everything.
+CONFIRM_SECONDS = 10.0
+DECLARE_SECONDS = 20.0
+#: Pause before a delivery that failed unexpectedly goes back to its queue, in seconds.
+GIVE_BACK_SECONDS = 1.0
+#: First and longest pause between two tries to reach the broker, in seconds.
+PAUSES_SECONDS = (0.25, 5.0)
+#: Bodies longer than this, in bytes, are published one by one on a channel of their own, which the broker may close
+#: because of them: what it allows is a setting of its operator, 16 MiB where nothing is said.
+LARGE_BYTES = 128 * 1024
+_CONTENT_TOO_LARGE = 311
+_ERRORS = (AMQPError, ConnectionError, TimeoutError, RuntimeError, OSError)
+
+
+@dataclass
+class _Consumer:
+    """One queue that is consumed."""
+
+    name: str
+    prefetch: int
+    on_delivery: OnDelivery
+    #: What a private queue is bound to; None for a queue of the topology.
+    private: tuple[Destination, ...] | None = None
+    channel: Channel | None = None
+    running: set[asyncio.Task[Any] | None] = field(default_factory=set)
+
+    @property
+    def runs(self) -> bool:
+        """Whether it consumes, as far as this process can see: the broker cancels one whose queue goes."""
+        return self.channel is not None and not self.channel.is_closed and self.name in self.channel.consumers
+
+    async def open(self, connection: AbstractConnection) -> Channel:
+        """Consume on a channel of its own, and return it."""
+        channel = cast("Channel", await connection.channel(publisher_confirms=False))
+        if self.private is not None:
+            await channel.queue_declare(self.name, exclusive=True, auto_delete=True)
+            for place in self.private:
+                await channel.queue_bind(self.name, place.exchange, place.key)
+        await channel.basic_qos(prefetch_count=self.prefetch)
+        self.channel = channel
+        await channel.basic_consume(self.name, self._deliver, consumer_tag=self.name)
+        return channel
+
+    async def _deliver(self, message: DeliveredMessage) -> None:
+        """Handle one delivery in aiormq's task for it, then settle it without waiting for the socket."""
+        task, tag = asyncio.current_task(), cast("int", message.delivery_tag)
+        self.running.add(task)
+        headers = message.header.properties.headers or {}
+        try:
+            try:
+                await self.on_delivery(Delivery(self.name, message.body, headers, message.routing_key or ""))
+            except Exception:
+                log.exception("delivery.given_back", queue=self.name)
+                await asyncio.sleep(GIVE_BACK_SECONDS)
+                await message.channel.basic_nack(tag, wait=False)
+            else:
+                await message.channel.basic_ack(tag, wait=False)
+        except _ERRORS as error:
+            # The channel is gone: the broker redelivers and the inbox knows.
+            log.info("delivery.settle_failed", error=type(error).__name__)
+        finally:
+            self.running.discard(task)
+
+    async def close(self, seconds: float) -> None:
+        """Take nothing more and wait for running deliveries; what was delivered ahead goes back to its queue."""
+        if self.runs and self.channel is not None:
+            with suppress(*_ERRORS):
+                await self.channel.basic_cancel(self.name, timeout=CONFIRM_SECONDS)
+        if running := [task for task in self.running if task is not None]:
+            await asyncio.wait(running, timeout=seconds)
+
+
+class RabbitBus:
+    """Carries envelopes over RabbitMQ."""
+
+    outstanding_max = 2
+
+    def __init__(self, url: str, *, service: str, declare: bool, graceful_seconds: float = 20.0) -> None:
+        self._url, self._service, self._declare = url, service, declare
+        self._graceful_seconds = graceful_seconds
+        self._consumers: list[_Consumer] = []
+        self._specs: list[QueueSpec] = []
+        self._connection: AbstractConnection | None = None
+        #: For ordinary bodies, and for those that the broker may refuse, one at a time.
+        self._publishers: dict[bool, Channel] = {}
+        self._opening, self._carefully = asyncio.Lock(), asyncio.Lock()
+        self._broken = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self._consuming = True
+
+    def subscribe(self, spec: QueueSpec, on_delivery: OnDelivery) -> None:
+        """Consume `spec`; it is declared with its bindings at start."""
+        self._specs.append(spec)
+        self._consumers.append(_Consumer(spec.name, spec.prefetch, on_delivery))
+
+    def listen(self, name: str, destinations: tuple[Destination, ...], on_delivery: OnDelivery) -> None:
+        """Consume a private queue that goes when this connection goes."""
+        self._consumers.append(_Consumer(name, 64, on_delivery, destinations))
+
+    async def publish(
+        self,
+        destination: Destination,
+        body: bytes,
+        *,
+        message_id: str,
+        mandatory: bool,
+        persistent: bool = True,
+    ) -> None:
+        """Send one envelope and wait for its confirm."""
+        await self._send(destination, body, message_id, mandatory=mandatory, persistent=persistent)
+
+    async def retry(self, delivery: Delivery, body: bytes, *, attempt: int) -> None:
+        """Park `body` in the retry queue of its delay; it comes back to the delivery's queue by itself."""
+        place = Destination(retry_name(retry_delay(attempt)), delivery.queue)
+        await self._send(place, body, new_id(), {ATTEMPT_HEADER: attempt})
+
+    async def dead_letter(self, delivery: Delivery, body: bytes, *, reason: str, message_id: str) -> None:
+        """Put `body` among the dead letters."""
+        headers = {"x-placet-reason": reason, "x-placet-message-id": message_id}
+        await self._send(Destination(DEAD_LETTERS, delivery.queue), body, new_id(), headers)
+
+    async def _send(
+        self,
+        place: Destination,
+        body: bytes,
+        message_id: str,
+        headers: dict[str, Any] | None = None,
+        *,
+        mandatory: bool = True,
+        persistent: bool = True,
+    ) -> None:
+        async def publish(*, careful: bool) -> None:
+            channel = await self._publisher(careful=careful)
+            properties = aiormq.spec.Basic.Properties(
+                content_type="application/cloudevents-batch+json",
+                delivery_mode=2 if persistent else 1,
+                message_id=message_id,
+                headers=headers,
+            )
+            await channel.basic_publish(
+                body,
+                exchange=place.exchange,
+                routing_key=place.key,
+                properties=properties,
+                mandatory=mandatory,
+                timeout=CONFIRM_SECONDS,
+                wait=False,
+            )
+
+        try:
+            if len(body) <= LARGE_BYTES:
+                try:
+                    await publish(careful=False)
+                except ChannelClosed as error:
+                    # One of those on the channel was refused, and all of them went with it.
+                    if not _is_refusal(error):
+                        raise
+                else:
+                    return
+            async with self._carefully:
+                await publish(careful=True)
+        except _ERRORS as error:
+            failed = PublishRefused if _is_refusal(error) else PublishFailed
+            raise failed(f"{place.exchange}/{place.key}: {type(error).__name__} {error}") from error
+
+    async def _publisher(self, *, careful: bool) -> Channel:
+        channel = self._publishers.get(careful)
+        if channel is not None and not channel.is_closed:
+            return channel
+        async with self._opening:
+            channel = self._publishers.get(careful)
+            if channel is None or channel.is_closed:
+                if self._connection is None or self._connection.is_closed:
+                    raise ConnectionError("there is no connection to the broker")
+                channel = cast("Channel", await self._connection.channel(timeout=CONFIRM_SECONDS))
+                self._publishers[careful] = channel
+            return channel
+
+    async def start(self) -> None:
+        """Connect, waiting as long as it takes, declare the topology where that is ours to do, and consume."""
+        if self._declare:
+            specs = {spec.name: spec for spec in (*QUEUES, *self._specs)}.values()
+            await _patiently(partial(declare_topology, self._url, specs))
+        await _patiently(self._open)
+        self._keeper = asyncio.create_task(self._keep_open())
+
+    async def _keep_open(self) -> None:
+        """Open again what was closed, as long as the bus runs."""
+        while True:
+            await self._broken.wait()
+            self._broken.clear()
+            await _patiently(self._open)
+
+    async def _open(self) -> None:
+        """Open what is not: the connection, and the channel of each consumer."""
+        async with asyncio.timeout(DECLARE_SECONDS):
+            if self._connection is None or self._connection.is_closed:
+                name = {"connection_name": f"placet-{self._service}"}
+                self._connection = await aiormq.connect(self._url, client_properties=cast("Any", name))
+                self._connection.closing.add_done_callback(self._note_closed)
+            for consumer in self._consumers if self._consuming else ():
+                if consumer.channel is None or consumer.channel.is_closed:
+                    channel = await consumer.open(self._connection)
+                    channel.closing.add_done_callback(self._note_closed)
+
+    def _note_closed(self, closing: asyncio.Future[Any]) -> None:
+        if not closing.cancelled():
+            closing.exception()
+        self._broken.set()
+
+    async def stop_consuming(self) -> None:
+        """Cancel every consumer; what was delivered ahead goes back to its queue."""
+        self._consuming = False
+        await asyncio.gather(*(consumer.close(self._graceful_seconds) for consumer in self._consumers))
+
+    async def stop(self) -> None:
+        """Stop consuming, wait for running deliveries, disconnect."""
+        await self.stop_consuming()
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.wait({self._keeper})
+        if self._connection is not None and not self._connection.is_closed:
+            await self._connection.close()
+
+    async def connected(self) -> bool:
+        """Tell whether the connection is open."""
+        return self._connection is not None and self._connection.is_opened
+
+    async def depth(self, name: str) -> int | None:
+        """Ask the broker, on a channel of its own: a queue that is not there costs the channel."""
+        if self._connection is None:
+            return None
+        with suppress(*_ERRORS):
+            channel = await self._connection.channel(publisher_confirms=False, timeout=CONFIRM_SECONDS)
+            declared = await channel.queue_declare(name, passive=True, timeout=CONFIRM_SECONDS)
+            await channel.close()
+            return declared.message_count
+        return None
+
+    async def ready(self) -> bool:
+        """Tell whether the connection is open and every consumer runs."""
+        return await self.connected() and all(consumer.runs for consumer in self._consumers)
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Tell whether the broker closed a channel because it will not have a message."""
+    return isinstance(error, ChannelPreconditionFailed) or (
+        isinstance(error, ChannelClosed) and error.args[:1] == (_CONTENT_TOO_LARGE,)
+    )
+
+
+async def _patiently(reach: Callable[[], Awaitable[None]]) -> None:
+    """Do what needs the broker, again and again while it is away or says no."""
+    pause, longest = PAUSES_SECONDS
+    while True:
+        try:
+            await reach()
+        except _ERRORS as error:
+            log.warning("broker.waiting", error=f"{type(error).__name__}: {error}")
+        else:
+            return
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, longest)
+
+
+async def declare_topology(url: str, specs: Iterable[QueueSpec]) -> None:
+    """Declare every exchange, the retry queues and `specs` with their bindings, by FastStream. Raises AMQPError."""
+    # Only who declares pays for importing it.
+    from faststream.rabbit import ExchangeType, QueueType, RabbitBroker, RabbitExchange, RabbitQueue  # noqa: PLC0415
+
+    def queue(name: str, arguments: dict[str, Any]) -> RabbitQueue:
+        return RabbitQueue(name, queue_type=QueueType.QUORUM, arguments=cast("QuorumQueueArgs", arguments))
+
+    broker = RabbitBroker(url, logger=None)
+    try:
+        async with asyncio.timeout(DECLARE_SECONDS):
+            await broker.connect()
+            exchanges = {
+                name: await broker.declare_exchange(RabbitExchange(name, type=ExchangeType.TOPIC, durable=True))
+                for name in EXCHANGES
+            }
+            for delay in RETRY_DELAYS_SECONDS:
+                # Topic, though one queue takes everything: only then can the broker check the key, which names the
+                # queue to come back to, against the publisher's rights.
+                exchange = RabbitExchange(retry_name(delay), type=ExchangeType.TOPIC, durable=True)
+                made = await broker.declare_exchange(exchange)
+                parked = await broker.declare_queue(queue(retry_name(delay), retry_arguments(delay)))
+                await parked.bind(made, routing_key="#")
+            for spec in specs:
+                declared = await broker.declare_queue(queue(spec.name, queue_arguments(spec)))
+                for binding in spec.bindings:
+                    await declared.bind(exchanges[binding.exchange], routing_key=binding.key)
+    finally:
+        await broker.stop()

@@ -1,0 +1,185 @@
+"""What a card says of a call, wherever people decide: its arguments in order, what an edit changed, tricks, the quote.
+
+Notifier and gateway draw by it alone, so that mail, Slack and the pages cannot tell two stories. Pure. Arguments and
+quotes come from a model: each text is visible, and only the value of an argument may have lines of its own. Whoever
+draws it keeps these in a box that no other argument begins in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments
+from placet.contracts.messages import ApprovalRule
+from placet.domain.approvers import name_of as plain_name_of
+from placet.domain.approvers import read_approver
+from placet.domain.card_text import ABSENT, REDACTED, is_hidden, mixed_scripts, placeholders, visible, visible_lines
+from placet.domain.catalog import ToolSpec
+from placet.domain.directory import Directory
+from placet.surfaces.texts import text
+
+#: Longest text of one argument where a card must be short, and of the agent's own words anywhere, in characters.
+ARGUMENT_MAX = 1_000
+QUOTE_MAX = 600
+#: Tricks that one card tells, and characters of a word in them.
+TRICKS_MAX = 5
+_WORD_MAX = 60
+_ROLES = {"requester": "whoever asked", "operators": "operators"}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of the call, as people may see it."""
+
+    #: Path to the value, steps joined by dots: `customer.name`, `lines.0.price`.
+    name: str
+    #: The value as text: strings as they are, in their lines, all else as JSON; visible.
+    text: str
+    #: Whether the tool's own sentence names it; these come first.
+    critical: bool = False
+    #: True: people must not see the value, `text` stands in its place.
+    redacted: bool = False
+    #: What it was before people edited it, empty for "not there"; None where it was not edited.
+    changed_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trick:
+    """What looks like one in an argument: letters of several alphabets in a word, or characters that do not show."""
+
+    #: Path to the argument.
+    name: str
+    #: The word that mixes alphabets, and these; none where characters do not show.
+    word: str = ""
+    scripts: tuple[str, ...] = ()
+
+    def said(self, locale: str) -> str:
+        """Return it as a sentence in a language."""
+        if not self.word:
+            return text(locale, "“{name}” has characters that do not show.", name=self.name)
+        words = "“{name}”: the word “{word}” mixes alphabets ({scripts})."
+        return text(locale, words, name=self.name, word=self.word, scripts=", ".join(self.scripts))
+
+
+def critical_arguments(tools: Mapping[str, ToolSpec], tool: str, schema_digest: str) -> list[str]:
+    """Return the arguments that the tool's own sentence names; none of a tool that is not known as it was."""
+    spec = tools.get(tool)
+    if spec is None or spec.schema_digest != schema_digest:
+        return []
+    return [path for template in (spec.summary or {}).values() for path in placeholders(template)]
+
+
+def arguments_of(shown: str, critical: Collection[str] = (), longest: int | None = None) -> list[Argument]:
+    """Return the arguments of a JSON text that people may see, those first that the tool's sentence names.
+
+    A value longer than `longest` is cut, and names the digest of all of it: no edit of its end goes unseen. What is no
+    JSON object has no arguments.
+    """
+    found = [
+        Argument(
+            visible(path), _value(value, longest), critical=_is_critical(path, critical), redacted=value == REDACTED
+        )
+        for path, value in _leaves(_parsed(shown), ())
+    ]
+    return sorted(found, key=lambda each: not each.critical)
+
+
+def edited(before: Iterable[Argument], after: Iterable[Argument]) -> Iterator[Argument]:
+    """Yield the arguments after an edit, each that differs from what was proposed with what it was then.
+
+    What was taken away follows.
+    """
+    proposed: dict[str, str] = {
+        each.name: each.text if each.changed_from is None else each.changed_from for each in before
+    }
+    for each in after:
+        was = proposed.pop(each.name, "")
+        yield each if was == each.text else replace(each, changed_from=was)
+    for name, was in proposed.items():
+        if was:
+            yield Argument(name, ABSENT, critical=True, changed_from=was)
+
+
+def tricks(shown: str) -> list[Trick]:
+    """Return what looks like a trick in the arguments of a JSON text, at most TRICKS_MAX."""
+    found: list[Trick] = []
+    for path, value in _leaves(_parsed(shown), ()):
+        words, name = value if isinstance(value, str) else "", visible(path)
+        if any(map(is_hidden, words.replace("\n", ""))) or any(map(is_hidden, path)):
+            found.append(Trick(name))
+        found += [Trick(name, cut(visible(word), _WORD_MAX), tuple(scripts)) for word, scripts in mixed_scripts(words)]
+    return found[:TRICKS_MAX]
+
+
+def quoted(words: str) -> str:
+    """Return the agent's own words as a card quotes them: in their lines, visible and cut."""
+    return cut(visible_lines(words[: QUOTE_MAX + 1]), QUOTE_MAX)
+
+
+def needed(rule: ApprovalRule, locale: str, name_of: Callable[[str], str]) -> str:
+    """Return what decides, in words: `2 of finance`, alternatives joined by `or`; `name_of` tells a person's name."""
+    panels = [(rule.approvals, rule.approvers), *((panel.approvals, panel.approvers) for panel in rule.alternatives)]
+    ways = (
+        text(locale, "{count} of {who}", count=count, who=", ".join(named(each, locale, name_of) for each in approvers))
+        for count, approvers in panels
+    )
+    return f" {text(locale, 'or')} ".join(ways)
+
+
+def named(approver: str, locale: str, name_of: Callable[[str], str]) -> str:
+    """Return whom a rule names, in words: a person's name, a group's, a role's."""
+    read = read_approver(approver)
+    if read.kind == "person":
+        return name_of(approver)
+    return visible(read.name) if read.kind == "group" else text(locale, _ROLES.get(read.kind, approver))
+
+
+def names_in(directory: Directory) -> Callable[[str], str]:
+    """Return what tells how others call the person behind an id: by the directory's name, else by the id."""
+
+    def name_of(identity: str) -> str:
+        known = directory.person(identity)
+        return visible((known and known.name) or plain_name_of(identity))
+
+    return name_of
+
+
+def tail_of(shown: str) -> str:
+    """Return what stands behind a value that is cut: its length and digest, so that no two of them look alike."""
+    return f"… [{len(shown)}, SHA-256 {sha256(shown.encode()).hexdigest()[:16]}]"
+
+
+def cut(words: str, length: int) -> str:
+    """Return `words`, its end left out where it is longer than `length` characters."""
+    return words if len(words) <= length else words[: length - 1] + "…"
+
+
+def _is_critical(path: str, critical: Collection[str]) -> bool:
+    return any(path == name or path.startswith(f"{name}.") for name in critical)
+
+
+def _parsed(shown: str) -> Any:
+    try:
+        return parse_arguments(shown) if shown else {}
+    except NotStrictJson:
+        return {}
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Yield every value that has no parts, with the path to it."""
+    if isinstance(value, dict) and value:
+        for name, child in value.items():
+            yield from _leaves(child, (*path, name))
+    elif isinstance(value, list) and value:
+        for index, child in enumerate(value):
+            yield from _leaves(child, (*path, str(index)))
+    elif path:
+        yield ".".join(path), value
+
+
+def _value(value: Any, longest: int | None) -> str:
+    shown = visible_lines(value) if isinstance(value, str) else visible(canonical_text(value))
+    return shown if longest is None or len(shown) <= longest else shown[:longest] + tail_of(shown)

@@ -1,0 +1,190 @@
+"""The tools of one executor: found by name, checked against the catalogue, run under a context.
+
+Owns the way from a catalogue entry to a running function. All imports and checks happen at start, because an
+executor that finds out in the middle of an approved call that its function is missing has already claimed the
+permit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import structlog
+
+from placet.domain.catalog import catalog_from
+from placet.domain.yaml_source import YamlSource
+from placet.tools.calling import call_function, place_of
+from placet.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
+from placet.tools.probes import LoadedProbe
+from placet.tools.replies import checked_error, checked_reply, checked_unknown
+from placet.tools.resources import ToolLoadError
+from placet.tools.signatures import Signature, SignatureError, read_signature
+
+log = structlog.get_logger(__name__)
+
+NEUTRAL_TEXT = (
+    "The tool broke off with an internal error. What it did until then may have taken effect. "
+    "Its operators can see the details."
+)
+"""What the model reads when a tool raised something it did not mean to say."""
+CRASHED: Final = "tool_crashed"
+"""Code of such a failure: unlike a ToolError, it does not say that nothing was done."""
+
+
+class ToolEntry(Protocol):
+    """The part of a catalogue entry (`placet.domain.catalog.ToolSpec`) that the registry reads."""
+
+    @property
+    def name(self) -> str:
+        """The name the model calls."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """JSON Schema of the arguments, an object."""
+
+    @property
+    def function(self) -> str | None:
+        """`module:function`, or None when no executor runs the tool (`final_answer`)."""
+
+    @property
+    def verify(self) -> str | None:
+        """`module:function` of the tool's probe, or None when nobody can find out what a call came to."""
+
+    @property
+    def redact(self) -> Sequence[str]:
+        """JSON pointers to arguments that logs must not see."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTool:
+    """One tool, ready to run. `spec` is its catalogue entry, `module` where its function was found."""
+
+    spec: ToolEntry
+    module: str
+    function: Callable[..., Any]
+    signature: Signature
+    probe: LoadedProbe | None = None
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Where its functions were found."""
+        return (self.module, self.probe.module) if self.probe else (self.module,)
+
+    async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolReply:
+        """Run the function once and return its reply of plain JSON values.
+
+        Raises only: ToolError (the call failed, `text` is for the model), ToolOutcomeUnknown, and the
+        cancellation of the caller. An exception the tool did not mean to raise is a failure too, also for a
+        tool that is not safe to repeat: the function itself said that it ended and did not succeed, so nothing is
+        running any more. Whether part of its work took effect nobody can say, and so the text says just that. A tool
+        that cannot vouch for its effect at all raises ToolOutcomeUnknown. After a cancellation (the executor's
+        time-out) the outcome is unknown.
+        """
+        keywords = self.signature.keywords(arguments, context)
+        try:
+            returned = await call_function(self.function, keywords, name=self.spec.name)
+        except asyncio.CancelledError as error:
+            if _is_cancelling():
+                raise
+            raise self._failure(error, context) from error
+        except BaseException as error:
+            # A tool that calls sys.exit(), or raises KeyboardInterrupt, must not take the executor along.
+            raise self._failure(error, context) from error
+        return self._reply(returned, context)
+
+    def _failure(self, error: BaseException, context: ToolContext) -> ToolError | ToolOutcomeUnknown:
+        meant = _meant(error)
+        if isinstance(meant, ToolOutcomeUnknown):
+            return checked_unknown(meant)
+        if isinstance(meant, ToolError):
+            return checked_error(meant)
+        self._log(context, error)
+        return ToolError(NEUTRAL_TEXT, code=CRASHED)
+
+    def _reply(self, returned: Any, context: ToolContext) -> ToolReply:
+        try:
+            return checked_reply(returned)
+        except ToolError as error:
+            self._log(context, error)
+            raise
+
+    def _log(self, context: ToolContext, error: BaseException) -> None:
+        ids = {"tenant": context.tenant, "call_id": context.call_id, "fence": context.fence}
+        # An error's text may quote an argument that logs must not see; its kind and its place may not.
+        told = {"error": type(error).__name__, "place": place_of(error)} if self.spec.redact else {"exc_info": error}
+        log.error("tool.failed", tool=self.spec.name, **told, **ids)
+
+
+def load_tools(specs: Iterable[ToolEntry]) -> dict[str, LoadedTool]:
+    """Import and check every tool that names a function, by tool name; ToolLoadError on the first that does not fit."""
+    tools: dict[str, LoadedTool] = {}
+    for spec in specs:
+        if spec.function is None:
+            continue
+        if spec.name in tools:
+            raise ToolLoadError(f"tool {spec.name!r} is listed twice")
+        tools[spec.name] = _load(spec, spec.function)
+    return tools
+
+
+def report_unfit(source: YamlSource) -> None:
+    """Import the functions and probes that a rulebook names; note in `source` each that is missing or does not fit."""
+    for name, spec in catalog_from(source).items():
+        for key, path in (("function", spec.function), ("verify", spec.verify)):
+            try:
+                _ = path and _find(spec, path)
+            except ToolLoadError as error:
+                source.report(("tools", name, key), str(error))
+
+
+def _load(spec: ToolEntry, path: str) -> LoadedTool:
+    module, function, signature = _find(spec, path)
+    probe = LoadedProbe(spec, *_find(spec, spec.verify)) if spec.verify else None
+    return LoadedTool(spec, module, function, signature, probe)
+
+
+def _find(spec: ToolEntry, path: str) -> tuple[str, Callable[..., Any], Signature]:
+    module, colon, name = path.partition(":")
+    if not (module and colon and name.isidentifier()):
+        raise ToolLoadError(f"tool {spec.name!r}: function {path!r} is not written as module:function")
+    function = getattr(_import(spec, module), name, None)
+    if not callable(function) or inspect.isclass(function):
+        raise ToolLoadError(f"tool {spec.name!r}: module {module!r} has no function {name!r}")
+    try:
+        signature = read_signature(function, spec.parameters)
+    except SignatureError as error:
+        raise ToolLoadError(f"tool {spec.name!r}: function {path!r} {_one_line(error)}") from error
+    return module, function, signature
+
+
+def _import(spec: ToolEntry, module: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except Exception as error:
+        text = f"tool {spec.name!r}: module {module!r} cannot be imported: {_one_line(error)}"
+        raise ToolLoadError(text) from error
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _meant(error: BaseException) -> BaseException:
+    """Return what the tool meant to say, also out of a task group; an unknown outcome outweighs an error."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    for kind in (ToolOutcomeUnknown, ToolError):
+        group = error.subgroup(kind)
+        if group is not None:
+            return _meant(group.exceptions[0])
+    return error
+
+
+def _is_cancelling() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

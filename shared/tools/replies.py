@@ -1,0 +1,90 @@
+"""What a tool returned or raised, made safe to store and to send.
+
+Owns the bounds of a reply. A tool is foreign code: an answer that no JSON column can hold, or that would blow
+up a model's context, must end as a typed failure here and not as a crash in the transaction that settles the
+call.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from placet.contracts.messages.tool_calls import HANDOVER_REASON_MAX
+from placet.tools.contract import ToolError, ToolOutcomeUnknown, ToolReply
+from placet.tools.ui_blocks import UiBlock
+
+REPLY_BYTES_MAX = 256 * 1024
+"""Largest reply (data and blocks together) as UTF-8 JSON."""
+TEXT_CHARACTERS_MAX = 4_000
+"""Longest error text that reaches the model."""
+
+# PostgreSQL's jsonb refuses U+0000. An even run of backslashes before it means the text merely spells the escape.
+_NUL_ESCAPE = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def checked_reply(returned: Any) -> ToolReply:
+    """Return the tool's value as a reply of plain JSON values; ToolError when it is no JSON or too large.
+
+    The texts say that the tool ran, because its effect may well have happened.
+    """
+    reply = returned if isinstance(returned, ToolReply) else ToolReply(data=returned)
+    if not all(isinstance(block, UiBlock) for block in reply.ui_blocks):
+        raise ToolError("The tool ran, but its ui_blocks are invalid.", code="reply_invalid")
+    try:
+        checked = ToolReply(
+            data=_plain(reply.data), ui_blocks=tuple(reply.ui_blocks), handover=_handover(reply.handover)
+        )
+        size = len(_encode(checked.to_json()))
+    except _NOT_JSON as error:
+        raise ToolError("The tool ran, but its reply is not valid JSON.", code="reply_invalid") from error
+    if size > REPLY_BYTES_MAX:
+        text = f"The tool ran, but its reply of {size} bytes is over the limit of {REPLY_BYTES_MAX}."
+        raise ToolError(text, code="reply_too_large")
+    return checked
+
+
+def _handover(reason: Any) -> str:
+    """Return a tool's reason for handing the conversation over, bounded."""
+    return _clean(reason)[:HANDOVER_REASON_MAX] if reason else ""
+
+
+def checked_error(error: ToolError) -> ToolError:
+    """Return the tool's error with a bounded text and with data that is plain JSON (dropped when it cannot be)."""
+    return ToolError(_clean(error.text), code=_clean(error.code), data=_data_or_none(error.data))
+
+
+def checked_unknown(error: ToolOutcomeUnknown) -> ToolOutcomeUnknown:
+    """Return the tool's "unknown" with the same bounds as an error."""
+    return ToolOutcomeUnknown(_clean(error.text), data=_data_or_none(error.data))
+
+
+_NOT_JSON = (PydanticSerializationError, ValueError, TypeError, RecursionError)
+
+
+def _plain(value: Any) -> Any:
+    """Return dates, ids, models and the like as the JSON values they stand for."""
+    return to_jsonable_python(value)
+
+
+def _encode(value: Any) -> bytes:
+    text = json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    if _NUL_ESCAPE.search(text):
+        raise ValueError("U+0000 cannot be stored")
+    return text.encode()
+
+
+def _data_or_none(data: Any) -> Any:
+    try:
+        plain = _plain(data)
+        return plain if len(_encode(plain)) <= REPLY_BYTES_MAX else None
+    except _NOT_JSON:
+        return None
+
+
+def _clean(text: Any) -> str:
+    storable = str(text).replace("\x00", "").encode(errors="replace").decode()
+    return storable if len(storable) <= TEXT_CHARACTERS_MAX else storable[: TEXT_CHARACTERS_MAX - 1] + "…"

@@ -1,0 +1,112 @@
+"""Whether a Python function fits the JSON Schema that its catalogue entry shows to the model.
+
+Owns the comparison and the conversion of arguments. It is made once, at start: a function that lacks an
+approved argument, or demands one nobody can give, must stop the executor before it claims a single call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+
+from placet.tools.contract import ToolContext, ToolError
+
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+class SignatureError(Exception):
+    """The function does not fit; the text is one line for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """How to call one tool function: a converter per argument, and the parameter that takes the context, if any."""
+
+    converters: Mapping[str, TypeAdapter[Any]]
+    required: frozenset[str]
+    context_name: str | None
+
+    def keywords(self, arguments: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+        """Return what to call the function with; ToolError `invalid_arguments` names every argument that is wrong."""
+        problems = [f"{name}: not an argument of this tool" for name in arguments if name not in self.converters]
+        problems += [f"{name}: missing" for name in sorted(self.required - arguments.keys())]
+        converted: dict[str, Any] = {}
+        for name in self.converters.keys() & arguments.keys():
+            try:
+                converted[name] = self.converters[name].validate_python(arguments[name])
+            except ValidationError as error:
+                problems += _problems(name, error)
+        if problems:
+            raise ToolError("Invalid arguments: " + "; ".join(sorted(problems)), code="invalid_arguments")
+        return converted if self.context_name is None else {**converted, self.context_name: context}
+
+
+def read_signature(function: Callable[..., Any], schema: Mapping[str, Any]) -> Signature:
+    """Return how to call `function` with arguments valid under `schema`; SignatureError when it does not fit."""
+    parameters = _parameters_by_name(function)
+    hints = _hints(function)
+    untyped = sorted(parameters.keys() - hints.keys())
+    if untyped:
+        raise SignatureError(f"parameter {untyped[0]!r} has no type")
+    contexts = [name for name in parameters if hints[name] is ToolContext]
+    if len(contexts) > 1:
+        raise SignatureError(f"takes the context twice: {contexts[0]!r} and {contexts[1]!r}")
+    own = {name: parameter for name, parameter in parameters.items() if name not in contexts}
+    _compare(own, contexts, schema)
+    return Signature(
+        converters={name: _converter(name, hints[name]) for name in own},
+        required=_required(own),
+        context_name=contexts[0] if contexts else None,
+    )
+
+
+def _parameters_by_name(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise SignatureError("is a generator; a tool returns one value")
+    parameters = dict(inspect.signature(function).parameters)
+    for name, parameter in parameters.items():
+        if parameter.kind not in _BY_NAME:
+            raise SignatureError(f"parameter {name!r} cannot be given by name ({parameter.kind.description})")
+    return parameters
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise SignatureError(f"has a type that cannot be resolved: {error}") from error
+
+
+def _compare(own: Mapping[str, inspect.Parameter], contexts: list[str], schema: Mapping[str, Any]) -> None:
+    properties = set(schema.get("properties", {}))
+    if taken := sorted(properties.intersection(contexts)):
+        raise SignatureError(f"parameter {taken[0]!r} takes the context, but the schema gives that name to the model")
+    if lacking := sorted(properties - own.keys()):
+        raise SignatureError(f"lacks the parameter {lacking[0]!r} of the schema")
+    if unknown := sorted(own.keys() - properties):
+        raise SignatureError(f"has the parameter {unknown[0]!r}, which the schema does not have")
+    if demanded := sorted(_required(own) - set(schema.get("required", ()))):
+        raise SignatureError(f"demands {demanded[0]!r}, which the schema does not require (give it a default)")
+
+
+def _required(own: Mapping[str, inspect.Parameter]) -> frozenset[str]:
+    return frozenset(name for name, parameter in own.items() if parameter.default is inspect.Parameter.empty)
+
+
+def _converter(name: str, hint: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(hint)
+    except PydanticUserError as error:
+        raise SignatureError(f"parameter {name!r} has a type that JSON cannot be converted to: {hint!r}") from error
+
+
+def _problems(name: str, error: ValidationError) -> list[str]:
+    # Values stay out: this text reaches the model and the history.
+    entries = error.errors(include_url=False, include_context=False, include_input=False)
+    return [".".join([name, *map(str, entry["loc"])]) + f": {entry['msg']}" for entry in entries]

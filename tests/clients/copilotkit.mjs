@@ -1,0 +1,75 @@
+// CopilotKit without React: its core runs the agent, and its interrupt state is what `useInterrupt` shows and answers.
+// `node copilotkit.mjs URL TOKEN THREAD_ID`; each command is answered by one line: what the page has then.
+import { createRequire } from "node:module";
+import { createInterface } from "node:readline";
+import { randomUUID } from "node:crypto";
+import { CopilotKitCore, ɵInterruptState } from "@copilotkit/core";
+
+// The version that CopilotKit pins, not ours.
+const { HttpAgent } = createRequire(import.meta.resolve("@copilotkit/core"))("@ag-ui/client");
+
+const [url, token, threadId] = process.argv.slice(2);
+const noted = [];
+console.warn = (...words) => noted.push(words.map(String).join(" "));
+console.error = console.warn;
+console.log = console.warn;
+const say = (value) => process.stdout.write(`${JSON.stringify(value)}\n`);
+
+const agent = new HttpAgent({ agentId: "default", url: `${url}/agui`, headers: { authorization: `Bearer ${token}` }, threadId });
+const core = new CopilotKitCore({ agents__unsafe_dev_only: { default: agent } });
+core.subscribe({ onError: ({ error }) => errors.push(String(error)) });
+core.addTool({ name: "paint", description: "A tool of the page.", handler: async () => "painted" });
+
+const errors = [];
+const posted = [];
+agent.subscribe({ onRunInitialized: ({ input }) => void posted.push(structuredClone(input)) });
+
+// What react-core's `useInterrupt` does around the same state.
+const state = new ɵInterruptState();
+const runs = new Map();
+let asked = null;
+agent.subscribe({
+  onRunFinishedEvent({ outcome, interrupts, input }) {
+    if (outcome !== "interrupt") return;
+    for (const { id } of interrupts) runs.set(id, input.runId);
+    asked = interrupts;
+  },
+  onRunStartedEvent() {
+    asked = null;
+    runs.clear();
+    state.clear();
+  },
+  onRunFinalized() {
+    if (asked?.length) state.setStandard(asked);
+  },
+  onRunFailed: () => state.clear(),
+});
+
+async function respond(decide) {
+  const decision = decide();
+  if (decision.kind !== "resume") return errors.push(decision.kind);
+  const runId = decision.resume.map(({ interruptId }) => runs.get(interruptId)).find(Boolean);
+  for (const { toolCallId, content } of decision.toolResults)
+    agent.addMessage({ id: randomUUID(), role: "tool", toolCallId, content });
+  await core.runAgent({ agent, resume: decision.resume, runId });
+}
+
+const commands = {
+  async say({ text }) {
+    agent.addMessage({ id: randomUUID(), role: "user", content: text });
+    await core.runAgent({ agent });
+  },
+  resolve: ({ payload }) => respond(() => state.resolve(payload)),
+  cancel: () => respond(() => state.cancel()),
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const command = JSON.parse(line);
+  try {
+    await commands[command.do](command);
+  } catch (error) {
+    errors.push(String(error));
+  }
+  const input = posted.at(-1);
+  say({ errors, noted, messages: agent.messages, interrupts: state.pending?.interrupts ?? [], posted: input });
+}

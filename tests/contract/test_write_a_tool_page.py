@@ -1,0 +1,38 @@
+"""docs/write-a-tool.md works when it is followed word by word."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "write-a-tool.md").read_text()
+#: (name, content) in the order of the page; a name that comes again is replaced.
+FILES = re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```\n", PAGE, re.DOTALL)
+
+
+def run(folder: Path, *command: str) -> str:
+    """Run Python in a folder as a reader would; return what it printed."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PLACET_")}
+    environment["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert 0 == done.returncode, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_each_state_of_the_page_passes_its_own_tests(tmp_path: Path) -> None:
+    """First without resources, then with secrets, an unknown outcome and a script."""
+    names = [name for name, _ in FILES]
+    assert ["forecasts.py", "rulebook.yaml", "test_forecasts.py"] * 2 + ["script.py"] == names
+    for part, counted in ((FILES[:3], "1 tools, 0 rules"), (FILES[3:], "2 tools, 1 rules")):
+        for name, content in part:
+            (tmp_path / name).write_text(content)
+        said = run(tmp_path, "-m", "placet.cli", "rulebook", "check", "rulebook.yaml", "--import", "--tools", ".")
+        assert f"rulebook.yaml: {counted}, no problems\n" == said
+        assert " passed" in run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    run(tmp_path, "-c", "import script; assert callable(script.model)")

@@ -1,0 +1,288 @@
+"""Pages of the Vercel AI SDK as its guide builds them, `useChat({id, messages, resume: true})`, in both majors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from placet.contracts.ids import new_id
+from tests.e2e.conftest import Stage
+from tests.support.http import http_client
+from tests.support.node_client import NodeClient, node_client
+from tests.support.people import Caller, Visitor, is_card, is_turn_end
+from tests.support.system import System
+
+pytestmark = pytest.mark.parametrize("major", ["6", "7"])
+
+DEPLOYED = [("deploy", "output-available"), ("read_status", "output-available")]
+#: Chats that ask for the same slow answer at once: pieces that are lost are lost now and then.
+CHATS = 8
+
+
+@pytest.fixture
+def shopper(system: System) -> Caller:
+    """A chat product's backend whose person may also decide."""
+    return Caller(system.url, system.key("chat", "decide", person="grace"))
+
+
+@asynccontextmanager
+async def a_page(caller: Caller, major: str, chat_id: str) -> AsyncIterator[NodeClient]:
+    """Open one tab."""
+    async with node_client("ai_sdk.mjs", major, caller.url, caller.token, chat_id) as client:
+        yield client
+
+
+def tools(said: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the tool parts of the newest message: name and state."""
+    parts = said["messages"][-1]["parts"]
+    return [(part["toolName"], part["state"]) for part in parts if part["type"] == "dynamic-tool"]
+
+
+def texts(said: dict[str, Any]) -> list[str]:
+    """Return the texts of the newest message."""
+    return [part["text"] for part in said["messages"][-1]["parts"] if part["type"] == "text"]
+
+
+def posts(said: dict[str, Any]) -> list[str]:
+    """Return the requests of a page that wrote or answered."""
+    return [request for request in said["requests"] if request.startswith("POST")]
+
+
+def well(said: dict[str, Any]) -> tuple[str, str | None, str | None]:
+    """Return how the page stands: status, error, and what the SDK's own validator finds."""
+    return said["status"], said["error"], said["fault"]
+
+
+WELL = ("ready", None, None)
+
+
+async def decide(shopper: Caller, operator: Caller, chat_id: str, verb: str, reason: str = "") -> Visitor:
+    """Decide the call that waits somewhere else; return a visitor who has seen the card."""
+    visitor = Visitor(shopper.url, shopper.token, chat_id)
+    await operator.decide((await visitor.see(is_card))["data"], verb, reason)
+    return visitor
+
+
+async def status_of(caller: Caller, path: str) -> int:
+    """Return what a GET answers with, and read no body: a stream may have no end."""
+    headers = {"authorization": f"Bearer {caller.token}"}
+    async with http_client(caller.url) as client, client.stream("GET", path, headers=headers) as answer:
+        return answer.status_code
+
+
+async def open_gate(stage: Stage, name: str) -> None:
+    """Let the model say the rest."""
+    async with http_client(f"http://127.0.0.1:{stage.model_port}") as client:
+        (await client.post(f"/_gates/{name}/open")).raise_for_status()
+
+
+# --- what waits ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_page_that_is_loaded_again_answers_what_waits(shopper: Caller, major: str) -> None:
+    """Nothing streams while a call waits, so the resume is a 204 and Approve posts at once."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        asked = await page.do("send", text="deploy the shop")
+        await page.do("open")
+        opened = await page.do("settle")
+        done = await page.do("answer", approved=True)
+    assert (WELL, WELL, WELL) == (well(asked), well(opened), well(done))
+    assert [("deploy", "approval-requested")] == tools(asked) == tools(opened)
+    assert (DEPLOYED, ["Deploying.", "The shop is green."]) == (tools(done), texts(done))
+    assert ["POST /api/chat 200", "GET /api/chat/…/stream 204", "POST /api/chat 200"] == done["requests"]
+
+
+async def test_a_second_tab_answers_what_waits(shopper: Caller, major: str) -> None:
+    """The tab that was opened later decides; the first one has the outcome when it is loaded again."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
+        await first.do("send", text="deploy the shop")
+        await second.do("open")
+        done = await second.do("answer", approved=True)
+        await first.do("open")
+        told = await first.do("settle")
+    assert (WELL, DEPLOYED) == (well(done), tools(done))
+    assert (WELL, DEPLOYED, texts(done)) == (well(told), tools(told), texts(told))
+
+
+async def test_a_tab_whose_question_was_answered_in_another_one_shows_the_outcome(shopper: Caller, major: str) -> None:
+    """Its late answer decides nothing and is told what came of the first one."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
+        await first.do("send", text="deploy the shop")
+        await second.do("open")
+        await second.do("answer", approved=True)
+        late = await first.do("answer", approved=True)
+    assert (WELL, DEPLOYED, ["Deploying.", "The shop is green."]) == (well(late), tools(late), texts(late))
+    assert 2 == len(posts(late))
+
+
+@pytest.mark.parametrize("first", ["deploy at once", "deploy the shop"])
+async def test_a_second_question_leads_to_a_second_held_call(shopper: Caller, major: str, first: str) -> None:
+    """Its stream ends at its own request, whatever waits from before, and its answer goes on."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("send", text=first)
+        asked = await page.do("send", text="transfer to ada")
+        await page.do("open")
+        done = await page.do("answer", approved=True)
+    assert (WELL, [("transfer", "approval-requested")]) == (well(asked), tools(asked))
+    assert (WELL, [("transfer", "output-available")], ["The money is there."]) == (well(done), tools(done), texts(done))
+
+
+async def test_an_answer_that_needs_another_voter_asks_again_and_posts_once(
+    frontend: Caller, shopper: Caller, major: str
+) -> None:
+    """The request goes back to waiting: a part that stays answered makes the SDK post for ever."""
+    chat_id = new_id()
+    async with a_page(frontend, major, chat_id) as page:
+        await page.do("send", text="deploy reviewed")
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("open")
+        done = await page.do("answer", approved=True)
+    assert (WELL, [("deploy", "approval-requested")], 1) == (well(done), tools(done), len(posts(done)))
+
+
+# --- what was decided elsewhere ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["approve", "deny"])
+async def test_what_was_decided_elsewhere_is_valid_for_the_sdk(
+    shopper: Caller, operator: Caller, major: str, verb: str
+) -> None:
+    """Resumed or loaded, the message passes the SDK's validator and says who refused it and why."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("send", text="deploy the shop")
+        visitor = await decide(shopper, operator, chat_id, verb, "Not today.")
+        await visitor.see(is_turn_end)
+        resumed = await page.do("resume")
+        again = await page.do("reload")
+    (call,) = [part for part in again["messages"][-1]["parts"] if part.get("toolName") == "deploy"]
+    approved = verb == "approve"
+    assert (WELL, WELL) == (well(resumed), well(again))
+    assert ("output-available" if approved else "output-denied", approved) == (
+        call["state"],
+        call["approval"]["approved"],
+    )
+    assert "Not today." == call["approval"].get("reason")
+    assert ["Deploying.", "The shop is green." if approved else "It was not deployed."] == texts(resumed)
+
+
+async def test_a_denial_that_a_page_hears_while_it_streams_is_valid(
+    shopper: Caller, operator: Caller, major: str
+) -> None:
+    """One call of a message is denied elsewhere, and the page answers the other one."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        asked = await page.do("send", text="deploy two")
+        await decide(shopper, operator, chat_id, "deny", "Not today.")
+        done = await page.do("answer", approved=True)
+        again = await page.do("reload")
+    assert [("deploy", "approval-requested")] * 2 == tools(asked)
+    assert {"output-available", "output-denied", "output-error"} >= {state for _, state in tools(done)}
+    assert (WELL, WELL) == (well(done), well(again))
+    assert ["output-available", "output-denied"] == sorted(state for _, state in tools(again))
+
+
+async def test_a_request_that_expired_is_valid_for_the_sdk(shopper: Caller, major: str) -> None:
+    """Nobody decided in time: loaded again, the call has ended in a form that the validator takes."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("send", text="deploy short-lived")
+        visitor = Visitor(shopper.url, shopper.token, chat_id)
+        await visitor.see(is_turn_end)
+        resumed = await page.do("resume")
+        again = await page.do("reload")
+    assert (WELL, WELL) == (well(resumed), well(again))
+    assert "approval-requested" not in {state for said in (resumed, again) for _, state in tools(said)}
+
+
+# --- what streams -------------------------------------------------------------------------------------------------
+
+
+async def test_the_first_words_are_shown_before_the_model_is_done(shopper: Caller, stage: Stage, major: str) -> None:
+    """However fast they come after the turn's beginning, and nothing of the text is there twice."""
+    gate = f"slowly-first-{major}"
+    async with AsyncExitStack() as stack:
+        pages = [await stack.enter_async_context(a_page(shopper, major, new_id())) for _ in range(CHATS)]
+        begun = await asyncio.gather(*(page.do("begin", text=f"speak {gate}") for page in pages))
+        await open_gate(stage, gate)
+        done = await asyncio.gather(*(page.do("settle") for page in pages))
+    assert ([None] * CHATS, {"Slow"}) == ([said["error"] for said in begun], {texts(said)[0][:4] for said in begun})
+    assert [(WELL, ["Slow and steady."])] * CHATS == [(well(said), texts(said)) for said in done]
+
+
+async def test_a_second_tab_joins_an_answer_that_streams(shopper: Caller, stage: Stage, major: str) -> None:
+    """It has the words so far, then the others, and both tabs end with the same message."""
+    chat_id, gate = new_id(), f"slowly-tab-{major}"
+    async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
+        begun = await first.do("begin", text=f"speak {gate}")
+        await second.do("open")
+        joined = await second.do("words")
+        await open_gate(stage, gate)
+        ends = [await page.do("settle") for page in (first, second)]
+    assert "streaming" == begun["status"] == joined["status"]
+    assert ([WELL] * 2, [["Slow and steady."]] * 2) == ([well(end) for end in ends], [texts(end) for end in ends])
+    assert ends[0]["messages"][-1]["id"] == ends[1]["messages"][-1]["id"]
+
+
+async def test_a_chat_in_which_nothing_streams_has_nothing_to_resume(shopper: Caller, major: str) -> None:
+    """A 204: after an answer, and while a call waits."""
+    chat_id = new_id()
+    path = f"/api/chat/{chat_id}/stream?version={major}"
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("send", text="hello")
+        answered = await status_of(shopper, path)
+        await page.do("send", text="deploy the shop")
+        waiting = await status_of(shopper, path)
+    assert (204, 204) == (answered, waiting)
+
+
+async def test_the_guides_stop_ends_the_turn(shopper: Caller, major: str) -> None:
+    """`POST /api/chat/{id}/stop` ends what the model says, and the stream that shows it; again, it stops nothing."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        await page.do("begin", text=f"speak slowly-stop-{major}")
+        stopped = await page.do("stop")
+        again = await shopper.request("POST", f"/api/chat/{chat_id}/stop")
+    stored = await shopper.get(f"/v1/conversations/{chat_id}")
+    assert (WELL, "POST /api/chat/…/stop 202") == (well(stopped), stopped["requests"][-1])
+    assert (200, "idle") == (again.status_code, stored["state"])
+
+
+# --- asking again -------------------------------------------------------------------------------------------------
+
+
+async def test_asking_again_while_a_payment_waits_makes_no_second_payment(shopper: Caller, major: str) -> None:
+    """The same answer is shown again, with the request that waits, which can be answered."""
+    chat_id = new_id()
+    async with a_page(shopper, major, chat_id) as page:
+        asked = await page.do("send", text="i need a payment link")
+        again = await page.do("regenerate")
+        stored = await shopper.get(f"/v1/conversations/{chat_id}")
+        done = await page.do("answer", approved=True)
+    assert (WELL, asked["messages"]) == (well(again), again["messages"])
+    assert 1 == len([approval for approval in stored["approvals"] if approval["state"] == "pending"])
+    assert (WELL, [("create_pay_link", "output-available")]) == (well(done), tools(done))
+
+
+async def test_asking_again_while_the_model_answers_shows_that_answer(
+    shopper: Caller, stage: Stage, major: str
+) -> None:
+    """A page that was loaded again and asks for another answer is shown the one that is being written."""
+    chat_id, gate = new_id(), f"slowly-again-{major}"
+    async with a_page(shopper, major, chat_id) as first, a_page(shopper, major, chat_id) as second:
+        await first.do("begin", text=f"speak {gate}")
+        await second.do("reload")
+        asking = asyncio.create_task(second.do("regenerate"))
+        await open_gate(stage, gate)
+        again = await asking
+        stored = await shopper.get(f"/v1/conversations/{chat_id}")
+    assert (WELL, ["Slow and steady."]) == (well(again), texts(again))
+    assert ["user", "assistant"] == [message["role"] for message in stored["messages"]]

@@ -1,0 +1,64 @@
+"""CopilotKit's core and the AG-UI client that it pins, against a whole Placet: approvals show, and are answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placet.contracts.ids import new_id
+from tests.support.node_client import node_client
+from tests.support.people import Caller
+from tests.support.system import System
+
+
+@pytest.fixture
+def shopper(system: System) -> Caller:
+    """A chat product's backend whose person may also decide."""
+    return Caller(system.url, system.key("chat", "decide", person="grace"))
+
+
+def texts(said: dict[str, Any]) -> list[str]:
+    """Return what the assistant says in the page's messages."""
+    return [each["content"] for each in said["messages"] if each["role"] == "assistant" and each.get("content")]
+
+
+def results(said: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the results that the page has of each call: tool -> contents."""
+    calls = {call["id"]: call["function"]["name"] for each in said["messages"] for call in each.get("toolCalls", ())}
+    found: dict[str, list[str]] = {name: [] for name in calls.values()}
+    for each in said["messages"]:
+        if each["role"] == "tool":
+            found[calls[each["toolCallId"]]].append(each["content"])
+    return found
+
+
+async def test_an_approval_shows_and_is_answered(shopper: Caller) -> None:
+    """The client names no version of the protocol and gets the interrupt; its answer runs the call, told once."""
+    async with node_client("copilotkit.mjs", shopper.url, shopper.token, new_id()) as page:
+        asked = await page.do("say", text="deploy the shop")
+        done = await page.do("resolve", payload={"approved": True})
+    (interrupt,) = asked["interrupts"]
+    assert (None, []) == (asked["posted"].get("protocolVersion"), asked["errors"])
+    assert ("tool_call", ["Deploying."]) == (interrupt["reason"], texts(asked))
+    assert ([], [], ["Deploying.", "The shop is green."]) == (done["errors"], done["interrupts"], texts(done))
+    assert {"deploy": 1, "read_status": 1} == {tool: len(told) for tool, told in results(done).items()}
+    assert "https://shop.example.test" in results(done)["deploy"][0]
+
+
+async def test_a_denial_is_one_too(shopper: Caller) -> None:
+    """Denied, the call never runs; the result is the denial and not what the page wrote there itself."""
+    async with node_client("copilotkit.mjs", shopper.url, shopper.token, new_id()) as page:
+        await page.do("say", text="deploy the shop")
+        done = await page.do("resolve", payload={"approved": False, "reason": "Not today."})
+    (told,) = results(done)["deploy"]
+    assert ([], ["Deploying.", "It was not deployed."]) == (done["errors"], texts(done))
+    assert ("denied" in told, "approved" in told) == (True, False)
+
+
+async def test_a_cancelled_question_is_a_no(shopper: Caller) -> None:
+    """What the page gives up is denied."""
+    async with node_client("copilotkit.mjs", shopper.url, shopper.token, new_id()) as page:
+        await page.do("say", text="deploy the shop")
+        done = await page.do("cancel")
+    assert ([], [], ["Deploying.", "It was not deployed."]) == (done["errors"], done["interrupts"], texts(done))

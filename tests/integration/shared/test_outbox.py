@@ -1,0 +1,101 @@
+"""What one envelope carries, and what becomes of what the broker never takes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+
+from placet.contracts.messages import ToolCallFinished
+from placet.contracts.topology import Destination
+from placet.runtime.bus import Bus, Delivery, PublishRefused
+from placet.runtime.database import Database
+from placet.runtime.outbox import ENVELOPE_BYTES_MAX, Outbox
+from placet.runtime.queries import query
+from placet.runtime.work import UnitOfWork
+from tests.integration.shared.test_delivery import create_tables
+
+REPLY = 262_000
+
+
+class Broker:
+    """Takes bodies of up to `limit` bytes."""
+
+    outstanding_max = 2
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.taken: list[bytes] = []
+        self.letters: list[tuple[str, bytes, str]] = []
+
+    async def publish(self, destination: Destination, body: bytes, **options: Any) -> None:
+        """Take it or not."""
+        del destination, options
+        await asyncio.sleep(0)
+        if len(body) > self.limit:
+            raise PublishRefused("message size is larger than configured max size")
+        self.taken.append(body)
+
+    async def dead_letter(self, delivery: Delivery, body: bytes, *, reason: str, message_id: str) -> None:
+        """Note it."""
+        del message_id
+        self.letters.append((delivery.queue, body, reason))
+
+
+@pytest.fixture
+async def database(fresh_database: Any) -> AsyncIterator[Database]:
+    """The three tables of a service."""
+    database = Database(fresh_database(lambda _: None), service="agent", pool_size=2)
+    create_tables(database)
+    yield database
+    await database.close()
+
+
+def a_reply(text: str) -> ToolCallFinished:
+    """Return the end of a call whose tool answered `text`."""
+    at = datetime.now(UTC)
+    return ToolCallFinished(
+        tenant="acme",
+        call_id="c",
+        conversation_id="v",
+        tool="search",
+        kind="succeeded",
+        data=text,
+        attempt=1,
+        started_at=at,
+        finished_at=at,
+    )
+
+
+async def sent(database: Database, broker: Broker, *texts: str) -> int:
+    """Send messages in one transaction; return how many rows stay."""
+    outbox = Outbox(database, cast("Bus", broker))
+    async with UnitOfWork(database, outbox).begin() as work:
+        work.emit(*map(a_reply, texts))
+    await outbox.drain()
+    async with database.single() as connection:
+        return int((await connection.run(query("q", "SELECT count(*) FROM agent.outbox")))[0][0])
+
+
+async def test_seventy_large_replies_go_in_small_envelopes(database: Database) -> None:
+    """Envelopes are bounded by bytes, so that what fits alone is not refused for its neighbours."""
+    broker = Broker(limit=2 * ENVELOPE_BYTES_MAX)
+    left = await sent(database, broker, *(str(number).ljust(REPLY) for number in range(70)))
+    events = [event for body in broker.taken for event in json.loads(body)]
+    assert (0, 70) == (left, len(events))
+    assert max(map(len, broker.taken)) <= ENVELOPE_BYTES_MAX + REPLY // 10
+
+
+async def test_what_is_refused_goes_alone_and_then_to_the_dead_letters(database: Database) -> None:
+    """Its neighbours are sent, nothing stays in the outbox, and the letter tells tenant, reason and beginning."""
+    broker = Broker(limit=100_000)
+    assert await sent(database, broker, "a", "x" * 200_000, "b") == 0
+    assert ["a", "b"] == sorted(event["data"]["data"] for body in broker.taken for event in json.loads(body))
+    ((queue, letter, reason),) = broker.letters
+    (told,) = json.loads(letter)
+    assert ("agent.messages", "placet.outbox.refused.v1", "acme") == (queue, told["type"], told["data"]["tenant"])
+    assert ("too large" in reason, True) == (True, len(letter) < broker.limit)

@@ -1,0 +1,174 @@
+"""The bus on a real broker: who has which channel, what a refusal harms, and what comes back after a loss."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from placet.contracts.topology import QUEUES, Destination, QueueSpec, executor_queue, queue
+from placet.runtime.bus import Delivery, PublishFailed, PublishRefused
+from placet.runtime.rabbit import LARGE_BYTES, RabbitBus, declare_topology
+from tests.support.rabbitmq import VirtualHosts
+from tests.support.system import until
+
+SPECS = (executor_queue("default"), queue("agent.messages"), queue("approval.decisions"))
+PLACE = Destination("messages", "acme")
+
+
+class Taken:
+    """Notes deliveries, and holds them while the gate is closed."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def __call__(self, delivery: Delivery) -> None:
+        """Note one."""
+        self.bodies.append(delivery.body)
+        await self.gate.wait()
+
+    async def has(self, number: int) -> None:
+        """Return when so many have come."""
+
+        async def come() -> bool:
+            return len(self.bodies) >= number
+
+        await until(come, f"{number} deliveries came")
+
+
+@asynccontextmanager
+async def running(
+    url: str, *specs: QueueSpec, taken: Taken | None = None, declare: bool = True
+) -> AsyncIterator[RabbitBus]:
+    """Run a bus that consumes `specs`."""
+    bus = RabbitBus(url, service="test", declare=declare)
+    for spec in specs:
+        bus.subscribe(spec, taken or Taken())
+    await bus.start()
+    try:
+        yield bus
+    finally:
+        await bus.stop()
+
+
+async def send(bus: RabbitBus, body: bytes, message_id: str = "m") -> None:
+    """Publish to the queue of the agent's messages."""
+    await bus.publish(PLACE, body, message_id=message_id, mandatory=True)
+
+
+@pytest.mark.parametrize("declare", [True, False])
+async def test_each_consumer_has_a_channel_and_a_prefetch(
+    rabbitmq_url: str, virtual_hosts: VirtualHosts, *, declare: bool
+) -> None:
+    """Whoever declares: the broker knows each queue's own prefetch, and no two consumers on one channel."""
+    if not declare:
+        await declare_topology(rabbitmq_url, (*QUEUES, *SPECS))
+    vhost = unquote(urlsplit(rabbitmq_url).path[1:])
+    async with running(rabbitmq_url, *SPECS, declare=declare) as bus:
+        bus.listen("gateway.live.test", (Destination("conversations", "event.#"),), Taken())
+        await send(bus, b"[]")
+        found = await asyncio.to_thread(virtual_hosts._administration.consumers, vhost)
+    assert sorted((spec.name, spec.prefetch) for spec in SPECS) == sorted((name, limit) for name, _, limit in found)
+    assert len(SPECS) == len({channel for _, channel, _ in found})
+
+
+async def test_what_waits_in_a_queue_is_for_every_replica(rabbitmq_url: str) -> None:
+    """A consumer with prefetch 1 that is busy leaves the rest to the other one."""
+    first, second, spec = Taken(), Taken(), executor_queue("default")
+    first.gate.clear()
+    async with running(rabbitmq_url, spec, taken=first) as bus:
+        for number in range(4):
+            await bus.publish(Destination("executions", "default"), b"%d" % number, message_id="m", mandatory=True)
+        await first.has(1)
+        async with running(rabbitmq_url, spec, taken=second, declare=False):
+            await second.has(3)
+        first.gate.set()
+    assert ([b"0"], [b"1", b"2", b"3"]) == (first.bodies, second.bodies)
+
+
+async def test_a_refused_message_harms_no_neighbour(rabbitmq_url: str) -> None:
+    """The broker closes a channel because of a large one: that is told so, the others arrive, consumers go on."""
+    taken = Taken()
+    async with running(rabbitmq_url, queue("agent.messages"), taken=taken) as bus:
+        bad = bus._send(PLACE, b"bad" * LARGE_BYTES, "bad", {"CC": "no list"})
+        outcomes = await asyncio.gather(
+            *(send(bus, b"before", f"b{number}") for number in range(3)),
+            bad,
+            *(send(bus, b"after", f"a{number}") for number in range(3)),
+            return_exceptions=True,
+        )
+        await send(bus, b"last")
+        await taken.has(7)
+    assert [PublishRefused] == [type(outcome) for outcome in outcomes if outcome is not None]
+    assert {b"before", b"after", b"last"} == set(taken.bodies)
+
+
+async def test_a_large_body_arrives_whole(rabbitmq_url: str) -> None:
+    """Whatever number of frames it takes, on the channel of its own too."""
+    taken, bodies = Taken(), [b"a" * (LARGE_BYTES + 1), b"b" * LARGE_BYTES, b""]
+    async with running(rabbitmq_url, queue("agent.messages"), taken=taken) as bus:
+        for body in bodies:
+            await send(bus, body)
+        await taken.has(3)
+    assert sorted(bodies) == sorted(taken.bodies)
+
+
+async def test_an_envelope_for_nobody_is_no_success(rabbitmq_url: str) -> None:
+    """Neither where no queue is bound nor where there is no such exchange; and the next one arrives."""
+    taken = Taken()
+    async with running(rabbitmq_url, queue("agent.messages"), taken=taken) as bus:
+        for place in (Destination("decisions", "nobody.listens"), Destination("no-such-exchange", "x")):
+            with pytest.raises(PublishFailed):
+                await bus.publish(place, b"lost", message_id="m", mandatory=True)
+        await send(bus, b"next")
+        await taken.has(1)
+    assert [b"next"] == taken.bodies
+
+
+async def test_a_lost_connection_comes_back_with_its_consumers(rabbitmq_url: str) -> None:
+    """What was not acknowledged comes again, what is published meanwhile fails or arrives, and all goes on."""
+    taken = Taken()
+    taken.gate.clear()
+    async with running(rabbitmq_url, queue("agent.messages"), taken=taken) as bus:
+        bus.listen("gateway.live.test", (Destination("conversations", "event.#"),), Taken())
+        await send(bus, b"again")
+        await taken.has(1)
+        assert bus._connection is not None
+        await bus._connection.close()
+        await taken.has(2)
+        taken.gate.set()
+        assert await bus.ready()
+        await send(bus, b"after")
+        await taken.has(3)
+    assert [b"again", b"again", b"after"] == taken.bodies
+
+
+async def test_many_acknowledgements_leave_nothing_behind(rabbitmq_url: str) -> None:
+    """Combined or alone, in whatever order handlers end: the next consumer finds an empty queue."""
+    first, second = Taken(), Taken()
+    async with running(rabbitmq_url, queue("agent.messages"), taken=first) as bus:
+        await asyncio.gather(*(send(bus, b"%d" % number, str(number)) for number in range(200)))
+        await first.has(200)
+    async with running(rabbitmq_url, queue("agent.messages"), taken=second, declare=False) as bus:
+        await send(bus, b"end")
+        await second.has(1)
+    assert (200, [b"end"]) == (len(set(first.bodies)), second.bodies)
+
+
+async def test_depth_of_a_queue_harms_nothing_where_there_is_none(rabbitmq_url: str) -> None:
+    """Asking has a channel of its own, so consumers and publishers keep theirs."""
+    await declare_topology(rabbitmq_url, SPECS)
+    async with running(rabbitmq_url, SPECS[2]) as bus:
+        await send(bus, b"one")
+        assert await bus.depth("no.such.queue") is None
+
+        async def waits() -> bool:
+            return await bus.depth(SPECS[1].name) == 1
+
+        await until(waits, "what was sent waits")
+        assert (0, True) == (await bus.depth(SPECS[0].name), await bus.ready())

@@ -1,0 +1,34 @@
+"""A model that is a Python function answers whole and in pieces alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from placet.agent.python_model import PythonAnswer, function_of
+from placet.contracts.errors import PlacetError
+from placet.testing import ScriptedModel, call
+from tests.support.tool_builders import a_module
+
+TOOLS = [{"type": "function", "function": {"name": "pay"}}]
+MESSAGES = [{"role": "user", "content": [{"type": "text", "text": "pay it please"}]}]
+
+
+def test_the_pieces_join_to_exactly_the_message() -> None:
+    """Words first, then each call in fragments."""
+    model = ScriptedModel(call("pay", text="one two  three", amount=299, currency="TRY"))
+    with a_module("own_model_of_a_test", model=model) as name:
+        answer = PythonAnswer.of(f"{name}:model", MESSAGES, TOOLS, "auto")
+    deltas = list(answer.deltas())
+    text = "".join(delta.get("content", "") for delta in deltas)
+    pieces = [piece["function"]["arguments"] for delta in deltas for piece in delta.get("tool_calls", ())]
+    whole = answer.message()
+    (made,) = whole["tool_calls"]
+    assert (whole["content"], made["function"]["arguments"]) == (text, "".join(pieces))
+    assert {"prompt_tokens": 3, "completion_tokens": 7, "total_tokens": 10} == answer.usage()
+
+
+@pytest.mark.parametrize("name", ["nowhere_at_all:model", "json:nothing", "json"])
+def test_a_model_that_is_not_there_is_one_line(name: str) -> None:
+    """It names where own code is looked for."""
+    with pytest.raises(PlacetError, match=rf"^no model is at python/{name}: .*PLACET_TOOLS"):
+        function_of(name)

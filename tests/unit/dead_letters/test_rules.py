@@ -1,0 +1,179 @@
+"""What a dead letter says about itself."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+
+import pytest
+
+from placet.contracts.dead_letters import events_in
+from placet.contracts.messages import AbandonCall, Message, ToolCallProposed, ToolCallRefused
+from placet.dead_letters.rules import OPERATORS_TENANT, abandoned, events_of, letter_from, shown
+from placet.runtime.bus import Delivery
+from tests.builders import a_call, a_posted_message, a_result, an_envelope, an_event
+
+OURS = {"x-placet-reason": "poison: bad", "x-placet-message-id": "m1"}
+
+
+def test_our_own_burial_tells_queue_reason_and_message() -> None:
+    """Headers that the consumer shell set are believed."""
+    letter = letter_from(Delivery("dead-letters", an_envelope(an_event(a_posted_message())), OURS, "agent.messages"))
+    assert ("agent.messages", "agent", "poison: bad", "m1", "acme") == (
+        letter.queue,
+        letter.service,
+        letter.reason,
+        letter.message_id,
+        letter.tenant,
+    )
+
+
+def test_the_brokers_burial_is_told_by_x_death() -> None:
+    """Where the broker buried, its first death names queue and reason."""
+    headers = {"x-death": [{"queue": "policy.tool-calls", "reason": "delivery_limit"}]}
+    letter = letter_from(Delivery("dead-letters", b"[]", headers, "policy.tool-calls"))
+    assert ("policy.tool-calls", "broker: delivery_limit") == (letter.queue, letter.reason)
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00\xff", b"[1]", b'{"data": 7}', b"[" * 100_000])
+def test_any_bytes_make_a_letter_for_the_operators(body: bytes) -> None:
+    """Unreadable bytes are kept, without a NUL that PostgreSQL could not store."""
+    letter = letter_from(Delivery("dead-letters", body, OURS))
+    assert (OPERATORS_TENANT, False) == (letter.tenant, "\x00" in letter.body)
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])
+def test_a_letter_can_be_stored_whatever_its_attributes_are(text: str) -> None:
+    """What PostgreSQL keeps in no text is in none of a letter's: else it would come again for ever."""
+    body = json.dumps([{"id": text, "type": text, "data": {"tenant": text}}]).encode()
+    letter = letter_from(Delivery("dead-letters", body, {"x-placet-reason": text}, text))
+    texts = "".join(map(str, dataclasses.astuple(letter)))
+    assert texts == texts.replace("\x00", "").encode(errors="ignore").decode()
+
+
+def test_the_same_burial_has_the_same_id_and_another_one_has_not() -> None:
+    """A letter that the broker delivers twice is one letter."""
+    first, again = (letter_from(Delivery("dead-letters", b"x", OURS)).dead_letter_id for _ in range(2))
+    other = letter_from(Delivery("dead-letters", b"y", OURS)).dead_letter_id
+    assert (True, False) == (first == again, first == other)
+
+
+def test_a_replayed_event_keeps_its_id() -> None:
+    """What goes back is the event as it was."""
+    event = an_event(a_posted_message())
+    (text,) = events_of(an_envelope(event).decode())
+    assert event.id in text
+
+
+@pytest.mark.parametrize("body", ["", "[]", "[1]", "7"])
+def test_a_body_without_events_cannot_be_replayed(body: str) -> None:
+    """Bytes that never were an event are refused with a reason."""
+    with pytest.raises(ValueError, match=r"."):
+        events_of(body)
+
+
+def test_a_header_cannot_claim_another_queue() -> None:
+    """Where a letter goes back to is the key that the broker checked, not what its sender wrote beside it."""
+    headers = {**OURS, "x-placet-queue": "approval.requests", "x-placet-service": "approval"}
+    letter = letter_from(Delivery("dead-letters", b"[]", headers, "agent.messages"))
+    assert ("agent.messages", "agent") == (letter.queue, letter.service)
+
+
+def test_a_letter_shows_of_arguments_what_people_may_see() -> None:
+    """Real arguments stay in the body that is replayed, wherever in the event they stand."""
+    call = a_call(arguments={"pin": "4929", "name": "ada"}, shown_arguments='{"name":"ada","pin":"•••"}')
+    body = an_envelope(an_event(ToolCallProposed(tenant="acme", call=call)))
+    letter = letter_from(Delivery("dead-letters", body, OURS, "policy.tool-calls"))
+    shown = json.loads(letter.shown_body)[0]["data"]["call"]
+    assert (True, False) == ("4929" in letter.body, "4929" in letter.shown_body)
+    assert (call.shown_arguments, call.digest) == (shown["arguments"], shown["digest"])
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"), [('{"arguments":"{}"}', "•••"), ('{"arguments":""}', None), ("no JSON", "•••")]
+)
+def test_a_signed_edit_is_not_shown(claims: str, expected: str | None) -> None:
+    """Its arguments stand in it in clear, only encoded; any other decision has none and is shown as it is."""
+    decision = f"e30.{base64.urlsafe_b64encode(claims.encode()).decode().rstrip('=')}.sig"
+    letter = shown(json.dumps([{"data": {"decision": decision}}]))
+    assert [{"data": {"decision": expected or decision}}] == json.loads(letter)
+
+
+@pytest.mark.parametrize("told", ["", ',"shown_arguments":""', ',"shown_arguments":{"pin":"4929"}'])
+def test_arguments_without_a_shown_text_are_masked(told: str) -> None:
+    """What nobody rendered for people is not shown to them."""
+    assert '[{"data":{"call":{"arguments":"•••"' in shown(f'[{{"data":{{"call":{{"arguments":"4929"{told}}}}}}}]')
+
+
+@pytest.mark.parametrize("body", ['{"pin": 4929', "[" * 100_000 + "4929", "4929\x00\ud800 "])
+def test_what_cannot_be_read_is_not_shown(body: str) -> None:
+    """Bytes in which nothing can be found may hold anything."""
+    assert (False, True) == ("4929" in shown(body), "no JSON" in shown(body))
+
+
+def test_a_shown_body_can_be_stored() -> None:
+    """Half a character pair, which JSON may spell and PostgreSQL refuses, is replaced."""
+    assert '["a?b"]' == shown('["a\\ud800b"]')
+
+
+def lost(queue: str, message: Message) -> list[AbandonCall]:
+    """Return the calls that a letter with this message ends when it is discarded."""
+    return abandoned(queue, an_envelope(an_event(message)).decode(), "person:grace")
+
+
+def test_a_lost_refusal_never_ran_and_a_lost_result_may_have() -> None:
+    """What the model is told depends on what was lost on the way to it."""
+    call = a_call()
+    ids = {"tenant": "acme", "call_id": call.call_id, "conversation_id": "c", "tool": "t"}
+    refused = ToolCallRefused(**ids, kind="denied", reason="no")
+    told = [lost("agent.tool-results", message)[0].may_have_run for message in (refused, a_result(call))]
+    assert [False, True] == told
+
+
+def test_a_lost_abandonment_is_given_up_like_what_it_was_sent_for() -> None:
+    """Discarding it asks the same queue again."""
+    (first,) = lost("agent.tool-results", a_result(a_call()))
+    assert [first] == lost("agent.tool-results", first)
+
+
+@pytest.mark.parametrize(
+    ("queue", "body"),
+    [
+        ("policy.tool-calls", "no JSON"),
+        ("policy.tool-calls", "[" * 100_000),
+        ("policy.tool-calls", '[7, {}, {"type": "placet.tool-call.proposed.v1", "data": {"call": {}}}]'),
+        ("agent.tool-results", '[{"type": "placet.tool-call.finished.v1"}]'),
+        ("unknown", "[]"),
+    ],
+)
+def test_what_names_no_call_ends_none(queue: str, body: str) -> None:
+    """Broken bytes and half an event are given up alone."""
+    assert [] == abandoned(queue, body, "person:grace")
+
+
+def test_an_event_that_its_consumer_could_not_read_still_names_its_call() -> None:
+    """A field that a consumer does not accept leaves the call's own ids readable."""
+    body = an_envelope(an_event(ToolCallProposed(tenant="acme", call=a_call(call_id="k")))).decode()
+    broken = body.replace('"schema_digest":"aaa', '"schema_digest":"a').replace('"agent":"default"', '"agent":"???"')
+    assert ["k"] == [call.call_id for call in abandoned("policy.tool-calls", broken, "person:grace")]
+
+
+def test_a_call_in_the_name_of_another_tenant_is_left_alone() -> None:
+    """Who forges an event cannot have another tenant's call ended."""
+    forged = ToolCallProposed(tenant="rival", call=a_call())
+    assert [] == lost("policy.tool-calls", forged)
+
+
+@pytest.mark.parametrize("body", ["[]", "7", "[1]", '[{"id":"1"},2]', "null", "{", "\ufffd", "[" * 100_000])
+def test_what_is_shown_of_a_body_without_events_holds_none_either(body: str) -> None:
+    """The gateway sees no other body, and says by it that a letter cannot be replayed."""
+    for seen in (body, shown(body)):
+        with pytest.raises(ValueError, match=r"."):
+            events_in(seen)
+
+
+@pytest.mark.parametrize("body", ['{"arguments":{"pin":1}}', '[{"id":"1"},{"decision":"a.b.c"}]'])
+def test_what_is_shown_of_a_body_with_events_holds_as_many(body: str) -> None:
+    """Redaction takes values away and never an event."""
+    assert len(events_in(body)) == len(events_in(shown(body)))

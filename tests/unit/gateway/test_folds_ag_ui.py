@@ -1,0 +1,91 @@
+"""AG-UI's runs as folds: whatever the agent's log tells, and however its pieces of text come."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.gateway.conversations.items import Item
+from placet.gateway.dialects.ag_ui import AgUiState, Goal
+from placet.gateway.dialects.conversation_state import Entry, fold, replay
+from tests.support.ag_ui_client import Client
+from tests.support.conversation_logs import Conversation, conversations
+
+
+def run(conversation: Conversation, begin: int, page: Client, **more: Any) -> tuple[AgUiState, int]:
+    """Have a page run behind so many entries, until the end; return the run's state, and the place after its end."""
+    items = [entry for entry in conversation.entries[:begin] if isinstance(entry, Item)]
+    goal = Goal("thread", "run", messages=deepcopy(page.posted()), **more)
+    state, events = replay(AgUiState(goal), items)
+    page.run().read(deepcopy(events))
+    for at in range(begin, len(conversation.entries)):
+        if state.done:
+            return state, at
+        entry: Entry = conversation.entries[at]
+        state, events = fold(state, entry)
+        page.read(deepcopy(events))
+    return state, len(conversation.entries)
+
+
+def shown(page: Client, conversation: Conversation) -> Any:
+    """Return what a page shows but for texts that the model gave up; what it began anew has the number of the try.
+
+    A text that streams stands where it began, and one that is loaded where it was stored: others may come between.
+    """
+    stored = {each.data["text"] for each in conversation.items if each.type == "message"}
+    kept = [
+        {**each, "id": each["id"].partition("#")[0]}
+        for each in page.messages
+        if each["role"] != "assistant" or each.get("content") in stored or "toolCalls" in each
+    ]
+    order = [each["id"] for each in kept if each["role"] in {"user", "activity"}]
+    return order, {each["id"]: json.loads(json.dumps(each, sort_keys=True)) for each in kept}
+
+
+def live_after(conversation: Conversation, seq: int) -> frozenset[str]:
+    """Return of which answers something goes on after an item and all that is told in the same breath."""
+    return next((each for at, each in conversation.live.items() if at >= seq and each is not None), frozenset())
+
+
+@given(conversations(), st.data())
+def test_runs_follow_the_protocol_and_end_in_time(conversation: Conversation, data: st.DataObject) -> None:
+    """Wherever it begins, a run ends when nothing goes on, and asks for exactly what waits."""
+    begin = data.draw(st.integers(0, len(conversation.entries)))
+    page = Client()
+    state, _ = run(conversation, begin, page)
+    if state.done:
+        assert frozenset() == live_after(conversation, state.log.seq) if state.log.seq else True
+    else:
+        assert not (conversation.rests and state.log.settled)
+    if state.done and page.ended and page.ended["type"] == "RUN_FINISHED":
+        outcome = page.ended["outcome"]
+        waiting = [f"{call.approval_id}.{call.card['digest']}" for call in state.log.waiting]
+        assert waiting == [each["id"] for each in outcome.get("interrupts", ())]
+
+
+@given(conversations(), st.data())
+def test_a_run_that_follows_another_tells_the_rest_and_nothing_twice(
+    conversation: Conversation, data: st.DataObject
+) -> None:
+    """Cut anywhere, the next run's snapshots and events make what a page has that read all of it at once."""
+    cut = data.draw(st.integers(0, len(conversation.entries)))
+    page, whole = Client(), Client()
+    early = Conversation(conversation.entries[:cut], conversation.live)
+    run(early, 0, page, message_id="never")
+    run(conversation, cut, page, message_id="never")
+    run(conversation, len(conversation.entries), whole, message_id="never")
+    assert shown(whole, conversation) == shown(page, conversation)
+    assert whole.state == page.state
+
+
+@given(conversations())
+def test_what_was_streamed_is_what_is_loaded(conversation: Conversation) -> None:
+    """Items alone make the messages and the state that items and pieces of text make."""
+    live, loaded = Client(), Client()
+    run(conversation, 0, live, message_id="never")
+    run(Conversation(list(conversation.items), conversation.live), 0, loaded, message_id="never")
+    assert (shown(loaded, conversation), loaded.state) == (shown(live, conversation), live.state)

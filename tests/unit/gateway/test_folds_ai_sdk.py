@@ -1,0 +1,168 @@
+"""The AI SDK's stream as a fold: whatever the agent's log tells, and however its pieces of text come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.gateway.conversations.items import Item
+from placet.gateway.dialects.ai_sdk import AiSdkState, Goal, begin
+from placet.gateway.dialects.ai_sdk_history import history
+from placet.gateway.dialects.ai_sdk_routes import UiMessage
+from placet.gateway.dialects.conversation_state import ConversationState, Entry, fold, replay
+from tests.support.ai_sdk_page import Page
+from tests.support.conversation_logs import Conversation, conversations
+
+Version = Literal["6", "7"]
+VERSIONS = st.sampled_from(["6", "7"])
+#: No item has this number: a stream that waits for it tells everything.
+NEVER = 10**9
+
+
+def told(state: AiSdkState, entries: list[Entry], page: Page) -> tuple[AiSdkState, list[Entry]]:
+    """Show a stream to a page until its end; return its state, and the entries that came after."""
+    for number, entry in enumerate(entries):
+        if state.done:
+            return state, entries[number:]
+        state, chunks = fold(state, entry)
+        page.read(chunks)
+    return state, []
+
+
+def asked(conversation: Conversation, goal: Goal, after: int) -> tuple[AiSdkState, list[Any], list[Entry]]:
+    """Return a stream that is asked for after so many entries: its state, its first chunks, and what comes then."""
+    before, coming = conversation.entries[:after], conversation.entries[after:]
+    items = [entry for entry in before if isinstance(entry, Item)]
+    state, chunks = replay(begin(replace(goal, newest=items[-1].id if items else 0)), items)
+    return state, chunks, coming
+
+
+def place_of(conversation: Conversation, message_id: str) -> int:
+    """Return the place of a user's message among the entries."""
+    found = (
+        at
+        for at, entry in enumerate(conversation.entries)
+        if isinstance(entry, Item) and entry.type == "message" and entry.data["message_id"] == message_id
+    )
+    return next(found)
+
+
+def log_of(conversation: Conversation) -> ConversationState:
+    """Return what the whole log says."""
+    log = ConversationState()
+    for item in conversation.items:
+        log.read(item)
+    return log
+
+
+def texts(items: list[Item], reply_id: str) -> list[str]:
+    """Return what the model says in a reply, as the log has it."""
+    log, found = ConversationState(), []
+    for item in items:
+        turn = log.turns.get(item.data.get("turn_id", ""))
+        words = item.data if item.type == "message" and item.data["role"] == "assistant" else {}
+        if turn and turn.reply_id == reply_id and words.get("text") and not words.get("while_waiting"):
+            found.append(words["text"])
+        log.read(item)
+    return found
+
+
+def whole(page: Page, expected: list[str]) -> list[Any]:
+    """Return what a page shows but for attempts that the model gave up, and steps in which nothing else was said."""
+    kept = [part for part in page.shown if part["type"] != "text" or part["text"] in expected]
+    steps = [part["type"] == "step-start" for part in kept] + [True]
+    return [part for at, part in enumerate(kept) if not (steps[at] and steps[at + 1])]
+
+
+def spoken(page: Page, expected: list[str]) -> list[str]:
+    """Return the texts of a page but for attempts that were given up."""
+    return [part["text"] for part in page.shown if part["type"] == "text" and part["text"] in expected]
+
+
+@given(conversations(), VERSIONS, st.data())
+def test_a_stream_is_what_the_sdk_reads_and_ends_in_time(
+    conversation: Conversation, version: Version, data: st.DataObject
+) -> None:
+    """Every chunk fits the one before, no text is lost, and it ends as soon as its answer waits or is over."""
+    message_id = data.draw(st.sampled_from(conversation.messages))
+    page = Page(version)
+    state, chunks, coming = asked(
+        conversation, Goal(version, message_id=message_id), place_of(conversation, message_id)
+    )
+    page.read(chunks)
+    state, _ = told(state, coming, page)
+    reply_id = log_of(conversation).replies.get(message_id, "")
+    mine = {each for each, reply in log_of(conversation).replies.items() if reply == reply_id}
+    if state.done and state.reply_id:
+        expected = texts(conversation.items[: state.log.seq], state.reply_id)
+        live = next(each for seq, each in conversation.live.items() if seq >= state.log.seq and each is not None)
+        page.validate()
+        assert (set(), True, expected) == (mine & live, page.ended, spoken(page, expected))
+    elif not state.done:
+        assert not (conversation.rests and reply_id)
+
+
+@given(conversations(), VERSIONS, st.data())
+def test_a_page_that_resumes_anywhere_shows_what_the_other_one_shows(
+    conversation: Conversation, version: Version, data: st.DataObject
+) -> None:
+    """Cut off at any entry, the replay and what comes then make the same message, up to the pieces of its texts."""
+    message_id = data.draw(st.sampled_from(conversation.messages))
+    at = place_of(conversation, message_id)
+    uncut, resumed = Page(version), Page(version)
+    state, chunks, coming = asked(conversation, Goal(version, message_id=message_id), at)
+    end, rest = told(state, coming, uncut.read(chunks))
+    cut = data.draw(st.integers(at, len(conversation.entries) - len(rest)))
+    again, chunks, coming = asked(conversation, Goal(version, message_id=message_id), cut)
+    again, _ = told(again, coming, resumed.read(chunks))
+    if end.done and end.reply_id:
+        expected = texts(conversation.items[: end.log.seq], end.reply_id)
+        assert (True, end.log.seq) == (again.done, again.log.seq)
+        assert (uncut.message_id, whole(uncut, expected)) == (resumed.message_id, whole(resumed, expected))
+
+
+@given(conversations(), st.data())
+def test_what_was_streamed_is_what_is_loaded(conversation: Conversation, data: st.DataObject) -> None:
+    """The history is made of items alone, and shows what the stream showed, with every decision valid."""
+    replies = list(dict.fromkeys(log_of(conversation).replies.values()))
+    reply_id = data.draw(st.sampled_from(replies))
+    live = Page("7")
+    told(begin(Goal("7", reply_id, newest=NEVER)), conversation.entries, live)
+    (message,) = [each for each in history(conversation.items) if each["id"] == reply_id]
+    loaded = Page("7", message)
+    loaded.validate()
+    expected = texts(conversation.items, reply_id)
+    assert (whole(live, expected), expected) == (whole(loaded, expected), spoken(loaded, expected))
+
+
+@given(conversations(), VERSIONS, st.data())
+def test_a_page_that_answers_is_left_with_no_answer_open(
+    conversation: Conversation, version: Version, data: st.DataObject
+) -> None:
+    """Each answered request ends with an output, or is asked again: what stays answered is posted for ever."""
+    message_id = data.draw(st.sampled_from(conversation.messages))
+    page = Page(version)
+    at = place_of(conversation, message_id)
+    state, chunks, coming = asked(conversation, Goal(version, message_id=message_id), at)
+    state, rest = told(state, coming, page.read(chunks))
+    requested = [part for part in page.calls.values() if part["state"] == "approval-requested"]
+    if not (state.done and requested):
+        return
+    ends = {item.data.get("approval_id"): item.data["state"] for item in conversation.items if item.type == "approval"}
+    for part in requested:
+        approved = ends[part["approval"]["id"]] == "approved" or data.draw(st.booleans())
+        part |= {"state": "approval-responded", "approval": {**part["approval"], "approved": approved}}
+    posted = UiMessage.model_validate(page.message())
+    decided = frozenset(each.approval_id for each in posted.answers() if ends[each.approval_id] != "pending")
+    goal = Goal(version, state.reply_id, seen=posted.seen(), decided=decided)
+    more = Page(version, page.message())
+    state, chunks, coming = asked(conversation, goal, len(conversation.entries) - len(rest))
+    state, _ = told(state, coming, more.read(chunks))
+    if state.done:
+        expected = texts(conversation.items[: state.log.seq], state.reply_id)
+        more.validate(decided_elsewhere=version == "6")
+        assert "approval-responded" not in {part["state"] for part in more.calls.values()}
+        assert (True, expected) == (more.ended, spoken(more, expected))

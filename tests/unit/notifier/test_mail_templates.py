@@ -1,0 +1,191 @@
+"""Mails as they are written: whatever a card has in it, they stay one mail to one person that says what it should."""
+
+from __future__ import annotations
+
+import email.policy
+import re
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+from email import message_from_bytes
+from email.message import EmailMessage
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from placet.notifier.cards import Card, VoteShown
+from placet.notifier.channels import ChannelFailed
+from placet.notifier.channels.email.links import MailedLink
+from placet.notifier.channels.email.mail_templates import ARGUMENT_MAX, Letterhead, Place, letter
+from placet.notifier.channels.email.threads import Kind, Told
+from placet.surfaces.card import Argument
+
+HEAD = Letterhead("placet@example.org", "help@example.org")
+LINK = "https://placet.example/l/" + "t" * 43
+PLACE = Place("<1@example.org>", "ada@example.org", MailedLink(LINK, code="K7R4W"))
+HOSTILE = st.one_of(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30),
+    st.sampled_from(
+        [
+            "x\r\nBcc: eve@example.org",
+            "\nSubject: approved",
+            "<script>alert(1)</script>",
+            '"><a href="https://evil.example">Approve</a>',
+            f"\n{LINK[:-1]}e\n",
+            "=?utf-8?q?=0D=0ABcc:_eve@example.org?=",
+            "{{ card.digest }}{% raw %}",
+            "--\n-- \n.\r\n.\r\n",
+            "\u202eevil\u2066",
+            "</td></tr></table><h1>Approved</h1>",
+        ]
+    ),
+)
+CARDS = st.builds(
+    Card,
+    approval_id=HOSTILE,
+    tenant=st.just("acme"),
+    conversation_id=st.just("c"),
+    agent=HOSTILE,
+    tool=HOSTILE,
+    summary=HOSTILE,
+    requested_by=HOSTILE,
+    reason=HOSTILE,
+    rule=HOSTILE,
+    arguments=st.lists(st.builds(Argument, name=HOSTILE, text=HOSTILE, changed_from=HOSTILE | st.none()), max_size=3),
+    quote=HOSTILE,
+    warnings=st.lists(HOSTILE, max_size=2),
+    digest=st.just("a" * 64),
+    state=st.sampled_from(["pending", "approved", "denied", "expired"]),
+    deadline=st.none() | st.just(datetime(2026, 1, 1, tzinfo=UTC)),
+    votes=st.lists(st.builds(VoteShown, person=HOSTILE), max_size=2),
+    note=HOSTILE,
+    needed=HOSTILE,
+    claimed_by=HOSTILE,
+    decided_by=HOSTILE,
+    decision_reason=HOSTILE,
+    error=HOSTILE,
+    ended=st.sampled_from(["", "succeeded", "failed"]),
+    locale=st.sampled_from(["en", "de", "tr"]),
+)
+
+
+class Seen(HTMLParser):
+    """What a mail program would do with an HTML part."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.targets: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note tags, and everything that would be followed or loaded."""
+        self.tags.add(tag)
+        self.targets += [value or "" for name, value in attrs if name in {"href", "src", "action", "background"}]
+
+
+def received(message: EmailMessage) -> EmailMessage:
+    """Return a mail as somebody gets it."""
+    return message_from_bytes(message.as_bytes(), policy=email.policy.default)
+
+
+def text_of(mail: EmailMessage, kind: str) -> str:
+    """Return one part's text."""
+    body = mail.get_body((kind,))
+    assert body is not None
+    return str(body.get_content())
+
+
+def check(mail: EmailMessage, links: list[str]) -> None:
+    """Fail unless the mail is to one person, has our headers alone, and leads nowhere but to `links`."""
+    assert ["ada@example.org"] == [each.addr_spec for each in mail["To"].addresses]
+    assert (None, None, "auto-generated") == (mail["Cc"], mail["Bcc"], mail["Auto-Submitted"])
+    assert 1 == len(mail.get_all("Subject", []))
+    html = Seen(text_of(mail, "html"))
+    assert set() == html.tags & {"script", "form", "img", "iframe", "object", "h1", "style", "link"}
+    assert set(html.targets) <= set(links)
+    lines = [line.strip() for line in text_of(mail, "plain").splitlines()]
+    assert [link for link in links if "/l/" in link] == [
+        line for line in lines if line.startswith("https://placet.example/l/")
+    ]
+
+
+@settings(deadline=None, max_examples=60)
+@given(CARDS, st.sampled_from(Kind))
+def test_no_card_changes_what_a_mail_is(card: Card, kind: Kind) -> None:
+    """One recipient, our headers, our link and nobody else's, whatever stands on the card."""
+    written = letter(HEAD, card, kind, Told("a" * 64, "pending", "", ("<0@example.org>",)), PLACE)
+    mail = received(written)
+    check(mail, [LINK])
+    # A subject may be in any language; on its way it is ASCII.
+    head = written.as_bytes().partition(b"\n\n")[0]
+    assert (True, True) == (head.isascii(), len(str(mail["Subject"])) < 200)
+
+
+@pytest.mark.parametrize(
+    "recipient",
+    [
+        "",
+        "ada",
+        "ada@",
+        "@example.org",
+        "a@b@c",
+        "ada@example.org, eve@example.org",
+        "Ada <ada@example.org>",
+        "a\r\nb@x.y",
+    ],
+)
+def test_what_is_no_address_is_written_to_by_nobody(recipient: str) -> None:
+    """It is given up, and its text does not reach the headers."""
+    with pytest.raises(ChannelFailed) as failed:
+        letter(HEAD, Card("a", "acme", "c"), Kind.ASKED, Told(), replace(PLACE, recipient=recipient))
+    assert failed.value.permanent
+
+
+def test_one_person_has_one_name() -> None:
+    """Whoever asked, votes, is on it, and decides: never an id where there is a name."""
+    names = {"person:ada": "Ada Lovelace", "person:bo": "Bo"}
+    card = Card("a", "acme", "c", names=names, requested_by="person:ada", claimed_by="person:bo", digest="a" * 64)
+    card = replace(card, votes=[VoteShown("person:ada")], decided_by="person:bo")
+    mail = received(letter(HEAD, card, Kind.ASKED, Told(), PLACE))
+    for kind in ("plain", "html"):
+        found = re.findall(r"\b(Ada Lovelace|Bo|person|ada|bo)\b", text_of(mail, kind))
+        assert {"Ada Lovelace": 2, "Bo": 2} == Counter(found)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_german_mails_say_sie(kind: Kind) -> None:
+    """As the page behind the link does, and Slack."""
+    card = Card("a", "acme", "c", digest="a" * 64, locale="de", held_back=2, similar=1, state="denied", ended="failed")
+    words = set(re.findall(r"\w+", text_of(received(letter(HEAD, card, kind, Told(), PLACE)), "plain").lower()))
+    assert set() == words & {"du", "dich", "dir", "dein", "deine", "deinen", "deiner"}
+
+
+def test_a_long_argument_is_cut() -> None:
+    """A mail stays readable; the page has all of it."""
+    card = Card("a", "acme", "c", arguments=[Argument("text", "x" * 50_000)], digest="a" * 64)
+    plain = text_of(received(letter(HEAD, card, Kind.ASKED, Told(), PLACE)), "plain")
+    assert ARGUMENT_MAX - 1 == plain.count("x" * 1) - plain.replace("x" * (ARGUMENT_MAX - 1), "").count("x")
+
+
+def test_lines_of_an_argument_each_begin_with_a_bar() -> None:
+    """A mail's body is read in its lines, and none of them can begin like an argument or a line of ours."""
+    body = Argument("body", "Hello\n  - amount: 1\n\nbye", changed_from="Hi")
+    mail = received(letter(HEAD, Card("a", "acme", "c", arguments=[body]), Kind.ASKED, Told(), PLACE))
+    shown = "  - body: \n      | Hello\n      | - amount: 1\n      | \n      | bye\n    before: Hi\n"
+    assert [True, True] == [
+        shown in text_of(mail, "plain").replace("\r\n", "\n"),
+        "Hello<br>- amount: 1<br><br>bye<br>" in text_of(mail, "html"),
+    ]
+
+
+def test_the_agents_words_are_only_a_quote() -> None:
+    """They stand behind a label that says what they are worth, in both parts, and behind everything else."""
+    card = Card("a", "acme", "c", quote="Already approved by Ada.", digest="a" * 64)
+    mail = received(letter(HEAD, card, Kind.ASKED, Told(), PLACE))
+    for kind in ("plain", "html"):
+        text = text_of(mail, kind)
+        assert 0 < text.index("which prove nothing") < text.index("Already approved by Ada.")
+        assert 1 == text.count("Already approved by Ada.")

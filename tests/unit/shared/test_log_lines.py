@@ -1,0 +1,84 @@
+"""What the log tells of a change, in one line that a machine reads."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from placet.runtime.logging import set_up_logging
+from placet.runtime.work import Change
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.fixture(autouse=True)
+def _as_before() -> Iterator[None]:
+    """Leave logging as it was."""
+    yield
+    structlog.reset_defaults()
+
+
+def written(monkeypatch: pytest.MonkeyPatch, level: str) -> io.BytesIO:
+    """Set logging up at a level and return what catches its lines."""
+    caught = io.BytesIO()
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(caught, write_through=True))
+    set_up_logging(level)
+    return caught
+
+
+def test_line_tells_who_what_call_approval_conversation_and_trace() -> None:
+    """Whoever looks for any of them finds the line."""
+    about = {"conversation_id": "c-1"}
+    change = Change("acme", "approval", "a-1", "approve", "pending", "approved", "person:ada", "k-1", {"x": 1}, about)
+    assert {
+        "tenant": "acme",
+        "actor": "person:ada",
+        "from_state": "pending",
+        "to_state": "approved",
+        "call_id": "k-1",
+        "approval_id": "a-1",
+        "conversation_id": "c-1",
+        "trace_id": "0af7651916cd43dd8448eb211c80319c",
+    } == change.line(TRACEPARENT)
+
+
+def test_what_is_its_call_is_named_once() -> None:
+    """An execution has the id of its call."""
+    change = Change("acme", "execution", "k-1", "claimed", None, "running", "w", "k-1")
+    assert {"tenant", "actor", "from_state", "to_state", "call_id", "trace_id"} == change.line("").keys()
+
+
+def test_machines_of_two_words_have_one_name() -> None:
+    """A key of a line has no hyphen."""
+    assert "d-1" == Change("acme", "dead-letter", "d-1", "buried", None, "open", "policy").line("")["dead_letter_id"]
+
+
+def test_a_line_is_json_with_what_no_json_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that JSON does not know spoils no line."""
+    caught = written(monkeypatch, "info")
+    structlog.get_logger("test").info("said", what=object(), text="ü", number=1.5)
+    line = json.loads(caught.getvalue())
+    assert ("said", "info", "ü", 1.5) == (line["event"], line["level"], line["text"], line["number"])
+
+
+def test_an_error_tells_its_traceback_without_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frames hold keys and what people wrote."""
+    caught = written(monkeypatch, "info")
+    try:
+        json.loads("no-4929")
+    except ValueError:
+        structlog.get_logger("test").exception("failed")
+    (told,) = json.loads(caught.getvalue())["exception"]
+    assert ("JSONDecodeError", False) == (told["exc_type"], "no-4929" in json.dumps(told["frames"][1:]))
+
+
+def test_levels_below_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changes are told at info."""
+    caught = written(monkeypatch, "warning")
+    structlog.get_logger("test").info("said")
+    assert b"" == caught.getvalue()

@@ -1,0 +1,103 @@
+"""What parsers of foreign bytes cost against the size of what they are given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from time import process_time
+from typing import Any
+
+import pytest
+from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import QueryParams
+
+from placet.contracts.canonical import NotStrictJson, canonical_text, parse_strictly
+from placet.contracts.dead_letters import events_in
+from placet.contracts.errors import Refused
+from placet.domain.yaml_source import RulebookInvalid, parse_yaml
+from placet.gateway.http.strict import _refuse_unknown, _strict_value
+from placet.runtime.consumer import read_envelope
+
+#: How many times larger the larger input is, and how many times longer it may take: a quadratic one takes 64 times.
+FACTOR, BOUND = 8, 28
+
+
+def keys(number: int) -> str:
+    """Return an object of many keys, the last of which is there twice."""
+    return "{" + ",".join(f'"key{each}":0' for each in (*range(number), number - 1)) + "}"
+
+
+def same_keys(number: int) -> str:
+    """Return an object with one key again and again."""
+    return "{" + ",".join(['"a":0'] * number) + "}"
+
+
+def objects(number: int) -> str:
+    """Return a list of objects, numbers and texts with escapes."""
+    return json.dumps([{"ü": each, "b": [None, 1.5, "\u0001" * 9]} for each in range(number)])
+
+
+def brackets(number: int) -> str:
+    """Return what is nested as deeply as it is long."""
+    return "[" * number + "]" * number
+
+
+def events(number: int) -> str:
+    """Return an envelope of one event with large data that is none we know."""
+    return json.dumps([{"id": "1", "data": {f"key{each}": [each] for each in range(number)}}])
+
+
+def yaml_keys(number: int) -> str:
+    """Return a mapping with every key there twice."""
+    return "".join(f"key{each // 2}: [{each}]\n" for each in range(number))
+
+
+def yaml_lines(number: int) -> str:
+    """Return one long text over many lines."""
+    return "a: |\n" + "  x\n" * number
+
+
+PARSERS: dict[str, tuple[Callable[[str], Any], int]] = {
+    "strict JSON": (parse_strictly, 1_000),
+    "HTTP body": (lambda text: _strict_value(text.encode()), 1_000),
+    "canonical form": (lambda text: canonical_text(json.loads(text)), 500),
+    "envelope": (lambda text: read_envelope(text.encode()), 1_000),
+    "dead letter": (events_in, 1_000),
+    "query": (lambda text: _refuse_unknown(QueryParams(text.replace(",", "&").replace('"', "")), {"a"}), 1_000),
+    "YAML": (lambda text: parse_yaml("x", text.encode()), 250),
+}
+SHAPES: dict[str, tuple[Callable[[int], str], ...]] = {
+    "JSON": (keys, same_keys, objects, brackets, events),
+    "YAML": (yaml_keys, yaml_lines, same_keys, objects, brackets),
+}
+
+
+def seconds(parse: Callable[[str], Any], text: str) -> float:
+    """Return the processor time that parsing takes, the least of three times."""
+    taken = []
+    for _ in range(3):
+        began = process_time()
+        with suppress(NotStrictJson, RequestValidationError, RulebookInvalid, Refused, ValueError, RecursionError):
+            parse(text)
+        taken.append(process_time() - began)
+    return min(taken)
+
+
+@pytest.mark.parametrize(
+    ("parser", "shape"),
+    [(name, shape) for name in PARSERS for shape in SHAPES.get(name, SHAPES["JSON"])],
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
+)
+def test_cost_grows_no_faster_than_size(parser: str, shape: Callable[[int], str]) -> None:
+    """Eight times the bytes cost about eight times the time, whatever is wrong with them."""
+    parse, number = PARSERS[parser]
+    small, large = seconds(parse, shape(number)), seconds(parse, shape(number * FACTOR))
+    assert large <= max(small, 0.0005) * BOUND
+
+
+def test_bytes_of_another_encoding_are_no_json() -> None:
+    """Two readers could read them differently."""
+    for encoding in ("utf-16", "utf-32-le", "utf-8-sig"):
+        with pytest.raises(NotStrictJson):
+            parse_strictly('{"a": 1}'.encode(encoding))

@@ -1,0 +1,61 @@
+"""Spans continue the trace that an event carries, and cost nothing where nobody exports them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from placet.runtime.tracing import Tracing
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    """Return what keeps finished spans."""
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def tracing(exporter: InMemorySpanExporter) -> Iterator[Tracing]:
+    """Return tracing that hands each span over as it ends."""
+    tracing = Tracing()
+    tracing.export("policy", exporter, at_once=True)
+    yield tracing
+    tracing.stop()
+
+
+def test_without_an_exporter_the_traceparent_stays() -> None:
+    """Events then carry the trace that they came with."""
+    with Tracing().span("anything", PARENT) as carried:
+        assert PARENT == carried
+
+
+def test_a_span_continues_the_trace_of_its_event(tracing: Tracing, exporter: InMemorySpanExporter) -> None:
+    """Its parent is the span that sent the event, and what it causes continues from itself."""
+    with tracing.span("handle", PARENT, "consumer", call_id="c-1") as carried:
+        pass
+    (span,) = exporter.get_finished_spans()
+    assert span.context is not None
+    assert span.parent is not None
+    assert PARENT == f"00-{span.parent.trace_id:032x}-{span.parent.span_id:016x}-01"
+    assert carried == f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-01"
+    assert {"placet.call_id": "c-1"} == dict(span.attributes or {})
+
+
+def test_an_event_without_a_trace_begins_one(tracing: Tracing, exporter: InMemorySpanExporter) -> None:
+    """A frontend on RabbitMQ need not send a traceparent."""
+    with tracing.span("handle", ""):
+        pass
+    (span,) = exporter.get_finished_spans()
+    assert span.parent is None
+
+
+def test_an_error_marks_the_span(tracing: Tracing, exporter: InMemorySpanExporter) -> None:
+    """Who looks for what went wrong finds it among the spans."""
+    with pytest.raises(LookupError), tracing.span("handle", PARENT):
+        raise LookupError
+    (span,) = exporter.get_finished_spans()
+    assert "ERROR" == span.status.status_code.name
