@@ -377,11 +377,14 @@ async def test_a_completion_says_that_a_person_answers_and_has_their_words_next(
         return await chatter.chat.completions.create(model="default", messages=said(text), extra_headers=named)
 
     await say("hello")
+    seen = Visitor(desk.url, chatter.api_key, named["Placet-Conversation"])
     await desk.post(f"{path}/takeover")
     held = await say("are there red shoes?")
     await desk.post(f"{path}/messages", {"author": "operator", "text": "Two pairs."})
+    await seen.see(lambda item: item["data"].get("text") == "Two pairs.")
     told = await say("thank you")
     await desk.post(f"{path}/messages", {"author": "operator", "text": "Bye."})
+    await seen.see(lambda item: item["data"].get("text") == "Bye.")
     await desk.post(f"{path}/release")
     back = await say("hello again")
     assert [HELD, f"ada: Two pairs.\n\n{HELD}"] == [each.choices[0].message.content for each in (held, told)]
