@@ -141,7 +141,8 @@ class Database:
         self.queries = load_queries(__file__).in_schema(service)
         #: libpq URL, with its password.
         self.url = url
-        self._options = pool_options(url, application=f"placet-{service}")
+        # A statement of many parts is planned for longer than it runs. What people search by asks for a plan each time.
+        self._options = pool_options(url, application=f"placet-{service}", plan_once=service != "gateway")
         self._size = 2 * pool_size
         self._pool: Any = None
         #: The database clock when it was last told, and this process's then.
