@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
 from placet.agent import store
 from placet.agent.conversation import Conversation
+from placet.agent.memory import Memory
 from placet.agent.rules import Claim
 from placet.contracts.ids import new_id, new_traceparent
 from placet.contracts.messages import ConversationDelta, ConversationItems, Event
@@ -35,6 +36,7 @@ class Saving:
     #: Sends a transient event.
     announce: Announce
     lease: timedelta
+    memory: Memory = field(default_factory=Memory)
 
 
 async def save(work: Work, conversations: Iterable[Conversation], saving: Saving, *, once: bool = False) -> None:
@@ -52,7 +54,10 @@ async def save(work: Work, conversations: Iterable[Conversation], saving: Saving
     if once:
         chosen, values = store.effect(changed, saving.lease, all_or_nothing=True)
         moments = {row["key"]: row["at"] for row in await work.execute_once(chosen, **values)}
+        saving.memory.keep(changed)
     else:
+        # Not committed yet.
+        saving.memory.forget(each.conversation_id for each in changed)
         moments = await store.write(work.connection, changed, saving.lease)
     for conversation in changed:
         work.act(telling(conversation, moments[conversation.conversation_id], saving.announce))

@@ -70,12 +70,15 @@ async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: 
         database = deps.units.database
         once = Work(work.connection, database, now=work.now, cause=Cause(), arrived=(queue, event_ids))
         try:
-            found = await store.read(work.connection, wanted)
-            await _take_all(arrivals, found, once, deps.profiles)
+            found = await _remembered(arrivals, wanted, once, deps)
+            if found is None:
+                found = await store.read(work.connection, wanted)
+                await _take_all(arrivals, found, once, deps.profiles)
             await save(once, found.values(), deps.saving, once=True)
         except DatabaseError as error:
             if not store.came_too_late(error):
                 raise
+            deps.saving.memory.forget(wanted.conversation_ids)
             async with deps.units.begin() as once:
                 taken = await once.run(database.queries.take_new, queue=queue, ids=event_ids)
                 fresh = {row["message_id"] for row in taken}
@@ -87,6 +90,24 @@ async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: 
             return
         work.written = once.written
     await deps.units.finish(once)
+
+
+async def _remembered(
+    arrivals: Sequence[Arrival[Any]], wanted: Wanted, work: Work, deps: Deps
+) -> Mapping[str, Conversation] | None:
+    """Return conversations as they are remembered, with what these messages did to them.
+
+    None where one of them must be read: it is not remembered, or nothing was to do, or something wrong with a message,
+    which a later version may see otherwise.
+    """
+    found = deps.saving.memory.recall(wanted)
+    if found is None:
+        return None
+    try:
+        await _take_all(arrivals, found, work, deps.profiles)
+    except Exception:  # noqa: BLE001 - what was read says it again
+        return None
+    return found if all(each.items or each.changes for each in found.values()) else None
 
 
 async def _take_all(

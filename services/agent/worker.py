@@ -239,6 +239,7 @@ class Worker:
                 hand_over(conversation, work)
             chosen, values = store.effect(conversations, self._lease)
             moments = {row["key"]: row["at"] for row in await work.execute_once(chosen, **values)}
+        self.saving.memory.keep(each for each in conversations if each.conversation_id in moments)
         return [moments.get(each.conversation_id) for each in conversations]
 
     async def _settle_locked(self, claim: Claim, said: Said | Settlement) -> None:

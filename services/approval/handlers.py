@@ -136,7 +136,8 @@ async def _decide(sent: Sequence[Sent], work: Work, deps: Deps, *, once: bool = 
 def _again(sent: Sent, earlier: store.Earlier) -> DecisionAnswered:
     if not earlier.is_from(sent.claims):
         raise Poison(f"decision id {sent.claims.decision_id} was used for another decision before")
-    return DecisionAnswered.model_validate(earlier.answer | {"answer_to": sent.message.answer_to})
+    asked = sent.message.model_dump(include={"tenant", "approval_id", "decision_id", "answer_to"})
+    return DecisionAnswered.model_validate(earlier.answer | asked)
 
 
 async def settle_edit(judged: EditJudged, work: Work, deps: Deps) -> None:

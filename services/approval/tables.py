@@ -133,7 +133,7 @@ class ApprovalRow(SQLModel, table=True):
     rule: str
     rulebook_digest: str
     reason: str
-    #: ApprovalRule as policy pinned it to this call: a later rulebook does not change who may decide.
+    #: ApprovalRule as policy pinned it to this call, without defaults: a later rulebook does not change who may decide.
     approval_rule: dict[str, Any] = Field(sa_type=pg.JSONB)
     #: Whom it names by now, in the rule's words and sorted, and the digest of this and of everything else that says who
     #: may decide calls of this tool: no index takes a long list.
@@ -242,7 +242,7 @@ class DecisionRow(SQLModel, table=True):
     #: The signed decision itself, JWS compact form: evidence that anybody with the public key can check.
     signed: str
     outcome: str
-    #: DecisionAnswered without its address: the same decision id gets it again.
+    #: DecisionAnswered without its address and what stands beside it: the same decision id gets it again.
     answer: dict[str, Any] = Field(sa_type=pg.JSONB)
     #: For a vote that counts: number of the arguments it is about, and of the card that it made.
     arguments_revision: int | None = None

@@ -13,6 +13,7 @@ from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
+    Message,
     ShownCall,
     ToolCallFinished,
     ToolCallProgressed,
@@ -48,6 +49,10 @@ class Announcer:
             *(each for step in news.approval.escalations for each in step.channels),
         ]
         return self.has_channels or any(kind_of(channel) != rules.LOG for channel in named)
+
+    def may_have_card(self, news: Message) -> bool:
+        """Tell whether news are about an approval: a call that nobody was asked about has no cards."""
+        return news.held if isinstance(news, ToolCallFinished) else True
 
     def open(self, news: ApprovalOpened, at: datetime) -> Iterator[Delivery]:
         """Yield the deliveries of a call that begins to wait: due ones, and sleeping ones of its escalations."""

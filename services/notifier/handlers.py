@@ -33,7 +33,7 @@ from placet.notifier.webhooks.endpoints import Endpoint
 from placet.notifier.webhooks.events import heard
 from placet.runtime.batcher import waves
 from placet.runtime.consumer import Arrival
-from placet.runtime.work import Cause, Change, Work
+from placet.runtime.work import Cause, Change, UnitOfWork, Work
 
 log = structlog.get_logger(__name__)
 
@@ -54,6 +54,46 @@ async def hear(
         await cards(arrivals, work, announcer)
     events = (each for arrival in arrivals for each in heard(arrival.message, arrival.cause.id, endpoints, work.now))
     await add_events(work, events)
+
+
+async def hear_quietly(
+    arrivals: Sequence[Arrival[Any]],
+    work: Work,
+    *,
+    cards: Callable[..., Awaitable[None]] | None,
+    announcer: Announcer,
+    units: UnitOfWork,
+    queue: str,
+) -> None:
+    """Do the same in one statement where only the log hears of approvals, once it was seen that they have no cards.
+
+    They have where a rule names a channel that is not here. A handler for `Once`.
+    """
+    messages = [each.message for each in arrivals]
+    if cards is None:
+        work.written = True
+    elif any(map(announcer.may_have_card, messages)) and await _have_cards(messages, work, announcer):
+        async with units.begin() as own:
+            ids = [each.cause.id for each in arrivals]
+            taken = await own.run(units.database.queries.take_new, queue=queue, ids=ids)
+            fresh = {row["message_id"] for row in taken}
+            await cards([each for each in arrivals if each.cause.id in fresh], own, announcer)
+        work.written = True
+    else:
+        fresh = {row["key"] for row in await work.execute_once()}
+        told = [each.message for each in arrivals if each.cause.id in fresh and announcer.may_have_card(each.message)]
+        work.act(*(partial(note_news, each) for each in told if not isinstance(each, ApprovalProgressed)))
+
+
+async def _have_cards(messages: Sequence[Any], work: Work, announcer: Announcer) -> bool:
+    """Tell whether any of these approvals or calls has a card, or gets one."""
+    if any(isinstance(each, ApprovalOpened) for each in messages):
+        return any(announcer.has_card(each) for each in messages)
+    return await store.have_cards(
+        work,
+        approval_ids=[each.approval_id for each in messages if isinstance(each, ApprovalProgressed | ApprovalClosed)],
+        call_ids=[each.call_id for each in messages if isinstance(each, ToolCallFinished)],
+    )
 
 
 async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, announcer: Announcer) -> None:

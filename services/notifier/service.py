@@ -44,8 +44,9 @@ from placet.notifier.webhooks.endpoints import Endpoint, load_endpoints
 from placet.notifier.webhooks.posting import Poster
 from placet.notifier.webhooks.worker import EventWorker
 from placet.notifier.worker import Worker
-from placet.runtime.consumer import Handler, one_by_one
+from placet.runtime.consumer import Handler, Once, one_by_one
 from placet.runtime.service import Duty, Runtime, Service, Subscription
+from placet.runtime.work import UnitOfWork
 
 #: Pause between two looks for what is due, in seconds.
 LOOK_EVERY_SECONDS = 1.0
@@ -91,7 +92,8 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         runtime=runtime,
         subscriptions=(
             Subscription(
-                queue("notifier.approvals"), _handlers(announcer, endpoints, in_place=bool(IN_PLACE & set(channels)))
+                queue("notifier.approvals"),
+                _handlers(announcer, endpoints, runtime.units, in_place=bool(IN_PLACE & set(channels))),
             ),
             Subscription(
                 queue("notifier.commands"),
@@ -115,8 +117,8 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
 
 
 def _handlers(
-    announcer: Announcer, endpoints: Mapping[str, Endpoint], *, in_place: bool
-) -> dict[type[Message], Handler]:
+    announcer: Announcer, endpoints: Mapping[str, Endpoint], units: UnitOfWork, *, in_place: bool
+) -> dict[type[Message], Handler | Once]:
     """Return what is done with each message: cards first, and then what webhooks hear of it.
 
     `in_place`: whether there is a channel whose cards can say how far a call is.
@@ -129,6 +131,9 @@ def _handlers(
         ToolCallFinished: handlers.finish,
         ToolCallRefused: None,
     }
+    if not announcer.has_channels and not endpoints:
+        quietly = partial(handlers.hear_quietly, announcer=announcer, units=units, queue="notifier.approvals")
+        return {kind: Once(partial(quietly, cards=draw)) for kind, draw in cards.items()}
     return {
         kind: partial(handlers.hear, cards=draw, announcer=announcer, endpoints=endpoints)
         for kind, draw in cards.items()

@@ -30,6 +30,8 @@ _CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "an
 _DETAILS = frozenset(
     {"arguments", "response", "response_kind", "to", "seconds", "grant", "said", "opened_by", "key_made_by"}
 )
+#: What an answer says that its decision says too, and to whom it went.
+_SAID_ANYWAY = frozenset({"tenant", "approval_id", "decision_id", "answer_to"})
 _CLAIMED = tuple(name for name in DecisionRow.model_fields if name in DecisionClaims.model_fields)
 
 Row = Mapping[str, Any]
@@ -95,7 +97,7 @@ def decision_values(decision: Decision) -> dict[str, Any]:
         "details": details_of(claims),
         "signed": decision.signed,
         "outcome": answered.outcome,
-        "answer": answered.model_dump(mode="json", exclude={"answer_to"}),
+        "answer": answered.model_dump(mode="json", exclude=set(_SAID_ANYWAY), exclude_defaults=True),
         "arguments_revision": decision.arguments_revision,
         "counted_revision": decision.counted_revision,
         "decided_at": decision.at,
@@ -128,11 +130,19 @@ def approval_values(approval: Approval) -> dict[str, Any]:
             # Mostly people may see all of them, and no text is kept twice.
             "shown_arguments": None if call.shown_arguments == call.arguments else call.shown_arguments,
             "searched": searched(approval.summary),
-            "approval_rule": approval.approval_rule.model_dump(),
+            "approval_rule": kept_rule(approval.approval_rule),
             "seats": None if seats is None else {person: sorted(numbers) for person, numbers in seats.items()},
             "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],
         }
     )
+
+
+def kept_rule(rule: ApprovalRule) -> dict[str, Any]:
+    """Return a rule as it is kept: what stands at its default is left out, but for how surely people must be known.
+
+    Whoever reads only that column takes a rule that does not say so for one that asks for more.
+    """
+    return rule.model_dump(mode="json", exclude_defaults=True) | {"min_strength": rule.min_strength}
 
 
 def opening_values(opening: Approval, key: str) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from pydantic_core import from_json
+
 from placet.contracts.messages import AbandonCall, ResolveCall, ToolCall
 from placet.contracts.permit import HELD_BY, Permit, permit_id
 from placet.contracts.transitions import ExpectedRace
@@ -101,7 +103,7 @@ async def claim(work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], hold
         permit_issuers=[permit.iss for _, _, permit, *_ in rows],
         permit_ends=[datetime.fromtimestamp(permit.exp, UTC) for _, _, permit, *_ in rows],
         permits=[attempt.permit for _, attempt, *_ in rows],
-        calls=[attempt.call.model_dump_json() for _, attempt, *_ in rows],
+        calls=[_call_text(attempt.call) for _, attempt, *_ in rows],
         causes=[attempt.cause.as_json() for _, attempt, *_ in rows],
         states=[admission.state.value for *_, admission in rows],
         errors=[admission.reason for *_, admission in rows],
@@ -347,9 +349,17 @@ def _record(
     work.record(change, key=key)
 
 
+def _call_text(call: ToolCall) -> str:
+    """Return a call as it is kept: without what stands at its default, and arguments once where people may see all."""
+    repeated = {"shown_arguments"} if call.shown_arguments == call.arguments else set()
+    return call.model_dump_json(exclude=repeated, exclude_defaults=True)
+
+
 def _attempt(row: Mapping[str, Any]) -> Attempt:
+    kept = from_json(row["call"])
     # The row is known by its key, whatever somebody may have written into the stored call.
-    call = ToolCall.model_validate_json(row["call"]).model_copy(update={"call_id": row["call_id"]})
+    told = {"shown_arguments": kept.get("arguments")} | kept | {"call_id": row["call_id"]}
+    call = ToolCall.model_validate(told)
     place = (row["permit"], row["pool"], row["fence"], row["begun_at"])
     held = row["permit_issuer"] == HELD_BY
     return Attempt(call, *place, Cause(**row["cause"]), State(row["state"]), held=held)

@@ -209,7 +209,7 @@ class Decisions:
             approval_id=claims.approval_id,
             decision_id=claims.decision_id,
             answer_to=self.instance,
-            decision=self.signer.sign(Purpose.DECISION, claims.model_dump()),
+            decision=self.signer.sign(Purpose.DECISION, claims.model_dump(exclude_defaults=True)),
         )
 
 

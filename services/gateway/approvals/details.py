@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from placet.contracts.messages import ApprovalRule
 from placet.domain.directory import Directory
 from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, VerdictOut
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
@@ -140,7 +141,7 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
     return ApprovalDetailOut.model_validate(
         {
             **approval_out(row, directory, untold).model_dump(),
-            "approval_rule": row["approval_rule"],
+            "approval_rule": ApprovalRule.model_validate(row["approval_rule"]).model_dump(mode="json"),
             "records": _records(row, execution),
             "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
             "panels": [asdict(panel) for panel in counted.tally.panels] if _waits(row) else None,

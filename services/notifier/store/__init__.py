@@ -62,6 +62,12 @@ async def lock_calls(work: Work, call_ids: Collection[str]) -> dict[str, list[De
     return await _lock(work, statements.LOCK_CALLS, call_ids, lambda each: each.call_id)
 
 
+async def have_cards(work: Work, *, approval_ids: Sequence[str], call_ids: Sequence[str]) -> bool:
+    """Tell whether any of these approvals, or of those of these calls, has deliveries."""
+    asked = {"approval_ids": list(approval_ids), "call_ids": list(call_ids)}
+    return (await work.connection.execute(statements.HAVE_CARDS, asked)).first() is not None
+
+
 async def change(work: Work, deliveries: Sequence[Delivery]) -> None:
     """Write what news or an operator made of locked deliveries; who is sending one keeps its lease."""
     if deliveries:

@@ -76,6 +76,14 @@ def _locked(column: str) -> sa.Select[Any]:
     return sa.select(DELIVERIES).where(wanted).order_by(DELIVERIES.c.delivery_id).with_for_update()
 
 
+def _have_cards() -> sa.Select[Any]:
+    of = [
+        DELIVERIES.c[name] == sa.any_(sa.bindparam(f"{name}s", type_=pg.ARRAY(sa.Text)))
+        for name in ("approval_id", "call_id")
+    ]
+    return sa.select(sa.literal(1)).where(sa.or_(*of)).limit(1)
+
+
 def _update(parameter: str, names: tuple[str, ...], *guards: str) -> sa.Update:
     """Write these columns of deliveries that come as JSON, where the guarding columns are still the same."""
     brought = records(parameter, {name: COLUMNS[name] for name in ("delivery_id", *guards, *names)})
@@ -217,6 +225,7 @@ def _pace() -> sa.Insert:
 
 
 ADD = _add()
+HAVE_CARDS = _have_cards()
 LOCK_APPROVALS = _locked("approval_id")
 LOCK_CALLS = _locked("call_id")
 LOCK = _locked("delivery_id")

@@ -94,7 +94,7 @@ def _answer(verdict: Verdict) -> dict[str, str | None]:
     given: dict[str, str | None] = {
         name: getattr(verdict, name) for name in ("effect", "rule", "reason", "model_reason")
     }
-    return given | {"approval": verdict.approval.model_dump_json() if verdict.approval else None}
+    return given | {"approval": verdict.approval.model_dump_json(exclude_defaults=True) if verdict.approval else None}
 
 
 async def load_approval(work: Work, tenant: str, call_id: str) -> ApprovalRule | None:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from placet.contracts.ids import new_id
 from placet.contracts.messages import ApprovalRule
 from placet.policy.rules import Effect
-from placet.policy.rules.kept import facts_from
+from placet.policy.rules.kept import COLUMNS, facts_from
 from placet.policy.rules.simulate import Past
 from placet.policy.tables import ActivationRow, VerdictRow
 from placet.runtime.database import table_of
@@ -43,7 +43,7 @@ def _past() -> sa.Select[tuple[str, str, str, str, str | None, object]]:
     since = sa.bindparam("now", type_=_TIME) - sa.bindparam("since", type_=sa.Interval)
     place = sa.tuple_(sa.bindparam("at", type_=_TIME), sa.bindparam("id", type_=sa.Text))
     return (
-        sa.select(c.verdict_id, c.facts, c.effect, c.rule, c.approval, c.judged_at)
+        sa.select(c.verdict_id, c.facts, c.effect, c.rule, c.approval, c.judged_at, *(c[name] for name in COLUMNS))
         .where(c.tenant == sa.bindparam("tenant"), c.judged_at > since, c.facts.is_not(None))
         .where(sa.tuple_(c.judged_at, c.verdict_id) < place)
         .order_by(c.judged_at.desc(), c.verdict_id.desc())
@@ -89,18 +89,18 @@ async def past_proposals(work: Work, tenant: str, since: timedelta) -> AsyncIter
     at, after = work.now + timedelta(days=1), _LAST
     while True:
         values = {"tenant": tenant, "now": work.now, "since": since, "at": at, "id": after}
-        rows = (await work.connection.execute(_PAST, values)).all()
+        rows = (await work.connection.execute(_PAST, values)).mappings().all()
         if rows:
             yield [
                 Past(
-                    facts_from(row.facts),
-                    Effect(row.effect),
-                    row.rule,
-                    ApprovalRule.model_validate_json(row.approval) if row.approval else None,
-                    row.judged_at,
+                    facts_from(row["facts"], dict(row)),
+                    Effect(row["effect"]),
+                    row["rule"],
+                    ApprovalRule.model_validate_json(row["approval"]) if row["approval"] else None,
+                    row["judged_at"],
                 )
                 for row in rows
             ]
         if len(rows) < PAGE:
             return
-        at, after = rows[-1].judged_at, rows[-1].verdict_id
+        at, after = rows[-1]["judged_at"], rows[-1]["verdict_id"]

@@ -122,12 +122,14 @@ async def test_the_log_waits_for_no_worker(replica: Replica) -> None:
 
 
 async def test_an_installation_without_channels_stores_nothing(notifier_url: str) -> None:
-    """Each state of an approval is a line in the log, and no row; a rule that names a place has its card given up."""
+    """Each state of an approval is one line in the log, and no row; a rule that names a place has its card given up."""
     async with a_replica("notifier", notifier_url, partial(build, NotifierSettings())) as replica:
         await replica.empty_tables()
         news, named = opened(), opened("slack:#deploys")
+        announced = an_event(news)
         with structlog.testing.capture_logs() as lines:
-            await replica.send(news)
+            await replica.send_events(announced)
+            await replica.send_events(announced)
             await replica.send(closed(news))
             await replica.send(finished(news), named)
         told = [(each.get("approval_state"), each.get("ended")) for each in lines if each["event"] == "approval.card"]

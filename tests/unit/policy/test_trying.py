@@ -473,7 +473,7 @@ def test_what_is_kept_of_a_call_gives_its_facts_again() -> None:
     call = a_call(labels={"odd": "\x00"}, arguments={"note": "\x00 é", "amount": 300})
     facts = CallFacts.of(call)
 
-    assert facts == facts_from(kept_text(call, facts))
+    assert facts == facts_from(kept_text(call, facts), call.model_dump())
 
 
 def test_fallback_is_the_operators_where_the_file_names_nobody() -> None:

@@ -1,0 +1,82 @@
+"""Conversations as this process stored them last, so that what comes next need not read them.
+
+Nothing is true for being remembered: whoever writes by it says which version it was, and stores nothing where that is
+not the newest. What writes nothing has read.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from placet.agent.conversation import Conversation
+from placet.agent.store import Wanted
+
+#: Conversations that are remembered, those that were not stored for longest forgotten first.
+SIZE_MAX = 2_000
+
+
+class Memory:
+    """Conversations with a turn under way for which nothing waits: those of which more is soon to come."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, Conversation] = OrderedDict()
+
+    def keep(self, stored: Iterable[Conversation]) -> None:
+        """Remember conversations that were just stored as they are."""
+        for each in stored:
+            known = self._kept.get(each.conversation_id)
+            if known is not None and known.version > each.version:
+                continue
+            if each.turn is None or each.queue or each.ended:
+                self._kept.pop(each.conversation_id, None)
+                continue
+            self._kept[each.conversation_id] = _stored(each)
+            self._kept.move_to_end(each.conversation_id)
+        while len(self._kept) > SIZE_MAX:
+            self._kept.popitem(last=False)
+
+    def forget(self, conversation_ids: Iterable[str]) -> None:
+        """Remember these no more."""
+        for each in conversation_ids:
+            self._kept.pop(each, None)
+
+    def recall(self, wanted: Wanted) -> dict[str, Conversation] | None:
+        """Return all that is wanted, for things to happen to it; None where some of it is not remembered."""
+        if wanted.message_ids or wanted.consent_ids or wanted.turn_ids or wanted.born:
+            return None
+        found = {each: self._kept.get(each) for each in wanted.conversation_ids}
+        kept = {name: each for name, each in found.items() if each is not None}
+        if len(kept) < len(found) or wanted.call_ids - {call for each in kept.values() for call in each.calls}:
+            return None
+        return {name: _copy(each) for name, each in kept.items()}
+
+
+def _stored(changed: Conversation) -> Conversation:
+    """Return a conversation as it is read after `changed` was stored; it has a turn."""
+    turn = changed.turn
+    assert turn is not None  # noqa: S101 - others are not kept
+    kept = replace(turn, lost=False, reason="", final_answer=None, stopped_number=None)
+    calls = {
+        call_id: replace(call, author=turn.author, cause=turn.cause, result=None)
+        for call_id, call in changed.calls.items()
+        if call.turn_id == turn.turn_id
+    }
+    return _of(changed, version=1 if changed.is_new else changed.version + 1, turns={kept.turn_id: kept}, calls=calls)
+
+
+def _copy(kept: Conversation) -> Conversation:
+    turns = {turn_id: replace(turn) for turn_id, turn in kept.turns.items()}
+    calls = {call_id: replace(call) for call_id, call in kept.calls.items()}
+    return _of(kept, version=kept.version, turns=turns, calls=calls)
+
+
+def _of(one: Conversation, **changes: Any) -> Conversation:
+    names = (
+        *("conversation_id", "tenant", "agent", "language", "labels", "ended", "held", "holder_revision"),
+        *("holder_told", "log_seq", "turn_id"),
+    )
+    kept: dict[str, Any] = {name: getattr(one, name) for name in names}
+    return Conversation(**kept, **changes)
