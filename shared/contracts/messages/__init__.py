@@ -40,6 +40,17 @@ from placet.contracts.messages.grants import GrantAsked, RevokeGrant
 from placet.contracts.messages.mail import MailBounced
 from placet.contracts.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from placet.contracts.messages.rulebook import RulebookTried, TryRulebook
+from placet.contracts.messages.stage import (
+    COMMIT_TOOL,
+    PROPOSE_TOOL,
+    CommitArguments,
+    DiscardWorkspace,
+    ProposeChanges,
+    Staged,
+    StagedCall,
+    StagedCallPermitted,
+    StagePlan,
+)
 from placet.contracts.messages.tool_calls import (
     CallResolved,
     CallsWithdrawn,
@@ -93,12 +104,17 @@ MESSAGES: dict[str, type[Message]] = {
         TryRulebook,
         RulebookTried,
         MailBounced,
+        StagedCallPermitted,
+        DiscardWorkspace,
+        ProposeChanges,
     )
 }
 
 __all__ = [
+    "COMMIT_TOOL",
     "ENVELOPE_EVENTS_MAX",
     "MESSAGES",
+    "PROPOSE_TOOL",
     "AbandonCall",
     "ApprovalClosed",
     "ApprovalOpened",
@@ -109,6 +125,7 @@ __all__ = [
     "CallResolved",
     "CallsWithdrawn",
     "CastVote",
+    "CommitArguments",
     "ConsentAnswered",
     "ConversationDelta",
     "ConversationEnded",
@@ -116,6 +133,7 @@ __all__ = [
     "DecideApproval",
     "DecisionAnswered",
     "DecisionClaims",
+    "DiscardWorkspace",
     "EditJudged",
     "EditProposed",
     "Edited",
@@ -132,6 +150,7 @@ __all__ = [
     "MessagePosted",
     "OperatorSpoke",
     "Panel",
+    "ProposeChanges",
     "ResolveCall",
     "ResolveDeadLetter",
     "ResultKind",
@@ -140,6 +159,10 @@ __all__ = [
     "RevokeGrant",
     "RulebookTried",
     "ShownCall",
+    "StagePlan",
+    "Staged",
+    "StagedCall",
+    "StagedCallPermitted",
     "StopTurn",
     "Strength",
     "TakenAs",

@@ -1,0 +1,122 @@
+"""Messages about a workspace: what was staged, what people let through of it, and what became of the whole.
+
+A *workspace* holds the staged entries of one conversation in their order. An *entry* is a staged call: either its
+changes wait (`change`: the tool's pack can stage), or the whole call does (`call`). `commit_changes` is the one gated
+call that runs a workspace; its arguments are `CommitArguments`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from placet.contracts.canonical import sha256_hex
+from placet.contracts.messages.message import Digest, Identifier, Message, SignedMessage, Value
+
+#: Name of the call that runs a workspace. No rulebook may give a tool this name.
+COMMIT_TOOL = "commit_changes"
+#: Name of the call by which the model asks for the commit before its turn ends.
+PROPOSE_TOOL = "propose_changes"
+#: Entries of a workspace at most.
+ENTRIES_MAX = 1_000
+
+EntryKind = Literal["change", "call"]
+#: What becomes of the calls behind one that did not succeed.
+OnFailure = Literal["stop", "go_on"]
+#: When people are asked about a workspace: at the end of each turn, when somebody asks, or after each entry.
+Decide = Literal["turn", "on_request", "each"]
+
+
+class StagePlan(Value):
+    """How a rule wants its staged calls decided and run."""
+
+    decide: Decide = "turn"
+    expires_after_seconds: Annotated[int, Field(ge=60, le=2_592_000)] = 86_400
+    on_failure: OnFailure = "stop"
+
+
+class Staged(Value):
+    """What the executor says of an entry that it has just put into a workspace."""
+
+    workspace_id: Identifier
+    position: int = Field(ge=1, description="Place of the entry in its workspace; gapless, in the order of staging.")
+    kind: EntryKind
+    digest: Digest = Field(description="Of the entry, see `entry_digest`.")
+    keys: list[str] = Field(
+        default_factory=list,
+        description="What a change touches, `pack:key`: entries that share one stand and fall together.",
+    )
+    summary: str = Field(description="One line for the model and for people.")
+    decide: Decide = "turn"
+
+
+class StagedCall(Value):
+    """A staged call that runs after the commit under a permit of its own: what the permit must say."""
+
+    call_id: Identifier
+    tool: str
+    pool: str
+    digest: Digest
+    requester: str
+    message_id: Identifier
+    on_failure: OnFailure = "stop"
+
+
+class CommitArguments(Value):
+    """Arguments of `commit_changes`: the tree that people saw, and of which entries it is made, in order."""
+
+    workspace_id: Identifier
+    tree_digest: Digest
+    entries: Annotated[list[Identifier], Field(min_length=1, max_length=ENTRIES_MAX)]
+
+
+class StagedCallPermitted(Message):
+    """A staged call of a decided workspace may run once. Sent by approval to the call's pool, which has the call."""
+
+    type_name: ClassVar[str] = "placet.staged-call.permitted.v1"
+
+    pool: str
+    call_id: Identifier
+    conversation_id: Identifier
+    workspace_id: Identifier
+    permit: str = Field(description="Signed permit, JWS compact form; it names the digest of the staged call.")
+
+
+class DiscardWorkspace(SignedMessage):
+    """Nobody wants the entries of a workspace any more. Sent by the agent to executors; what was committed stands."""
+
+    type_name: ClassVar[str] = "placet.workspace.discard.v1"
+
+    workspace_id: Identifier
+    conversation_id: Identifier
+    by: str = Field(default="", description="Person who said so; empty for the clock and for the agent itself.")
+    reason: str = ""
+
+
+class ProposeChanges(Message):
+    """A person wants the workspace of a conversation decided now. Sent by the gateway to the agent."""
+
+    type_name: ClassVar[str] = "placet.workspace.propose.v1"
+
+    conversation_id: Identifier
+    by: Annotated[str, Field(min_length=1, max_length=128)]
+
+
+def workspace_id(conversation_id: str, number: int = 1) -> str:
+    """Return the id of the n-th workspace of a conversation: a new one opens when the one before has ended."""
+    return f"{conversation_id}.w{number}"
+
+
+def entry_digest(call_digest: str, changes: list[dict[str, object]]) -> str:
+    """Return the digest of an entry: of its call, and of what it changes, in order.
+
+    A change is `{"pack", "key", "base", "after", "mode"}`: SHA-256 of the content before and after, null where there is
+    none; `mode` is null where the pack has none.
+    """
+    return sha256_hex({"call": call_digest, "changes": changes})
+
+
+def tree_digest(entries: list[tuple[str, str]]) -> str:
+    """Return the digest of a workspace, or of a part of it: of (call id, entry digest) in order."""
+    return sha256_hex([{"id": call_id, "digest": digest} for call_id, digest in entries])
