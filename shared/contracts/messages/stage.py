@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from placet.contracts.canonical import sha256_hex
 from placet.contracts.messages.message import Digest, Identifier, Message, Value
 
 #: Name of the call that runs a workspace. No rulebook may give a tool this name.
@@ -42,7 +41,7 @@ class Staged(Value):
     workspace_id: Identifier
     position: int = Field(ge=1, description="Place of the entry in its workspace; gapless, in the order of staging.")
     kind: EntryKind
-    digest: Digest = Field(description="Of the entry, see `entry_digest`.")
+    digest: Digest = Field(description="Of the entry, see `placet.contracts.canonical.entry_digest`.")
     keys: list[str] = Field(
         default_factory=list,
         description="What a change touches, `pack:key`: entries that share one stand and fall together.",
@@ -135,17 +134,3 @@ class DiscardChanges(Message):
     conversation_id: Identifier
     by: Annotated[str, Field(min_length=1, max_length=128)]
     reason: str = ""
-
-
-def entry_digest(call_digest: str, changes: list[dict[str, object]]) -> str:
-    """Return the digest of an entry: of its call, and of what it changes, in order.
-
-    A change is `{"pack", "key", "base", "after", "mode"}`: SHA-256 of the content before and after, null where there is
-    none; `mode` is null where the pack has none.
-    """
-    return sha256_hex({"call": call_digest, "changes": changes})
-
-
-def tree_digest(entries: list[tuple[str, str]]) -> str:
-    """Return the digest of a workspace, or of a part of it: of (call id, entry digest) in order."""
-    return sha256_hex([{"id": call_id, "digest": digest} for call_id, digest in entries])

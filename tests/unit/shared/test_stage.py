@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic_core import to_json
 
-from placet.contracts.canonical import canonical_text
+from placet.contracts.canonical import canonical_text, entry_digest, tree_digest
 from placet.contracts.errors import SecurityAlert
 from placet.contracts.messages import CommitArguments, StagedCall, ToolCallPermitted
-from placet.contracts.messages.stage import entry_digest, tree_digest
 from placet.contracts.permit import Permit, PermitMode, issue_permit, issue_staged_permit, verify_permit
 from placet.contracts.signing import Purpose, Signer, Verifier, create_keys, load_signer, load_verifier
 from placet.domain.catalog import validate_arguments
