@@ -141,6 +141,7 @@ CREATE TABLE approval.approvals (
   seats JSONB,
   cancel_asked_by VARCHAR,
   cancel_asked_at TIMESTAMP WITH TIME ZONE,
+  staged JSONB,
   correlation_id VARCHAR NOT NULL,
   traceparent VARCHAR NOT NULL,
   CONSTRAINT pk_approvals PRIMARY KEY (approval_id),
@@ -894,6 +895,7 @@ CREATE TABLE policy.verdicts (
   judged_at TIMESTAMP WITH TIME ZONE NOT NULL,
   facts VARCHAR,
   approval VARCHAR,
+  terms VARCHAR,
   CONSTRAINT pk_verdicts PRIMARY KEY (verdict_id),
   CONSTRAINT ck_verdicts_effect_known CHECK (effect IN ('allow', 'require_approval', 'stage', 'deny')),
   CONSTRAINT uq_verdicts_call_id UNIQUE (call_id)
