@@ -24,6 +24,7 @@ CREATE TABLE agent.conversations (
   version INTEGER NOT NULL,
   turn_id VARCHAR,
   queued INTEGER NOT NULL,
+  staged INTEGER,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
   held BOOLEAN DEFAULT false NOT NULL,
@@ -1110,3 +1111,17 @@ CREATE TABLE agent.messages (
 CREATE INDEX ix_messages_by_operator ON agent.messages (conversation_id) WHERE by_operator
 ;;
 CREATE INDEX ix_messages_queued ON agent.messages (conversation_id) WHERE turn_id IS NULL
+;;
+CREATE TABLE agent.staged_entries (
+  call_id VARCHAR NOT NULL,
+  conversation_id VARCHAR NOT NULL,
+  workspace_id VARCHAR NOT NULL,
+  position INTEGER NOT NULL,
+  digest VARCHAR NOT NULL,
+  decide VARCHAR NOT NULL,
+  commit_id VARCHAR,
+  CONSTRAINT pk_staged_entries PRIMARY KEY (call_id),
+  CONSTRAINT fk_staged_entries_call_id FOREIGN KEY(call_id) REFERENCES agent.tool_calls (call_id)
+)
+;;
+CREATE INDEX ix_staged_entries_conversation ON agent.staged_entries (conversation_id)
