@@ -23,6 +23,7 @@ from placet.agent.llm import ModelUnavailable
 from placet.agent.profiles import Profile, Profiles
 from placet.agent.pseudonymizing import Pseudonymizer
 from placet.agent.rules import Claim, Settlement
+from placet.agent.staging import with_propose
 from placet.agent.states import Event
 from placet.agent.store import ConversationSnapshot, Wanted
 from placet.agent.transcript import transcript
@@ -197,7 +198,7 @@ class Worker:
         last = claim.step >= behaviour.steps_max
         readable = await self._through_outages(lambda: self._pseudonymizer.pseudonymize(claim, snapshot, profile))
         heard = readable.listening(deltas.add, deltas.start_over)
-        tools = rules.with_propose(profile.tools) if snapshot.has_staged else profile.tools
+        tools = with_propose(profile.tools) if snapshot.has_staged else profile.tools
         told_last = last and claim.step > 1 and bool(tools)
         instructions = f"{behaviour.instructions}\n\n{rules.LAST_STEP}".strip() if told_last else behaviour.instructions
         messages = transcript(instructions, readable.history)
