@@ -27,7 +27,8 @@ VIEWS: dict[str, str] = {
     "workspace_entries": """
         SELECT e.call_id, e.workspace_id, w.tenant, w.conversation_id, e.position, e.tool, e.pool, e.kind, e.digest,
                e.keys, e.summary, e.decide, e.on_failure, e.state, e.commit_call_id, e.error, e.staged_at, e.ended_at,
-               CAST(x.call AS json) ->> 'shown_arguments' AS shown_arguments
+               coalesce(CAST(x.call AS json) ->> 'shown_arguments', CAST(x.call AS json) ->> 'arguments')
+               AS shown_arguments
         FROM executor.workspace_entries AS e
         JOIN executor.workspaces AS w USING (workspace_id)
         JOIN executor.executions AS x ON x.call_id = e.call_id
