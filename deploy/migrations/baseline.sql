@@ -24,6 +24,7 @@ CREATE TABLE agent.conversations (
   version INTEGER NOT NULL,
   turn_id VARCHAR,
   queued INTEGER NOT NULL,
+  staged INTEGER,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
   held BOOLEAN DEFAULT false NOT NULL,
@@ -141,6 +142,7 @@ CREATE TABLE approval.approvals (
   seats JSONB,
   cancel_asked_by VARCHAR,
   cancel_asked_at TIMESTAMP WITH TIME ZONE,
+  staged JSONB,
   correlation_id VARCHAR NOT NULL,
   traceparent VARCHAR NOT NULL,
   CONSTRAINT pk_approvals PRIMARY KEY (approval_id),
@@ -931,6 +933,7 @@ CREATE TABLE policy.verdicts (
   judged_at TIMESTAMP WITH TIME ZONE NOT NULL,
   facts VARCHAR,
   approval VARCHAR,
+  terms VARCHAR,
   CONSTRAINT pk_verdicts PRIMARY KEY (verdict_id),
   CONSTRAINT ck_verdicts_effect_known CHECK (effect IN ('allow', 'require_approval', 'stage', 'deny')),
   CONSTRAINT uq_verdicts_call_id UNIQUE (call_id)
@@ -1209,3 +1212,17 @@ CREATE TABLE agent.messages (
 CREATE INDEX ix_messages_by_operator ON agent.messages (conversation_id) WHERE by_operator
 ;;
 CREATE INDEX ix_messages_queued ON agent.messages (conversation_id) WHERE turn_id IS NULL
+;;
+CREATE TABLE agent.staged_entries (
+  call_id VARCHAR NOT NULL,
+  conversation_id VARCHAR NOT NULL,
+  workspace_id VARCHAR NOT NULL,
+  position INTEGER NOT NULL,
+  digest VARCHAR NOT NULL,
+  decide VARCHAR NOT NULL,
+  commit_id VARCHAR,
+  CONSTRAINT pk_staged_entries PRIMARY KEY (call_id),
+  CONSTRAINT fk_staged_entries_call_id FOREIGN KEY(call_id) REFERENCES agent.tool_calls (call_id)
+)
+;;
+CREATE INDEX ix_staged_entries_conversation ON agent.staged_entries (conversation_id)
