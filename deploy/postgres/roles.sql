@@ -3,8 +3,8 @@
 -- Run it as an administrator before the first migration (it makes placet_owner, who migrates) and after every one (it
 -- grants rights on what is new). It takes every right away and grants what stands here, in one transaction, so running
 -- it again does no harm and a right granted by hand does not outlive it. No password stands here: set them with
--- ALTER ROLE, or let `python -m deploy.postgres.prepare` run this file, the migrations and this file again. Roles are
--- the whole server's: for a second installation on it, set placet.role_prefix before (by default it is `placet_`).
+-- ALTER ROLE, or let `python -m placet.deploy.postgres.prepare` run this file, the migrations and this file again.
+-- Roles are the whole server's: for a second installation on it, set placet.role_prefix before (by default `placet_`).
 BEGIN;
 SELECT pg_advisory_xact_lock(hashtext('placet_roles'));
 

@@ -14,6 +14,8 @@ from placet.deploy.example_env import exists, known_names
 from placet.deploy.rabbitmq.definitions import RULEBOOK, VHOST, pools_of, user_name
 from placet.runtime.database import SERVICES
 from placet.runtime.settings import Settings
+from placet.tools import PackSettings
+from shop.resources import open_resources
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "compose.yaml").read_text()
@@ -66,6 +68,20 @@ def test_a_service_is_confined(container: str) -> None:
     assert found["read_only"] is True
     assert (["ALL"], ["no-new-privileges:true"]) == (found["cap_drop"], found["security_opt"])
     assert found["restart"] == "unless-stopped"
+
+
+@pytest.mark.parametrize("container", [name for name, service in RUNS.items() if service == "executor"])
+async def test_the_demos_tools_open_where_nothing_can_be_written(
+    container: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever pool it serves: with a container's settings the shop makes no folder of its own."""
+    (tmp_path / "no-folder").touch()
+    monkeypatch.setenv("PLACET_DATA", str(tmp_path / "no-folder"))
+    for name, value in CONTAINERS[container]["environment"].items():
+        if name.startswith("SHOP_"):
+            monkeypatch.setenv(name, value)
+    async with open_resources(PackSettings(database_url="postgresql://nowhere.invalid/none")) as opened:
+        assert ["shop"] == list(opened)
 
 
 def test_a_signer_sees_only_its_own_private_key() -> None:
