@@ -12,8 +12,8 @@ from typing import Any
 from placet.approval import notices
 from placet.approval.rules import Approval, Vote
 from placet.approval.states import MACHINE, Event, State
-from placet.contracts.messages import Message, ToolCallPermitted
-from placet.contracts.permit import issue_permit
+from placet.contracts.messages import CallApproved, Message, ToolCallPermitted
+from placet.contracts.permit import NOBODYS, Consent, issue_permit
 from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
 from placet.runtime.work import Cause, Change, Work
@@ -38,9 +38,16 @@ def close(
     tell(work, approval, *(signed(each, signer) for each in notices.watched(approval)))
 
 
-def end_call(work: Work, approval: Approval, signer: Signer, after: Sequence[str] = ()) -> None:
-    """Permit or refuse the call of an approval that is over; it may begin when those of `after` have ended."""
-    tell(work, approval, _end_of_call(approval, signer, after))
+def end_call(work: Work, approval: Approval, signer: Signer, consent: Consent = NOBODYS, *, rulebook: str = "") -> None:
+    """Permit or refuse the call of an approval that is over.
+
+    Where policy judges by another `rulebook` by now, the permit goes to it and not to an executor.
+    """
+    end = _end_of_call(approval, signer, consent)
+    changed = approval.approval_rule.judged_again and rulebook not in {"", approval.rulebook_digest}
+    if changed and isinstance(end, ToolCallPermitted):
+        end = CallApproved(**end.model_dump(include={"tenant", "pool", "permit"}), call=end.call, rule=approval.rule)
+    tell(work, approval, end)
 
 
 def tell(work: Work, approval: Approval, *messages: Message) -> None:
@@ -89,7 +96,7 @@ def record(
         )
 
 
-def _end_of_call(approval: Approval, signer: Signer, after: Sequence[str]) -> Message:
+def _end_of_call(approval: Approval, signer: Signer, consent: Consent) -> Message:
     if approval.state is not State.APPROVED:
         return notices.refused(approval)
     if approval.closed_at is None:
@@ -101,7 +108,7 @@ def _end_of_call(approval: Approval, signer: Signer, after: Sequence[str]) -> Me
         reference=approval.approval_id,
         now=approval.closed_at,
         lifetime_seconds=approval.permit_expires_after_seconds,
-        after=after,
+        consent=consent,
     )
     return ToolCallPermitted(tenant=approval.call.tenant, pool=approval.pool, call=approval.call, permit=permit)
 

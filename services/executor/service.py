@@ -15,6 +15,7 @@ from placet.contracts.messages import AbandonCall, Message, ResolveCall, ToolCal
 from placet.contracts.signing import load_verifier
 from placet.contracts.topology import executor_queue
 from placet.domain.catalog import Catalog, load_catalog
+from placet.domain.directory_file import DirectoryFile
 from placet.executor import store
 from placet.executor.handlers import abandon_call, claim_calls, resolve_call
 from placet.executor.metrics import SLOTS, SLOTS_BUSY, measure
@@ -50,6 +51,7 @@ def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
         slots=Slots(settings.executor_slots),
         attempts_max=settings.executor_attempts_max,
         settling=Settling(runtime.units, worker=settings.executor_worker),
+        directory=DirectoryFile(settings.rulebook).current,
     )
     return assemble(settings, runtime, worker, tools=tools, pools=pools)
 

@@ -21,6 +21,7 @@ from placet.contracts.canonical import parse_arguments
 from placet.contracts.ids import derived_id
 from placet.contracts.signing import Verifier
 from placet.domain.catalog import ToolSpec
+from placet.domain.directory import Directory
 from placet.executor import rules, store
 from placet.executor.metrics import TOOL_SECONDS
 from placet.executor.outcomes import found, said
@@ -74,6 +75,8 @@ class Worker:
     slots: Slots
     attempts_max: int
     settling: Settling
+    #: Who is who now: whose yes counts still.
+    directory: Callable[[], Directory] = Directory
     #: What the tool packs opened at start; empty while the service does not run.
     resources: dict[str, object] = field(default_factory=dict)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
@@ -40,6 +41,8 @@ class Permit(Value):
     digest: Digest
     reference: Annotated[str, Field(description="Verdict id or approval id that stands behind it.")]
     after: list[str] = Field(default_factory=list, description="Calls that must have ended before it may begin.")
+    by: list[str] = Field(default_factory=list, description="People whose yes is behind it: `person:<id>`.")
+    keys: list[str] = Field(default_factory=list, description="Ids of the API keys that they said it with.")
 
     @property
     def held(self) -> bool:
@@ -49,6 +52,19 @@ class Permit(Value):
     def expired(self, now: datetime) -> bool:
         """Tell whether the permit is no longer good at `now`."""
         return now >= datetime.fromtimestamp(self.exp, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What the permit of a call that people approved says beside the call, as its fields of the same names do."""
+
+    after: Sequence[str] = ()
+    by: Sequence[str] = ()
+    keys: Sequence[str] = ()
+
+
+#: Of a call that nobody was asked about.
+NOBODYS = Consent()
 
 
 def permit_id(call_id: str) -> str:
@@ -64,7 +80,7 @@ def issue_permit(
     reference: str,
     now: datetime,
     lifetime_seconds: int,
-    after: Sequence[str] = (),
+    consent: Consent = NOBODYS,
 ) -> str:
     """Return the signed permit for `call`. Its id derives from the call, so a repeated handling issues the same one."""
     permit = Permit(
@@ -79,9 +95,11 @@ def issue_permit(
         message_id=call.message_id,
         digest=call.digest,
         reference=reference,
-        after=list(after),
+        after=list(consent.after),
+        by=list(consent.by),
+        keys=list(consent.keys),
     )
-    return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}))
+    return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}, exclude_defaults=True))
 
 
 def awaited_calls(token: object) -> list[str]:
@@ -92,7 +110,7 @@ def awaited_calls(token: object) -> list[str]:
     try:
         payload = str(token).split(".")[1]
         claims = from_json(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        return [str(each) for each in claims["after"]] if claims["exp"] > datetime.now(UTC).timestamp() else []
+        return [str(each) for each in claims.get("after", ())] if claims["exp"] > datetime.now(UTC).timestamp() else []
     except (ValueError, LookupError, TypeError):
         return []
 

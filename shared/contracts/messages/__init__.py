@@ -41,6 +41,7 @@ from placet.contracts.messages.mail import MailBounced
 from placet.contracts.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from placet.contracts.messages.rulebook import RulebookTried, TryRulebook
 from placet.contracts.messages.tool_calls import (
+    CallApproved,
     CallResolved,
     CallsWithdrawn,
     Edited,
@@ -68,6 +69,7 @@ MESSAGES: dict[str, type[Message]] = {
         ConversationItems,
         ConversationDelta,
         ToolCallProposed,
+        CallApproved,
         ToolCallPermitted,
         ToolCallRefused,
         ToolCallFinished,
@@ -107,6 +109,7 @@ __all__ = [
     "ApprovalRequested",
     "ApprovalRule",
     "Author",
+    "CallApproved",
     "CallResolved",
     "CallsWithdrawn",
     "CastVote",
