@@ -74,11 +74,15 @@ BEGIN
                 -- A migration makes changed views anew: they are readable at once, not only when this ran again.
                 EXECUTE format(
                     'ALTER DEFAULT PRIVILEGES FOR ROLE %I IN SCHEMA %I GRANT SELECT ON TABLES TO %I', owner, found, role);
-            ELSIF found = 'read' AND service IN ('approval', 'policy') THEN
-                -- Whether the key works that a vote, or a grant, was given with, and nothing else.
+            ELSIF found = 'read' AND service IN ('approval', 'policy', 'executor') THEN
+                -- Whether the key works that a vote, a grant or a yes was given with; approval also, by which rules
+                -- calls are judged now; and nothing else.
                 EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', found, role);
                 IF to_regclass('"read".api_keys') IS NOT NULL THEN
                     EXECUTE format('GRANT SELECT ON "read".api_keys TO %I', role);
+                END IF;
+                IF service = 'approval' AND to_regclass('"read".active_rulebook') IS NOT NULL THEN
+                    EXECUTE format('GRANT SELECT ON "read".active_rulebook TO %I', role);
                 END IF;
             END IF;
         END LOOP;

@@ -30,6 +30,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.ApprovalProgressed: ("approval",),
     m.ApprovalClosed: ("approval",),
     m.WatchedCallClosed: ("approval",),
+    m.CallApproved: ("approval",),
     m.EditProposed: ("approval",),
     m.EditJudged: ("policy",),
     m.DecideApproval: ("gateway",),

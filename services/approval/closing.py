@@ -13,8 +13,8 @@ from placet.approval import notices
 from placet.approval.rules import Approval, Vote
 from placet.approval.states import MACHINE, Event, State
 from placet.contracts.canonical import parse_arguments
-from placet.contracts.messages import COMMIT_TOOL, Message, StagedCallPermitted, ToolCallPermitted
-from placet.contracts.permit import issue_permit, issue_staged_permit
+from placet.contracts.messages import COMMIT_TOOL, CallApproved, Message, StagedCallPermitted, ToolCallPermitted
+from placet.contracts.permit import NOBODYS, Consent, issue_permit, issue_staged_permit
 from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
 from placet.runtime.work import Cause, Change, Work
@@ -39,12 +39,17 @@ def close(
     tell(work, approval, *(signed(each, signer) for each in notices.watched(approval)))
 
 
-def end_call(work: Work, approval: Approval, signer: Signer, after: Sequence[str] = ()) -> None:
-    """Permit or refuse the call of an approval that is over; it may begin when those of `after` have ended.
+def end_call(work: Work, approval: Approval, signer: Signer, consent: Consent = NOBODYS, *, rulebook: str = "") -> None:
+    """Permit or refuse the call of an approval that is over.
 
-    With a commit its staged calls are permitted too, each after the one before it.
+    Where policy judges by another `rulebook` by now, the permit goes to it and not to an executor. With a commit its
+    staged calls are permitted too, each after the one before it: none begins where the commit was not carried out.
     """
-    tell(work, approval, _end_of_call(approval, signer, after))
+    end = _end_of_call(approval, signer, consent)
+    changed = approval.approval_rule.judged_again and rulebook not in {"", approval.rulebook_digest}
+    if changed and isinstance(end, ToolCallPermitted):
+        end = CallApproved(**end.model_dump(include={"tenant", "pool", "permit"}), call=end.call, rule=approval.rule)
+    tell(work, approval, end)
     if approval.staged and approval.state is State.APPROVED:
         tell(work, approval, *_staged_permits(approval, signer))
 
@@ -95,7 +100,7 @@ def record(
         )
 
 
-def _end_of_call(approval: Approval, signer: Signer, after: Sequence[str]) -> Message:
+def _end_of_call(approval: Approval, signer: Signer, consent: Consent) -> Message:
     if approval.state is not State.APPROVED:
         return notices.refused(approval)
     if approval.closed_at is None:
@@ -107,7 +112,7 @@ def _end_of_call(approval: Approval, signer: Signer, after: Sequence[str]) -> Me
         reference=approval.approval_id,
         now=approval.closed_at,
         lifetime_seconds=approval.permit_expires_after_seconds,
-        after=after,
+        consent=consent,
         mode="commit" if approval.call.tool == COMMIT_TOOL else "run",
     )
     return ToolCallPermitted(tenant=approval.call.tenant, pool=approval.pool, call=approval.call, permit=permit)

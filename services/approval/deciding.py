@@ -15,8 +15,10 @@ from placet.approval.rules import VERBS, VOTING, Answer, Approval, Decision, Edi
 from placet.approval.states import EDIT_MACHINE, Event
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import DecideApproval, DecisionClaims, ToolCall
+from placet.contracts.permit import Consent
 from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
+from placet.domain.approvers import is_person
 from placet.domain.deciders import Voter
 from placet.runtime.work import Cause, Work
 
@@ -48,6 +50,8 @@ class Made:
     votes: Sequence[Vote] = ()
     #: Calls that must have ended before this one may begin, where it was approved.
     after: Sequence[str] = ()
+    #: Digest of the rulebook that policy judges by.
+    rulebook: str = ""
 
     @property
     def decision(self) -> Decision:
@@ -82,7 +86,7 @@ def follow(work: Work, made: Made, signer: Signer) -> None:
         work.emit(made.decision.answered)
     else:
         actor = claims.person if accepted else "clock"
-        closing.end_call(work, after, signer, made.after)
+        closing.end_call(work, after, signer, _consent(made), rulebook=made.rulebook)
         work.emit(made.decision.answered)
         closing.close(work, after, answer.event, actor=actor, signer=signer, votes=_votes(made, after), **more)
     if answer.progress is not None:
@@ -119,6 +123,15 @@ def in_order(made: Sequence[Made]) -> list[Made]:
 
 def _place(approval: Approval | None) -> tuple[str, int, int]:
     return ("", 0, 0) if approval is None else (approval.call.turn_id, approval.call.step, approval.call.position)
+
+
+def _consent(made: Made) -> Consent:
+    """Return whose approvals stand behind a call that was approved, and which calls it comes after."""
+    voter, counting = Voter.of(made.sent.claims), (made.answer.after or made.approval)
+    others = [each.voter for each in made.votes if each.verb == "approve"] if counting and counting.revision > 1 else []
+    voters = [voter, *(each for each in others if each.counts_as != voter.counts_as)]
+    by = [each.identity for each in voters if is_person(each.identity)]
+    return Consent(made.after, by, [each.key_id for each in voters if each.key_id])
 
 
 def _votes(made: Made, after: Approval) -> list[Vote]:

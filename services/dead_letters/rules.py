@@ -17,6 +17,7 @@ from placet.contracts.ids import derived_id
 from placet.contracts.messages import (
     AbandonCall,
     ApprovalRequested,
+    CallApproved,
     ToolCallFinished,
     ToolCallPermitted,
     ToolCallProposed,
@@ -34,6 +35,7 @@ _JWS_DOTS = 2
 STEPS: Mapping[str, Mapping[str, bool]] = {
     "policy.tool-calls": {ToolCallProposed.type_name: False},
     "approval.requests": {ApprovalRequested.type_name: False},
+    "policy.approved-calls": {CallApproved.type_name: False},
     "executor": {ToolCallPermitted.type_name: False},
     "agent.tool-results": {ToolCallRefused.type_name: False, ToolCallFinished.type_name: True},
 }

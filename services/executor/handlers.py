@@ -22,6 +22,8 @@ from placet.contracts.permit import Permit, PermitMode, verify_permit
 from placet.contracts.signed import verify_signed
 from placet.contracts.signing import Verifier
 from placet.contracts.transitions import ExpectedRace
+from placet.domain.approvers import name_of
+from placet.domain.directory import Directory
 from placet.executor import rules, store, workspace_store
 from placet.executor.committing import Committing
 from placet.executor.metrics import count_answer
@@ -45,6 +47,8 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
         each = _wanted(arrival, work, pool=pool, worker=worker)
         spec = worker.specs.get(each.attempt.call.tool)
         admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now)
+        if admission.event is Event.CLAIMED and each.permit.by and _left(each.permit, worker.directory()):
+            admission = rules.consent_void()
         wanted[arrival.cause.id] = each, admission
         work.cause = arrival.cause
         store.record_admission(work, each, admission, worker=worker.holder.worker)
@@ -53,10 +57,10 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
     if len({each.attempt.call.call_id for each, _ in wanted.values()}) < len(wanted):
         raise SecurityAlert("two permits for one call came together")
     taken = await store.claim(work, wanted, worker.holder)
-    for key, late in taken.items():
+    for key, void in taken.items():
         each, admission = wanted[key]
-        if late:
-            await _turn_away(each, worker)
+        if void:
+            await _turn_away(each, rules.too_late() if void == "late" else rules.consent_void(), worker)
         elif admission.event is Event.CLAIMED:
             work.act(partial(worker.start, each.attempt))
         else:
@@ -80,12 +84,17 @@ async def _replay(missed: Mapping[str, Wanted], work: Work) -> str:
     return ""
 
 
-async def _turn_away(wanted: Wanted, worker: Worker) -> None:
-    """Answer for a call whose permit ran out while its row was waited for."""
-    attempt, late = wanted.attempt, rules.too_late()
+def _left(permit: Permit, directory: Directory) -> bool:
+    """Tell whether somebody whose yes is behind a permit may decide nothing any more."""
+    return any(not directory.is_active(name_of(person)) for person in permit.by)
+
+
+async def _turn_away(wanted: Wanted, admission: Admission, worker: Worker) -> None:
+    """Answer for a call that was taken and whose permit was void by then."""
+    attempt = wanted.attempt
     async with worker.units.begin(attempt.cause) as work:
-        if await store.turn_away(work, wanted, late, worker=worker.holder.worker):
-            answer = rules.refused(attempt.call, late)
+        if await store.turn_away(work, wanted, admission, worker=worker.holder.worker):
+            answer = rules.refused(attempt.call, admission)
             work.emit(answer)
             work.act(partial(count_answer, answer))
 

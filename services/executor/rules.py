@@ -104,6 +104,12 @@ def too_late() -> Admission:
     return Admission(Event.EXPIRED, f"{NOTHING_RAN}the permission had expired before a worker was free.")
 
 
+def consent_void() -> Admission:
+    """Return what becomes of a call that somebody approved who may decide nothing any more."""
+    reason = "somebody who approved it may decide nothing any more; ask again if it is still wanted"
+    return Admission(Event.REFUSED, f"{NOTHING_RAN}{reason}.")
+
+
 def misfit(call: ToolCall, spec: ToolSpec | None) -> str:
     """Return why `call` is none that this executor can run, half a sentence; empty where it can."""
     if spec is None:

@@ -24,6 +24,7 @@ from placet.contracts.messages import (
 from placet.contracts.signing import load_verifier
 from placet.contracts.topology import executor_queue, queue
 from placet.domain.catalog import Catalog, load_catalog
+from placet.domain.directory_file import DirectoryFile
 from placet.domain.house_tools import COMMIT_SPEC
 from placet.executor import store
 from placet.executor.committing import Committing
@@ -78,6 +79,7 @@ def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
         settling=Settling(units, worker=settings.executor_worker),
         stager=Stager(units, tools, specs, bounds),
         committing=committing,
+        directory=DirectoryFile(settings.rulebook).current,
     )
     return assemble(settings, runtime, worker, tools=tools, pools=pools)
 

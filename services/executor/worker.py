@@ -21,6 +21,7 @@ from placet.contracts.canonical import parse_arguments
 from placet.contracts.ids import derived_id
 from placet.contracts.signing import Verifier
 from placet.domain.catalog import ToolSpec
+from placet.domain.directory import Directory
 from placet.executor import rules, store
 from placet.executor.committing import Committing
 from placet.executor.metrics import TOOL_SECONDS
@@ -79,6 +80,8 @@ class Worker:
     settling: Settling
     stager: Stager
     committing: Committing
+    #: Who is who now: whose yes counts still.
+    directory: Callable[[], Directory] = Directory
     #: What the tool packs opened at start; empty while the service does not run.
     resources: dict[str, object] = field(default_factory=dict)
 

@@ -11,24 +11,26 @@ from placet.contracts.ids import new_id
 from placet.contracts.messages import (
     COMMIT_TOOL,
     AbandonCall,
+    CallApproved,
     CallResolved,
     EditProposed,
     GrantAsked,
     RevokeGrant,
     ToolCall,
+    ToolCallPermitted,
     ToolCallProposed,
     ToolCallRefused,
     WatchedCallClosed,
 )
-from placet.contracts.permit import check_digest
+from placet.contracts.permit import check_digest, verify_permit
 from placet.contracts.signed import signed, verify_signed
 from placet.contracts.signing import Signer, Verifier
 from placet.policy import judging, records, rules, store
 from placet.policy.active import ActiveRulebook
-from placet.policy.rules import CallFacts, Rulebook, edits, grants, judge
+from placet.policy.rules import CallFacts, Effect, Rulebook, edits, grants, judge, judge_within
 from placet.policy.rules.kept import kept_text
 from placet.policy.rules.limits import DID_NOT_RUN
-from placet.policy.rules.outcomes import Judged, abandoned, outcome, staged_permits
+from placet.policy.rules.outcomes import Judged, abandoned, denied_by_now, given_up, outcome, staged_permits
 from placet.policy.rules.staging import wanted_entries
 from placet.policy.states import GrantEvent
 from placet.policy.store import grants as grant_store
@@ -226,6 +228,36 @@ async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     if answer.accepted:
         await watched_store.add_revision(work, proposed.tenant, call.call_id, parse_arguments(call.arguments))
     work.emit(signed(answer, deps.signer))
+
+
+async def judge_again(approved: CallApproved, work: Work, deps: Deps) -> None:
+    """Hand on the permit of a call that people approved, unless the rules of today deny it.
+
+    What holds it by now, more strictly or not, is no denial: people have been asked.
+    """
+    call, rulebook = approved.call, deps.rulebook
+    check_digest(call, approved.tenant)
+    verify_permit(deps.verifier, approved.permit, call, pool=approved.pool, modes=("run", "commit"))
+    history = await store.load_history(work, call) if rulebook.uses_history else {}
+    facts = replace(CallFacts.of(call), history=history)
+    entries: Sequence[CallFacts] = ()
+    if call.tool == COMMIT_TOOL:
+        wanted = wanted_entries(facts.arguments)
+        facts = replace(facts, staged=await store.load_staged(work, call, wanted))
+        entries = await store.load_staged_facts(work, call, wanted)
+    verdicts = [judge_within(facts, rulebook, approved.rule), *(judge(entry, rulebook) for entry in entries)]
+    verdict = next((each for each in verdicts if each.effect is Effect.DENY), verdicts[0])
+    work.record(records.judged_again(facts, verdict))
+    if verdict.effect in {Effect.DENY, Effect.STAGE}:
+        work.emit(denied_by_now(call, verdict))
+    else:
+        what = approved.model_dump(include={"tenant", "pool", "permit"})
+        work.emit(ToolCallPermitted(**what, call=call))
+
+
+async def abandon_approved(message: AbandonCall, work: Work) -> None:
+    """End an approved call whose permit was given up before it was judged again: nobody else has it."""
+    work.emit(given_up(message))
 
 
 async def abandon_call(message: AbandonCall, work: Work, deps: Deps) -> None:

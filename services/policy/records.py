@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from placet.contracts.messages import GrantAsked
-from placet.policy.rules import CallFacts, Verdict
+from placet.policy.rules import CallFacts, Effect, Verdict
 from placet.policy.rules.grants import Grant
 from placet.policy.rules.watched import Watched
 from placet.policy.states import GRANT_MACHINE, GrantEvent, GrantState, grant_after
@@ -42,6 +42,15 @@ def judged(call: CallFacts, verdict: Verdict, verdict_id: str) -> Change:
     return Change(
         call.tenant, "verdict", verdict_id, "given", None, verdict.effect, "policy", call.call_id, about=about
     )
+
+
+def judged_again(call: CallFacts, verdict: Verdict) -> Change:
+    """Return the row of a call that people approved and that was judged by the rules of that moment."""
+    detail = {"rule": verdict.rule, "rulebook_digest": verdict.rulebook_digest, "reason": verdict.reason}
+    about = {"conversation_id": call.conversation_id, "tool": call.tool}
+    to = "refused" if verdict.effect in {Effect.DENY, Effect.STAGE} else "permitted"
+    of_call = ("policy", call.call_id, detail, about)
+    return Change(call.tenant, "approved_call", call.call_id, "judged_again", None, to, *of_call)
 
 
 def _of_asked(asked: GrantAsked, event: GrantEvent, detail: dict[str, Any]) -> Change:

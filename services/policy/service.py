@@ -6,6 +6,7 @@ from functools import partial
 
 from placet.contracts.messages import (
     AbandonCall,
+    CallApproved,
     CallResolved,
     EditProposed,
     GrantAsked,
@@ -48,12 +49,17 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
     judge_edit = one_by_one(partial(handlers.judge_edit, deps=deps))
     give_grant = one_by_one(partial(handlers.give_grant, deps=deps))
     revoke_grant = one_by_one(handlers.revoke_grant)
+    of_approved: dict[type[Message], Handler] = {
+        CallApproved: one_by_one(partial(handlers.judge_again, deps=deps)),
+        AbandonCall: one_by_one(handlers.abandon_approved),
+    }
     return Service(
         name="policy",
         runtime=runtime,
         subscriptions=(
             Subscription(queue("policy.tool-calls"), of_calls),
             Subscription(queue("policy.edits"), {EditProposed: judge_edit}),
+            Subscription(queue("policy.approved-calls"), of_approved),
             Subscription(queue("policy.grants"), {GrantAsked: give_grant, RevokeGrant: revoke_grant}),
             Subscription(queue("policy.tool-results"), of_results),
             Subscription(queue("policy.watched-calls"), {WatchedCallClosed: remember_denial}),

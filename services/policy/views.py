@@ -7,6 +7,10 @@ VIEWS = {
         SELECT activation_id, kind, digest, activated_by, activated_at, diff
         FROM policy.activations
     """,
+    # Approval asks it when people have said yes: was the call held by the rules of today?
+    "active_rulebook": """
+        SELECT digest FROM policy.activations WHERE kind = 'rulebook' ORDER BY activated_at DESC LIMIT 1
+    """,
     "verdicts": """
         SELECT verdict_id, call_id, tenant, effect, rule, reason, rulebook_digest, judged_at
         FROM policy.verdicts

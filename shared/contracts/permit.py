@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
@@ -29,8 +30,6 @@ HELD_BY = "approval"
 #: What a permit is good for: to run its call, to put it into a workspace, to commit a workspace (its call is
 #: `commit_changes`), or to run a call of a committed workspace. None is good for anything else.
 PermitMode = Literal["run", "stage", "commit", "staged_call"]
-#: Claims that only other modes than `run` have; and the issuer, whom the signature names.
-_NOT_TO_RUN = {"iss", "mode", "commit", "on_failure"}
 _RUN: tuple[PermitMode, ...] = ("run",)
 
 
@@ -49,11 +48,13 @@ class Permit(Value):
     digest: Digest
     reference: Annotated[str, Field(description="Verdict id or approval id that stands behind it.")]
     after: list[str] = Field(default_factory=list, description="Calls that must have ended before it may begin.")
-    mode: PermitMode = Field(default="run", description="Left out of the token where it is `run`.")
+    mode: PermitMode = "run"
     commit: str = Field(default="", description="Of a staged call: the `commit_changes` that it is part of.")
     on_failure: OnFailure = Field(
         default="stop", description="Of a staged call: whether those behind it run where it does not succeed."
     )
+    by: list[str] = Field(default_factory=list, description="People whose yes is behind it: `person:<id>`.")
+    keys: list[str] = Field(default_factory=list, description="Ids of the API keys that they said it with.")
 
     @property
     def held(self) -> bool:
@@ -63,6 +64,19 @@ class Permit(Value):
     def expired(self, now: datetime) -> bool:
         """Tell whether the permit is no longer good at `now`."""
         return now >= datetime.fromtimestamp(self.exp, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What the permit of a call that people approved says beside the call, as its fields of the same names do."""
+
+    after: Sequence[str] = ()
+    by: Sequence[str] = ()
+    keys: Sequence[str] = ()
+
+
+#: Of a call that nobody was asked about.
+NOBODYS = Consent()
 
 
 def permit_id(call_id: str) -> str:
@@ -78,7 +92,7 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
     reference: str,
     now: datetime,
     lifetime_seconds: int,
-    after: Sequence[str] = (),
+    consent: Consent = NOBODYS,
     mode: PermitMode = "run",
 ) -> str:
     """Return the signed permit for `call`. Its id derives from the call, so a repeated handling issues the same one."""
@@ -94,10 +108,12 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
         message_id=call.message_id,
         digest=call.digest,
         reference=reference,
-        after=list(after),
+        after=list(consent.after),
+        by=list(consent.by),
+        keys=list(consent.keys),
+        mode=mode,
     )
-    claims = permit.model_dump(exclude=_NOT_TO_RUN)
-    return signer.sign(Purpose.PERMIT, claims if mode == "run" else {**claims, "mode": mode})
+    return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}, exclude_defaults=True))
 
 
 def issue_staged_permit(
@@ -132,7 +148,7 @@ def issue_staged_permit(
         commit=commit.call_id,
         on_failure=staged.on_failure,
     )
-    return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}))
+    return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}, exclude_defaults=True))
 
 
 def awaited_calls(token: object) -> list[str]:
@@ -143,7 +159,7 @@ def awaited_calls(token: object) -> list[str]:
     try:
         payload = str(token).split(".")[1]
         claims = from_json(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-        return [str(each) for each in claims["after"]] if claims["exp"] > datetime.now(UTC).timestamp() else []
+        return [str(each) for each in claims.get("after", ())] if claims["exp"] > datetime.now(UTC).timestamp() else []
     except (ValueError, LookupError, TypeError):
         return []
 

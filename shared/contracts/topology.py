@@ -82,6 +82,7 @@ ROUTES: dict[type[Message], Route] = {
     m.ApprovalProgressed: Route("approvals", lambda _: "approval.progressed"),
     m.ApprovalClosed: Route("approvals", lambda _: "approval.closed"),
     m.WatchedCallClosed: Route("approvals", lambda _: "watched-call.closed"),
+    m.CallApproved: Route("approvals", lambda _: "call.approved"),
     m.EditProposed: Route("approvals", lambda _: "edit.proposed"),
     m.EditJudged: Route("approvals", lambda _: "edit.judged"),
     m.DecideApproval: Route("decisions", lambda _: "decide"),
@@ -173,6 +174,11 @@ QUEUES = (
         (Destination("tool-calls", "tool-call.proposed"), _abandonments("policy.tool-calls")),
     ),
     QueueSpec("policy.edits", "policy", (Destination("approvals", "edit.proposed"),)),
+    QueueSpec(
+        "policy.approved-calls",
+        "policy",
+        (Destination("approvals", "call.approved"), _abandonments("policy.approved-calls")),
+    ),
     QueueSpec("approval.edits", "approval", (Destination("approvals", "edit.judged"),)),
     QueueSpec(
         "policy.grants",

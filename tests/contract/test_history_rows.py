@@ -27,6 +27,8 @@ NO_MACHINE: Mapping[str, frozenset[str]] = {
     "limit": frozenset({"passed_over"}),
     # Nothing moves: a call was asked again while this one waits, or in its veto window.
     "watched_call": frozenset({"waiting", "denied"}),
+    # Nothing moves: people's yes was handed on by the rules of that moment, or was not.
+    "approved_call": frozenset({"permitted", "refused"}),
     # Nothing moves, and the history has none: verdicts have rows of their own, the log tells of them.
     "verdict": frozenset(),
 }

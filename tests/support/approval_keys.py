@@ -12,6 +12,7 @@ def create_keys_view(url: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute('CREATE SCHEMA "read"')
         connection.execute('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)')
+        connection.execute('CREATE TABLE "read".active_rulebook (digest text)')
 
 
 async def add_keys(replica: Replica, *key_ids: str) -> None:
@@ -23,3 +24,9 @@ async def add_keys(replica: Replica, *key_ids: str) -> None:
 async def revoke(replica: Replica, key_id: str) -> None:
     """Let a key work no more."""
     await replica.execute("UPDATE read.api_keys SET revoked_at = clock_timestamp() WHERE key_id = :id", id=key_id)
+
+
+async def judge_by(replica: Replica, digest: str) -> None:
+    """Let policy judge by this rulebook."""
+    await replica.execute("DELETE FROM read.active_rulebook")
+    await replica.execute("INSERT INTO read.active_rulebook VALUES (:digest)", digest=digest)

@@ -25,7 +25,7 @@ from placet.contracts.messages import (
     ToolCallPermitted,
     ToolCallRefused,
 )
-from placet.contracts.permit import issue_permit
+from placet.contracts.permit import Consent, issue_permit
 from placet.contracts.signing import create_keys, load_signer
 from placet.contracts.topology import DEAD_LETTERS, Destination, QueueSpec, executor_queue, queue
 from placet.domain.catalog import Catalog, load_catalog
@@ -52,6 +52,9 @@ def make_schema(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(sa.text("CREATE SCHEMA executor"))
         tables.inbox.metadata.create_all(connection, tables=wanted)
+        # What the gateway shows of its keys.
+        connection.execute(sa.text('CREATE SCHEMA "read"'))
+        connection.execute(sa.text('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)'))
     engine.dispose()
 
 
@@ -98,17 +101,17 @@ class Premises:
         return a_call(tool=tool, schema_digest=self.catalog[tool].schema_digest, arguments=arguments)
 
     def permitted(self, call: ToolCall, **changes: Any) -> ToolCallPermitted:
-        """Return the message that permits `call`; `at`, `lifetime_seconds`, `issuer`, `after` or `pool` may differ.
+        """Return the message that permits `call`; its times, issuer, pool and consent may differ.
 
         `mode` and `plan` are for calls that are staged, or commit.
         """
         pool, lifetime = changes.get("pool", "default"), changes.get("lifetime_seconds", 300)
         signer = load_signer(changes.get("keys", self.keys), changes.get("issuer", "policy"))
         at = changes.get("at", datetime.now(UTC))
-        more = {"reference": "verdict-1", "now": at, "lifetime_seconds": lifetime, "after": changes.get("after", ())}
-        permit = issue_permit(signer, call, pool=pool, mode=changes.get("mode", "run"), **more)
-        plan = changes.get("plan")
-        return ToolCallPermitted(tenant=call.tenant, pool=pool, call=call, permit=permit, plan=plan)
+        more = {"reference": "verdict-1", "now": at, "lifetime_seconds": lifetime}
+        consent = Consent(*(changes.get(name, ()) for name in ("after", "by", "said_with")))
+        permit = issue_permit(signer, call, pool=pool, mode=changes.get("mode", "run"), **more, consent=consent)
+        return ToolCallPermitted(tenant=call.tenant, pool=pool, call=call, permit=permit, plan=changes.get("plan"))
 
     def sql(self, statement: str, **values: Any) -> list[Any]:
         """Do to the database what no part of the product does; return the rows, if any."""

@@ -70,6 +70,8 @@ class Reading:
     earlier: Earlier | None
     #: Calls of the same answer of the model that stand before this one, were approved, and may still run.
     before: tuple[str, ...] = ()
+    #: Digest of the rulebook that policy judges by; empty where it has none yet.
+    rulebook: str = ""
 
 
 def reading_from(row: Row) -> Reading:
@@ -78,7 +80,15 @@ def reading_from(row: Row) -> Reading:
     names = ("said_of", "said_by", "said_verb", "said_digest", "said_details", "said_answer")
     earlier = Earlier(*(row[name] for name in names)) if row["said_of"] else None
     votes = [vote_from(each) for each in row["votes"]]
-    return Reading(row["now"], approval, votes, frozenset(row["revoked"]), earlier, tuple(row["earlier"]))
+    return Reading(
+        row["now"],
+        approval,
+        votes,
+        frozenset(row["revoked"]),
+        earlier,
+        tuple(row["earlier"]),
+        row["rulebook_now"] or "",
+    )
 
 
 def details_of(claims: DecisionClaims) -> dict[str, Any]:

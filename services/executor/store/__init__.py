@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_core import from_json
 
@@ -88,10 +88,15 @@ class Sweep:
     probed: Mapping[str, float] = field(default_factory=dict)
 
 
-async def claim(work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], holder: Holder) -> dict[str, bool]:
+#: Why a permit that was good when it came is void by the time its call was taken; empty where it is not.
+Void = Literal["", "late", "revoked"]
+
+
+async def claim(work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], holder: Holder) -> dict[str, Void]:
     """Take the calls' rows with the state that each is admitted with, and what was handed over, by the same keys.
 
-    Return those taken: True where the permit ran out while another transaction was waited for.
+    Return those taken, each with what made its permit void since: `late` where it ran out while another transaction
+    was waited for, `revoked` where an API key works no more that somebody's yes was given with.
     """
     rows = [(key, each.attempt, each.permit, each.idempotent, admission) for key, (each, admission) in wanted.items()]
     found = await work.execute_once(
@@ -113,12 +118,13 @@ async def claim(work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], hold
         errors=[admission.reason for *_, admission in rows],
         modes=[None if permit.mode == "run" else permit.mode for _, _, permit, *_ in rows],
         plans=[attempt.plan and attempt.plan.model_dump_json() for _, attempt, *_ in rows],
+        api_keys=[" ".join(permit.keys) for _, _, permit, *_ in rows],
         pool=rows[0][1].pool,
         begun_at=rows[0][1].begun_at,
         worker=holder.worker,
         lease=holder.lease,
     )
-    return {row["key"]: row["late"] for row in found}
+    return {row["key"]: "revoked" if row["revoked"] else "late" if row["late"] else "" for row in found}
 
 
 async def takers(connection: Connection, call_ids: Sequence[str]) -> dict[str, str]:

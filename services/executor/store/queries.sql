@@ -9,10 +9,10 @@ wanted AS (
         :keys::text[], :call_ids::text[], :tenants::text[], :conversation_ids::text[], :tools::text[],
         :schema_digests::text[], :idempotents::boolean[], :permit_ids::text[], :permit_issuers::text[],
         :permit_ends::timestamptz[], :permits::text[], :calls::text[], :causes::jsonb[], :states::text[],
-        :errors::text[], :modes::text[], :plans::text[]
+        :errors::text[], :modes::text[], :plans::text[], :api_keys::text[]
     ) AS given (
         key, call_id, tenant, conversation_id, tool, schema_digest, idempotent, permit_id, permit_issuer,
-        permit_expires_at, permit, call, cause, state, error, mode, plan
+        permit_expires_at, permit, call, cause, state, error, mode, plan, api_keys
     )
 ), taken AS (
     INSERT INTO executor.executions (
@@ -27,7 +27,12 @@ wanted AS (
     ON CONFLICT DO NOTHING RETURNING call_id, clock_timestamp() AS at
 ), effect AS (
     -- By the time after every wait for another transaction.
-    SELECT wanted.key, wanted.state = 'running' AND wanted.permit_expires_at <= (SELECT max(at) FROM taken) AS late
+    SELECT wanted.key, wanted.state = 'running' AND wanted.permit_expires_at <= (SELECT max(at) FROM taken) AS late,
+        -- Keys of people whose yes is behind it, separated by spaces.
+        wanted.state = 'running' AND wanted.api_keys <> '' AND EXISTS (
+            SELECT FROM read.api_keys
+            WHERE key_id = ANY (string_to_array(wanted.api_keys, ' ')) AND revoked_at IS NOT NULL
+        ) AS revoked
     FROM wanted JOIN taken USING (call_id)
 )
 

@@ -104,6 +104,30 @@ def abandoned(message: AbandonCall, verdict: Verdict) -> ToolCallRefused:
     )
 
 
+def given_up(message: AbandonCall) -> ToolCallRefused:
+    """Return the result of an approved call that was given up before it was judged again."""
+    return ToolCallRefused(
+        tenant=message.tenant,
+        call_id=message.call_id,
+        conversation_id=message.conversation_id,
+        tool=message.tool,
+        kind="failed",
+        reason="The call did not run: it could not be judged again, and an operator gave it up.",
+    )
+
+
+def denied_by_now(call: ToolCall, verdict: Verdict) -> ToolCallRefused:
+    """Return the result of a call that people approved and that the rules of today deny."""
+    return ToolCallRefused(
+        tenant=call.tenant,
+        call_id=call.call_id,
+        conversation_id=call.conversation_id,
+        tool=call.tool,
+        kind="refused",
+        reason=verdict.model_reason,
+    )
+
+
 def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) -> ToolCallPermitted:
     staged, plan = judged.facts.staged, judged.verdict.plan
     pool = pool_of(staged) if staged else spec.pool

@@ -13,8 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from placet.contracts.messages import AbandonCall, ApprovalRule, ToolCall
-from placet.policy.rules import Verdict
+from placet.policy.rules import CallFacts, Verdict
 from placet.policy.rules.history import COUNTERS
+from placet.policy.rules.kept import facts_from
 from placet.policy.rules.staging import StagedEntry, StageTerms, terms_of
 from placet.policy.tables import VerdictRow
 from placet.runtime.database import table_of
@@ -88,6 +89,13 @@ async def load_staged(work: Work, call: ToolCall, call_ids: Sequence[str]) -> tu
     rows = await work.connection.run(QUERIES.staged_calls, call_ids=list(call_ids), **place)
     found = {row["call_id"]: _staged_from(row) for row in rows}
     return tuple(found[call_id] for call_id in call_ids if call_id in found)
+
+
+async def load_staged_facts(work: Work, call: ToolCall, call_ids: Sequence[str]) -> list[CallFacts]:
+    """Return what the rules looked at of those of these calls that the conversation of `call` staged."""
+    place = {"tenant": call.tenant, "conversation_id": call.conversation_id}
+    rows = await work.connection.run(QUERIES.staged_facts, call_ids=list(call_ids), **place)
+    return [facts_from(row["facts"], row) for row in rows]
 
 
 def _staged_from(row: Mapping[str, Any]) -> StagedEntry:

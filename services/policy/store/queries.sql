@@ -34,5 +34,10 @@ SELECT call_id, digest FROM policy.verdicts WHERE call_id = ANY (:call_ids::text
 SELECT call_id, tool, requester, digest, approval, terms FROM policy.verdicts
 WHERE call_id = ANY (:call_ids::text[]) AND tenant = :tenant AND conversation_id = :conversation_id AND effect = 'stage'
 
+-- name: staged_facts
+-- What is kept of them, to judge them again.
+SELECT call_id, tenant, conversation_id, requester, tool, digest, schema_digest, facts FROM policy.verdicts
+WHERE call_id = ANY (:call_ids::text[]) AND tenant = :tenant AND conversation_id = :conversation_id AND effect = 'stage'
+
 -- name: approval_of
 SELECT approval FROM policy.verdicts WHERE tenant = :tenant AND call_id = :call_id

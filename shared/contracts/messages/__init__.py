@@ -56,6 +56,7 @@ from placet.contracts.messages.stage import (
     StagePlan,
 )
 from placet.contracts.messages.tool_calls import (
+    CallApproved,
     CallResolved,
     CallsWithdrawn,
     Edited,
@@ -83,6 +84,7 @@ MESSAGES: dict[str, type[Message]] = {
         ConversationItems,
         ConversationDelta,
         ToolCallProposed,
+        CallApproved,
         ToolCallPermitted,
         ToolCallRefused,
         ToolCallFinished,
@@ -128,6 +130,7 @@ __all__ = [
     "ApprovalRequested",
     "ApprovalRule",
     "Author",
+    "CallApproved",
     "CallResolved",
     "CallsWithdrawn",
     "CastVote",

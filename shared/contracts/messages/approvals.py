@@ -165,6 +165,11 @@ class ApprovalRule(Value):
     by_message: bool = Field(
         default=False, description="True: an exact yes or no in the chat decides, written by who may decide."
     )
+    judged_again: bool = Field(
+        default=True,
+        description="Whether an approved call is judged once more where the rulebook has changed since it was held; "
+        "false: people's yes is enough, whatever a rule says by now.",
+    )
 
 
 class ApprovalRequested(SignedMessage):

@@ -109,6 +109,20 @@ class ToolCallPermitted(Message):
     )
 
 
+class CallApproved(Message):
+    """People said yes to a call that another rulebook held than the active one. Sent by approval to policy.
+
+    Policy judges it again, and hands the permit on unless a rule denies the call by now.
+    """
+
+    type_name: ClassVar[str] = "placet.call.approved.v1"
+
+    pool: Pool
+    call: ToolCall
+    permit: str = Field(description="Approval's permit, JWS compact form, as ToolCallPermitted carries it.")
+    rule: str = Field(description="Name of the rule that held the call.")
+
+
 #: What a person's answer is for the model: the result of the call that does not run, or what to do instead.
 AnswerKind = Literal["result", "instruction"]
 

@@ -46,7 +46,8 @@ MAY_PUBLISH = {
         "tool-results": r"^(tool-call\.refused)$",
     },
     "approval": {
-        "approvals": r"^(approval\.opened|approval\.progressed|approval\.closed|watched-call\.closed|edit\.proposed)$",
+        "approvals": r"^(approval\.opened|approval\.progressed|approval\.closed|watched-call\.closed|call\.approved"
+        r"|edit\.proposed)$",
         "decisions": r"^(answered\..+|grant-asked)$",
         "executions": "^((default|payments))$",
         "tool-results": r"^(tool-call\.refused)$",

@@ -72,6 +72,7 @@ async def replicas(approval_url: str, keys: Path, register: Register) -> AsyncIt
         ]
         await replicas[0].empty_tables()
         await replicas[0].execute('DELETE FROM "read".api_keys')
+        await replicas[0].execute('DELETE FROM "read".active_rulebook')
         yield replicas[0], replicas[1]
 
 

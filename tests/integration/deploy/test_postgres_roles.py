@@ -25,6 +25,7 @@ EXTRA = (
     "CREATE SCHEMA read",
     "CREATE VIEW read.history AS SELECT * FROM agent.history",  # one that PostgreSQL would let through to the table
     "CREATE VIEW read.api_keys AS SELECT key_id, tenant, revoked_at FROM gateway.api_keys",
+    "CREATE VIEW read.active_rulebook AS SELECT digest FROM policy.activations LIMIT 1",
     "CREATE TABLE public.alembic_version (version_num text)",
 )
 WRITES = ("INSERT", "UPDATE", "DELETE")
@@ -110,7 +111,8 @@ def _make_nothing(url: str) -> None:
 def allowed(service: str, schema: str, name: str) -> set[str]:
     """Return the rights that a service should have on a table: the golden rule."""
     if schema == "read":
-        sees = service == "gateway" or (service in {"approval", "policy"} and name == "api_keys")
+        keys = service in {"approval", "policy", "executor"} and name == "api_keys"
+        sees = service == "gateway" or keys or (service == "approval" and name == "active_rulebook")
         return {"SELECT"} if sees else set()
     if schema != service:
         return set()
@@ -119,7 +121,7 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_has_the_rights_of_the_golden_rule_and_no_other(ready: Ready, service: str) -> None:
-    """Own schema read and written, history only added to, `read` for the gateway, which keys work for approval."""
+    """Own schema read and written, history only added to, `read` for the gateway, which keys work for who asks."""
     wanted = {(schema, name, right) for schema, name in ready.tables() for right in allowed(service, schema, name)}
     assert service in {schema for schema, *_ in wanted}
     assert wanted == ready.rights(service)

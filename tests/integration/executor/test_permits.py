@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 
-from placet.contracts.messages import ToolCallFinished, ToolCallRefused
+from placet.contracts.messages import CallResolved, ToolCallFinished, ToolCallRefused
 from placet.contracts.signing import create_keys
 from placet.executor.states import State
 from placet.executor.views import VIEWS
@@ -232,3 +233,32 @@ async def test_a_call_that_was_taken_all_the_same_is_not_given_up(house: House) 
     await house.idle()
     assert (ToolCallFinished, 0) == (type(answer), house.answers.qsize())
     assert ["claimed", "succeeded"] == house.premises.history(call)
+
+
+@pytest.mark.parametrize(("revoked", "expected"), [("", "succeeded"), ("key-bob", "refused")])
+async def test_a_key_that_was_revoked_since_voids_the_yes(house: House, revoked: str, expected: str) -> None:
+    """Between the yes and the claim: nothing runs, and the answer says why."""
+    place = house.premises
+    for key in ("key-ada", "key-bob"):
+        insert = "INSERT INTO read.api_keys SELECT :key, 'acme', CASE WHEN :gone THEN now() END"
+        place.sql(insert, key=key, gone=key == revoked)
+    call = place.call("add", a=2, b=3)
+    await house.deliver(place.permitted(call, issuer="approval", said_with=["key-ada", "key-bob"]))
+    answer = await house.answer()
+    assert not isinstance(answer, CallResolved)
+    assert (expected, expected) == (answer.kind, place.execution(call).state)
+
+
+async def test_somebody_who_left_since_voids_their_yes(place: Premises) -> None:
+    """Who is inactive in the directory by the time of the claim has allowed nothing; who is not listed may."""
+    people = {"ada": {}, "bob": {"active": False}}
+    place.rulebook.write_text(json.dumps(json.loads(place.rulebook.read_text()) | {"people": people}))
+    async with open_house(place) as house:
+        kinds = {}
+        for name in ("ada", "bob", "unlisted"):
+            call = place.call("add", a=2, b=3)
+            await house.deliver(place.permitted(call, issuer="approval", by=[f"person:{name}"]))
+            answer = await house.answer()
+            assert not isinstance(answer, CallResolved)
+            kinds[name] = answer.kind
+    assert {"ada": "succeeded", "bob": "refused", "unlisted": "succeeded"} == kinds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from placet.contracts.canonical import canonical_text
 from placet.contracts.messages import (
     ApprovalRequested,
+    CallApproved,
     EditJudged,
     EditProposed,
     StagedCallPermitted,
@@ -21,9 +23,9 @@ from placet.contracts.messages import (
     ToolCallRefused,
 )
 from placet.contracts.messages.tool_calls import Edited
-from placet.contracts.permit import digest_of, verify_permit
+from placet.contracts.permit import digest_of, issue_permit, verify_permit
 from placet.contracts.signed import signed, verify_signed
-from placet.contracts.signing import Verifier, load_signer
+from placet.contracts.signing import Signer, Verifier, load_signer
 from placet.domain.house_tools import COMMIT_SPEC
 from placet.policy.rulebook import load_rulebook
 from placet.policy.rules import Rulebook
@@ -183,3 +185,19 @@ async def test_entries_are_left_out_with_policys_word(
     assert isinstance(judged, EditJudged)
     verify_signed(verifier, judged)
     assert (True, "Run 1 call", kept) == (judged.accepted, judged.summary, judged.shown_arguments)
+
+
+async def test_what_is_staged_is_judged_again_with_its_commit(
+    replica: Replica, rulebook: Rulebook, approver: Signer
+) -> None:
+    """People's yes under another rulebook is handed on, until a tool of what they committed is another by now."""
+    entry = await staged(replica, rulebook)
+    call = a_commit([entry]).call
+    more = {"reference": "approval-1", "now": datetime.now(UTC), "lifetime_seconds": 60}
+    permit = issue_permit(approver, call, pool="rooms", mode="commit", **more)
+    approved = CallApproved(tenant=call.tenant, pool="rooms", call=call, permit=permit, rule="default:commit_changes")
+    (handed_on,) = await replica.send(approved)
+    await replica.execute("UPDATE policy.verdicts SET schema_digest = repeat('0', 64) WHERE effect = 'stage'")
+    (refused,) = await replica.send(approved)
+    assert isinstance(refused, ToolCallRefused)
+    assert (ToolCallPermitted, True) == (type(handed_on), "it has changed since" in refused.reason)

@@ -239,8 +239,10 @@ def test_a_check_notes_what_cannot_be_staged() -> None:
     assert (
         True,
         [
-            "rulebook:3:3: 'note' changes data and has no 'stage', so where no rule decides people are asked about "
-            "each call"
+            (
+                "rulebook:3:3: 'note' changes data and has no 'stage', so where no rule decides people are asked about "
+                "each call"
+            )
         ],
     ) == (
         report.valid,

@@ -1,0 +1,64 @@
+"""People said yes, and the rulebook has changed since the call was held: policy is asked once more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placet.contracts.messages import CallApproved, Message, ToolCallPermitted
+from placet.contracts.permit import verify_permit
+from placet.contracts.signing import Signer, Verifier
+from tests.builders import an_approval_rule
+from tests.integration.approval.test_handlers import opened_by
+from tests.support.approval_builders import a_decision, some_claims
+from tests.support.approval_keys import add_keys, judge_by
+from tests.support.house import Replica
+
+PAIR = {"approvers": ["person:ada", "person:bob"], "approvals": 2}
+
+
+async def approved(replica: Replica, gateway: Signer, *people: str, **rule: Any) -> list[Message]:
+    """Have a call held and approved by people, each with a key of their own; return what the last yes sends."""
+    await replica.execute('DELETE FROM "read".api_keys')
+    await add_keys(replica, *(f"key-{name}" for name in people))
+    card = await opened_by(replica, approval=an_approval_rule(**(PAIR | rule)))
+    sent: list[Message] = []
+    for name in people:
+        proof = {"person": f"person:{name}", "roles": [], "proof": "api_key", "key_id": f"key-{name}"}
+        sent = await replica.send(a_decision(gateway, some_claims(card, **proof)))
+    return sent
+
+
+def ends(sent: list[Message]) -> list[type[Message]]:
+    """Return the types of messages that let a call run, or may."""
+    return [type(message) for message in sent if isinstance(message, ToolCallPermitted | CallApproved)]
+
+
+async def test_the_same_rulebook_needs_no_second_judgement(replica: Replica, gateway: Signer) -> None:
+    """Neither where policy judges by it still, nor where nobody knows what it judges by."""
+    unknown = await approved(replica, gateway, "ada", "bob")
+    (row,) = await replica.rows("SELECT DISTINCT rulebook_digest FROM approval.approvals")
+    await judge_by(replica, row["rulebook_digest"])
+    same = await approved(replica, gateway, "ada", "bob")
+    assert ([ToolCallPermitted], [ToolCallPermitted]) == (ends(unknown), ends(same))
+
+
+@pytest.mark.parametrize(("again", "expected"), [(True, CallApproved), (False, ToolCallPermitted)])
+async def test_another_rulebook_is_asked_unless_the_rule_says_otherwise(
+    replica: Replica, gateway: Signer, verifier: Verifier, *, again: bool, expected: type[Message]
+) -> None:
+    """The permit goes to policy, which hands it on; no executor has it before."""
+    await judge_by(replica, "f" * 64)
+    sent = await approved(replica, gateway, "ada", "bob", judged_again=again)
+    (end,) = [message for message in sent if isinstance(message, ToolCallPermitted | CallApproved)]
+    assert expected is type(end)
+    assert "approval" == verify_permit(verifier, end.permit, end.call, pool=end.pool).iss
+
+
+async def test_a_permit_says_whose_yes_is_behind_it(replica: Replica, gateway: Signer, verifier: Verifier) -> None:
+    """All who count, with the keys that they said it with: an executor asks once more whether they work."""
+    sent = await approved(replica, gateway, "ada", "bob")
+    (end,) = [message for message in sent if isinstance(message, ToolCallPermitted)]
+    permit = verify_permit(verifier, end.permit, end.call, pool=end.pool)
+    assert ({"person:ada", "person:bob"}, {"key-ada", "key-bob"}) == (set(permit.by), set(permit.keys))
