@@ -27,7 +27,7 @@ from placet.executor.worker import Worker
 from placet.runtime.consumer import Consumer, Handler, Once, one_by_one
 from placet.runtime.service import MEASURE_SECONDS, Duty, Runtime, Service
 from placet.runtime.slots import Slots
-from placet.tools.registry import LoadedTool, load_tools
+from placet.tools.registry import LoadedTool, load_tools, modules_of
 from placet.tools.resources import PackSettings, open_tool_resources
 
 
@@ -106,7 +106,7 @@ def assemble(
             Duty("measure", MEASURE_SECONDS, partial(measure, pools, runtime)),
         ),
         slots=worker.slots,
-        resources=(worker.with_resources(open_tool_resources(tools.values(), packs)),),
+        resources=(worker.with_resources(open_tool_resources(modules_of(tools.values()), packs)),),
         drain_seconds=settings.drain_seconds,
     )
 

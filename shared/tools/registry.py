@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -140,6 +140,12 @@ def report_unfit(source: YamlSource) -> None:
                 _ = path and _find(spec, path)
             except ToolLoadError as error:
                 source.report(("tools", name, key), str(error))
+
+
+def modules_of(tools: Iterable[LoadedTool]) -> Iterator[str]:
+    """Yield the modules that these tools were found in, as often as they come."""
+    for tool in tools:
+        yield from tool.modules
 
 
 def _load(spec: ToolEntry, path: str) -> LoadedTool:
