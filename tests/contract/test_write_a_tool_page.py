@@ -29,7 +29,7 @@ def test_each_state_of_the_page_passes_its_own_tests(tmp_path: Path) -> None:
     """First without resources, then with secrets, an unknown outcome and a script."""
     names = [name for name, _ in FILES]
     assert ["forecasts.py", "rulebook.yaml", "test_forecasts.py"] * 2 + ["script.py"] == names
-    for part, counted in ((FILES[:3], "1 tools, 0 rules"), (FILES[3:], "2 tools, 1 rules")):
+    for part, counted in ((FILES[:3], "1 tool, 0 rules"), (FILES[3:], "2 tools, 1 rule")):
         for name, content in part:
             (tmp_path / name).write_text(content)
         said = run(tmp_path, "-m", "placet.cli", "rulebook", "check", "rulebook.yaml", "--import", "--tools", ".")
