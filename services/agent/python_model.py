@@ -29,10 +29,16 @@ def function_of(name: str) -> Reply:
     try:
         found: Reply = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        raise PlacetError(
-            f"no model is at python/{name}: {error} (PLACET_TOOLS names the folder of own code)"
-        ) from error
+        where = "PLACET_MODEL names the model, PLACET_TOOLS the folder of own code"
+        raise PlacetError(f"no model is at python/{name}: {error} ({where})") from error
     return found
+
+
+def check(model: str) -> None:
+    """Raise PlacetError where a model is to be a function that is not there; models of providers pass."""
+    provider, _, name = model.partition("/")
+    if provider == PROVIDER:
+        function_of(name)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import partial
 
 import structlog
 
-from placet.agent import handlers, llm
+from placet.agent import handlers, llm, python_model
 from placet.agent.budgets import PriceOf
 from placet.agent.handlers import Deps
 from placet.agent.prices import Prices
@@ -50,8 +50,8 @@ Prepare = Callable[[], Awaitable[None]]
 def build(settings: AgentSettings, runtime: Runtime) -> Service:
     """Return the agent, ready to run.
 
-    Raises RulebookInvalid (the rulebook, or the file of agents) or ValueError (its tools cannot be offered, or a budget
-    cannot be kept).
+    Raises RulebookInvalid (the rulebook, or the file of agents), PlacetError (a model that is a function is not there)
+    or ValueError (its tools cannot be offered, or a budget cannot be kept).
     """
     settings.add_own_code()
     catalog = load_catalog(settings.rulebook)
@@ -63,6 +63,9 @@ def build(settings: AgentSettings, runtime: Runtime) -> Service:
         lambda entry: partial(llm.ask, settings.model_settings(entry)),
         settings.personal,
     )
+    for entry in agents.all().values():
+        for each in settings.model_settings(entry).chain():
+            python_model.check(each.model)
     prices = Prices(agents, llm.price_of)
     prices.check(settings, agents)
     return _build(settings, runtime, profiles, prices, prepare=llm.prepare)

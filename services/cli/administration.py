@@ -12,7 +12,11 @@ from placet.cli.output import Json, err, fail, out, show_json
 from placet.cli.resources import LIMIT, After, Id, Limit, Resource, show_page
 
 calls = Resource("tool-calls", "Show tool calls, and resolve those of unknown outcome.")
-calls.show("Show one call's whole history.")
+calls.show(
+    "Show one call's whole history.",
+    ["verdict", "approval", "execution"],
+    {"history": ["at", "machine", "event", "from_state", "to_state", "actor", "detail"]},
+)
 
 conversations = Resource("conversations", "List, show, take over, give back, stop and end conversations.")
 conversations.show("Show a conversation: its newest messages and calls, and what waits for people.")

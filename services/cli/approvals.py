@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.client import call
-from placet.cli.output import Json, fail, out, show_fields, show_json, show_table
+from placet.cli.output import Json, fail, out, show_json, show_table, show_whole
 from placet.cli.resources import LIMIT, After, Limit, show_page
 from placet.contracts.canonical import NotStrictJson, parse_arguments
 from placet.domain.approvers import identity_of, is_person
@@ -27,7 +27,7 @@ _TABLES = {
     "cards": ("channel", "recipient", "state", "revision", "sent_revision", "error", "at"),
     "history": ("at", "event", "from_state", "to_state", "actor", "detail"),
 }
-_NESTED = ("records", "verdict", "timers", "execution")
+_PARTS = ("records", "verdict", "timers", "execution")
 
 
 @app.command("list")
@@ -59,17 +59,7 @@ def show(approval_id: ApprovalId, *, json: Json = False) -> None:
     if json:
         show_json(approval)
         return
-    tables = {name: approval.pop(name) for name in _TABLES}
-    nested = {name: approval.pop(name) for name in _NESTED}
-    show_fields(approval)
-    for name, fields in nested.items():
-        if fields:
-            out.print(f"\n{name}", style="bold")
-            show_fields(fields)
-    for name, rows in tables.items():
-        if rows:
-            out.print(f"\n{name}", style="bold")
-            show_table(rows, _TABLES[name])
+    show_whole(approval, _PARTS, _TABLES)
 
 
 @app.command()

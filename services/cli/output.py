@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
@@ -67,6 +67,23 @@ def show_fields(row: dict[str, Any]) -> None:
     for name, value in row.items():
         out.print(f"{name.replace('_', ' '):<{width}}  ", end="", style="bold")
         out.print(_cell(value))
+
+
+def show_whole(thing: dict[str, Any], parts: Sequence[str], tables: Mapping[str, Sequence[str]]) -> None:
+    """Print one thing: its fields, its `parts` as fields of their own, its lists as tables by name -> columns.
+
+    Parts and lists that are not there, or empty, are left out.
+    """
+    apart = {*parts, *tables}
+    show_fields({name: value for name, value in thing.items() if name not in apart})
+    for name in parts:
+        if fields := thing.get(name):
+            out.print(f"\n{name}", style="bold")
+            show_fields(fields)
+    for name, columns in tables.items():
+        if rows := thing.get(name):
+            out.print(f"\n{name}", style="bold")
+            show_table(rows, columns)
 
 
 def _cell(value: Any) -> str:

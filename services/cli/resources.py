@@ -5,12 +5,13 @@ A list comes in pages. An action is one request and one line that says what happ
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
 
 from placet.cli.client import call
-from placet.cli.output import Json, out, show_fields, show_json, show_table
+from placet.cli.output import Json, out, show_json, show_table, show_whole
 
 Limit = Annotated[int, typer.Option(min=1, max=200, help="How many at most.")]
 After = Annotated[str, typer.Option("--cursor", help="Where the last page ended.")]
@@ -18,6 +19,7 @@ Id = Annotated[str, typer.Argument(metavar="ID")]
 
 #: Rows of a page where nobody says another number.
 LIMIT = 50
+_NONE: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 def show_page(
@@ -75,13 +77,13 @@ class Resource:
             asked = {"state": "" if state == "all" else state}
             show_page(path, asked, columns, limit=limit, cursor=cursor, json=json)
 
-    def show(self, summary: str) -> None:
-        """Add `show`."""
+    def show(self, summary: str, parts: Sequence[str] = (), tables: Mapping[str, Sequence[str]] = _NONE) -> None:
+        """Add `show`; `parts` and `tables` are what `show_whole` prints apart."""
 
         @self.app.command("show", help=summary)
         def show_one(thing: Id, *, json: Json = False) -> None:
             found = call("GET", f"/v1/{self.path}/{thing}")
-            show_json(found) if json else show_fields(found)
+            show_json(found) if json else show_whole(found, parts, tables)
 
     def act(
         self, name: str, summary: str, said: str | Callable[[dict[str, Any]], str], *, method: str = "POST"

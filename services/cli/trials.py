@@ -24,7 +24,7 @@ def complaints(report: Report, file: str) -> Iterator[str]:
 @lines.register
 def _(report: CheckReport, file: str) -> Iterator[str]:
     if not report.problems:
-        yield f"{file}: {report.tools} tools, {report.rules} rules, no problems"
+        yield f"{file}: {_count(report.tools, 'tool')}, {_count(report.rules, 'rule')}, no problems"
         yield from (f"note: {note}" for note in report.notes)
 
 
@@ -76,3 +76,7 @@ def _(report: Simulation, file: str) -> Iterator[str]:
         yield f"{change.count} of them: {before} → {after}{more}"
         for example in change.examples:
             yield f"    {example.call_id}  {example.summary or example.tool}"
+
+
+def _count(number: int, of: str) -> str:
+    return f"{number} {of}" if number == 1 else f"{number} {of}s"

@@ -41,7 +41,7 @@ from placet.executor.workspace_store import Bounds
 from placet.runtime.consumer import Consumer, Handler, Once, one_by_one
 from placet.runtime.service import MEASURE_SECONDS, Duty, Runtime, Service, Subscription
 from placet.runtime.slots import Slots
-from placet.tools.registry import LoadedTool, load_tools, staging_packs
+from placet.tools.registry import LoadedTool, load_tools, modules_of, staging_packs
 from placet.tools.resources import PackSettings, open_tool_resources
 
 #: Queue of what concerns workspaces, whatever the pools.
@@ -141,7 +141,7 @@ def assemble(
             Duty("measure", MEASURE_SECONDS, partial(measure, pools, runtime)),
         ),
         slots=worker.slots,
-        resources=(worker.with_resources(open_tool_resources(tools.values(), packs)),),
+        resources=(worker.with_resources(open_tool_resources(modules_of(tools.values()), packs)),),
         drain_seconds=settings.drain_seconds,
     )
 

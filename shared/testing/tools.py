@@ -13,7 +13,7 @@ from placet.contracts.ids import new_id
 from placet.domain.catalog import ToolSpec, load_catalog, validate_arguments
 from placet.testing.workspaces import TestedWorkspace
 from placet.tools import Described, Finding, PackSettings, Staging, ToolContext, ToolError, ToolReply
-from placet.tools.registry import LoadedTool, load_tools
+from placet.tools.registry import LoadedTool, load_tools, modules_of
 from placet.tools.resources import open_tool_resources
 
 #: Time that a call has by default, in seconds.
@@ -101,5 +101,5 @@ async def open_tools(rulebook: Path | str, *, database_url: str = "") -> AsyncIt
     """Load the tools of a rulebook and open their resources; raise in one line what would stop an executor."""
     specs = load_catalog(Path(rulebook))
     loaded = load_tools(specs.values())
-    async with open_tool_resources(loaded.values(), PackSettings(database_url=database_url)) as resources:
+    async with open_tool_resources(modules_of(loaded.values()), PackSettings(database_url=database_url)) as resources:
         yield TestedTools(specs, loaded, resources)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -178,6 +178,12 @@ def report_unfit(source: YamlSource) -> None:
             _ = spec.stage and _find_staging(spec, spec.stage)
         except ToolLoadError as error:
             source.report(("tools", name, "stage"), str(error))
+
+
+def modules_of(tools: Iterable[LoadedTool]) -> Iterator[str]:
+    """Yield the modules that these tools were found in, as often as they come."""
+    for tool in tools:
+        yield from tool.modules
 
 
 def _load(spec: ToolEntry, path: str) -> LoadedTool:

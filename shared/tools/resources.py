@@ -17,12 +17,8 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from placet.contracts.errors import PlacetError
-
-if TYPE_CHECKING:
-    from placet.tools.registry import LoadedTool
 
 
 class ToolLoadError(PlacetError):
@@ -41,16 +37,14 @@ OpenResources = Callable[[PackSettings], AbstractAsyncContextManager[Mapping[str
 
 
 @asynccontextmanager
-async def open_tool_resources(
-    tools: Iterable[LoadedTool], settings: PackSettings
-) -> AsyncIterator[Mapping[str, object]]:
+async def open_tool_resources(modules: Iterable[str], settings: PackSettings) -> AsyncIterator[Mapping[str, object]]:
     """Open each pack's resources once and yield them by name; close them in reverse order.
 
-    ToolLoadError when two packs use one name.
+    `modules` are imported already, and may repeat. ToolLoadError when two packs use one name.
     """
     resources: dict[str, object] = {}
     async with AsyncExitStack() as stack:
-        for module, open_resources in _openers(tools).items():
+        for module, open_resources in _openers(modules).items():
             opened = await stack.enter_async_context(open_resources(settings))
             if taken := sorted(resources.keys() & opened.keys()):
                 raise ToolLoadError(f"module {module!r} opens the resource {taken[0]!r}, which another has opened")
@@ -58,9 +52,9 @@ async def open_tool_resources(
         yield resources
 
 
-def _openers(tools: Iterable[LoadedTool]) -> dict[str, OpenResources]:
+def _openers(modules: Iterable[str]) -> dict[str, OpenResources]:
     openers: dict[str, OpenResources] = {}
-    for module in (module for tool in tools for module in tool.modules):
+    for module in modules:
         opener = getattr(sys.modules[module], "open_resources", None)
         # Two modules may re-export one opener: it is still one set of resources.
         if opener is not None and opener not in openers.values():

@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "write-a-tool.md").read_text()
 #: (name, content) in the order of the page; a name that comes again is replaced.
 FILES = re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```\n", PAGE, re.DOTALL)
+OVERRIDES = re.findall(r"```yaml\n(services:\n.*?)```\n", PAGE, re.DOTALL)
 
 
 def run(folder: Path, *command: str) -> str:
@@ -29,10 +32,29 @@ def test_each_state_of_the_page_passes_its_own_tests(tmp_path: Path) -> None:
     """First without resources, then with secrets, an unknown outcome and a script."""
     names = [name for name, _ in FILES]
     assert ["forecasts.py", "rulebook.yaml", "test_forecasts.py"] * 2 + ["script.py"] == names
-    for part, counted in ((FILES[:3], "1 tools, 0 rules"), (FILES[3:], "2 tools, 1 rules")):
+    for part, counted in ((FILES[:3], "1 tool, 0 rules"), (FILES[3:], "2 tools, 1 rule")):
         for name, content in part:
             (tmp_path / name).write_text(content)
         said = run(tmp_path, "-m", "placet.cli", "rulebook", "check", "rulebook.yaml", "--import", "--tools", ".")
         assert f"rulebook.yaml: {counted}, no problems\n" == said
         assert " passed" in run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     run(tmp_path, "-c", "import script; assert callable(script.model)")
+
+
+def test_no_container_sees_the_settings_of_another() -> None:
+    """Secrets stand outside of the folders that are mounted, and copied into an image, as a whole."""
+    found = re.findall(r"(?m)^(RULES|TOOLS|SETTINGS)_FOLDER=(\S+)", PAGE)
+    folders = {name: Path(folder) for name, folder in found}
+    assert {"RULES", "TOOLS", "SETTINGS"} == folders.keys()
+    assert {folders["RULES"], folders["TOOLS"]}.isdisjoint([folders["SETTINGS"], *folders["SETTINGS"].parents])
+
+
+def test_the_overrides_change_what_compose_has() -> None:
+    """An image of one's own is not built over by Placet's, and an executor of its own pool has the way out."""
+    packages, way_out = (yaml.safe_load(re.sub(r"!\w+ ", "", text))["services"] for text in OVERRIDES)
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    own, its = packages["executor"]["volumes"], compose["services"]["executor"]["volumes"]
+    assert "build: !reset null" in OVERRIDES[0]
+    assert set(own) < {each.replace(":-./deploy", "") for each in its}
+    assert "executor" == way_out["executor-weather"]["extends"]["service"]
+    assert set(way_out["executor-weather"]["networks"]) <= compose["networks"].keys()

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
+import pytest
 from pydantic import SecretStr
 
-from placet.agent.service import build_with
+from placet.agent.service import build, build_with
 from placet.agent.settings import AgentSettings
+from placet.contracts.errors import PlacetError
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.service import Service, runtime_on
 from tests.support.agents import RULEBOOK, SHOP, ScriptedModel
 
 
+def the_settings(**more: Any) -> AgentSettings:
+    """Return settings of an agent that is never started; building it connects to nothing."""
+    return AgentSettings(database_url=SecretStr("postgresql://nowhere.invalid/none"), rulebook=RULEBOOK, **more)
+
+
 def a_service(prepare: Callable[[], Awaitable[None]]) -> Service:
-    """Return an agent that was never started; building it connects to nothing."""
-    settings = AgentSettings(database_url=SecretStr("postgresql://nowhere.invalid/none"), rulebook=RULEBOOK)
+    """Return an agent that was never started."""
+    settings = the_settings()
     runtime = runtime_on(settings, "agent", InProcessBus())
     return build_with(settings, runtime, ScriptedModel([]), SHOP, prepare=prepare)
 
@@ -50,3 +58,14 @@ async def test_library_that_cannot_load_stops_no_agent() -> None:
     (resource,) = a_service(fail).resources
     async with resource:
         await asyncio.wait_for(failed.wait(), 10)
+
+
+@pytest.mark.parametrize(
+    "named", [{"model": "python/nowhere:reply"}, {"model_fallbacks": [{"model": "python/nowhere:reply"}]}]
+)
+def test_model_of_own_code_that_is_not_there_stops_the_start(named: dict[str, Any]) -> None:
+    """Whoever mounts tools of their own and forgets the model reads so at the start, not in every failed turn."""
+    settings = the_settings(**named)
+    runtime = runtime_on(settings, "agent", InProcessBus())
+    with pytest.raises(PlacetError, match=r"^no model is at python/nowhere:reply: .*PLACET_MODEL"):
+        build(settings, runtime)

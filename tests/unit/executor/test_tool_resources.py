@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from placet.tools.registry import load_tools
+from placet.tools.registry import load_tools, modules_of
 from placet.tools.resources import PackSettings, ToolLoadError, open_tool_resources
 from tests.support.tool_builders import Entry, a_context, a_module, a_schema
 
@@ -46,7 +46,7 @@ async def test_packs_are_opened_once_and_closed_in_reverse() -> None:
         a_module("pack_c", f=_f),
     ):
         tools = load_tools(_entries("pack_a", "pack_b", "pack_c"))
-        async with open_tool_resources(tools.values(), SETTINGS) as resources:
+        async with open_tool_resources(modules_of(tools.values()), SETTINGS) as resources:
             assert {"a": "A", "b": "B"} == resources
 
     where = "for postgresql://nowhere/none"
@@ -58,7 +58,7 @@ async def test_opener_reexported_by_a_second_module_is_one_set_of_resources() ->
     journal: list[str] = []
     opener = _opener("a", journal)
     with a_module("pack_a", f=_f, open_resources=opener), a_module("pack_b", f=_f, open_resources=opener):
-        async with open_tool_resources(load_tools(_entries("pack_a", "pack_b")).values(), SETTINGS):
+        async with open_tool_resources(modules_of(load_tools(_entries("pack_a", "pack_b")).values()), SETTINGS):
             pass
 
     assert ["open a for postgresql://nowhere/none", "close a"] == journal
@@ -73,7 +73,7 @@ async def test_two_packs_with_one_name_are_refused_and_what_was_opened_is_closed
     ):
         tools = load_tools(_entries("pack_a", "pack_b"))
         with pytest.raises(ToolLoadError, match=r"^module 'pack_b' opens the resource 'same'"):
-            async with open_tool_resources(tools.values(), SETTINGS):
+            async with open_tool_resources(modules_of(tools.values()), SETTINGS):
                 raise AssertionError
 
     assert ["close same", "close same"] == journal[2:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placet.cli.output import show_fields, show_table, spoken
+from placet.cli.output import show_fields, show_table, show_whole, spoken
 
 
 def test_fields_show_hidden_characters_as_code_points(capsys: pytest.CaptureFixture[str]) -> None:
@@ -12,6 +12,14 @@ def test_fields_show_hidden_characters_as_code_points(capsys: pytest.CaptureFixt
     show_fields({"summary": "pay", "call": {"arguments": {"to": "a\u202eb\x1b[2Jc"}}})
     printed = capsys.readouterr().out
     assert (True, False, False) == ("a[U+202E]b" in printed, "\u202e" in printed, "\x1b[2J" in printed)
+
+
+def test_parts_and_lists_of_a_thing_are_printed_under_their_names(capsys: pytest.CaptureFixture[str]) -> None:
+    """Fields come first, then what the thing has of its parts, a line per field, and of its lists, a line per row."""
+    thing = {"id": "c1", "verdict": {"rule": "mails"}, "execution": None, "history": [{"at": "noon", "event": "ran"}]}
+    show_whole(thing, ["verdict", "execution"], {"history": ["event"], "cards": ["channel"]})
+    printed = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert ["id  c1", "", "verdict", "rule  mails", "", "history", "event", "ran"] == printed
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ CASES = CasesReport(
     ("report", "said", "wrong"),
     [
         (CheckReport(file="f", valid=True, tools=5, rules=4), ["f: 5 tools, 4 rules, no problems"], []),
+        (CheckReport(file="f", valid=True, tools=1, rules=1), ["f: 1 tool, 1 rule, no problems"], []),
         (CheckReport(file="f", valid=False, problems=[Problem("f", 2, 3, "odd")]), [], ["f:2:3: odd"]),
         (EXPLANATION, ["deny by no: Not here.", "the model hears: not here."], []),
         (CASES, ["f: 1 of 2 cases pass"], ["f:7: bad", "  effect: expected deny, found allow"]),
