@@ -98,7 +98,7 @@ def test_a_default_of_the_file_stages_every_write() -> None:
 
 def test_a_commit_asks_what_its_entries_ask() -> None:
     """Each rule's people must say yes; nobody may allow commits from now on, and entries may be left out."""
-    office = ApprovalRule(approvers=["group:office"], grants={"uses": 3}, veto_window_seconds=60)  # type: ignore[arg-type]
+    office = ApprovalRule(approvers=["group:office"], grants={"uses": 3}, veto_window_seconds=60)
     verdict = judge(a_commit(["a", "b"], [an_entry("a", office), an_entry("b", FINANCE)]), rulebook())
     asked = verdict.approval
     assert asked is not None
