@@ -74,7 +74,7 @@ class TestedTools:
         self, tool: str, workspace: TestedWorkspace, /, *, context: ToolContext | None = None
     ) -> list[str]:
         """Commit what the tool's pack has staged; return the keys that conflict, and then nothing is made."""
-        return await workspace.commit(self._pack(tool), self.context(context))
+        return await workspace.make(self._pack(tool), self.context(context))
 
     def _pack(self, tool: str) -> Staging:
         pack = self.loaded[tool].staging

@@ -32,7 +32,7 @@ class TestedWorkspace:
         contents = (each.after for _, each in self.changes if each.after is not None)
         return next((each.data for each in contents if each.digest == waiting.digest), b"")
 
-    async def commit(self, pack: Staging, context: ToolContext) -> list[str]:
+    async def make(self, pack: Staging, context: ToolContext) -> list[str]:
         """Make the pack's changes as an executor does; return the keys that conflict, and then none is made."""
         decided = self.decided(pack.name)
         await pack.prepare(decided, context)

@@ -223,6 +223,24 @@ async def test_a_staged_call_whose_worker_was_lost_is_unknown_and_ends_the_plan(
     assert "partly_committed" == scene.state()
 
 
+async def test_a_plan_whose_next_permit_never_comes_ends_after_a_day(scene: Scene) -> None:
+    """Before that it is waited for; then the call is refused, and the commit says so."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    await scene.stage("add", a=1, b=2)
+    commit = scene.commit()
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    await scene.house.idle()
+    assert (0, "committing") == (await scene.house.sweep("end-stuck-plans"), scene.state())
+    scene.place.sql("UPDATE executor.executions SET begun_at = begun_at - interval '25 hours'")
+    scene.place.sql("UPDATE executor.workspace_entries SET ended_at = ended_at - interval '25 hours'")
+    assert 1 == await scene.house.sweep("end-stuck-plans")
+    _, result, _ = told(await scene.finished())
+    assert (["committed", "refused"], "partly_committed") == (outcomes(result), scene.state())
+    await scene.house.deliver(*scene.released(commit, 1))
+    await scene.house.idle()
+    assert ["claimed", "staged"] == scene.place.history(scene.entries[1][0])
+
+
 async def test_changes_of_two_packs_are_made_together_or_not_at_all(
     place: Premises, monkeypatch: pytest.MonkeyPatch
 ) -> None:
