@@ -205,7 +205,7 @@ class InOneProcess:
     async def power_cut(self) -> None:
         """End everything at once, and start it again."""
         self.embedded.kill()
-        await asyncio.to_thread(self.embedded.start)
+        await asyncio.to_thread(_start, self.embedded)
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +256,7 @@ def footing(
         arguments = ("--rulebook", str(place.rulebook()))
         embedded = Embedded(folder / "data", free_port(), place.environment, arguments)
         embedded.data.mkdir()
-        assert embedded.start()
+        _start(embedded)
         yield InOneProcess(embedded)
         embedded.stop()
         return
@@ -272,6 +272,18 @@ def footing(
             yield OnRabbitMQ(made)
         finally:
             made.stop()
+
+
+def _start(embedded: Embedded) -> None:
+    """Start it; its PostgreSQL may take longer than its library waits where everything else runs too."""
+    for _ in range(3):
+        if embedded.start():
+            return
+        assert embedded.running is not None
+        assert embedded.running.stdout is not None
+        embedded.running.wait(60)
+        embedded.running.stdout.close()
+    raise AssertionError((embedded.data.parent / "embedded.log").read_text()[-2000:])
 
 
 @pytest.fixture(autouse=True)
@@ -387,7 +399,7 @@ async def test_a_workspace_of_others_is_not_committed(footing: Footing, place: P
             await leave_out(footing, card, 1, entries=stolen["entries"]),
             await leave_out(footing, card, 1, entries=[*card["arguments"]["entries"], *stolen["entries"]]),
         ]
-        assert [422] * 3 == [answer.status_code for answer in answers]
+        assert [400] * 3 == [answer.status_code for answer in answers]
         for visitor, each in ((theirs, their_card), (mine, card)):
             assert (await footing.operator().decide(each, "deny")).status_code == 200
             assert "Nothing of it happened." == await visitor.see_answer()
@@ -398,8 +410,7 @@ async def test_what_is_staged_after_the_card_is_not_in_the_vote(footing: Footing
     """The agent goes on and stages more while people look: they approve what they saw, and are asked about the rest."""
     async with planned(footing) as (visitor, card):
         await visitor.say("write more")
-        assert "It waits for you." == await visitor.see_answer() or True
-        await visitor.see(lambda item: item["data"].get("kind") == "staged" and item["data"]["tool"] == "write_file")
+        assert "It reads well." == await visitor.see_answer()
         assert (await footing.operator().decide(card, "approve")).status_code == 200
         again = (await visitor.see(lambda item: is_card(item) and item["data"]["approval_id"] != card["approval_id"]))[
             "data"
@@ -414,7 +425,8 @@ async def test_a_power_cut_in_the_middle_loses_nothing(footing: Footing, place: 
     """The card still waits, is approved once, and everything is done once."""
     async with planned(footing) as (visitor, card):
         await footing.power_cut()
-        (waiting,) = (await footing.operator().get("/v1/approvals?state=pending"))["items"]
+        path = f"/v1/approvals?state=pending&conversation={visitor.conversation}"
+        (waiting,) = (await footing.operator().get(path))["items"]
         assert waiting["id"] == card["approval_id"]
         assert (await footing.operator().decide(card, "approve")).status_code == 200
         assert "All of it is done." == await visitor.see_answer()
