@@ -540,6 +540,7 @@ CREATE TABLE gateway.conversations (
   labels JSONB DEFAULT '{}' NOT NULL,
   visitor VARCHAR,
   token_hash VARCHAR,
+  token_expires_at TIMESTAMP WITH TIME ZONE,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   created_by VARCHAR DEFAULT '' NOT NULL,
   opener_decides BOOLEAN DEFAULT false NOT NULL,

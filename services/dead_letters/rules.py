@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from placet.contracts.dead_letters import events_in
+from placet.contracts.dead_letters import HOUSE_TENANT, events_in
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import (
     AbandonCall,
@@ -26,8 +26,6 @@ from placet.contracts.messages import (
 from placet.domain.card_text import REDACTED
 from placet.runtime.bus import Delivery
 
-#: Tenant of dead letters that do not tell theirs: only the operators of the installation see them.
-OPERATORS_TENANT = "default"
 #: Of a JWS in compact form.
 _JWS_DOTS = 2
 #: Queues of a call's steps, executors' by their common name -> messages without which the call cannot go on, and
@@ -68,7 +66,7 @@ def letter_from(delivery: Delivery) -> Letter:
     tenant = data.get("tenant") if isinstance(data, dict) else None
     return Letter(
         dead_letter_id=derived_id("dead-letter", queue, message_id, hashlib.sha256(delivery.body).hexdigest()),
-        tenant=_storable(tenant) if isinstance(tenant, str) and tenant else OPERATORS_TENANT,
+        tenant=_storable(tenant) if isinstance(tenant, str) and tenant else HOUSE_TENANT,
         queue=queue,
         service=queue.partition(".")[0],
         reason=_storable(_why(delivery.headers)),

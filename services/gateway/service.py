@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -27,6 +28,7 @@ from placet.gateway.approvals.links import CODE_SECONDS, CODES_MAX, Guesses
 from placet.gateway.conversations.live import Hub
 from placet.gateway.conversations.log import ConversationLog
 from placet.gateway.conversations.service import PostedTexts, Posts
+from placet.gateway.conversations.stream_limits import StreamLimits
 from placet.gateway.http.app import create_app
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Authenticator
@@ -70,7 +72,8 @@ class GatewayService(Service):
     async def running(self, *, own_bus: bool = True) -> AsyncIterator[None]:
         """Run while the block runs; at its end let clients go at once, so that they find another instance."""
         settings = self.settings
-        async with serving(self.app, host=settings.gateway_host, port=settings.gateway_port) as server:
+        where: dict[str, Any] = {"host": settings.gateway_host, "port": settings.gateway_port}
+        async with serving(self.app, **where, proxies=settings.gateway_trusted_proxies) as server:
             self._servers.append(server)
             self._listening.set()
             async with super().running(own_bus=own_bus):
@@ -143,10 +146,18 @@ def _deps(
     signer, verifier = load_signer(settings.keys, "gateway"), load_verifier(settings.keys)
     sessions = Sessions(runtime.units, settings.gateway_session_seconds, settings.gateway_session_idle_seconds)
     hub = Hub(BACKLOG_MAX)
+    limits = StreamLimits(
+        settings.gateway_key_streams, settings.gateway_person_streams, settings.gateway_conversation_streams
+    )
     decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds)
     trials = Trials(runtime.units, instance, settings.gateway_trial_seconds)
     authenticator = Authenticator(
-        runtime.database, sessions, settings.public_url, directory, frozenset(settings.gateway_oidc_scopes)
+        runtime.database,
+        sessions,
+        settings.public_url,
+        directory,
+        frozenset(settings.gateway_oidc_scopes),
+        settings.gateway_ended_token_seconds,
     )
     agents = load_agents(settings.agents, names=settings.gateway_agents)
     rates = Rates(settings.gateway_key_messages_per_minute, settings.gateway_person_messages_per_minute)
@@ -165,7 +176,7 @@ def _deps(
         trials=trials,
         signer=signer,
         hub=hub,
-        log=ConversationLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still),
+        log=ConversationLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still, limits),
         directory=directory,
         ready=ready,
         guesses=Guesses(settings.gateway_link_misses_max),

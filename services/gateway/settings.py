@@ -17,6 +17,11 @@ class GatewaySettings(SlackSettings, LanguageSettings):
 
     gateway_host: str = Field(default="127.0.0.1", description="Address that the API and the page listen on.")
     gateway_port: int = Field(default=8080, ge=0, le=65535, description="Their port; 0 takes a free one.")
+    gateway_trusted_proxies: list[str] = Field(
+        default_factory=list,
+        description="Addresses or networks of proxies in front, `10.0.0.0/8`: what they say of the client's address "
+        "(`X-Forwarded-For`) is believed, and nobody else's word.",
+    )
     gateway_allowed_origins: list[str] = Field(
         default_factory=list, description="Origins of chat widgets that may call the API from a browser."
     )
@@ -70,6 +75,28 @@ class GatewaySettings(SlackSettings, LanguageSettings):
         ge=0,
         description="Messages that one conversation token, or one signed-in person, may post in a minute to one "
         "instance; 0: no limit.",
+    )
+    gateway_key_streams: int = Field(
+        default=10_000, ge=1, description="Event streams that one API key may have open at one instance."
+    )
+    gateway_person_streams: int = Field(
+        default=50,
+        ge=1,
+        description="Event streams that a conversation token, or a signed-in person, may have open at one instance.",
+    )
+    gateway_conversation_streams: int = Field(
+        json_schema_extra=INTERNAL,
+        default=200,
+        ge=1,
+        description="Event streams that may be open for one conversation at one instance.",
+    )
+    gateway_token_seconds: int = Field(
+        default=30 * 86_400, ge=60, description="How long a conversation token is good, in seconds."
+    )
+    gateway_ended_token_seconds: int = Field(
+        default=86_400,
+        ge=0,
+        description="How long the token of a conversation that has ended still reads it, in seconds.",
     )
     gateway_oidc_issuer: str = Field(
         default="", description="Issuer of the OpenID Connect provider that people sign in at; empty: none."

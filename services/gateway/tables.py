@@ -119,7 +119,12 @@ class ConversationRow(SQLModel, table=True):
         default_factory=dict, sa_type=pg.JSONB, sa_column_kwargs={"server_default": sa.text("'{}'")}
     )
     visitor: str | None = Field(default=None, description="The end user's id as the opener gave it, without prefix.")
-    token_hash: str | None = Field(default=None, unique=True, description="SHA-256 of the conversation token.")
+    token_hash: str | None = Field(
+        default=None, unique=True, description="SHA-256 of the conversation token; empty: it was taken back."
+    )
+    token_expires_at: datetime | None = Field(
+        default=None, sa_type=sa.TIMESTAMP(timezone=True), description="When the token is good no more."
+    )
     created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
     created_by: str = Field(
         default="", sa_column_kwargs={"server_default": ""}, description="`person:…` or `visitor:…` who opened it."

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+#: Tenant of the house's administrators: what belongs to no tenant, or to all, is for them.
+HOUSE_TENANT = "default"
+
 
 def events_in(body: str) -> list[dict[str, Any]]:
     """Return the events of a body, one or a list; raise ValueError where it holds none or something else too.

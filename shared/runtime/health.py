@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from typing import Any
 
@@ -48,9 +48,10 @@ async def _answer(path: str, ready: Ready) -> tuple[int, str, bytes]:
 
 
 @asynccontextmanager
-async def serving(app: Any, *, host: str, port: int) -> AsyncIterator[uvicorn.Server]:
+async def serving(app: Any, *, host: str, port: int, proxies: Sequence[str] = ()) -> AsyncIterator[uvicorn.Server]:
     """Serve an ASGI app on this event loop while the block runs; signals stay with the caller.
 
+    Only `proxies`, addresses or networks, are believed whom they speak for (`X-Forwarded-For`, `X-Forwarded-Proto`).
     Raises CannotListen.
     """
     config = uvicorn.Config(
@@ -59,6 +60,8 @@ async def serving(app: Any, *, host: str, port: int) -> AsyncIterator[uvicorn.Se
         port=port,
         log_config=None,
         lifespan="off",
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=",".join(proxies),
         timeout_graceful_shutdown=5,
         # Longer than clients keep theirs: a connection must not close under a request on its way.
         timeout_keep_alive=75,

@@ -23,6 +23,8 @@ NO_MACHINE: Mapping[str, frozenset[str]] = {
     # Begins and ends, each by one statement that names what it ends; nothing comes between.
     "session": frozenset({"open", "ended"}),
     "api-key": frozenset({"active", "revoked"}),
+    # A conversation's: another takes its place, or none.
+    "token": frozenset({"good", "none"}),
     # Nothing moves: a rule's limits had no room for a call.
     "limit": frozenset({"passed_over"}),
     # Nothing moves: a call was asked again while this one waits, or in its veto window.

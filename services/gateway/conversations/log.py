@@ -18,6 +18,7 @@ import structlog
 from placet.gateway.conversations import store
 from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.conversations.live import Closed, Following, Hub, Notice, Topic
+from placet.gateway.conversations.stream_limits import StreamLimits
 from placet.gateway.identity.auth import Caller
 from placet.runtime.database import Database, is_outage
 from placet.runtime.driver import DatabaseError
@@ -41,6 +42,7 @@ class ConversationLog:
     heartbeat_seconds: float
     #: Whether a caller's rights hold still; asked once a heartbeat.
     still_allowed: Callable[[Caller], Awaitable[bool]]
+    limits: StreamLimits
     doubt_seconds: float = DOUBT_SECONDS
 
     async def read(self, tenant: str, conversation_id: str, after: int, limit: int) -> list[Item]:
@@ -107,10 +109,12 @@ class ConversationLog:
     ) -> AsyncGenerator[Item | Delta | Notice | None, None]:
         """Yield what `follow` does, and the notices of `topics`; without a conversation nothing else.
 
-        The first of all is None: from then on nothing is missed.
+        The first of all is None: from then on nothing is missed. There is nothing else where too many streams are open.
         """
-        with self.hub.follow(topics) as following:
+        with self.limits.counted(caller, conversation) as has_room, self.hub.follow(topics) as following:
             yield None
+            if not has_room:
+                return
             # In the same breath: what is written later comes live and joins on.
             drafts = self.hub.drafts(conversation) if conversation else []
             written = set()

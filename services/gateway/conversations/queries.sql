@@ -18,9 +18,17 @@ RETURNING tenant, conversation_id, agent, language, labels, visitor, created_at,
 
 -- name: open_conversation
 INSERT INTO gateway.conversations
-    (tenant, conversation_id, agent, language, labels, visitor, token_hash, created_by, opener_decides)
-VALUES (:tenant, :conversation_id, :agent, :language, :labels, :visitor, :token_hash, :created_by, :opener_decides)
+    (tenant, conversation_id, agent, language, labels, visitor, token_hash, token_expires_at, created_by, opener_decides)
+VALUES (:tenant, :conversation_id, :agent, :language, :labels, :visitor, :token_hash,
+    clock_timestamp() + make_interval(secs => :token_seconds::double precision), :created_by, :opener_decides)
 ON CONFLICT DO NOTHING
+
+-- name: renew_token
+-- The token before is good no more; without a hash, none is.
+UPDATE gateway.conversations SET token_hash = :token_hash,
+    token_expires_at = clock_timestamp() + make_interval(secs => :token_seconds::double precision)
+WHERE tenant = :tenant AND conversation_id = :conversation_id AND ended_at IS NULL
+RETURNING token_expires_at
 
 -- name: keep_id
 SELECT pg_advisory_xact_lock(hashtextextended(:conversation_id, 28))

@@ -13,7 +13,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.visitors import visitor_id
 from placet.gateway.approvals.forms import approval_out
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
-from placet.gateway.conversations import store
+from placet.gateway.conversations import service, store
 from placet.gateway.conversations.items import ITEM_TYPES, Delta, Item
 from placet.gateway.conversations.live import Notice, Topic
 from placet.gateway.conversations.rules import Call, call_status, conversation_status
@@ -29,6 +29,7 @@ from placet.gateway.conversations.schemas import (
     OpenedOut,
     PostedOut,
     StopOut,
+    TokenOut,
 )
 from placet.gateway.conversations.service import (
     Plan,
@@ -105,7 +106,10 @@ async def list_agents(deps: DepsOf, caller: CallerOf) -> AgentList:
 async def open_one(deps: DepsOf, caller: CallerOf, response: Response, body: ConversationIn = _PLAIN) -> OpenedOut:
     """Open a conversation; everything about it has a default."""
     plan = Plan(body.agent, body.language, body.labels, body.visitor)
-    conversation_id, token = await open_conversation(deps.runtime.units, caller, plan, agents=deps.agents)
+    seconds = deps.settings.gateway_token_seconds
+    conversation_id, token = await open_conversation(
+        deps.runtime.units, caller, plan, agents=deps.agents, token_seconds=seconds
+    )
     labels = {**known_agent(deps.agents, caller.tenant, plan.agent).labels, **plan.labels}
     response.headers["location"] = f"/v1/conversations/{conversation_id}"
     requester = visitor_id(body.visitor, conversation_id)
@@ -136,6 +140,22 @@ def _posted_out(posted: Posted, outcome: str | None = None) -> PostedOut:
         taken_as=dict(posted.taken_as) if posted.taken_as else None,
         outcome=outcome,
     )
+
+
+@router.post("/{conversation_id}/token", responses=described(401, 403, 404, 409, 503))
+async def renew_token(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> TokenOut:
+    """Give a conversation another token; the one before is good no more. Its holder may do that too, in time."""
+    seconds = deps.settings.gateway_token_seconds
+    token, ends = await service.renew_token(deps.runtime.units, caller, conversation_id, seconds)
+    deps.authenticator.forget_token(caller.token_hash)
+    return TokenOut(token=token, expires_at=ends)
+
+
+@router.delete("/{conversation_id}/token", status_code=204, responses=described(401, 403, 404, 409, 503))
+async def revoke_token(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> None:
+    """Take a conversation's token back: streams that it opened end, and nobody writes with it any more."""
+    await service.renew_token(deps.runtime.units, caller, conversation_id, 0, revoke=True)
+    deps.authenticator.forget_token(caller.token_hash)
 
 
 @router.post("/{conversation_id}/end", status_code=204, responses=described(401, 403, 404, 503))
@@ -207,7 +227,7 @@ def _call_out(call: Call, execution: str | None) -> CallSummary:
     response_class=StreamingResponse,
     responses={
         200: {"description": "Events.", "content": {"text/event-stream": {"schema": _EVENTS}}},
-        **described(400, 401, 403, 404, 503),
+        **described(400, 401, 403, 404, 429, 503),
     },
 )
 async def follow(
@@ -224,7 +244,7 @@ async def follow(
     return streaming(deps, caller, (topic,), topic, start)
 
 
-@router.get("/{conversation_id}/feed", response_model=FeedOut, responses=described(400, 401, 403, 404, 503))
+@router.get("/{conversation_id}/feed", response_model=FeedOut, responses=described(400, 401, 403, 404, 429, 503))
 async def poll(
     deps: DepsOf,
     caller: CallerOf,
@@ -238,6 +258,8 @@ async def poll(
     Where nothing did, wait for it. Text as it is written is not here; the whole text follows as a message.
     """
     may_read(caller, conversation_id)
+    if wait:
+        deps.log.limits.check(caller, Topic(caller.tenant, conversation_id))
     start = await start_of(deps, Topic(caller.tenant, conversation_id), None, str(after))
     found = await deps.log.wait_for_items(caller, conversation_id, start, limit, wait)
     # Rights may have ended meanwhile.
@@ -265,7 +287,8 @@ async def start_of(deps: Deps, topic: Topic, last_event_id: str | None, after: s
 def streaming(
     deps: Deps, caller: Caller, topics: tuple[Topic, ...], conversation: Topic | None, after: int
 ) -> StreamingResponse:
-    """Return the stream of what a caller follows."""
+    """Return the stream of what a caller follows; raise Refused (429) where they have too many."""
+    deps.log.limits.check(caller, conversation)
 
     async def frames() -> AsyncIterator[bytes]:
         entries = deps.log.follow_topics(caller, conversation, topics, after)

@@ -52,6 +52,13 @@ class OpenedOut(BaseModel):
     requester: str = Field(description="Stable id of the token's holder.")
 
 
+class TokenOut(BaseModel):
+    """Another token of a conversation."""
+
+    token: str = Field(description="Shown once. The one before is good no more.")
+    expires_at: datetime = Field(description="Until when it is good; renew it in time.")
+
+
 def _said(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")

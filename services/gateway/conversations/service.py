@@ -9,6 +9,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Literal
 
 from placet.contracts.errors import Refused
@@ -24,7 +25,7 @@ from placet.gateway.identity.rates import Rates
 from placet.gateway.texts import time_text
 from placet.runtime.batcher import Batcher
 from placet.runtime.sql import Connection
-from placet.runtime.work import Cause, UnitOfWork, Work, cause_of_request
+from placet.runtime.work import Cause, Change, UnitOfWork, Work, cause_of_request
 
 #: Conversations, and messages just posted, that are remembered; those used longest ago go.
 REMEMBERED_MAX = 10_000
@@ -87,11 +88,18 @@ def known_agent(agents: Agents, tenant: str, name: str) -> AgentEntry:
 
 
 async def open_conversation(
-    units: UnitOfWork, caller: Caller, plan: Plan, conversation_id: str = "", *, agents: Agents
+    units: UnitOfWork,
+    caller: Caller,
+    plan: Plan,
+    conversation_id: str = "",
+    *,
+    agents: Agents,
+    token_seconds: int = 0,
 ) -> tuple[str, str]:
     """Open a conversation, under an id of its own where none is given; return its id and its token, shown this once.
 
-    One that is open already stays as it is, and the token that is returned then is worth nothing. Raises Refused: 403,
+    One that is open already stays as it is, and the token that is returned then is worth nothing; so is one that is to
+    be good for no seconds. Raises Refused: 403,
     409 (the id is another tenant's), 422 (there is no such agent).
     """
     may_open(caller)
@@ -104,6 +112,7 @@ async def open_conversation(
         labels={**agent.labels, **plan.labels},
         visitor=plan.visitor,
         token_hash=hash_secret(token),
+        token_seconds=token_seconds,
         created_by=caller.person,
         opener_decides=caller.may(Scope.DECIDE),
     )
@@ -117,6 +126,29 @@ async def open_conversation(
             raise _id_taken()
         await store.open_conversation(connection, opening)
     return conversation_id, token
+
+
+async def renew_token(
+    units: UnitOfWork, caller: Caller, conversation_id: str, token_seconds: int, *, revoke: bool = False
+) -> tuple[str, datetime]:
+    """Give a conversation another token, or none where it is to be taken back; return it and when it ends.
+
+    The one before is good no more. Raises Refused: 403, 404, 409 (the conversation has ended).
+    """
+    caller.need(Scope.CHAT)
+    if not caller.sees(conversation_id):
+        raise no_conversation()
+    place, token = (caller.tenant, conversation_id), new_token()
+    async with units.begin() as work:
+        if await store.find_conversation(work.connection, *place) is None:
+            raise no_conversation()
+        ends = await store.renew_token(work.connection, place, None if revoke else hash_secret(token), token_seconds)
+        if ends is None:
+            raise Refused("This conversation has ended.", status=409, kind="conversation-ended")
+        event, state = ("revoked", "none") if revoke else ("renewed", "good")
+        about = {"conversation_id": conversation_id}
+        work.record(Change(caller.tenant, "token", conversation_id, event, None, state, caller.person, about=about))
+    return token, ends
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ class Opening:
     labels: dict[str, str]
     visitor: str | None
     token_hash: str
+    token_seconds: int
     created_by: str
     opener_decides: bool
 
@@ -108,6 +109,15 @@ async def _find(connection: Connection, load: Query, place: Place) -> Conversati
 async def open_conversation(connection: Connection, opening: Opening) -> None:
     """Store a conversation; one that is there already stays as it is."""
     await connection.run(QUERIES.open_conversation, **asdict(opening))
+
+
+async def renew_token(
+    connection: Connection, place: Place, token_hash: str | None, token_seconds: int
+) -> datetime | None:
+    """Put another token in the place of a conversation's, or none; return when it ends, None where it has ended."""
+    values = {"tenant": place[0], "conversation_id": place[1], "token_hash": token_hash, "token_seconds": token_seconds}
+    rows = await connection.run(QUERIES.renew_token, **values)
+    return rows[0]["token_expires_at"] if rows else None
 
 
 async def keep_id(connection: Connection, conversation_id: str) -> None:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from placet.contracts.ids import derived_id
 from placet.contracts.messages.approvals import REASON_MAX
 from placet.contracts.messages.message import Identifier
+from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.service import Plan, Writing, may_read
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.ag_ui import AgUiState, Goal
@@ -175,6 +176,7 @@ async def run(deps: DepsOf, caller: CallerOf, body: RunIn) -> StreamingResponse:
     With nothing new it shows the thread and follows what goes on. A thread that is not known begins with a message.
     """
     may_read(caller, body.threadId)
+    deps.log.limits.check(caller, Topic(caller.tenant, body.threadId))
     resumed, written = body.resumed(), body.written()
     if any(each.answer is not None and not each.abandoned for each in resumed):
         caller.need(Scope.DECIDE)

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from placet.contracts.errors import Refused
 from placet.contracts.ids import derived_id
 from placet.contracts.messages.message import Identifier
+from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.service import Plan, Posted, Writing
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.ai_sdk import AiSdkState, Chunk, Goal, Seen, Version, begin, holder_part
@@ -175,6 +176,7 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
 
     The stream ends where the answer is over or waits for people. A chat that is not known begins.
     """
+    deps.log.limits.check(caller, Topic(caller.tenant, body.id))
     if body.newest.role == "user":
         return await _write(deps, caller, body, version)
     snapshot = await streams.read(deps, caller, body.id)
@@ -212,6 +214,7 @@ async def resume(
     that asked was not told how it went on. Where people hold the conversation, and nothing waits for a decision, stay
     for what an operator says.
     """
+    deps.log.limits.check(caller, Topic(caller.tenant, chat_id))
     snapshot = await streams.read(deps, caller, chat_id)
     log = snapshot.log
     coming = [message_id for message_id, waits in log.unanswered.items() if not waits]

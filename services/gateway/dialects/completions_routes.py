@@ -66,6 +66,7 @@ async def complete(
     Of the history nothing else is read. Calls are made behind Placet and never told as `tool_calls`.
     """
     body.check()
+    deps.log.limits.check(caller)
     text = body.written()
     name = conversation_named(placet_conversation) or body.named or conversation_named(x_openwebui_chat_id)
     snapshot = await _conversation(deps, caller, body, name or caller.conversation_id or "")

@@ -54,6 +54,7 @@ async def create(
     The response is complete when the turn is over or waits for people.
     """
     body.check()
+    deps.log.limits.check(caller)
     text, answers = body.written(), body.answers()
     snapshot = await _conversation(deps, caller, body)
     agent = agent_of(deps, caller, snapshot, body.model)

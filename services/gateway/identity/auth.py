@@ -58,6 +58,8 @@ class Caller:
     scopes: frozenset[str]
     #: Set for a conversation token: everything outside that conversation does not exist for it.
     conversation_id: str | None = None
+    #: Of a conversation token: what it is found by.
+    token_hash: str = ""
     key_id: str | None = None
     #: Whether they act for the house: the owner of a key does; others do where the directory says so.
     operator: bool = False
@@ -113,6 +115,8 @@ class Authenticator:
     #: Who is who now, and what they may do who signed in at a provider.
     directory: Callable[[], Directory] = Directory
     provider_scopes: frozenset[str] = frozenset()
+    #: How long the token of a conversation that has ended still reads it.
+    ended_token_seconds: int = 86_400
     clock: Callable[[], float] = time.monotonic
     #: Until when they are good: keys by their ids, holders of conversation tokens by these tokens' hashes.
     _remembered: dict[str, tuple[float, ApiKey]] = field(default_factory=dict)
@@ -136,10 +140,10 @@ class Authenticator:
         raise NoCaller("An API key or a conversation token is needed.")
 
     async def still(self, caller: Caller) -> bool:
-        """Tell whether the caller's key and session still hold, and their person may act still.
-
-        A conversation token has no end of its own.
-        """
+        """Tell whether the caller's key, token and session still hold, and their person may act still."""
+        if caller.token_hash:
+            async with reading(self.database) as connection:
+                return await find_token(connection, caller.token_hash, self.ended_token_seconds) is not None
         if caller.session_id is not None and not await self.sessions.holds(caller.session_id):
             return False
         if caller.proof == "web_session" and caller.key_id is None:
@@ -151,6 +155,10 @@ class Authenticator:
     async def key_works(self, secret: Secret) -> bool:
         """Tell whether an API key is known, not revoked, and has this secret."""
         return await self._key_with(secret) is not None
+
+    def forget_token(self, token_hash: str) -> None:
+        """Look a conversation's token up again at its next use: another has taken its place."""
+        self._tokens.pop(token_hash, None)
 
     def forget(self, key_id: str) -> None:
         """Look the key up again at its next use: it was just revoked."""
@@ -179,7 +187,7 @@ class Authenticator:
         if caller is not None and self.clock() < ends:
             return caller
         async with reading(self.database) as connection:
-            holder = await find_token(connection, token_hash)
+            holder = await find_token(connection, token_hash, self.ended_token_seconds)
         if holder is None:
             self._tokens.pop(token_hash, None)
             raise NoCaller("The credentials are not valid.")
@@ -189,6 +197,7 @@ class Authenticator:
             "conversation_token",
             frozenset({Scope.CHAT, Scope.DECIDE}),
             conversation_id=holder.conversation_id,
+            token_hash=token_hash,
         )
         if len(self._tokens) >= REMEMBERED_MAX:
             self._tokens.clear()

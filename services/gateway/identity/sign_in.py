@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from placet.contracts.dead_letters import HOUSE_TENANT
+
 #: Whose key `placet up` makes, and who the one-time link signs in.
-ADMIN_TENANT = "default"
+ADMIN_TENANT = HOUSE_TENANT
 ADMIN_PERSON = "admin"
 #: How long a one-time link is good, in seconds.
 LINK_SECONDS = 3600.0

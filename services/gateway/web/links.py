@@ -117,9 +117,11 @@ class _Opened:
 @router.api_route("/{token}", methods=["GET", "HEAD"])
 async def show(request: Request, deps: DepsOf, token: str, again: Annotated[str, Query(max_length=1)] = "") -> Response:
     """Show what waits, or what became of it. Changes nothing, however often and by whomever it is asked."""
-    if refusal := _guessing(request, deps):
-        return refusal
+    guessing = deps.guesses.too_many(_address(request))
     opened = await _open(request, deps, token)
+    # A link of ours is always good: many people share one address, and no token is found by trying.
+    if guessing and opened.link is None:
+        return _guessing(request, deps)
     if opened.standing is Standing.OPEN or (opened.standing is Standing.VOTED and again):
         return _card(deps, opened)
     return _end(deps, opened, _STATUSES[opened.standing][0])
@@ -128,9 +130,11 @@ async def show(request: Request, deps: DepsOf, token: str, again: Annotated[str,
 @router.post("/{token}")
 async def decide(request: Request, deps: DepsOf, token: str) -> Response:
     """Decide with a link; what lacks something is shown again and says what."""
-    if refusal := _guessing(request, deps):
-        return refusal
+    guessing = deps.guesses.too_many(_address(request))
     opened = await _open(request, deps, token)
+    # A link of ours is always good: many people share one address, and no token is found by trying.
+    if guessing and opened.link is None:
+        return _guessing(request, deps)
     if opened.link is None:
         return _end(deps, opened, _STATUSES[opened.standing][1])
     # Nothing is parsed for somebody who has no link of ours.
@@ -290,10 +294,8 @@ def _from_elsewhere(request: Request, deps: Deps) -> bool:
     return origin != "null" and not same_site(origin, headers.get("host", ""), deps.settings.public_url)
 
 
-def _guessing(request: Request, deps: Deps) -> Response | None:
-    """Return what is told to an address that tries links that do not exist; None where it may go on."""
-    if not deps.guesses.too_many(_address(request)):
-        return None
+def _guessing(request: Request, deps: Deps) -> Response:
+    """Return what is told to an address that tries links that do not exist."""
     OPENED.labels("guessing").inc()
     log.warning("link.guessing", address=_address(request))
     headers = {**_HEADERS, "retry-after": str(deps.guesses.seconds_left(_address(request)))}

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from placet.gateway.approvals.links import Guesses, Seal
@@ -108,13 +110,39 @@ async def test_a_link_that_is_none_of_ours_says_so(house: House, token: str) -> 
     assert [] == decided(house)
 
 
-async def test_whoever_guesses_is_soon_not_looked_up(house: House) -> None:
-    """After five misses in a minute the address is told to wait, also for what exists."""
-    path = f"/l/{a_link(house.url, waiting(house))}"
+async def guessed(browser: httpx.AsyncClient, times: int, **headers: str) -> list[int]:
+    """Try links that do not exist; return the statuses."""
+    return [(await browser.get(f"/l/{number:043}", headers=headers)).status_code for number in range(times)]
+
+
+async def test_whoever_guesses_is_soon_told_to_wait(house: House) -> None:
+    """After five misses in a minute; whoever has a link behind the same address sees it, and decides with it."""
+    row = waiting(house)
+    path = f"/l/{a_link(house.url, row)}"
     async with house.client() as browser:
-        guesses = [(await browser.get(f"/l/{number:043}")).status_code for number in range(6)]
-        answer = await browser.get(path)
-    assert ([404] * 5 + [429], 429, "60") == (guesses, answer.status_code, answer.headers["retry-after"])
+        statuses = await guessed(browser, 7)
+        told = await browser.get(f"/l/{0:043}")
+        shown = await browser.get(path)
+        page = Page(shown.text).fields | {"mail_code": CODE}
+        await browser.post(path, data=page | {"decision": "approve"})
+    assert ([404] * 5 + [429] * 2, "60", 200, 1) == (
+        statuses,
+        told.headers["retry-after"],
+        shown.status_code,
+        len(decided(house)),
+    )
+
+
+@pytest.mark.parametrize(("proxies", "other"), [([], 429), (["127.0.0.0/8"], 404), (["10.0.0.1"], 429)])
+async def test_only_a_proxy_that_is_named_tells_addresses(
+    gateway_database_url: str, tmp_path: Path, proxies: list[str], other: int
+) -> None:
+    """Anybody could say that they come from somewhere else."""
+    settings: dict[str, Any] = {"gateway_link_misses_max": 5, "gateway_trusted_proxies": proxies}
+    async with open_house(gateway_database_url, tmp_path, **settings) as house, house.client() as browser:
+        statuses = await guessed(browser, 6, **{"x-forwarded-for": "192.0.2.1"})
+        (another,) = await guessed(browser, 1, **{"x-forwarded-for": "192.0.2.2"})
+    assert ([404] * 5 + [429], other) == (statuses, another)
 
 
 def test_guesses_are_forgotten_after_a_minute() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.messages.rulebook import TRIAL_TEXT_MAX
 from placet.gateway.admin.trials import TRIALS_MAX
 from tests.support.gateway import REPORTS, House, a_conversation, insert, open_house, prepare
@@ -105,15 +106,17 @@ async def test_trials_at_once_are_bounded(house: House) -> None:
 
 
 async def test_activations_are_listed_newest_first(house: House) -> None:
-    """When, by whom, which digest, and what changed."""
+    """When, by whom, which digest, and what changed; it is the house's, so another tenant's administrator sees none."""
     now = datetime(2026, 11, 22, tzinfo=UTC)
     for number in range(3):
         row = {"activation_id": f"a{number}", "digest": str(number) * 64, "activated_by": "file", "diff": f"+{number}"}
         insert(house.url, "activations", **row, activated_at=now + timedelta(hours=number))
-    async with house.client(house.key("admin")) as client:
+    async with house.client(house.key("admin", tenant=HOUSE_TENANT)) as client:
         first = (await client.get("/v1/rulebook/activations?limit=2")).json()
         rest = (await client.get("/v1/rulebook/activations", params={"cursor": first["next"]})).json()
-    async with house.client(house.key("decide")) as client:
-        refused = await client.get("/v1/rulebook/activations")
+    others = []
+    for key in (house.key("decide", tenant=HOUSE_TENANT), house.key("admin")):
+        async with house.client(key) as client:
+            others.append((await client.get("/v1/rulebook/activations")).status_code)
     shown = [(row["id"], row["diff"]) for page in (first, rest) for row in page["items"]]
-    assert ([("a2", "+2"), ("a1", "+1"), ("a0", "+0")], 403) == (shown, refused.status_code)
+    assert ([("a2", "+2"), ("a1", "+1"), ("a0", "+0")], [403, 403]) == (shown, others)

@@ -8,9 +8,9 @@ import json
 
 import pytest
 
-from placet.contracts.dead_letters import events_in
+from placet.contracts.dead_letters import HOUSE_TENANT, events_in
 from placet.contracts.messages import AbandonCall, Message, ToolCallProposed, ToolCallRefused
-from placet.dead_letters.rules import OPERATORS_TENANT, abandoned, events_of, letter_from, shown
+from placet.dead_letters.rules import abandoned, events_of, letter_from, shown
 from placet.runtime.bus import Delivery
 from tests.builders import a_call, a_posted_message, a_result, an_envelope, an_event
 
@@ -40,7 +40,7 @@ def test_the_brokers_burial_is_told_by_x_death() -> None:
 def test_any_bytes_make_a_letter_for_the_operators(body: bytes) -> None:
     """Unreadable bytes are kept, without a NUL that PostgreSQL could not store."""
     letter = letter_from(Delivery("dead-letters", body, OURS))
-    assert (OPERATORS_TENANT, False) == (letter.tenant, "\x00" in letter.body)
+    assert (HOUSE_TENANT, False) == (letter.tenant, "\x00" in letter.body)
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "a\ud800b"])

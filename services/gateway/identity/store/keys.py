@@ -25,7 +25,10 @@ CODE_TRIES_MAX = 5
 # Statements that many requests run are built once: building one costs more than running it.
 _FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
 _FIND_TOKEN = sa.select(_CONVERSATIONS.c.tenant, _CONVERSATIONS.c.conversation_id, _CONVERSATIONS.c.visitor).where(
-    _CONVERSATIONS.c.token_hash == sa.bindparam("token_hash")
+    _CONVERSATIONS.c.token_hash == sa.bindparam("token_hash"),
+    _CONVERSATIONS.c.token_expires_at > sa.func.now(),
+    sa.func.coalesce(_CONVERSATIONS.c.ended_at, sa.func.now())
+    > sa.func.now() - sa.bindparam("after_end", type_=sa.Interval),
 )
 
 
@@ -127,9 +130,10 @@ async def revoke_key(connection: Connection, tenant: str, key_id: str, by: str) 
     return (await connection.execute(statement)).rowcount == 1
 
 
-async def find_token(connection: Connection, token_hash: str) -> TokenHolder | None:
-    """Return the conversation whose token has this hash."""
-    row = (await connection.execute(_FIND_TOKEN, {"token_hash": token_hash})).one_or_none()
+async def find_token(connection: Connection, token_hash: str, ended_seconds: int) -> TokenHolder | None:
+    """Return the conversation whose token has this hash, and is good still: so long after the conversation's end."""
+    values = {"token_hash": token_hash, "after_end": timedelta(seconds=ended_seconds)}
+    row = (await connection.execute(_FIND_TOKEN, values)).one_or_none()
     return TokenHolder(*row) if row else None
 
 

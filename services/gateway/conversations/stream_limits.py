@@ -1,0 +1,65 @@
+"""How many streams one caller, and one conversation, may have open at a time on this instance."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from placet.contracts.errors import Refused
+from placet.gateway.conversations.live import Topic
+from placet.gateway.identity.auth import Caller
+
+#: Seconds after which a refused client may try again.
+RETRY_AFTER_SECONDS = 5
+
+
+@dataclass
+class StreamLimits:
+    """Counts open streams: of an API key, of a conversation's token or a signed-in person, and of a conversation."""
+
+    by_key: int
+    by_person: int
+    by_conversation: int
+    _open: Counter[tuple[str, ...]] = field(default_factory=Counter)
+
+    def check(self, caller: Caller, conversation: Topic | None = None) -> None:
+        """Raise Refused (429) where one more stream would be too many. Ask before anything is answered."""
+        if not self._has_room(caller, conversation):
+            raise Refused(
+                "Too many streams are open.",
+                status=429,
+                kind="too-many-streams",
+                detail="Close those that nobody reads.",
+                retry_after_seconds=RETRY_AFTER_SECONDS,
+            )
+
+    @contextmanager
+    def counted(self, caller: Caller, conversation: Topic | None) -> Iterator[bool]:
+        """Count one stream while the block runs; tell whether it has room, and else count nothing."""
+        if not self._has_room(caller, conversation):
+            yield False
+            return
+        places = [place for place, _ in self._places(caller, conversation)]
+        self._open.update(places)
+        try:
+            yield True
+        finally:
+            for place in places:
+                self._open[place] -= 1
+                if not self._open[place]:
+                    del self._open[place]
+
+    def _has_room(self, caller: Caller, conversation: Topic | None) -> bool:
+        return all(self._open[place] < most for place, most in self._places(caller, conversation))
+
+    def _places(self, caller: Caller, conversation: Topic | None) -> Iterator[tuple[tuple[str, ...], int]]:
+        if caller.proof == "api_key":
+            yield ("key", caller.key_id or ""), self.by_key
+        elif caller.conversation_id is not None:
+            yield ("token", caller.tenant, caller.conversation_id), self.by_person
+        else:
+            yield ("person", caller.tenant, caller.person), self.by_person
+        if conversation is not None:
+            yield ("conversation", conversation.tenant, conversation.conversation_id), self.by_conversation

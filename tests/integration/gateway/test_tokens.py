@@ -1,0 +1,119 @@
+"""Conversation tokens: they end, are renewed and taken back, and open only so many streams."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.builders import a_posted_message
+from tests.integration.gateway.test_events import never
+from tests.support.gateway import House, a_conversation, listen, open_house
+
+
+@pytest.fixture
+async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """A gateway that lets a token open three streams, and four read one conversation."""
+    limits: dict[str, Any] = {
+        "gateway_person_streams": 3,
+        "gateway_conversation_streams": 4,
+        "gateway_heartbeat_seconds": 0.05,
+    }
+    async with open_house(gateway_database_url, tmp_path, **limits) as made:
+        yield made
+
+
+async def opened(stack: AsyncExitStack, client: httpx.AsyncClient, conversation: str) -> int:
+    """Open a stream and keep it open; return its status."""
+    path = f"/v1/conversations/{conversation}/events"
+    answer = await stack.enter_async_context(client.stream("GET", path))
+    if answer.status_code == httpx.codes.OK:
+        # Kept: the connection ends with what reads it.
+        lines = answer.aiter_lines()
+        stack.callback(list, [lines])
+        await anext(lines)
+    return answer.status_code
+
+
+async def test_a_token_opens_so_many_streams(house: House) -> None:
+    """One more is 429, whatever the dialect; a key reads there too, until the conversation has enough readers."""
+    async with house.client(house.key("chat")) as client:
+        conversation, token = await a_conversation(client)
+        async with house.client(token) as visitor, AsyncExitStack() as stack:
+            mine = [await opened(stack, visitor, conversation) for _ in range(4)]
+            waiting = await visitor.get(f"/v1/conversations/{conversation}/feed?wait=5")
+            body = {
+                "id": conversation,
+                "messages": [{"id": "m", "role": "user", "parts": [{"type": "text", "text": "hi"}]}],
+            }
+            sdk = await visitor.post("/api/chat", json=body)
+            others = [await opened(stack, client, conversation) for _ in range(2)]
+    assert ([200, 200, 200, 429], 429, 429, [200, 429]) == (mine, waiting.status_code, sdk.status_code, others)
+
+
+async def test_a_stream_that_ended_leaves_room(house: House) -> None:
+    """However many there were: who goes makes room for the next."""
+    async with house.client(house.key("chat")) as client:
+        conversation, token = await a_conversation(client)
+        path = f"/v1/conversations/{conversation}/feed?wait=0.05"
+        async with house.client(token) as visitor:
+            answers = [await visitor.get(path) for _ in range(5)]
+    assert [200] * 5 == [answer.status_code for answer in answers]
+
+
+async def test_a_renewed_token_takes_the_place_of_the_old_one(house: House) -> None:
+    """Its holder renews it, and so does who opened the conversation; streams of the old one end."""
+    async with house.client(house.key("chat")) as client:
+        conversation, token = await a_conversation(client)
+        path = f"/v1/conversations/{conversation}"
+        async with house.client(token) as visitor:
+            await house.deliver(a_posted_message(conversation_id=conversation))
+            heard = asyncio.Event()
+            stream = asyncio.create_task(listen(visitor, f"{path}/events", never(heard)))
+            await heard.wait()
+            renewed = await visitor.post(f"{path}/token")
+            await stream
+            old = await visitor.get(path)
+        async with house.client(renewed.json()["token"]) as visitor:
+            new = await visitor.get(path)
+        second = await client.post(f"{path}/token")
+        foreign = await client.post("/v1/conversations/other/token")
+    assert (200, 401, 200, 200, 404) == tuple(each.status_code for each in (renewed, old, new, second, foreign))
+
+
+async def test_a_token_that_was_taken_back_is_nobodys(house: House) -> None:
+    """Who opened the conversation goes on in it; a visitor of another conversation takes nothing back."""
+    async with house.client(house.key("chat")) as client:
+        (conversation, token), (_, other) = await a_conversation(client), await a_conversation(client)
+        path = f"/v1/conversations/{conversation}"
+        async with house.client(other) as stranger, house.client(token) as visitor:
+            refused = await stranger.delete(f"{path}/token")
+            revoked = await client.delete(f"{path}/token")
+            answers = [await visitor.get(path), await client.get(path)]
+    assert (404, 204, [401, 200]) == (
+        refused.status_code,
+        revoked.status_code,
+        [each.status_code for each in answers],
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ("token_expires_at = now() - interval '1 second'", 401),
+        ("ended_at = now() - interval '1 hour', ended_by = 'person:ada'", 200),
+        ("ended_at = now() - interval '2 days', ended_by = 'person:ada'", 401),
+    ],
+)
+async def test_a_token_ends(house: House, change: str, status: int) -> None:
+    """By its own time, and some time after its conversation has ended, which it may read until then."""
+    async with house.client(house.key("chat")) as client:
+        conversation, token = await a_conversation(client)
+    house.query(f"UPDATE gateway.conversations SET {change} RETURNING 1")  # noqa: S608 - ours
+    async with house.client(token) as visitor:
+        assert status == (await visitor.get(f"/v1/conversations/{conversation}")).status_code
