@@ -467,12 +467,21 @@ CREATE TABLE gateway.api_keys (
   created_by VARCHAR NOT NULL,
   revoked_at TIMESTAMP WITH TIME ZONE,
   revoked_by VARCHAR,
+  taken_over_at TIMESTAMP WITH TIME ZONE,
+  taken_over_by VARCHAR,
+  code_hash VARCHAR,
+  code_expires_at TIMESTAMP WITH TIME ZONE,
+  code_tries INTEGER DEFAULT '0' NOT NULL,
   CONSTRAINT pk_api_keys PRIMARY KEY (key_id),
   CONSTRAINT ck_api_keys_scopes_known CHECK (scopes <@ ARRAY['chat', 'decide', 'operate', 'admin']),
   CONSTRAINT ck_api_keys_scopes_some CHECK (cardinality(scopes) > 0),
   CONSTRAINT ck_api_keys_revoked_by_somebody CHECK ((revoked_at IS NULL) = (revoked_by IS NULL)),
-  CONSTRAINT ck_api_keys_secret_hashed CHECK (length(secret_hash) = 64)
+  CONSTRAINT ck_api_keys_secret_hashed CHECK (length(secret_hash) = 64),
+  CONSTRAINT ck_api_keys_taken_over_somehow CHECK ((taken_over_at IS NULL) = (taken_over_by IS NULL)),
+  CONSTRAINT ck_api_keys_taken_over_by_known CHECK (taken_over_by IN ('maker', 'set-up', 'sign-in', 'code', 'key'))
 )
+;;
+CREATE INDEX ix_api_keys_person ON gateway.api_keys (tenant, person)
 ;;
 CREATE INDEX ix_api_keys_tenant ON gateway.api_keys (tenant, created_at)
 ;;

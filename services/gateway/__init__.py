@@ -6,7 +6,7 @@ Consumes: HandoverRequested (gateway.handovers); and, each instance by itself, C
 the answers to what it sent, DecisionAnswered and RulebookTried.
 Emits: MessagePosted, ConsentAnswered, OperatorSpoke, HolderChanged, ConversationEnded and StopTurn; DecideApproval
 (signed: who decided, and what they saw); ResolveDeadLetter, ResolveCall, RevokeGrant, RetryDelivery, RetryWebhookEvent,
-TryRulebook and MailBounced.
+KeyOffered, TryRulebook and MailBounced.
 Promises: nobody sees another tenant's rows; a client that reconnects misses nothing and sees nothing twice; what it
 shows about other services' work it reads from the `read` schema and never writes.
 """
