@@ -85,7 +85,8 @@ class Signer:
         if len(body) > _REGISTRY.max_payload_length:
             raise PlacetError(f"a {purpose} of {len(body)} bytes cannot be signed")
         text = f"{_head(self.key.kid or '', purpose)}.{_base64(body)}"
-        return f"{text}.{_base64(self.key.get_op_key('sign').sign(text.encode()))}"
+        curve: Any = self.key.get_op_key("sign")
+        return f"{text}.{_base64(curve.sign(text.encode()))}"
 
 
 @cache
@@ -147,7 +148,8 @@ class Verifier:
         signed = urlsafe_b64decode(signature + "=" * (-len(signature) % 4))
         if _base64(signed) != signature:
             raise ValueError("another form of base64")
-        key.get_op_key("verify").verify(signed, text.encode())
+        curve: Any = key.get_op_key("verify")
+        curve.verify(signed, text.encode())
         return kind, issuer, urlsafe_b64decode(body + "=" * (-len(body) % 4))
 
 
