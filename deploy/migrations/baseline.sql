@@ -33,7 +33,7 @@ CREATE TABLE agent.conversations (
   CONSTRAINT pk_conversations PRIMARY KEY (conversation_id),
   CONSTRAINT ck_conversations_queued_behind_turn CHECK (queued = 0 OR turn_id IS NOT NULL OR held)
 )
- WITH (fillfactor = 70)
+ WITH (fillfactor = 50)
 ;;
 CREATE TABLE agent.history (
   id BIGINT GENERATED ALWAYS AS IDENTITY,
@@ -51,9 +51,7 @@ CREATE TABLE agent.history (
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
-CREATE INDEX ix_history_call_id ON agent.history (call_id)
-;;
-CREATE INDEX ix_history_subject_id ON agent.history (subject_id)
+CREATE INDEX ix_history_call_id ON agent.history (call_id) WHERE call_id IS NOT NULL
 ;;
 COMMENT ON TABLE agent.history IS 'Append-only: every change of a state, written in the transaction that made it.'
 ;;
@@ -263,9 +261,7 @@ CREATE TABLE approval.history (
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
-CREATE INDEX ix_history_call_id ON approval.history (call_id)
-;;
-CREATE INDEX ix_history_subject_id ON approval.history (subject_id)
+CREATE INDEX ix_history_call_id ON approval.history (call_id) WHERE call_id IS NOT NULL
 ;;
 COMMENT ON TABLE approval.history IS 'Append-only: every change of a state, written in the transaction that made it.'
 ;;
@@ -347,9 +343,7 @@ CREATE TABLE dead_letters.history (
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
-CREATE INDEX ix_history_call_id ON dead_letters.history (call_id)
-;;
-CREATE INDEX ix_history_subject_id ON dead_letters.history (subject_id)
+CREATE INDEX ix_history_call_id ON dead_letters.history (call_id) WHERE call_id IS NOT NULL
 ;;
 COMMENT ON TABLE dead_letters.history IS 'Append-only: every change of a state, written in the transaction that made it.'
 ;;
@@ -439,9 +433,7 @@ CREATE TABLE executor.history (
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
-CREATE INDEX ix_history_call_id ON executor.history (call_id)
-;;
-CREATE INDEX ix_history_subject_id ON executor.history (subject_id)
+CREATE INDEX ix_history_call_id ON executor.history (call_id) WHERE call_id IS NOT NULL
 ;;
 COMMENT ON TABLE executor.history IS 'Append-only: every change of a state, written in the transaction that made it.'
 ;;
@@ -582,9 +574,7 @@ CREATE TABLE gateway.history (
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
-CREATE INDEX ix_history_call_id ON gateway.history (call_id)
-;;
-CREATE INDEX ix_history_subject_id ON gateway.history (subject_id)
+CREATE INDEX ix_history_call_id ON gateway.history (call_id) WHERE call_id IS NOT NULL
 ;;
 COMMENT ON TABLE gateway.history IS 'Append-only: every change of a state, written in the transaction that made it.'
 ;;
@@ -723,9 +713,7 @@ CREATE TABLE notifier.history (
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
-CREATE INDEX ix_history_call_id ON notifier.history (call_id)
-;;
-CREATE INDEX ix_history_subject_id ON notifier.history (subject_id)
+CREATE INDEX ix_history_call_id ON notifier.history (call_id) WHERE call_id IS NOT NULL
 ;;
 COMMENT ON TABLE notifier.history IS 'Append-only: every change of a state, written in the transaction that made it.'
 ;;
@@ -895,9 +883,7 @@ CREATE TABLE policy.history (
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
-CREATE INDEX ix_history_call_id ON policy.history (call_id)
-;;
-CREATE INDEX ix_history_subject_id ON policy.history (subject_id)
+CREATE INDEX ix_history_call_id ON policy.history (call_id) WHERE call_id IS NOT NULL
 ;;
 COMMENT ON TABLE policy.history IS 'Append-only: every change of a state, written in the transaction that made it.'
 ;;
@@ -999,6 +985,9 @@ CREATE TABLE agent.turns (
   turn_id VARCHAR NOT NULL,
   tenant VARCHAR NOT NULL,
   conversation_id VARCHAR NOT NULL,
+  author JSONB NOT NULL,
+  started_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
+  cause JSONB NOT NULL,
   state VARCHAR NOT NULL,
   step INTEGER NOT NULL,
   fence INTEGER NOT NULL,
@@ -1006,13 +995,10 @@ CREATE TABLE agent.turns (
   open_calls INTEGER NOT NULL,
   paused BOOLEAN NOT NULL,
   lease_until TIMESTAMP WITH TIME ZONE,
-  cause JSONB NOT NULL,
   message_id VARCHAR NOT NULL,
-  author JSONB NOT NULL,
   reason VARCHAR NOT NULL,
   stopped_number INTEGER,
   final_answer JSONB,
-  started_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_turns PRIMARY KEY (turn_id),
   CONSTRAINT ck_turns_state_known CHECK (state IN ('thinking', 'waiting', 'finished', 'failed', 'stopped')),
@@ -1021,9 +1007,9 @@ CREATE TABLE agent.turns (
   CONSTRAINT ck_turns_waiting_iff_open_calls CHECK ((open_calls > 0) = (state = 'waiting')),
   CONSTRAINT fk_turns_conversation_id FOREIGN KEY(conversation_id) REFERENCES agent.conversations (conversation_id)
 )
- WITH (fillfactor = 70)
+ WITH (fillfactor = 50)
 ;;
-CREATE INDEX ix_turns_leases ON agent.turns (lease_until) WHERE state = 'thinking'
+CREATE INDEX ix_turns_leases ON agent.turns USING brin (lease_until) WITH (pages_per_range = 16, autosummarize = on)
 ;;
 CREATE INDEX ix_turns_stopped ON agent.turns (conversation_id) WHERE stopped_number IS NOT NULL
 ;;
@@ -1100,21 +1086,19 @@ CREATE INDEX ix_reservations_oldest ON policy.reservations (reserved_at)
 CREATE INDEX ix_reservations_window ON policy.reservations (counter_id, reserved_at) INCLUDE (amount) WHERE released_at IS NULL
 ;;
 CREATE TABLE agent.steps (
+  conversation_id VARCHAR NOT NULL,
   turn_id VARCHAR NOT NULL,
   step INTEGER NOT NULL,
   tenant VARCHAR NOT NULL,
-  conversation_id VARCHAR NOT NULL,
   message_id VARCHAR NOT NULL,
   raw JSONB NOT NULL,
   model VARCHAR NOT NULL,
   input_tokens INTEGER NOT NULL,
   output_tokens INTEGER NOT NULL,
   said_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
-  CONSTRAINT pk_steps PRIMARY KEY (turn_id, step),
+  CONSTRAINT pk_steps PRIMARY KEY (conversation_id, turn_id, step),
   CONSTRAINT fk_steps_turn_id FOREIGN KEY(turn_id) REFERENCES agent.turns (turn_id)
 )
-;;
-CREATE INDEX ix_steps_conversation ON agent.steps (conversation_id)
 ;;
 CREATE INDEX ix_steps_day ON agent.steps (tenant, said_at) INCLUDE (conversation_id, model, input_tokens, output_tokens)
 ;;
@@ -1154,12 +1138,10 @@ CREATE TABLE agent.tool_calls (
   CONSTRAINT ck_tool_calls_interim_when_continued CHECK (state <> 'continued' OR interim_at IS NOT NULL),
   CONSTRAINT ck_tool_calls_result_kind_known CHECK (result_kind IN ('succeeded', 'failed', 'refused', 'denied', 'answered', 'expired', 'cancelled', 'superseded', 'invalid', 'staged', 'unknown')),
   CONSTRAINT ck_tool_calls_digest_unless_invalid CHECK (digest IS NOT NULL OR result_kind IS NOT DISTINCT FROM 'invalid'),
-  CONSTRAINT uq_tool_calls_turn_id_step_position UNIQUE (turn_id, step, position),
+  CONSTRAINT uq_tool_calls_conversation_id_turn_id_step_position UNIQUE (conversation_id, turn_id, step, position),
   CONSTRAINT fk_tool_calls_turn_id FOREIGN KEY(turn_id) REFERENCES agent.turns (turn_id)
 )
- WITH (fillfactor = 70)
-;;
-CREATE INDEX ix_tool_calls_conversation ON agent.tool_calls (conversation_id)
+ WITH (fillfactor = 50)
 ;;
 CREATE TABLE executor.workspace_changes (
   call_id VARCHAR NOT NULL,

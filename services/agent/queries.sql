@@ -316,7 +316,7 @@ ORDER BY turn_id, step, position
 
 -- name: lost_turns
 SELECT conversation_id, turn_id FROM agent.turns
-WHERE state = 'thinking' AND lease_until < clock_timestamp()
+WHERE state = 'thinking' AND lease_until < (SELECT clock_timestamp())
 ORDER BY lease_until
 LIMIT :limit
 

@@ -26,7 +26,7 @@ _NOW = {"server_default": sa.func.clock_timestamp()}
 
 
 #: Tables whose rows change often: room on each page, so that a change stays there and touches no index.
-_CHANGING = {"schema": "agent", "postgresql_with": {"fillfactor": "70"}}
+_CHANGING = {"schema": "agent", "postgresql_with": {"fillfactor": "50"}}
 
 
 class ConversationRow(SQLModel, table=True):
@@ -176,7 +176,13 @@ class TurnRow(SQLModel, table=True):
         sa.CheckConstraint("(lease_until IS NOT NULL) = (state = 'thinking')", name="leased_iff_thinking"),
         sa.CheckConstraint("(open_calls > 0) = (state = 'waiting')", name="waiting_iff_open_calls"),
         sa.Index("ux_turns_live", "conversation_id", unique=True, postgresql_where=sa.text("ended_at IS NULL")),
-        sa.Index("ix_turns_leases", "lease_until", postgresql_where=sa.text("state = 'thinking'")),
+        # Summaries of pages: no index has what changes, so a turn that goes on stays on its page.
+        sa.Index(
+            "ix_turns_leases",
+            "lease_until",
+            postgresql_using="brin",
+            postgresql_with={"pages_per_range": "16", "autosummarize": "on"},
+        ),
         sa.Index("ix_turns_stopped", "conversation_id", postgresql_where=sa.text("stopped_number IS NOT NULL")),
         _CHANGING,
     )
@@ -184,6 +190,11 @@ class TurnRow(SQLModel, table=True):
     turn_id: str = Field(primary_key=True)
     tenant: str
     conversation_id: str = Field(foreign_key="agent.conversations.conversation_id")
+    author: dict[str, str] = Field(sa_type=pg.JSONB)
+    started_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+    # What changes stands together, behind all else: PostgreSQL logs of a change what is between the first and the last
+    # column that changed.
+    cause: dict[str, str] = Field(sa_type=pg.JSONB)
     state: str
     step: int = Field(description="The model step under way, or the one whose calls are open; 1 for the first.")
     fence: int = Field(description="Number of the claim; a writer with an older one is refused.")
@@ -191,16 +202,13 @@ class TurnRow(SQLModel, table=True):
     open_calls: int = 0
     paused: bool = Field(default=False, description="Whether all open calls wait for people, and the log says so.")
     lease_until: datetime | None = Field(default=None, sa_type=_MOMENT)
-    cause: dict[str, str] = Field(sa_type=pg.JSONB)
     message_id: str = Field(description="The newest message that the turn answers.")
-    author: dict[str, str] = Field(sa_type=pg.JSONB)
     reason: str = ""
     stopped_number: int | None = Field(
         default=None,
         description="Set where a person stopped it: the place of that among the numbers of the messages.",
     )
     final_answer: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB(none_as_null=True))
-    started_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
     ended_at: datetime | None = Field(default=None, sa_type=_MOMENT)
 
 
@@ -209,7 +217,6 @@ class StepRow(SQLModel, table=True):
 
     __tablename__ = "steps"
     __table_args__ = (
-        sa.Index("ix_steps_conversation", "conversation_id"),
         # What a tenant used today is summed from the index alone, before each step where a day has a budget.
         sa.Index(
             "ix_steps_day",
@@ -220,10 +227,10 @@ class StepRow(SQLModel, table=True):
         {"schema": "agent"},
     )
 
+    conversation_id: str = Field(primary_key=True)
     turn_id: str = Field(primary_key=True, foreign_key="agent.turns.turn_id")
     step: int = Field(primary_key=True)
     tenant: str
-    conversation_id: str
     message_id: str
     raw: dict[str, Any] = Field(sa_type=pg.JSONB, description="The assistant message without its calls.")
     model: str
@@ -249,8 +256,8 @@ class CallRow(SQLModel, table=True):
         sa.CheckConstraint(
             "digest IS NOT NULL OR result_kind IS NOT DISTINCT FROM 'invalid'", name="digest_unless_invalid"
         ),
-        sa.UniqueConstraint("turn_id", "step", "position"),
-        sa.Index("ix_tool_calls_conversation", "conversation_id"),
+        # By conversation first, so that those of one are found by it too.
+        sa.UniqueConstraint("conversation_id", "turn_id", "step", "position"),
         _CHANGING,
     )
 

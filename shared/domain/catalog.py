@@ -23,7 +23,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, from_json, to_json
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, sha256_hex
 from placet.contracts.messages.stage import COMMIT_TOOL, PROPOSE_TOOL
@@ -160,17 +160,15 @@ class Catalog(Mapping[str, ToolSpec]):
 
     def as_openai_tools(self) -> list[dict[str, Any]]:
         """Return the tools as a chat completion request lists them; a copy, since model libraries edit it."""
-        return [
-            {
-                "type": "function",
-                "function": {
-                    "name": spec.name,
-                    "description": spec.description,
-                    "parameters": deepcopy(spec.parameters),
-                },
-            }
-            for spec in self.values()
-        ]
+        tools: list[dict[str, Any]] = from_json(self._openai_tools)
+        return tools
+
+    @cached_property
+    def _openai_tools(self) -> bytes:
+        # Reading JSON takes a tenth of the time of copying what it says.
+        names = ("name", "description", "parameters")
+        functions = ({name: getattr(spec, name) for name in names} for spec in self.values())
+        return to_json([{"type": "function", "function": function} for function in functions])
 
 
 def validate_arguments(spec: ToolSpec, arguments: dict[str, Any]) -> list[ArgumentError]:

@@ -137,7 +137,7 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
         edits = await read.list_edits(connection, tenant, approval_id, ROWS_MAX)
         cards = await read.list_deliveries(connection, tenant, approval_id, ROWS_MAX)
         untold = await read.list_untold(connection, tenant, [row])
-        history = await read.load_history_of(connection, tenant, approval_id, ROWS_MAX)
+        history = await read.load_history_of(connection, tenant, call_id, approval_id, ROWS_MAX)
     return ApprovalDetailOut.model_validate(
         {
             **approval_out(row, directory, untold).model_dump(),

@@ -195,11 +195,13 @@ async def execution_states(connection: Connection, tenant: str, call_ids: Collec
     return {row.call_id: row.state for row in await connection.execute(_EXECUTION_STATES, values)}
 
 
-async def load_history_of(connection: Connection, tenant: str, subject_id: str, limit: int) -> Sequence[Row]:
-    """Return every change of state of one thing, in the order of time."""
+async def load_history_of(
+    connection: Connection, tenant: str, call_id: str, subject_id: str, limit: int
+) -> Sequence[Row]:
+    """Return every change of state of one thing that a call has, in the order of time."""
     c = _HISTORY.c
-    statement = _of_tenant(_HISTORY, tenant).where(c.subject_id == subject_id).order_by(c.at).limit(limit)
-    return await _all(connection, statement)
+    of = _of_tenant(_HISTORY, tenant).where(c.call_id == call_id, c.subject_id == subject_id)
+    return await _all(connection, of.order_by(c.at).limit(limit))
 
 
 async def load_history(connection: Connection, tenant: str, call_id: str, limit: int) -> Sequence[Row]:

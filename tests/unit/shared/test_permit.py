@@ -138,6 +138,22 @@ def test_what_nobody_signed_is_not_read(keys: Path, verifier: Verifier) -> None:
         verifier.verify(Purpose.PERMIT, f"{head}.{nested}.{signature}")
 
 
+@pytest.mark.parametrize("part", range(3))
+def test_what_is_changed_under_a_header_that_was_good_is_refused(keys: Path, verifier: Verifier, part: int) -> None:
+    """A good token opens no door to another one: header, claims and signature are each looked at anew."""
+    token = permit_for(load_signer(keys, "policy"), a_call())
+    verifier.verify(Purpose.PERMIT, token)
+    parts = token.split(".")
+    changed = base64.urlsafe_b64decode(parts[part] + "==").replace(b"e", b"f", 1)
+    changed = bytes([changed[0] ^ 1]) + changed[1:] if part == 2 else changed
+    parts[part] = base64.urlsafe_b64encode(changed).rstrip(b"=").decode()
+    with pytest.raises(BadSignature):
+        verifier.verify(Purpose.PERMIT, ".".join(parts))
+    for odd in (f"{token}=", f"{token[:-4]}+{token[-4:]}", f"{token}.x", token.replace(".", "..", 1)):
+        with pytest.raises(BadSignature):
+            verifier.verify(Purpose.PERMIT, odd)
+
+
 def test_private_keys_are_readable_by_their_owner_only(keys: Path) -> None:
     """Private keys have mode 600, and public.json holds no private part."""
     modes = {oct(path.stat().st_mode & 0o777) for path in keys.glob("*.private.json")}
