@@ -34,7 +34,7 @@ from placet.gateway.store import reading
 from placet.gateway.store.read import Row, load_approvals
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
 from placet.gateway.web.shown import tools_of
-from placet.gateway.web.waiting import Waiting, grouped, waiting_of
+from placet.gateway.web.waiting import DIFFERING_MAX, Waiting, grouped, waiting_of
 from placet.surfaces.texts import LANGUAGES, text
 
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
@@ -107,6 +107,7 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
         here="inbox",
         asked=asked,
         groups=grouped(cards),
+        differing_max=DIFFERING_MAX,
         following=following,
         done=next(iter(told), None),
         sent=bool(sent),

@@ -270,10 +270,37 @@ async def test_a_batch_of_nothing_or_nonsense_is_refused(house: House, browser: 
 
 
 async def test_equal_calls_are_grouped(house: House, browser: httpx.AsyncClient) -> None:
-    """Two cards that say the same of the same tool stand together; what may not be in a batch has no box."""
+    """Two calls that would run the same stand together; what may not be in a batch has no box."""
     furnish(house)
     page = (await browser.get("/inbox")).text
-    assert (1, 3) == (page.count("2 calls that say the same"), page.count('type="checkbox" name="item"'))
+    assert (1, 3) == (page.count("<span>2 identical calls</span>"), page.count('type="checkbox" name="item"'))
+
+
+async def test_calls_of_one_sentence_that_run_differently_are_no_choice_of_the_same(
+    house: House, browser: httpx.AsyncClient
+) -> None:
+    """A tool whose sentence names no argument: what differs stands in a table, by its name, beside each call."""
+    hold(house, "send_mail", "Send a mail?", {"to": "lin@example.org", "body": "Your order is on its way."})
+    hold(house, "send_mail", "Send a mail?", {"to": "lin@example.org", "body": "Pay to another account."})
+    page = (await browser.get("/inbox")).text
+    table = page[page.index('<table class="differences">') : page.index("</table>")]
+    assert (True, 0) == ("2 calls of the same tool with different arguments" in page, page.count("identical calls"))
+    assert ["Asked by", "body"] == re.findall(r'<th scope="col">([^<]*)</th>', table)
+    assert {"Your order is on its way.", "Pay to another account."} == set(re.findall(r"<td>([^<]*)</td>", table))
+    assert "Choose these 2" in page
+
+
+async def test_calls_that_may_differ_unseen_are_not_offered_as_one_choice(
+    house: House, browser: httpx.AsyncClient
+) -> None:
+    """What is masked could be anything: each is decided by itself, and so is what differs in more than a table has."""
+    for card in ("•••", "•••"):
+        hold(house, "charge", "Charge a card?", {"card": card, "amount": 5})
+    for letter in "ab":
+        hold(house, "note", "Write a note?", {f"field_{number}": letter for number in range(7)})
+    page = (await browser.get("/inbox")).text
+    assert (True, False) == ("2 calls of the same tool; what is masked may differ" in page, "Choose these" in page)
+    assert "They differ in 1 more arguments." in page
 
 
 @pytest.mark.parametrize(
