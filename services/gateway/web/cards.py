@@ -14,7 +14,8 @@ from placet.contracts.errors import Refused
 from placet.gateway.approvals.argument_fields import NotAnArgument
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.forms import VoteIn, approval_out
-from placet.gateway.approvals.store.inbox import Filters, list_approvals
+from placet.gateway.approvals.search import COUNT_MAX
+from placet.gateway.approvals.store.inbox import Filters, count_approvals, list_approvals
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
@@ -52,6 +53,11 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     async with reading(deps.runtime.database) as connection:
         waiting = await list_approvals(connection, caller.tenant, Filters(state="pending"), limit=WAITING_MAX + 1)
         newest = await list_approvals(connection, caller.tenant, Filters(), limit=WAITING_MAX)
+        many = len(waiting) > WAITING_MAX
+        open_ones = Filters(state="pending")
+        total = (
+            await count_approvals(connection, caller.tenant, open_ones, most=COUNT_MAX + 1) if many else len(waiting)
+        )
         drawn = await shown_calls(connection, waiting[:WAITING_MAX], tools)
     recent = [approval_out(row) for row in newest if row["state"] != "pending"][:RECENT_MAX]
     return render(
@@ -59,7 +65,7 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
         language=caller.language,
         waiting=[approval_out(row, deps.directory()) for row in waiting[:WAITING_MAX]],
         drawn=drawn,
-        more=len(waiting) > WAITING_MAX,
+        total=total,
         recent=recent,
         place="pane",
         notice="",

@@ -22,8 +22,9 @@ from placet.contracts.messages.tool_calls import Category
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.filters import InboxQuery
 from placet.gateway.approvals.forms import BATCH_MAX
-from placet.gateway.approvals.mine import list_mine
-from placet.gateway.approvals.store.inbox import list_approvals
+from placet.gateway.approvals.mine import count_mine, list_mine
+from placet.gateway.approvals.search import COUNT_MAX
+from placet.gateway.approvals.store.inbox import count_approvals, list_approvals
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.pages import cursor_of, next_of
@@ -97,7 +98,7 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
     """Show what waits for somebody, or everything that fits."""
     caller.need(Scope.DECIDE)
     asked = asked_of(request.query_params, caller.language)
-    cards, following = await _found(deps, caller, asked)
+    cards, following, total = await _found(deps, caller, asked)
     told = await _cards(deps, caller, [done or sent]) if done or sent else []
     return render(
         "inbox.html",
@@ -109,6 +110,8 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
         groups=grouped(cards),
         differing_max=DIFFERING_MAX,
         following=following,
+        total=total,
+        cards=len(cards),
         done=next(iter(told), None),
         sent=bool(sent),
         categories=list(Category),
@@ -176,11 +179,11 @@ def led_back(path: str, **told: str) -> Response:
     return RedirectResponse(f"{path}{joint}{urlencode(told)}", 303)
 
 
-async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waiting, ...], str | None]:
-    """Return a page of cards and the address of the next one."""
+async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waiting, ...], str | None, int]:
+    """Return a page of cards, the address of the next one, and how many there are in all, at most COUNT_MAX + 1."""
     filters = asked.query.filters(caller) if asked.query else None
     if asked.query is None or filters is None:
-        return (), None
+        return (), None, 0
     after, directory = cursor_of(asked.query.cursor), deps.directory()
     tools = await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
@@ -190,8 +193,14 @@ async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waitin
         else:
             found = await list_approvals(connection, caller.tenant, filters, after=after, limit=PAGE + 1)
             rows, following = found[:PAGE], next_of(found, PAGE, "created_at", "approval_id")
+        if not following and not asked.cursor:
+            total = len(rows)
+        elif asked.mine:
+            total = await count_mine(connection, caller, directory, filters)
+        else:
+            total = await count_approvals(connection, caller.tenant, filters, most=COUNT_MAX + 1)
         cards = await waiting_of(connection, caller, rows, directory, tools)
-    return cards, asked.link(cursor=following) if following else None
+    return cards, asked.link(cursor=following) if following else None, total
 
 
 async def _cards(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Waiting]:

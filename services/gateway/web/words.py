@@ -11,7 +11,8 @@ from placet.contracts.errors import Refused
 from placet.contracts.visitors import ANONYMOUS
 from placet.domain.approvers import read_approver
 from placet.domain.card_text import visible, visible_lines
-from placet.surfaces.texts import LANGUAGES, plural, text
+from placet.gateway.approvals.search import COUNT_MAX
+from placet.surfaces.texts import LANGUAGES, number, plural, text
 
 _ENGLISH = LANGUAGES[0]
 #: Units of time: seconds in one, and how one and several are told.
@@ -89,6 +90,12 @@ def risk(category: str | None, language: str = _ENGLISH) -> str:
 def event(name: str, language: str = _ENGLISH) -> str:
     """Return an event, a state, a verb or another name of a list as words; what no catalogue has as it is."""
     return text(language, visible(name).replace("_", " ")) if name else ""
+
+
+def total(count: int, language: str = _ENGLISH) -> str:
+    """Return a count of approvals: exact up to COUNT_MAX, `1,000+` beyond."""
+    exact = number(language, min(count, COUNT_MAX))
+    return exact if count <= COUNT_MAX else f"{exact}+"
 
 
 def upper_first(words: str) -> str:

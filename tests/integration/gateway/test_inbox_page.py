@@ -387,3 +387,34 @@ async def test_a_card_that_nobody_was_told_of_says_so(house: House, browser: htt
     insert(house.url, "deliveries", **a_delivery_row("delivery-1", row["approval_id"]))
     pages = [(await browser.get(path)).text for path in ("/inbox?view=all", f"/inbox/{row['approval_id']}")]
     assert [1, 1] == [page.count("nobody was told") for page in pages]
+
+
+async def test_the_list_and_the_pane_say_how_much_waits_in_all(house: House, browser: httpx.AsyncClient) -> None:
+    """Not how much a page shows: 60 calls wait, 25 are on the first page and 50 in the pane."""
+    for number in range(60):
+        hold(house, "ship", f"Ship order {number}?", {"order": number})
+    mine, everything, pane = [(await browser.get(path)).text for path in ("/inbox", "/inbox?view=all", "/ui/approvals")]
+    second = (await browser.get(re.findall(r'href="([^"]*)" rel="next"', mine)[0].replace("&amp;", "&"))).text
+    assert ["25 of 60 approvals"] * 3 == [
+        re.findall(r"\d+ of [\d,+]+ approvals", each)[0] for each in (mine, everything, second)
+    ]
+    assert ("60", "The newest 50 of 60.") == (
+        re.findall(r'data-total="(\d+)"', pane)[0],
+        re.findall(r"The newest \d+ of \d+\.", pane)[0],
+    )
+
+
+async def test_what_is_not_mine_is_not_counted_as_mine(house: House, browser: httpx.AsyncClient) -> None:
+    """A condition of the rule that looks at the call is asked of each; the count is that of the list."""
+    only_small = {"approvers": ["operators", "group:finance"], "condition": "call.arguments.amount < 30.0"}
+    for number in range(40):
+        hold(
+            house,
+            "pay",
+            f"Pay {number}?",
+            {"amount": number},
+            approval_rule=only_small,
+            deciders="{group:finance,operators}",
+        )
+    page = (await browser.get("/inbox")).text
+    assert ["25 of 30 approvals"] == re.findall(r"\d+ of \d+ approvals", page)

@@ -203,10 +203,12 @@ const waiting = document.getElementById("waiting");
 if (waiting) {
   const count = document.getElementById("count");
   new MutationObserver(() => {
-    const number = waiting.querySelectorAll(".card.pending").length;
-    count.textContent = String(number);
+    // The pane shows the newest; how many wait in all is said by the server.
+    const total = document.getElementById("total");
+    const number = Number(total?.dataset.total ?? 0);
+    count.textContent = total?.dataset.words ?? "";
     count.hidden = number === 0;
-    document.title = number ? `(${number}) Placet` : "Placet";
+    document.title = number ? `(${count.textContent}) Placet` : "Placet";
   }).observe(waiting, { childList: true, subtree: true, attributes: true, attributeFilter: ["class"] });
 }
 

@@ -50,12 +50,12 @@ async function look() {
 
 function count() {
   const number = document.querySelectorAll("input[form=batch]:checked").length;
-  const open = document.querySelectorAll(".item.pending").length;
+  const open = document.getElementById("total")?.dataset.open ?? document.querySelectorAll(".item.pending").length;
   // Only what differs is written: the observer below would call for ever.
   const chosen = document.getElementById("chosen");
   const text = t("{count} chosen", { count: number });
   if (chosen && chosen.textContent !== text) chosen.textContent = text;
-  if (!whole) document.title = `${open ? `(${open}) ` : ""}${t("Inbox")} · Placet`;
+  if (!whole) document.title = `${Number(open) === 0 ? "" : `(${open}) `}${t("Inbox")} · Placet`;
   for (const button of document.querySelectorAll(".choose")) button.hidden = false;
 }
 
