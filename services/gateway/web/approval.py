@@ -16,6 +16,7 @@ from placet.contracts.errors import Refused
 from placet.gateway.approvals.argument_fields import NotAnArgument
 from placet.gateway.approvals.decisions import in_words
 from placet.gateway.approvals.details import ApprovalDetailOut, detail_of
+from placet.gateway.conversations.store import end_of_call, find_conversation, newest_number
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
@@ -91,8 +92,11 @@ class Aside:
 async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int = 200) -> HTMLResponse:
     detail = await detail_of(deps.runtime.database, row, deps.directory())
     tools = await tools_of(deps.settings.rulebook)
+    place = (row["tenant"], row["conversation_id"])
     async with reading(deps.runtime.database) as connection:
         (card,) = await waiting_of(connection, caller, [row], deps.directory(), tools)
+        ended = await end_of_call(connection, place, row["call_id"])
+        newest = await newest_number(connection, *place) if await find_conversation(connection, *place) else None
     edit = await edit_form(card, detail, row, deps.settings.rulebook, aside.typed)
     return render(
         "approval.html",
@@ -103,6 +107,10 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         card=card,
         approval=detail,
         records=_records(detail),
+        ended=ended,
+        result=lined(ended["data"]) if ended and ended["data"] is not None else "",
+        blocks=ended["ui_blocks"] if ended else [],
+        newest=newest,
         edit=edit,
         typed_reason=field(aside.typed, "reason") if aside.typed is not None else "",
         fault=aside.fault,

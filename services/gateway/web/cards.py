@@ -92,7 +92,7 @@ async def decide(
 ) -> HTMLResponse:
     """Decide, and show the card as it is then; what went wrong stands on the card."""
     vote = form_model(form, CardVoteIn)
-    notice = await _made(deps, caller, approval_id, Ask(vote.decision, vote.digest, vote.reason, vote.revision))
+    notice = await made(deps, caller, approval_id, Ask(vote.decision, vote.digest, vote.reason, vote.revision))
     return await _card(deps, caller, await deps.decisions.find(caller, approval_id), place, notice)
 
 
@@ -107,12 +107,12 @@ async def edit(
     except (NotAnArgument, Refused) as error:
         notice = in_words(error, caller.language) if isinstance(error, Refused) else error.said(caller.language)
         return await _card(deps, caller, row, place, notice, form)
-    said = await _made(deps, caller, approval_id, wish.ask())
+    said = await made(deps, caller, approval_id, wish.ask())
     now = await deps.decisions.find(caller, approval_id)
     return await _card(deps, caller, now, place, said, form if said else None)
 
 
-async def _made(deps: Deps, caller: Caller, approval_id: str, ask: Ask) -> str:
+async def made(deps: Deps, caller: Caller, approval_id: str, ask: Ask) -> str:
     """Make a decision; return what its card says of it, nothing where it was counted."""
     try:
         decided = await deps.decisions.decide(caller, approval_id, ask)

@@ -33,7 +33,8 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row, load_approvals
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from placet.gateway.web.cards import CardVoteIn, made
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, form_model, render, set_up_was_run
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.waiting import DIFFERING_MAX, Waiting, grouped, waiting_of
 from placet.surfaces.texts import LANGUAGES, text
@@ -116,6 +117,7 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
         sent=bool(sent),
         categories=list(Category),
         set_up=set_up_was_run(),
+        undo_seconds=deps.settings.gateway_undo_seconds,
         back=asked.link(cursor=asked.cursor),
     )
 
@@ -127,6 +129,17 @@ async def card(deps: DepsOf, caller: SignedIn, approval_id: PathId) -> HTMLRespo
     row = await deps.decisions.find(caller, approval_id)
     (found,) = await _with_votes(deps, caller, [row])
     return render("inbox_card.html", language=caller.language, card=found, caller=caller, back="/inbox")
+
+
+@router.post("/{approval_id}/card")
+async def decide_in_place(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Posted) -> HTMLResponse:
+    """Decide a card of the list, and show it as it is then; what went wrong stands on the card."""
+    caller.need(Scope.DECIDE)
+    vote = form_model(form, CardVoteIn)
+    notice = await made(deps, caller, approval_id, Ask(vote.decision, vote.digest, vote.reason.strip(), vote.revision))
+    (found,) = await _with_votes(deps, caller, [await deps.decisions.find(caller, approval_id)])
+    values = {"card": found, "caller": caller, "back": "/inbox", "notice": notice}
+    return render("inbox_card.html", language=caller.language, **values)
 
 
 @router.post("/decisions")

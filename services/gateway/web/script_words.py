@@ -7,9 +7,11 @@ from placet.surfaces.texts import LANGUAGES, translations
 
 #: What `t(…)` of `static/*.js` looks up, beside the units of time.
 SCRIPT_WORDS = (
+    "Approved.",
     "Arguments",
     "At most {max} characters: {over} too many.",
     "Cart",
+    "Denied.",
     "Error",
     "Inbox",
     "Not sent: {error}",
@@ -25,6 +27,7 @@ SCRIPT_WORDS = (
     "The conversation has ended.",
     "The turn ended: {why}",
     "Total",
+    "Undo",
     "added: ",
     "answered",
     "approved",
