@@ -144,7 +144,7 @@ async def decide(request: Request, deps: DepsOf, token: str) -> Response:
         lack, status = text(language, "This did not come from this page. Decide here."), 403
     else:
         lack = _lack(vote, opened, language) or _lacks_code(vote, opened, deps)
-    return _card(deps, opened, lack, status) if lack else await _send(request, deps, opened, vote)
+    return _card(deps, opened, lack, status, vote) if lack else await _send(request, deps, opened, vote)
 
 
 async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Response:
@@ -203,13 +203,18 @@ def _lacks_code(vote: Vote, opened: _Opened, deps: Deps) -> str:
     link, _ = opened.found()
     if hmac.compare_digest(code_hash(opened.token, vote.mail_code), link.code_hash):
         return ""
+    language = _language(deps, link)
     if is_code(vote.mail_code):
         deps.codes.miss(link.token_hash)
-    return text(_language(deps, link), "Type the code that stands beside the link in your mail.")
+        return text(language, "That code is wrong. Type the one that stands beside the link in your newest mail.")
+    return text(language, "Type the code that stands beside the link in your mail.")
 
 
-def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200) -> HTMLResponse:
-    """Show the card with its form, sealed anew; where too many wrong codes were typed, that instead."""
+def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200, typed: Vote | None = None) -> HTMLResponse:
+    """Show the card with its form as it was typed, sealed anew; where too many wrong codes were typed, that instead.
+
+    What was typed as a code is not kept: it is typed anew.
+    """
     link, approval = opened.found()
     if deps.codes.too_many(link.token_hash):
         return _end(deps, replace(opened, standing=Standing.RESTING), _STATUSES[Standing.RESTING][1])
@@ -232,6 +237,7 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200) -> H
         seal=seal,
         sealed=seal.of(opened.token),
         notice=notice,
+        typed=typed or Vote(),
         **_speaking(deps, link),
     )
 

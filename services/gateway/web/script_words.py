@@ -38,7 +38,6 @@ SCRIPT_WORDS = (
     "error",
     "expired",
     "expires in {span}",
-    "expires {when}",
     "failed",
     "in {span}",
     "invalid",

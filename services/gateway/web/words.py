@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from placet.contracts.canonical import canonical_text
@@ -70,11 +71,16 @@ def ago(moment: datetime, now: datetime, language: str = _ENGLISH) -> str:
 
 
 def due(moment: datetime, now: datetime, language: str = _ENGLISH) -> str:
-    """Return how long it is until a deadline."""
+    """Return how long it is until a deadline; hours and days with the unit below, so that nobody is an hour late."""
     seconds = (moment - now).total_seconds()
     if seconds <= 0:
         return text(language, "overdue")
-    return text(language, "in {span}", span=_span(seconds, language))
+    spans = [_span(seconds, language)]
+    for (size, *_), (below, *_) in pairwise(UNITS[:3]):
+        if seconds >= size:
+            spans += [_span(seconds % size, language)] if seconds % size >= below else []
+            break
+    return text(language, "in {span}", span=" ".join(spans))
 
 
 def _span(seconds: float, language: str) -> str:
