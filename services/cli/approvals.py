@@ -7,17 +7,19 @@ from typing import Annotated, Any
 import typer
 
 from placet.cli.client import call
-from placet.cli.output import Json, fail, out, show_fields, show_json, show_table
+from placet.cli.output import Json, at_terminal, fail, out, show_fields, show_json, show_table
 from placet.cli.resources import LIMIT, After, Limit, show_page
 from placet.contracts.canonical import NotStrictJson, parse_arguments
 from placet.domain.approvers import identity_of, is_person
 from placet.domain.card_text import visible
+from placet.surfaces.card import arguments_of, tricks
 
 app = typer.Typer(no_args_is_help=True, help="List, show and decide approvals.")
 
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The approval's id.")]
 Digest = Annotated[str, typer.Option("--digest", help="The digest of the card you saw; another one is refused.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; the model and the history get it.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")]
 Seconds = Annotated[int, typer.Option(min=1, help="How long.")]
 
 #: What `show` prints as tables, with their columns, and as parts of their own.
@@ -87,20 +89,23 @@ def approve(  # noqa: PLR0913 - a grant has as many terms
     ] = None,
     uses: Annotated[int, typer.Option(min=0, help="With it: how often; 0: as often as the rule lets you.")] = 0,
     seconds: Annotated[int, typer.Option(min=0, help="With it: how long; 0: as long as the rule lets you.")] = 0,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Approve a call. Give --digest to approve only what you saw; else the call is shown as it stands now."""
+    """Approve a call: it is shown as it stands now, and you are asked. With --digest only what you saw is approved."""
     wish = _given({"bounds": bounds, "uses": uses, "expires_after_seconds": seconds})
     if wish and not from_now_on:
         fail("--bound, --uses and --seconds go with --allow-from-now-on", code=2)
     more = {"allow_from_now_on": {"scope": scope} | wish} if from_now_on else {}
-    _decide(approval_id, "approve", reason, digest, json=json, **more)
+    _decide(approval_id, "approve", reason, digest, json=json, ask=not yes, **more)
 
 
 @app.command()
-def deny(approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, json: Json = False) -> None:
-    """Deny a call."""
-    _decide(approval_id, "deny", reason, digest, json=json)
+def deny(
+    approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, yes: Yes = False, json: Json = False
+) -> None:
+    """Deny a call: it is shown as it stands now, and you are asked."""
+    _decide(approval_id, "deny", reason, digest, json=json, ask=not yes)
 
 
 @app.command()
@@ -205,11 +210,15 @@ def _given(asked: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value}
 
 
-def _decide(approval_id: str, verb: str, reason: str, digest: str, *, json: bool, **more: Any) -> None:
+def _decide(
+    approval_id: str, verb: str, reason: str, digest: str, *, json: bool, ask: bool = False, **more: Any
+) -> None:
+    """Send a decision about the card as it stands, or as `digest` says; `ask` at a terminal first."""
     approval = call("GET", f"/v1/approvals/{approval_id}")
     if not json:
-        out.print(approval["summary"])
-        out.print(f"{approval['tool']} {visible(approval['call']['arguments_text'])}")
+        show_call(approval)
+    if ask and not json and at_terminal() and not typer.confirm(f"{verb.capitalize()} this call?"):
+        fail("nothing was decided")
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
     body |= ({"reason": reason} if reason else {}) | more
     answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)
@@ -217,3 +226,23 @@ def _decide(approval_id: str, verb: str, reason: str, digest: str, *, json: bool
         show_json(answer)
     else:
         out.print(answer.get("state", "sent; the answer takes its time"))
+
+
+def show_call(approval: dict[str, Any]) -> None:
+    """Print what would run and why it is held, an argument per line."""
+    out.print(approval["summary"], style="bold")
+    facts = {"tool": approval["tool"], "rule": approval["rule"], "reason": approval["reason"]}
+    facts |= {"for": approval["requester"], "agent": approval["agent"], "expires": approval["expires_at"]}
+    show_fields(facts)
+    out.print("\narguments", style="bold")
+    arguments = arguments_of(approval["call"]["arguments_text"])
+    for each in arguments:
+        first, *others = each.text.split("\n")
+        out.print(f"  {each.name}: {first}")
+        for line in others:
+            out.print(f"  {' ' * len(each.name)}| {line}")
+    if not arguments:
+        out.print(f"  {visible(approval['call']['arguments_text'])}")
+    for trick in tricks(approval["call"]["arguments_text"]):
+        out.print(f"  ! {trick.said('en')}", style="yellow")
+    out.print(f"\ndigest {approval['digest'][:16]}, revision {approval['revision']}")
