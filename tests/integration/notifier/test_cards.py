@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -413,3 +414,20 @@ async def test_nobody_new_is_asked_about_a_closed_approval(replica: Replica) -> 
     await replica.send(escalated(news, 2, "pager"))
     await Worker(replica.units, {"wall": Wall(), "pager": wall}).run_once()
     assert [] == wall.sent
+
+
+async def test_channels_that_nobody_has_set_up_are_said_once(notifier_url: str, tmp_path: Path) -> None:
+    """When the notifier starts, by name; a call that such a rule holds adds no line of its own."""
+    rulebook = tmp_path / "rules.yaml"
+    rulebook.write_text(
+        "tools: {}\nrules:\n  - {name: mails, match: {tool: '*'}, effect: require_approval, reason: r,"
+        " approval: {approvers: [operators], channels: [email, log]}}\n"
+    )
+    with structlog.testing.capture_logs() as lines:
+        async with a_replica("notifier", notifier_url, partial(build, NotifierSettings(rulebook=rulebook))) as replica:
+            await replica.send(opened("email"))
+            await next(duty for duty in replica.service.duties if duty.name == "send-unknown").run_once()
+            states = [row["state"] for row in await replica.rows(STATES)]
+    missing = [line for line in lines if line["event"] == "notifier.channels_not_set_up"]
+    loud = [line for line in lines if line["log_level"] in {"warning", "error"} and line not in missing]
+    assert ([["email"]], ["given_up"], []) == ([line["channels"] for line in missing], states, loud)
