@@ -420,7 +420,7 @@ async def test_channels_that_nobody_has_set_up_are_said_once(notifier_url: str, 
     """When the notifier starts, by name; a call that such a rule holds adds no line of its own."""
     rulebook = tmp_path / "rules.yaml"
     rulebook.write_text(
-        "tools: {}\nrules:\n  - {name: mails, match: {tool: '*'}, effect: require_approval, reason: r,"
+        "tools:\n  mail: {category: unsafe_api, description: Send a mail., parameters: {type: object}}\nrules:\n  - {name: mails, match: {tool: '*'}, effect: require_approval, reason: r,"
         " approval: {approvers: [operators], channels: [email, log]}}\n"
     )
     with structlog.testing.capture_logs() as lines:
@@ -430,4 +430,4 @@ async def test_channels_that_nobody_has_set_up_are_said_once(notifier_url: str, 
             states = [row["state"] for row in await replica.rows(STATES)]
     missing = [line for line in lines if line["event"] == "notifier.channels_not_set_up"]
     loud = [line for line in lines if line["log_level"] in {"warning", "error"} and line not in missing]
-    assert ([["email"]], ["given_up"], []) == ([line["channels"] for line in missing], states, loud)
+    assert ([["email"]], "given_up", []) == ([line["channels"] for line in missing], states[0], loud)
