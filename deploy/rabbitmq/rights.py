@@ -52,6 +52,10 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.HandoverRequested: ("agent",),
     m.ConversationItems: ("agent",),
     m.ConversationDelta: ("agent",),
+    m.StagedCallPermitted: ("approval",),
+    m.DiscardWorkspace: ("agent",),
+    m.ProposeChanges: ("gateway",),
+    m.DiscardChanges: ("gateway",),
 }
 
 #: The private queues of each gateway instance, `gateway.live.<instance>` and `gateway.answers.<instance>`.

@@ -106,7 +106,7 @@ def decider_values(approval: Approval) -> dict[str, Any]:
     The tool is in it because rules go by tools: who looks for one tool's calls passes over no other's.
     """
     named, rule = list(deciders.named(approval)), approval.approval_rule
-    who = rule.model_dump(mode="json", include={"veto", "exclude", "condition", "min_strength"}) | {
+    who = rule.model_dump(mode="json", include={"veto", "exclude", "condition", "min_strength", "also"}) | {
         "tool": approval.call.tool,
         "agent": approval.call.agent if "agent_owner" in rule.exclude else "",
         "named": named,

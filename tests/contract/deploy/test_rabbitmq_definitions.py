@@ -37,7 +37,7 @@ MAY_PUBLISH = {
     },
     "agent": {
         "conversations": r"^(handover\..+|items\..+|delta\..+)$",
-        "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn)$",
+        "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn|workspace\.discard)$",
     },
     "policy": {
         "approvals": r"^(approval\.requested|edit\.judged)$",
@@ -65,7 +65,7 @@ MAY_CONSUME = {
     "policy": {"policy.tool-calls", "policy.edits", "policy.grants", "policy.tool-results", "policy.trials"},
     "approval": {"approval.decisions", "approval.edits", "approval.requests", "approval.withdrawals"},
     "notifier": {"notifier.approvals"},
-    "executor": {"executor.default", "executor.payments"},
+    "executor": {"executor.default", "executor.payments", "workspaces.commands"},
     "dead_letters": {"dead-letters.commands", "dead-letters"},
 }
 QUEUES = {*(name for names in MAY_CONSUME.values() for name in names), "retry.1s", "retry.120s"}
