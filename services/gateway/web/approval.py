@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from placet.gateway.store.read import Row
 from placet.gateway.web.decision_form import wish_of
 from placet.gateway.web.editing import edit_form
 from placet.gateway.web.inbox import Told, back_of, led_back
+from placet.gateway.web.plans import MoreIsLeftOut, without_left_out
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.waiting import waiting_of
@@ -64,7 +65,11 @@ async def decide(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Post
     row = await deps.decisions.find(caller, approval_id)
     try:
         wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook, caller.language)
-        decided = await deps.decisions.decide(caller, approval_id, wish.ask())
+        ask = await without_left_out(deps, row, form, wish.ask())
+        decided = await deps.decisions.decide(caller, approval_id, ask)
+    except MoreIsLeftOut as more:
+        aside = Aside(fault=more.said(caller.language), typed=form, left=more.entries)
+        return await _page(deps, caller, row, aside, 409)
     except NotAnArgument as error:
         return await _page(deps, caller, row, Aside(fault=error.said(caller.language), typed=form), 400)
     except Refused as refusal:
@@ -87,6 +92,8 @@ class Aside:
     fault: str = ""
     #: What somebody sent that could not be done.
     typed: FormData | None = None
+    #: Entries of a commit that are marked to be left out.
+    left: Collection[str] = ()
 
 
 async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int = 200) -> HTMLResponse:
@@ -114,6 +121,7 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         edit=edit,
         typed_reason=field(aside.typed, "reason") if aside.typed is not None else "",
         fault=aside.fault,
+        left=aside.left,
         done=aside.done,
         sent=bool(aside.sent),
         set_up=set_up_was_run(),

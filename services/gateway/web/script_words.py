@@ -64,6 +64,8 @@ SCRIPT_WORDS = (
     "waiting for approval",
     "withdrawn",
     "{count} chosen",
+    "{count} left out",
+    "{count} more that touch the same went along",
     "{tool}: {by} has checked, it did not run.",
     "{tool}: {by} has checked, it did run.",
 )

@@ -17,8 +17,10 @@ from placet.gateway.approvals.voting import Counted, count_votes
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store.read import Row, list_untold
 from placet.gateway.web.shown import Shown, shown_calls
+from placet.gateway.workspaces.plans import plans_of
 from placet.runtime.sql import Connection
 from placet.surfaces.card import tail_of
+from placet.surfaces.plan import Plan, is_commit
 from placet.surfaces.texts import text
 
 #: Arguments that a table of differences has at most, and characters of one value in it.
@@ -38,6 +40,8 @@ class Waiting:
     mine: bool
     #: Its call as every card shows it.
     shown: Shown
+    #: Of a commit: its entries; None for any other call.
+    plan: Plan | None = None
 
     @property
     def open(self) -> bool:
@@ -47,6 +51,8 @@ class Waiting:
     @property
     def alone(self) -> str:
         """Why it is decided by itself and never in a batch, in English; empty where it may be in one."""
+        if is_commit(self.approval.tool):
+            return "it is a plan of several entries"
         with_reason = "its rule asks for a reason each time" if self.rule.reason_required == "always" else ""
         return why_alone(self.rule, self.approval.category or "") or with_reason
 
@@ -122,18 +128,27 @@ async def waiting_of(
     mine = {row["approval_id"] for row in await decidable(connection, rows, caller, directory)}
     untold = await list_untold(connection, caller.tenant, rows)
     shown = await shown_calls(connection, rows, tools)
+    plans = await plans_of(connection, rows, tools)
     outs = (approval_out(row, directory, untold) for row in rows)
     return tuple(
-        Waiting(out, ApprovalRule.model_validate(row["approval_rule"]), counted[out.id], out.id in mine, shown[out.id])
+        Waiting(
+            out,
+            ApprovalRule.model_validate(row["approval_rule"]),
+            counted[out.id],
+            out.id in mine,
+            shown[out.id],
+            plans.get(out.id),
+        )
         for row, out in zip(rows, outs, strict=True)
     )
 
 
 def grouped(cards: Iterable[Waiting]) -> tuple[Group, ...]:
     """Return cards, those of one tool with the same sentence brought together where the first of them stood."""
-    found: dict[tuple[str, str], list[Waiting]] = {}
+    found: dict[tuple[str, ...], list[Waiting]] = {}
     for card in cards:
-        found.setdefault((card.approval.tool, card.approval.summary), []).append(card)
+        alone = (card.approval.id,) if card.plan is not None else ()
+        found.setdefault((card.approval.tool, card.approval.summary, *alone), []).append(card)
     return tuple(Group(tuple(each), _differing(each)) for each in found.values())
 
 

@@ -46,7 +46,7 @@ async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[Hous
     """One running gateway that knows people, and tools from a rulebook."""
     rulebook = tmp_path / "rulebook.yaml"
     rulebook.write_text(RULEBOOK)
-    settings = {"directory": lambda: DIRECTORY, "rulebook": rulebook, "gateway_undo_seconds": 0}
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "rulebook": rulebook, "gateway_undo_seconds": 0}
     async with open_house(gateway_database_url, tmp_path, **settings) as made:
         yield made
 
@@ -326,7 +326,7 @@ async def test_a_decision_can_be_taken_back_before_it_is_sent(
     gateway_database_url: str, tmp_path: Path, browser: Browser
 ) -> None:
     """Undone, nothing was sent and the buttons are back; whoever leaves the page meant what they pressed."""
-    settings = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 60}
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 60}
     async with open_house(gateway_database_url, tmp_path, **settings) as house:
         row, page = furnish(house)["mail"], await signed_in(house, browser)
         await visit(house, page, "/inbox")
@@ -417,7 +417,6 @@ async def test_on_a_phone_facts_stand_above_the_buttons(house: House, browser: B
     await expect(approve).to_be_visible()
     amount = page.get_by_text("1250", exact=True).locator("visible=true").first
     deny = page.get_by_role("button", name="Deny", exact=True).locator("visible=true").first
-    places = [await each.bounding_box() for each in (amount, deny, approve)]
-    assert all(places)
-    facts, no, yes = [place or {} for place in places]
+    facts, no, yes = [await each.bounding_box() for each in (amount, deny, approve)]
+    assert facts and no and yes
     assert (True, True, True) == (facts["y"] < yes["y"], no["y"] == yes["y"], no["x"] < yes["x"])

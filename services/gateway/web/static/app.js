@@ -1,5 +1,6 @@
 // The page's wiring: one event stream in, messages out, cards kept fresh. Texts from outside are text nodes only.
 import { Feed } from "./feed.js";
+import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
 import { t } from "./words.js";
 
@@ -223,4 +224,5 @@ document.addEventListener("click", (event) => {
 // A newcomer on a small screen sees the chat first; the pane says how much waits.
 if (matchMedia("(max-width: 56rem)").matches) document.getElementById("pane")?.removeAttribute("open");
 keepTime(document);
+plans(document);
 follow();

@@ -1,6 +1,7 @@
 // The inbox, live: cards change where they stand; new ones wait behind a button, so that nothing moves under a hand.
 import { renderBlocks } from "./blocks.js";
 import { keyboard } from "./keys.js";
+import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
 import { decideInPlace } from "./undo.js";
 import { t } from "./words.js";
@@ -151,6 +152,7 @@ for (const type of ["tool_call", "progress", "resolution"]) {
 addEventListener("pagehide", () => events.close());
 
 keyboard(document);
+plans(document);
 keepTime(document);
 count();
 showBlocks();
