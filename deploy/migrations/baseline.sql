@@ -24,6 +24,7 @@ CREATE TABLE agent.conversations (
   version INTEGER NOT NULL,
   turn_id VARCHAR,
   queued INTEGER NOT NULL,
+  staged INTEGER,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
   held BOOLEAN DEFAULT false NOT NULL,
@@ -141,6 +142,7 @@ CREATE TABLE approval.approvals (
   seats JSONB,
   cancel_asked_by VARCHAR,
   cancel_asked_at TIMESTAMP WITH TIME ZONE,
+  staged JSONB,
   correlation_id VARCHAR NOT NULL,
   traceparent VARCHAR NOT NULL,
   CONSTRAINT pk_approvals PRIMARY KEY (approval_id),
@@ -395,6 +397,7 @@ CREATE TABLE executor.executions (
   worker VARCHAR NOT NULL,
   lease_until TIMESTAMP WITH TIME ZONE,
   mode VARCHAR,
+  plan VARCHAR,
   begun_at TIMESTAMP WITH TIME ZONE,
   finished_at TIMESTAMP WITH TIME ZONE,
   error VARCHAR NOT NULL,
@@ -476,6 +479,7 @@ CREATE TABLE executor.workspaces (
   pool VARCHAR,
   state VARCHAR NOT NULL,
   journal VARCHAR DEFAULT 'none' NOT NULL,
+  journal_fence INTEGER,
   commit_call_id VARCHAR,
   entries INTEGER NOT NULL,
   bytes BIGINT NOT NULL,
@@ -929,6 +933,7 @@ CREATE TABLE policy.verdicts (
   judged_at TIMESTAMP WITH TIME ZONE NOT NULL,
   facts VARCHAR,
   approval VARCHAR,
+  terms VARCHAR,
   CONSTRAINT pk_verdicts PRIMARY KEY (verdict_id),
   CONSTRAINT ck_verdicts_effect_known CHECK (effect IN ('allow', 'require_approval', 'stage', 'deny')),
   CONSTRAINT uq_verdicts_call_id UNIQUE (call_id)
@@ -1037,7 +1042,9 @@ CREATE TABLE executor.workspace_entries (
   state VARCHAR NOT NULL,
   commit_call_id VARCHAR,
   permit VARCHAR,
-  data JSONB NOT NULL,
+  data JSONB,
+  ui_blocks JSONB DEFAULT '[]' NOT NULL,
+  handover VARCHAR DEFAULT '' NOT NULL,
   error VARCHAR DEFAULT '' NOT NULL,
   staged_at TIMESTAMP WITH TIME ZONE NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
@@ -1205,3 +1212,17 @@ CREATE TABLE agent.messages (
 CREATE INDEX ix_messages_by_operator ON agent.messages (conversation_id) WHERE by_operator
 ;;
 CREATE INDEX ix_messages_queued ON agent.messages (conversation_id) WHERE turn_id IS NULL
+;;
+CREATE TABLE agent.staged_entries (
+  call_id VARCHAR NOT NULL,
+  conversation_id VARCHAR NOT NULL,
+  workspace_id VARCHAR NOT NULL,
+  position INTEGER NOT NULL,
+  digest VARCHAR NOT NULL,
+  decide VARCHAR NOT NULL,
+  commit_id VARCHAR,
+  CONSTRAINT pk_staged_entries PRIMARY KEY (call_id),
+  CONSTRAINT fk_staged_entries_call_id FOREIGN KEY(call_id) REFERENCES agent.tool_calls (call_id)
+)
+;;
+CREATE INDEX ix_staged_entries_conversation ON agent.staged_entries (conversation_id)

@@ -52,7 +52,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.HandoverRequested: ("agent",),
     m.ConversationItems: ("agent",),
     m.ConversationDelta: ("agent",),
-    m.StagedCallPermitted: ("approval",),
+    m.StagedCallPermitted: ("policy", "approval", "executor"),
     m.DiscardWorkspace: ("agent",),
     m.ProposeChanges: ("gateway",),
     m.DiscardChanges: ("gateway",),

@@ -21,6 +21,7 @@ from placet.agent.conversation import Conversation
 from placet.agent.conversation_state import Call, Turn
 from placet.agent.pseudonyms import Entry
 from placet.agent.rules import Claim, Queued
+from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallState, State
 from placet.agent.transcript import STOPPED_HEAD, Fact, History, Spoken, Step, UserMessage
 from placet.agent.transcript import Call as SaidCall
@@ -68,6 +69,11 @@ class ConversationSnapshot:
     history: History
     state: list[Any]
     conversation_id: str
+
+    @property
+    def has_staged(self) -> bool:
+        """Whether entries wait in a workspace."""
+        return bool(self.state[-1])
 
     def conversation(self) -> Conversation:
         """Return the conversation, for something to happen to it."""
@@ -131,7 +137,7 @@ def _snapshot_of(conversation_id: str, state: Any, history: str) -> Conversation
 
 def conversation_of(conversation_id: str, state: Sequence[Any]) -> Conversation:
     """Read what the statement `state` returned."""
-    *plain, turns, calls, queue, known, consents = state
+    *plain, turns, calls, queue, known, consents, staged = state
     return Conversation(
         conversation_id,
         **dict(zip(_PLAIN, plain, strict=True)),
@@ -141,6 +147,7 @@ def conversation_of(conversation_id: str, state: Sequence[Any]) -> Conversation:
             for call_id, turn_id, step, tool, message_id, at, *rest in calls or ()
         },
         queue=[Queued(*each) for each in queue or ()],
+        staged=[StagedEntry(*each) for each in staged or ()],
         known={**(known or {}), **(consents or {})},
     )
 
@@ -163,6 +170,8 @@ def effect(
         "new_calls": _rows(conversations, lambda each: each.new_calls),
         "calls": _rows(conversations, _call_rows),
         "facts": _rows(conversations, lambda each: each.new_facts),
+        "staged": _rows(conversations, _staged_rows),
+        "unstaged": _rows(conversations, lambda each: [{"call_id": call_id} for call_id in each.gone_staged]),
     }
     needed = {name: rows for name, rows in parts.items() if rows}
     values = {
@@ -180,6 +189,7 @@ def effect(
         "languages": [each.language for each in conversations],
         "labelses": [_json(each.labels) for each in conversations],
         "endeds": [each.ended for each in conversations],
+        "stageds": [len(each.staged) or None for each in conversations],
     }
     for name, rows in needed.items():
         values |= {f"{name}_{column}": [row[column] for row in rows] for column in rows[0]}
@@ -263,6 +273,12 @@ def _call_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
     names = ("call_id", "state", "result_kind", "result", "held", "next_message", "approval_id", "approval_revision")
     for call in conversation.changed_calls.values():
         yield {name: getattr(call, name) for name in (*names, "undecided", "told_number")}
+
+
+def _staged_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
+    names = ("call_id", "workspace_id", "position", "digest", "decide", "commit_id")
+    for entry in conversation.changed_staged.values():
+        yield {name: getattr(entry, name) for name in names}
 
 
 async def unanswered(connection: Connection, conversation_id: str) -> list[str]:

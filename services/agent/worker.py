@@ -23,6 +23,7 @@ from placet.agent.llm import ModelUnavailable
 from placet.agent.profiles import Profile, Profiles
 from placet.agent.pseudonymizing import Pseudonymizer
 from placet.agent.rules import Claim, Settlement
+from placet.agent.staging import with_propose
 from placet.agent.states import Event
 from placet.agent.store import ConversationSnapshot, Wanted
 from placet.agent.transcript import transcript
@@ -197,14 +198,15 @@ class Worker:
         last = claim.step >= behaviour.steps_max
         readable = await self._through_outages(lambda: self._pseudonymizer.pseudonymize(claim, snapshot, profile))
         heard = readable.listening(deltas.add, deltas.start_over)
-        told_last = last and claim.step > 1 and bool(profile.tools)
+        tools = with_propose(profile.tools) if snapshot.has_staged else profile.tools
+        told_last = last and claim.step > 1 and bool(tools)
         instructions = f"{behaviour.instructions}\n\n{rules.LAST_STEP}".strip() if told_last else behaviour.instructions
         messages = transcript(instructions, readable.history)
         try:
             with TRACING.span("model", claim.cause.get("traceparent", ""), "client", **_ids(claim)):
                 answer = await profile.ask(
                     messages,
-                    profile.tools.as_openai_tools(),
+                    tools.as_openai_tools(),
                     tool_choice="none" if last else "auto",
                     on_text=heard.add,
                     on_reset=heard.start_over,
@@ -217,7 +219,7 @@ class Worker:
             raise
         deltas.close()
         answer = readable.restored(budgets.counted(answer, messages) if behaviour.limits else answer)
-        return Said(answer, told.spoken_in(claim.turn_id), aside, profile.tools, behaviour)
+        return Said(answer, told.spoken_in(claim.turn_id), aside, tools, behaviour)
 
     async def _settle(self, claim: Claim, said: Said, snapshot: ConversationSnapshot) -> Claim | None:
         """Settle a step as the conversation was when the model was asked, or else as it is now."""

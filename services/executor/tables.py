@@ -85,6 +85,8 @@ class ExecutionRow(SQLModel, table=True):
     lease_until: datetime | None = Field(default=None, sa_type=_TIME)
     #: What the newest permit is good for where that is not to run the call, see `placet.contracts.permit`.
     mode: str | None = None
+    #: Of a call that is staged: how, as JSON.
+    plan: str | None = None
     #: When the first attempt began.
     begun_at: datetime | None = Field(default=None, sa_type=_TIME)
     finished_at: datetime | None = Field(default=None, sa_type=_TIME)
@@ -159,6 +161,8 @@ class WorkspaceRow(SQLModel, table=True):
     pool: str | None = None
     state: str
     journal: str = Field(sa_column_kwargs={"server_default": "none"})
+    #: Attempt of the commit whose preparations are used; null while nothing is applied.
+    journal_fence: int | None = None
     #: The newest commit.
     commit_call_id: str | None = None
     #: Entries that were ever put in; the position of the newest.
@@ -204,7 +208,9 @@ class EntryRow(SQLModel, table=True):
     #: Of a staged call whose turn has not come: its signed permit.
     permit: str | None = None
     #: Of a staged call that ran: what its tool answered.
-    data: Any = Field(default=None, sa_type=pg.JSONB)
+    data: Any = Field(default=None, sa_column=sa.Column(pg.JSONB(none_as_null=True), nullable=True))
+    ui_blocks: list[dict[str, Any]] = Field(sa_type=pg.JSONB, sa_column_kwargs={"server_default": "[]"})
+    handover: str = Field(default="", sa_column_kwargs={"server_default": ""})
     error: str = Field(default="", sa_column_kwargs={"server_default": ""})
     staged_at: datetime = Field(sa_type=_TIME)
     ended_at: datetime | None = Field(default=None, sa_type=_TIME)

@@ -29,7 +29,9 @@ HELD_BY = "approval"
 #: What a permit is good for: to run its call, to put it into a workspace, to commit a workspace (its call is
 #: `commit_changes`), or to run a call of a committed workspace. None is good for anything else.
 PermitMode = Literal["run", "stage", "commit", "staged_call"]
-_SIGNED = frozenset({"iss", "mode", "commit", "on_failure"})
+#: Claims that only other modes than `run` have; and the issuer, whom the signature names.
+_NOT_TO_RUN = {"iss", "mode", "commit", "on_failure"}
+_RUN: tuple[PermitMode, ...] = ("run",)
 
 
 class Permit(Value):
@@ -94,7 +96,7 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
         reference=reference,
         after=list(after),
     )
-    claims = permit.model_dump(exclude=_SIGNED)
+    claims = permit.model_dump(exclude=_NOT_TO_RUN)
     return signer.sign(Purpose.PERMIT, claims if mode == "run" else {**claims, "mode": mode})
 
 
@@ -164,7 +166,7 @@ def check_digest(call: ToolCall, tenant: str) -> None:
 
 
 def verify_permit(
-    verifier: Verifier, token: str, call: ToolCall, *, pool: str, modes: Collection[PermitMode] = ("run",)
+    verifier: Verifier, token: str, call: ToolCall, *, pool: str, modes: Collection[PermitMode] = _RUN
 ) -> Permit:
     """Return the permit if it is signed for exactly this call, this pool and a mode of `modes`; else SecurityAlert.
 

@@ -81,7 +81,7 @@ class LoadedTool:
     @property
     def modules(self) -> tuple[str, ...]:
         """Where its functions were found."""
-        return tuple(filter(None, (self.module, self.probe and self.probe.module, self.staging_module)))
+        return tuple(filter(None, (self.module, self.probe.module if self.probe else "", self.staging_module)))
 
     async def plan(self, arguments: Mapping[str, Any], context: ToolContext) -> Sequence[Change]:
         """Return what a call would change by its pack, which changes nothing; raise as `run` does."""
@@ -155,6 +155,15 @@ def load_tools(specs: Iterable[ToolEntry]) -> dict[str, LoadedTool]:
             raise ToolLoadError(f"tool {spec.name!r} is listed twice")
         tools[spec.name] = _load(spec, spec.function)
     return tools
+
+
+def staging_packs(tools: Iterable[LoadedTool]) -> dict[str, Staging]:
+    """Return the packs that can stage, by name; ToolLoadError where two have one name."""
+    packs: dict[str, Staging] = {}
+    for tool in tools:
+        if tool.staging is not None and packs.setdefault(tool.staging.name, tool.staging) is not tool.staging:
+            raise ToolLoadError(f"tool {tool.spec.name!r}: another pack that can stage is called {tool.staging.name!r}")
+    return packs
 
 
 def report_unfit(source: YamlSource) -> None:

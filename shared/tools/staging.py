@@ -124,6 +124,11 @@ class DecidedChange:
     #: Loads the content, one at a time: a workspace may hold more than memory should.
     load: Callable[[], Awaitable[bytes]] = field(repr=False)
 
+    @property
+    def wanted(self) -> tuple[str, int | None] | None:
+        """Digest and mode of what must stand under the key now; None: nothing."""
+        return None if self.base is None else (self.base, self.base_mode)
+
 
 class CannotApply(Exception):
     """A change could not be made, and trying again will not help; the text is for people and for the model."""
@@ -169,19 +174,18 @@ class Staging(ABC):
         """Do what takes long and shows nowhere yet; repeated as `apply` is."""
         del changes, context
 
+    async def standing(self, key: str, context: ToolContext) -> tuple[str, int | None] | None:
+        """Return digest and mode of what really stands under a key now; None: nothing."""
+        found = await self.current(key, context)
+        return None if found is None else (found.digest, found.mode)
+
     async def conflicts(self, changes: Sequence[DecidedChange], context: ToolContext) -> list[str]:
         """Return the keys under which something else stands than the changes were made from."""
-        return [each.key for each in changes if not self.fits(await self.current(each.key, context), each)]
+        return [each.key for each in changes if await self.standing(each.key, context) != each.wanted]
 
     async def abandon(self, context: ToolContext) -> None:
         """Take back what `prepare` left, where it left anything."""
         del context
-
-    @staticmethod
-    def fits(content: Content | None, change: DecidedChange) -> bool:
-        """Tell whether a content is what a change was made from."""
-        found = None if content is None else (content.digest, content.mode)
-        return found == (None if change.base is None else (change.base, change.base_mode))
 
 
 def describe(change: Change) -> Described:

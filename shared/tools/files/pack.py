@@ -79,6 +79,10 @@ class Files(Staging):
         """Return a file as it stands in the tree."""
         return await in_thread(partial(files_of(context).tree(context).read, parts_of(key)))
 
+    async def standing(self, key: str, context: ToolContext) -> tuple[str, int | None] | None:
+        """Return SHA-256 and mode of a file, without keeping it in memory."""
+        return await in_thread(partial(files_of(context).tree(context).digest, parts_of(key)))
+
     def scope(self, context: ToolContext) -> str:
         """Return the path of the root."""
         return str(files_of(context).tree(context).path)
@@ -109,7 +113,7 @@ class Files(Staging):
         await in_thread(self._draft(context).clear)
 
     def _draft(self, context: ToolContext) -> Draft:
-        return Draft(files_of(context).tree(context), context.idempotency_key)
+        return Draft(files_of(context).tree(context), f"{context.idempotency_key}-{context.fence}")
 
     async def run(self, function: str, arguments: Mapping[str, Any], context: ToolContext) -> Sequence[Change]:
         """Plan a call and make its changes at once; `context` has no workspace to look at."""
@@ -261,8 +265,7 @@ def _conflicts(tree: Tree, changes: Sequence[DecidedChange]) -> list[str]:
         except ToolError:
             found.append(change.key)
             continue
-        wanted = None if change.base is None else (change.base, change.base_mode)
-        if stands != wanted:
+        if stands != change.wanted:
             found.append(change.key)
     return found
 
