@@ -145,6 +145,11 @@ class Plan:
         )
 
 
+def outcome_of(states: Sequence[str], locale: str) -> str:
+    """Return what became of entries in one line; states that are no end say nothing."""
+    return ", ".join(text(locale, said, count=states.count(name)) for name, said in _OUTCOMES.items() if name in states)
+
+
 def is_commit(tool: str) -> bool:
     """Tell whether a call runs a workspace."""
     return tool == COMMIT_TOOL
@@ -158,6 +163,26 @@ def entries_of(arguments: str | None) -> tuple[str, ...]:
         return ()
     named = value.get("entries") if isinstance(value, dict) else None
     return tuple(each for each in named if isinstance(each, str)) if isinstance(named, list) else ()
+
+
+def workspace_of(arguments: str | None) -> str:
+    """Return the workspace that a commit's arguments name, a JSON text; empty where they name none."""
+    try:
+        value = json.loads(arguments or "{}")
+    except ValueError:
+        return ""
+    found = value.get("workspace_id") if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def line_of(entry: Entry, locale: str) -> str:
+    """Return an entry as one line, for where there are no boxes: what it changes, or what it calls with what."""
+    if entry.kind == "change" and len(entry.changes) == 1:
+        (change,) = entry.changes
+        return f"{text(locale, change.kind)} {change.key} ({change.said(locale)})"
+    facts = "; ".join(f"{each.name}: {' '.join(each.text.split())[:FACT_MAX]}" for each in entry.facts)
+    words = f"{entry.tool}: {entry.summary}" if entry.kind == "call" else entry.summary
+    return f"{words} ({facts})" if facts else words
 
 
 def staged_call(shown: str, critical: Collection[str] = ()) -> tuple[tuple[Argument, ...], tuple[Trick, ...]]:

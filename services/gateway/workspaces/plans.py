@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 
 from placet.contracts.canonical import canonical_text, tree_digest
@@ -13,7 +12,7 @@ from placet.gateway.store.read import Row
 from placet.gateway.workspaces.store import load_parts, load_workspaces, newest_workspace
 from placet.runtime.sql import Connection
 from placet.surfaces.card import critical_arguments
-from placet.surfaces.plan import Plan, closure, entries_of, is_commit, plan_of
+from placet.surfaces.plan import Plan, closure, entries_of, is_commit, plan_of, workspace_of
 
 
 async def plans_of(connection: Connection, rows: Sequence[Row], tools: Catalog) -> dict[str, Plan]:
@@ -22,7 +21,7 @@ async def plans_of(connection: Connection, rows: Sequence[Row], tools: Catalog) 
     if not commits:
         return {}
     tenant = rows[0]["tenant"]
-    wanted = {each: _workspace_of(row["arguments"]) for each, row in commits.items()}
+    wanted = {each: workspace_of(row["arguments"]) for each, row in commits.items()}
     workspaces = await load_workspaces(connection, tenant, set(filter(None, wanted.values())))
     # A workspace of another conversation is none of this commit's, whatever its arguments say.
     here = {
@@ -73,15 +72,6 @@ def leaving_out(plan: Plan, workspace_id: str, wanted: Collection[str]) -> tuple
     tree = tree_digest([(each.call_id, each.digest) for each in kept])
     made = CommitArguments(workspace_id=workspace_id, tree_digest=tree, entries=[each.call_id for each in kept])
     return canonical_text(made.model_dump()), gone
-
-
-def _workspace_of(arguments: str | None) -> str:
-    try:
-        value = json.loads(arguments or "{}")
-    except ValueError:
-        return ""
-    found = value.get("workspace_id") if isinstance(value, dict) else None
-    return found if isinstance(found, str) else ""
 
 
 def _critical(parts: Mapping[str, tuple[Sequence[Row], Sequence[Row]]], tools: Catalog) -> dict[str, list[str]]:
