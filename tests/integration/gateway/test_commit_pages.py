@@ -200,3 +200,40 @@ async def test_commits_are_for_everybody(house: House, browser: Browser, scheme:
         found[path] = await faults_of(page)
         wide.append(await page.evaluate("document.documentElement.scrollWidth"))
     assert ({}, [390, 390]) == ({name: faults for name, faults in found.items() if faults}, wide)
+
+
+async def test_the_chat_tells_what_is_staged_and_what_became_of_it(house: House, page: Page) -> None:
+    """A staged call is not done; its end takes the place of that, and the commit lists every entry."""
+    call = {"call_id": "c1", "turn_id": "t", "tool": "send_mail"}
+    commit = {"call_id": "c2", "turn_id": "t", "tool": "commit_changes"}
+    nothing = {"error": "", "ui_blocks": []}
+    staged = {"kind": "staged", "status": "success", "data": {"summary": "Send a mail"}} | nothing
+    await house.append(
+        CONVERSATION,
+        ("tool_call", {**call, "arguments": {"to": "lin"}, "status": "proposed"}),
+        ("tool_call", {**call, **staged}),
+    )
+    await visit(house, page, f"/?conversation={CONVERSATION}")
+    mail = page.locator(".tool").first
+    await expect(mail.locator(".badge").first).to_have_text("staged")
+    entries = [
+        {"call_id": "c1", "tool": "send_mail", "outcome": "failed", "summary": "Send a mail", "error": "No server."},
+        {"call_id": "c0", "tool": "write_file", "outcome": "committed", "summary": "Create a.md", "error": ""},
+    ]
+    ended = {"kind": "failed", "status": "error", "data": None, "error": "No server.", "ui_blocks": []}
+    done = {"kind": "failed", "status": "error", "data": {"state": "partly_committed", "entries": entries}} | nothing
+    await house.append(
+        CONVERSATION,
+        ("tool_call", {**commit, "arguments": {"entries": ["c1", "c0"]}, "status": "proposed"}),
+        ("tool_call", {**call, **ended}),
+        ("tool_call", {**commit, **done}),
+    )
+    await expect(mail.locator(".badge").first).to_have_text("failed")
+    await mail.locator("summary").click()
+    await expect(mail.locator("pre")).to_have_text(
+        ['{\n "to": "lin"\n}', '{\n "summary": "Send a mail"\n}', "No server."]
+    )
+    await page.locator(".tool").last.locator("summary").click()
+    await expect(page.locator(".ended-entries li")).to_have_text(
+        ["failed Send a mail No server.", "committed Create a.md"]
+    )

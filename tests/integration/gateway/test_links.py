@@ -18,6 +18,7 @@ from placet.gateway.approvals.links import CODE_SECONDS, CODES_MAX
 from placet.surfaces.texts import moment
 from tests.support.gateway import Everybody, House, insert, open_house
 from tests.support.mailed_links import CODE, PEOPLE, Page, a_link, choose, decided, scan, waiting
+from tests.support.staged_scene import a_busy_turn, propose, stage
 
 
 @pytest.fixture
@@ -332,3 +333,16 @@ async def test_the_page_speaks_its_person_s_language(house: House, everybody: Ev
     assert ("Entscheidung senden" in pages[0], "Send the decision" in pages[1]) == (True, True)
     assert (400, True) == (lacking.status_code, "Wählen Sie, ob Sie zustimmen oder ablehnen." in lacking.text)
     assert "Das ist vorbei." in over
+
+
+async def test_a_link_shows_a_commit_entry_by_entry(house: House) -> None:
+    """Not its ids; what takes scripts or a session is done after signing in."""
+    row = propose(house, stage(house, a_busy_turn(1)))
+    async with house.client() as browser:
+        page = (await browser.get(f"/l/{a_link(house.url, row)}")).text
+    assert (True, True, False, False) == (
+        "1 created, 2 changed, 1 deleted" in page,
+        "src/total.py" in page,
+        "tree_digest" in page,
+        "<script" in page,
+    )
