@@ -15,7 +15,7 @@ from typing import Any
 
 import uvloop
 
-from bench import costs, fair_floor, floor, footprint, goals, inbox, linear, soak
+from bench import costs, fair_floor, floor, footprint, goals, inbox, linear, soak, stage
 from bench.measurement import System
 from bench.placet_system import EMBEDDED, PLACET, SINGLE, UNGATED
 from bench.report import RESULTS, figures, in_turns, ratios, say, table, write
@@ -120,6 +120,12 @@ async def pending(extent: Extent) -> Found:
     return inbox.ratios(seen), everything, inbox.table(seen)
 
 
+async def staged(extent: Extent) -> Found:
+    """Stage edits of very many files, and commit them at once."""
+    found = await stage.measure(*(((50, 100), 10_000) if extent.short else ((100, 1_000), 100_000)))
+    return stage.ratios(found), stage.everything(found), stage.table(found)
+
+
 PARTS: dict[str, Callable[[Extent], Coroutine[Any, Any, Found]]] = {
     "gated": gated,
     "ungated": ungated,
@@ -128,6 +134,7 @@ PARTS: dict[str, Callable[[Extent], Coroutine[Any, Any, Found]]] = {
     "linear": executors,
     "memory": memory,
     "inbox": pending,
+    "stage": staged,
 }
 
 

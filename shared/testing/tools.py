@@ -56,7 +56,7 @@ class TestedTools:
         """
         if problems := validate_arguments(self.specs[tool], arguments):
             raise ToolError("; ".join(map(str, problems)), code="invalid_arguments")
-        return await self.loaded[tool].run(arguments, self._context(context))
+        return await self.loaded[tool].run(arguments, self.context(context))
 
     async def stage(
         self, tool: str, workspace: TestedWorkspace, /, *, context: ToolContext | None = None, **arguments: Any
@@ -64,7 +64,7 @@ class TestedTools:
         """Stage a call as its pack does; return its changes as people see them. Raises ToolError as `call` does."""
         if problems := validate_arguments(self.specs[tool], arguments):
             raise ToolError("; ".join(map(str, problems)), code="invalid_arguments")
-        loaded, context = self.loaded[tool], replace(self._context(context), workspace=workspace)
+        loaded, context = self.loaded[tool], replace(self.context(context), workspace=workspace)
         pack = self._pack(tool)
         changes = await loaded.plan(arguments, context)
         workspace.changes += [(pack.name, change) for change in changes]
@@ -74,7 +74,7 @@ class TestedTools:
         self, tool: str, workspace: TestedWorkspace, /, *, context: ToolContext | None = None
     ) -> list[str]:
         """Commit what the tool's pack has staged; return the keys that conflict, and then nothing is made."""
-        return await workspace.commit(self._pack(tool), self._context(context))
+        return await workspace.make(self._pack(tool), self.context(context))
 
     def _pack(self, tool: str) -> Staging:
         pack = self.loaded[tool].staging
@@ -87,9 +87,11 @@ class TestedTools:
         probe = self.loaded[tool].probe
         if probe is None:
             raise LookupError(f"the rulebook names no `verify` for the tool {tool!r}")
-        return await probe.find(arguments, self._context(context))
+        return await probe.find(arguments, self.context(context))
 
-    def _context(self, context: ToolContext | None) -> ToolContext:
+    def context(self, context: ToolContext | None = None) -> ToolContext:
+        """Return a context with the resources of the tools."""
+
         def report(fraction: float | None, text: str) -> None:
             self.reports.append((fraction, text))
 

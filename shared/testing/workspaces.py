@@ -32,9 +32,9 @@ class TestedWorkspace:
         contents = (each.after for _, each in self.changes if each.after is not None)
         return next((each.data for each in contents if each.digest == waiting.digest), b"")
 
-    async def commit(self, pack: Staging, context: ToolContext) -> list[str]:
+    async def make(self, pack: Staging, context: ToolContext) -> list[str]:
         """Make the pack's changes as an executor does; return the keys that conflict, and then none is made."""
-        decided = list(self._decided(pack.name).values())
+        decided = self.decided(pack.name)
         await pack.prepare(decided, context)
         if conflicts := await pack.conflicts(decided, context):
             await pack.abandon(context)
@@ -43,20 +43,22 @@ class TestedWorkspace:
         self.changes = [each for each in self.changes if each[0] != pack.name]
         return []
 
-    def _decided(self, pack: str) -> dict[str, DecidedChange]:
+    def decided(self, pack: str) -> list[DecidedChange]:
+        """Return what a pack's changes make of each key in the end."""
         decided: dict[str, DecidedChange] = {}
         for change in (each for of_pack, each in self.changes if of_pack == pack):
-            first, after = decided.get(change.key), change.after
+            first, before, after = decided.get(change.key), change.before, change.after
+            base, base_mode = (before.digest, before.mode) if before else (None, None)
             decided[change.key] = DecidedChange(
                 change.key,
-                base=first.base if first else change.before and change.before.digest,
-                base_mode=first.base_mode if first else change.before and change.before.mode,
-                after=after and after.digest,
+                base=first.base if first else base,
+                base_mode=first.base_mode if first else base_mode,
+                after=after.digest if after else None,
                 size=len(after.data) if after else 0,
-                mode=after and after.mode,
+                mode=after.mode if after else None,
                 load=partial(_load, after),
             )
-        return decided
+        return list(decided.values())
 
 
 def _waiting(content: Content | None) -> Waiting:

@@ -11,6 +11,7 @@ import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -57,7 +58,8 @@ def _root(template: str, context: ToolContext) -> Path:
         folder /= values.get(name, name)
         made = made or name in values
         if made:
-            folder.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileNotFoundError):
+                folder.mkdir(mode=0o700, exist_ok=True)
             if folder.is_symlink():
                 raise ToolError("The folder of this call's files is a link.", code="no_root")
     if not folder.is_dir():

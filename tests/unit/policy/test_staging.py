@@ -98,7 +98,7 @@ def test_a_default_of_the_file_stages_every_write() -> None:
 
 def test_a_commit_asks_what_its_entries_ask() -> None:
     """Each rule's people must say yes; nobody may allow commits from now on, and entries may be left out."""
-    office = ApprovalRule(approvers=["group:office"], grants={"uses": 3}, veto_window_seconds=60)  # type: ignore[arg-type]
+    office = ApprovalRule(approvers=["group:office"], grants={"uses": 3}, veto_window_seconds=60)
     verdict = judge(a_commit(["a", "b"], [an_entry("a", office), an_entry("b", FINANCE)]), rulebook())
     asked = verdict.approval
     assert asked is not None
@@ -236,16 +236,8 @@ def test_nothing_else_of_a_commit_can_be_edited(kept: list[str], changes: dict[s
 def test_a_check_notes_what_cannot_be_staged() -> None:
     """Who expects a tool that writes to be staged is told that people are asked about each of its calls."""
     report = check_source(lambda: parse_yaml("rulebook", RULEBOOK.encode()), "rulebook")
-    assert (
-        True,
-        [
-            "rulebook:3:3: 'note' changes data and has no 'stage', so where no rule decides people are asked about "
-            "each call"
-        ],
-    ) == (
-        report.valid,
-        [str(note) for note in report.notes],
-    )
+    note = "'note' changes data and has no 'stage', so where no rule decides people are asked about each call"
+    assert (True, [f"rulebook:3:3: {note}"]) == (report.valid, [str(each) for each in report.notes])
 
 
 def test_an_explanation_says_how_a_call_is_staged() -> None:

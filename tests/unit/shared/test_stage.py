@@ -48,7 +48,7 @@ def test_the_digest_of_a_tree_names_entries_and_their_order() -> None:
 
 def test_the_digest_of_an_entry_names_what_it_changes() -> None:
     """The same call over another base is another entry."""
-    change = {"pack": "files", "key": "a.txt", "base": None, "after": ONE, "mode": None}
+    change: dict[str, object] = {"pack": "files", "key": "a.txt", "base": None, "after": ONE, "mode": None}
     digests = {entry_digest(ONE, changes) for changes in ([], [change], [{**change, "base": TWO}])}
     assert 3 == len(digests)
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -45,7 +46,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-async def code_of(tools: TestedTools, tool: str, /, **arguments: object) -> str:
+async def code_of(tools: TestedTools, tool: str, /, **arguments: Any) -> str:
     """Return the code with which a tool says no."""
     with pytest.raises(ToolError) as refused:
         await tools.call(tool, **arguments)
@@ -223,7 +224,7 @@ async def test_a_file_is_written_edited_moved_and_deleted_at_once_where_a_rule_a
     ],
 )
 async def test_a_tool_says_why_it_does_nothing(
-    root: Path, tools: TestedTools, tool: str, arguments: dict[str, object], code: str
+    root: Path, tools: TestedTools, tool: str, arguments: dict[str, Any], code: str
 ) -> None:
     """Each no has a word for programs."""
     (root / "a.txt").write_text("one one\n")
