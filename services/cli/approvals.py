@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 
 from placet.cli.client import call
-from placet.cli.output import Json, fail, out, show_json, show_table, show_whole
+from placet.cli.output import Json, at_terminal, fail, out, show_fields, show_json, show_table, show_whole
 from placet.cli.resources import LIMIT, After, Limit, show_page
+from placet.cli.workspace import headline, show_entries
 from placet.contracts.canonical import NotStrictJson, parse_arguments
+from placet.contracts.messages import COMMIT_TOOL
 from placet.domain.approvers import identity_of, is_person
 from placet.domain.card_text import visible
+from placet.surfaces.card import arguments_of, tricks
 
 app = typer.Typer(no_args_is_help=True, help="List, show and decide approvals.")
 
 ApprovalId = Annotated[str, typer.Argument(metavar="ID", help="The approval's id.")]
 Digest = Annotated[str, typer.Option("--digest", help="The digest of the card you saw; another one is refused.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; the model and the history get it.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; without a terminal nobody is asked.")]
 Seconds = Annotated[int, typer.Option(min=1, help="How long.")]
 
 #: What `show` prints as tables, with their columns, and as parts of their own.
@@ -59,6 +64,8 @@ def show(approval_id: ApprovalId, *, json: Json = False) -> None:
     if json:
         show_json(approval)
         return
+    if approval["tool"] == COMMIT_TOOL:
+        _show_staged(approval)
     show_whole(approval, _PARTS, _TABLES)
 
 
@@ -77,20 +84,32 @@ def approve(  # noqa: PLR0913 - a grant has as many terms
     ] = None,
     uses: Annotated[int, typer.Option(min=0, help="With it: how often; 0: as often as the rule lets you.")] = 0,
     seconds: Annotated[int, typer.Option(min=0, help="With it: how long; 0: as long as the rule lets you.")] = 0,
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option("--leave-out", help="Of commit_changes: an entry to throw away; again for another."),
+    ] = None,
+    yes: Yes = False,
     json: Json = False,
 ) -> None:
-    """Approve a call. Give --digest to approve only what you saw; else the call is shown as it stands now."""
+    """Approve a call: it is shown as it stands now, and you are asked. With --digest only what you saw is approved."""
     wish = _given({"bounds": bounds, "uses": uses, "expires_after_seconds": seconds})
     if wish and not from_now_on:
         fail("--bound, --uses and --seconds go with --allow-from-now-on", code=2)
-    more = {"allow_from_now_on": {"scope": scope} | wish} if from_now_on else {}
-    _decide(approval_id, "approve", reason, digest, json=json, **more)
+    more: dict[str, Any] = {"allow_from_now_on": {"scope": scope} | wish} if from_now_on else {}
+    if leave_out:
+        if from_now_on:
+            fail("--leave-out does not go with --allow-from-now-on", code=2)
+        _decide(approval_id, "edit", reason, digest, json=json, ask=not yes, leave_out=leave_out)
+        return
+    _decide(approval_id, "approve", reason, digest, json=json, ask=not yes, **more)
 
 
 @app.command()
-def deny(approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, json: Json = False) -> None:
-    """Deny a call."""
-    _decide(approval_id, "deny", reason, digest, json=json)
+def deny(
+    approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, yes: Yes = False, json: Json = False
+) -> None:
+    """Deny a call: it is shown as it stands now, and you are asked."""
+    _decide(approval_id, "deny", reason, digest, json=json, ask=not yes)
 
 
 @app.command()
@@ -195,11 +214,15 @@ def _given(asked: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value}
 
 
-def _decide(approval_id: str, verb: str, reason: str, digest: str, *, json: bool, **more: Any) -> None:
+def _decide(
+    approval_id: str, verb: str, reason: str, digest: str, *, json: bool, ask: bool = False, **more: Any
+) -> None:
+    """Send a decision about the card as it stands, or as `digest` says; `ask` at a terminal first."""
     approval = call("GET", f"/v1/approvals/{approval_id}")
     if not json:
-        out.print(approval["summary"])
-        out.print(f"{approval['tool']} {visible(approval['call']['arguments_text'])}")
+        show_call(approval)
+    if ask and not json and at_terminal() and not typer.confirm(_question(verb, more.get("leave_out", ()))):
+        fail("nothing was decided")
     body: dict[str, Any] = {"decision": verb, "digest": digest or approval["digest"], "revision": approval["revision"]}
     body |= ({"reason": reason} if reason else {}) | more
     answer = call("POST", f"/v1/approvals/{approval_id}/decisions", json=body)
@@ -207,3 +230,45 @@ def _decide(approval_id: str, verb: str, reason: str, digest: str, *, json: bool
         show_json(answer)
     else:
         out.print(answer.get("state", "sent; the answer takes its time"))
+
+
+def _question(verb: str, left_out: Sequence[str]) -> str:
+    if left_out:
+        return f"Approve without {', '.join(left_out)} and what touches the same?"
+    return f"{verb.capitalize()} this call?"
+
+
+def show_call(approval: dict[str, Any]) -> None:
+    """Print what would run and why it is held, an argument per line."""
+    out.print(approval["summary"], style="bold")
+    facts = {"tool": approval["tool"], "rule": approval["rule"], "reason": approval["reason"]}
+    facts |= {"for": approval["requester"], "agent": approval["agent"], "expires": approval["expires_at"]}
+    show_fields(facts)
+    if approval["tool"] == COMMIT_TOOL and _show_staged(approval):
+        out.print(f"\ndigest {approval['digest'][:16]}, revision {approval['revision']}")
+        return
+    out.print("\narguments", style="bold")
+    arguments = arguments_of(approval["call"]["arguments_text"])
+    for each in arguments:
+        first, *others = each.text.split("\n")
+        out.print(f"  {each.name}: {first}")
+        for line in others:
+            out.print(f"  {' ' * len(each.name)}| {line}")
+    if not arguments:
+        out.print(f"  {visible(approval['call']['arguments_text'])}")
+    for trick in tricks(approval["call"]["arguments_text"]):
+        out.print(f"  ! {trick.said('en')}", style="yellow")
+    out.print(f"\ndigest {approval['digest'][:16]}, revision {approval['revision']}")
+
+
+def _show_staged(approval: dict[str, Any]) -> bool:
+    """Print the entries of a commit; False where its workspace is not the newest of the conversation any more."""
+    arguments = approval["call"]["arguments"] or {}
+    workspace = call("GET", f"/v1/conversations/{approval['conversation_id']}/workspace")
+    if workspace["id"] != arguments.get("workspace_id"):
+        return False
+    chosen = set(arguments.get("entries", ()))
+    out.print(f"\n{headline(workspace)}", style="bold")
+    show_entries([each for each in workspace["entries"] if each["id"] in chosen])
+    out.print(f"diffs: placet workspace diff {approval['conversation_id']}\n")
+    return True

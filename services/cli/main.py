@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import placet
-from placet.cli import approvals, rulebook, slack
+from placet.cli import approvals, rulebook, slack, workspace
 from placet.cli.administration import NOUNS
 from placet.cli.chat import chat
 from placet.cli.output import Json, fail, out, progress, show_json, tell_error
@@ -27,6 +27,7 @@ for _name, _noun in NOUNS.items():
     app.add_typer(_noun.app, name=_name)
 app.add_typer(rulebook.app, name="rulebook")
 app.add_typer(slack.app, name="slack")
+app.add_typer(workspace.app, name="workspace")
 app.command()(chat)
 
 #: Typer shows its own wording errors in a box of several lines; its base class is not exported by name.

@@ -27,6 +27,11 @@ out = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() e
 err = Console(stderr=True, highlight=False, markup=False)
 
 
+def at_terminal() -> bool:
+    """Tell whether somebody can read what is printed and answer."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def fail(message: str, *, code: int = 1) -> NoReturn:
     """Say on standard error what went wrong and stop with `code`."""
     tell_error(message)

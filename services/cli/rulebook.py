@@ -45,12 +45,18 @@ def check(
     imports: Annotated[
         bool, typer.Option("--import", help="Import the tools too: is each function there, and does it fit?")
     ] = False,
+    anywhere: Annotated[
+        bool, typer.Option("--anywhere", help="Do not ask whether this environment has the channels that rules name.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Check a rulebook; problems are printed as FILE:LINE:COLUMN: what is wrong."""
     from placet.policy.rulebook.check import check as check_file
 
     report = check_file(file)
+    if report.valid and not anywhere:
+        problems = _not_set_up(file)
+        report = report.model_copy(update={"valid": not problems, "problems": problems})
     if imports and report.valid:
         problems = _unfit(file, tools)
         report = report.model_copy(update={"valid": not problems, "problems": problems})
@@ -163,6 +169,23 @@ def _show(report: Report, file: str, *, json: bool) -> None:
     sys.stderr.write("".join(f"{line}\n" for line in complaints(report, file)))
     for line in lines(report, file):
         out.print(line)
+
+
+def _not_set_up(file: Path) -> list[Problem]:
+    """Return the channels that a valid rulebook names and that the notifier of this environment would not have."""
+    from placet.contracts.errors import PlacetError
+    from placet.domain.channels import not_set_up
+    from placet.domain.yaml_source import read_yaml
+    from placet.notifier.settings import NotifierSettings
+
+    source = read_yaml(file)
+    try:
+        channels = NotifierSettings().channels()
+    except PlacetError as error:
+        fail(str(error), code=2)
+    for steps, name in not_set_up(source.data, channels):
+        source.report(steps, f"channel {name!r} is not set up here, so nobody would be told (--anywhere: do not ask)")
+    return sorted(source.problems)
 
 
 def _unfit(file: Path, tools: Path | None) -> list[Problem]:

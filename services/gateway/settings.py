@@ -53,6 +53,13 @@ class GatewaySettings(SlackSettings, LanguageSettings):
         gt=0,
         description="Pause between two signs of life on an event stream that has nothing to say.",
     )
+    gateway_undo_seconds: int = Field(
+        default=5,
+        ge=0,
+        le=60,
+        description="How long a decision on the inbox's list can be taken back before it is sent, in seconds; 0: it is "
+        "sent at once. The API, links and chats always send at once.",
+    )
     gateway_session_seconds: int = Field(
         default=12 * 3600, ge=60, description="How long a browser stays signed in at most, in seconds."
     )

@@ -27,6 +27,7 @@ from placet.notifier.drawing import Pen
 from placet.notifier.rules import Delivery, Moved
 from placet.notifier.states import Event, State
 from placet.surfaces.card import critical_arguments, names_in
+from placet.surfaces.plan import Plan
 from placet.surfaces.texts import language_of
 
 
@@ -54,13 +55,16 @@ class Announcer:
         """Tell whether news are about an approval: a call that nobody was asked about has no cards."""
         return news.held if isinstance(news, ToolCallFinished) else True
 
-    def open(self, news: ApprovalOpened, at: datetime) -> Iterator[Delivery]:
-        """Yield the deliveries of a call that begins to wait: due ones, and sleeping ones of its escalations."""
+    def open(self, news: ApprovalOpened, at: datetime, plan: Plan | None = None) -> Iterator[Delivery]:
+        """Yield the deliveries of a call that begins to wait: due ones, and sleeping ones of its escalations.
+
+        `plan`: of a commit, what it would do.
+        """
         directory, requester = self.directory(), news.call.requester
         places = [(each, State.DUE) for each in rules.first_addresses(news.approval, requester, directory)]
         places += [(each, State.ASLEEP) for each in rules.later_addresses(news.approval, requester, directory)]
         for rank, (address, state) in enumerate(places):
-            card = self._first_card(news, address, directory)
+            card = self._first_card(news, address, directory, plan)
             yield rules.opened(news, address, state, card, at, topic=topic_of(card), rank=rank)
 
     def progress(self, news: ApprovalProgressed, deliveries: list[Delivery], at: datetime) -> Iterator[Moved]:
@@ -122,8 +126,8 @@ class Announcer:
         requester = deliveries[0].card.requested_by
         yield from rules.escalation_addresses(news.approvers, news.channels, told, requester, directory)
 
-    def _first_card(self, news: ApprovalOpened, address: Address, directory: Directory) -> Card:
-        return drawing.first_card(news, self._pen(address, directory), self._critical(news.call))
+    def _first_card(self, news: ApprovalOpened, address: Address, directory: Directory, plan: Plan | None) -> Card:
+        return drawing.first_card(news, self._pen(address, directory), self._critical(news.call), plan)
 
     def _critical(self, call: ShownCall) -> list[str]:
         return critical_arguments(self.tools, call.tool, call.schema_digest)

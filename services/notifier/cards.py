@@ -54,6 +54,20 @@ class VoteShown:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanLine:
+    """One staged entry of a commit, as one line."""
+
+    call_id: str
+    words: str
+    kind: Literal["change", "call"] = "change"
+    #: What looks like a trick in it.
+    warnings: list[str] = field(default_factory=list)
+    #: What became of it; empty while nothing has: `left_out`, `committed`, `succeeded`, `failed` ….
+    outcome: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """What a surface shows of an approval. All texts for people are in the language `locale`."""
 
@@ -74,6 +88,12 @@ class Card:
     arguments: list[Argument] = field(default_factory=list)
     #: Further arguments that are left out because there are too many; the page of the approval has all.
     arguments_left_out: int = 0
+    #: Of a commit: what it would do in one line, its entries as far as the card has room, and how many there are.
+    plan_head: str = ""
+    plan: list[PlanLine] = field(default_factory=list)
+    plan_entries: int = 0
+    #: What became of all of them in one line; empty while nothing has.
+    plan_outcome: str = ""
     #: What the agent said when it proposed the call, cut; empty where it said nothing. Never shown as fact.
     quote: str = ""
     #: What looks like a trick: mixed scripts, invisible characters.
@@ -128,6 +148,11 @@ class Card:
     def is_open(self) -> bool:
         """Whether people can still decide."""
         return self.state == "pending"
+
+    @property
+    def shows_all(self) -> bool:
+        """Whether everything that would happen stands on it."""
+        return self.plan_entries <= len(self.plan)
 
     @property
     def batchable(self) -> bool:

@@ -8,24 +8,31 @@ from datetime import datetime
 from math import floor
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
+    CommitResult,
     ToolCallFinished,
     ToolCallProgressed,
 )
 from placet.contracts.messages.approvals import ProgressKind
 from placet.domain.card_text import visible
 from placet.domain.risk import why_alone
-from placet.notifier.cards import Card, VoteShown
+from placet.notifier.cards import Card, PlanLine, VoteShown
 from placet.surfaces.card import ARGUMENT_MAX, arguments_of, cut, edited, named, needed, quoted, tricks
+from placet.surfaces.plan import Plan, entries_of, line_of, outcome_of
 from placet.surfaces.texts import text
 
 #: Longest text of an error, in characters.
 ERROR_MAX = 300
 #: Arguments on one card; the approval's page has all.
 ARGUMENTS_MAX = 40
+#: Entries of a commit on one card, and characters of one of them.
+PLAN_LINES_MAX = 40
+PLAN_LINE_MAX = 300
 
 _NOTES: dict[ProgressKind, str] = {
     "voted": "{person} voted.",
@@ -63,11 +70,16 @@ class Pen:
     name_of: Callable[[str], str]
 
 
-def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str]) -> Card:
-    """Return the first card of an approval; `critical` are the arguments that the tool's sentence names."""
+def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: Plan | None = None) -> Card:
+    """Return the first card of an approval; `critical` are the arguments that the tool's sentence names.
+
+    `plan`: of a commit, what it would do; its arguments, which are ids, say nothing to people.
+    """
     rule, call = news.approval, news.call
-    arguments = arguments_of(call.shown_arguments, critical, ARGUMENT_MAX)
+    arguments = arguments_of(call.shown_arguments, critical, ARGUMENT_MAX) if plan is None else []
+    planned = _planned(plan, pen.locale) if plan is not None else {}
     return Card(
+        **planned,
         approval_id=news.approval_id,
         tenant=news.tenant,
         conversation_id=call.conversation_id,
@@ -96,6 +108,44 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str]) -> Car
     )
 
 
+def _planned(plan: Plan, locale: str) -> dict[str, Any]:
+    """Return the fields of a card that tell a plan, as far as there is room."""
+    lines = [
+        PlanLine(
+            each.call_id,
+            cut(line_of(each, locale), PLAN_LINE_MAX),
+            "call" if each.kind == "call" else "change",
+            [trick.said(locale) for trick in each.tricks],
+        )
+        for each in plan.entries[:PLAN_LINES_MAX]
+    ]
+    return {"plan_head": plan.headline(locale), "plan": lines, "plan_entries": len(plan.entries)}
+
+
+def _left_out(card: Card, shown_arguments: str) -> dict[str, Any]:
+    """Return the fields that change where people left entries of a plan out."""
+    kept = set(entries_of(shown_arguments))
+    lines = [each if each.call_id in kept else replace(each, outcome="left_out") for each in card.plan]
+    gone = card.plan_entries - len(kept)
+    return {"plan": lines, "plan_outcome": text(card.locale, "{count} left out", count=gone) if gone > 0 else ""}
+
+
+def _ended(card: Card, data: Any) -> dict[str, Any]:
+    """Return the fields that change when a commit has ended: what became of each entry."""
+    try:
+        entries = CommitResult.model_validate(data).entries
+    except ValidationError:
+        return {}
+    found = {each.call_id: each for each in entries}
+    lines = [
+        replace(each, outcome=found[each.call_id].outcome, error=cut(visible(found[each.call_id].error), ERROR_MAX))
+        if each.call_id in found
+        else each
+        for each in card.plan
+    ]
+    return {"plan": lines, "plan_outcome": outcome_of([each.outcome for each in entries], card.locale)}
+
+
 def moved_on(card: Card, news: ApprovalProgressed, pen: Pen, critical: Collection[str], now: datetime) -> Card:
     """Return the card as it is after something changed while its approval waits."""
     others = ", ".join(named(each, pen.locale, pen.name_of) for each in news.approvers)
@@ -106,7 +156,10 @@ def moved_on(card: Card, news: ApprovalProgressed, pen: Pen, critical: Collectio
         "names": _names(card, pen, news.person),
         "note": text(card.locale, _NOTES[news.kind], person=pen.name_of(news.person), others=others),
     }
-    if news.call is not None:
+    if news.call is not None and card.plan:
+        left_out = _left_out(card, news.call.shown_arguments)
+        changes |= {"summary": news.summary or card.summary, "digest": news.call.digest, **left_out}
+    elif news.call is not None:
         arguments = list(edited(card.arguments, arguments_of(news.call.shown_arguments, critical, ARGUMENT_MAX)))
         changes |= {
             "summary": news.summary or card.summary,
@@ -183,9 +236,12 @@ def ran(card: Card, news: ToolCallFinished) -> Card:
     # A tool's words may repeat what people must not see.
     told = "" if any(each.redacted for each in card.arguments) else news.error
     error = cut(visible(told[: ERROR_MAX + 1]), ERROR_MAX)
-    return replace(
-        card, ended=news.kind, error=error, happened="finished", note=text(card.locale, _FINISHES[news.kind])
-    )
+    if news.kind == "staged":
+        # Nothing has happened: a call that was staged has no card of its own.
+        return card
+    ended = _ended(card, news.data) if card.plan else {}
+    note = text(card.locale, _FINISHES[news.kind])
+    return replace(card, ended=news.kind, error=error, happened="finished", note=note, **ended)
 
 
 def running(card: Card, news: ToolCallProgressed) -> Card | None:

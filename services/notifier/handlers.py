@@ -29,6 +29,7 @@ from placet.notifier.channels.log import note, note_news
 from placet.notifier.rules import Delivery, Moved
 from placet.notifier.states import MACHINE, Event
 from placet.notifier.store.events import add_events, lock_event, restart_event
+from placet.notifier.store.workspaces import load_plans
 from placet.notifier.webhooks.endpoints import Endpoint
 from placet.notifier.webhooks.events import heard
 from placet.runtime.batcher import waves
@@ -102,7 +103,13 @@ async def announce(arrivals: Sequence[Arrival[ApprovalOpened]], work: Work, anno
     for each in arrivals:
         if each not in shown:
             work.act(partial(note_news, each.message))
-    await _add(work, ((each.cause, added) for each in shown for added in announcer.open(each.message, work.now)))
+    plans = await load_plans(work, [each.message for each in shown], announcer.tools)
+    made = (
+        (each.cause, added)
+        for each in shown
+        for added in announcer.open(each.message, work.now, plans.get(each.message.approval_id))
+    )
+    await _add(work, made)
 
 
 async def redraw(arrivals: Sequence[Arrival[ApprovalProgressed]], work: Work, announcer: Announcer) -> None:

@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any
 
+import structlog
+
 from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
@@ -22,8 +24,10 @@ from placet.contracts.messages import (
 )
 from placet.contracts.topology import queue
 from placet.domain.catalog import load_catalog
+from placet.domain.channels import not_set_up
 from placet.domain.directory import Directory
 from placet.domain.directory_file import DirectoryFile
+from placet.domain.yaml_source import read_yaml
 from placet.notifier import handlers
 from placet.notifier.announcing import Announcer
 from placet.notifier.bounces import take_bounces
@@ -47,6 +51,8 @@ from placet.notifier.worker import Worker
 from placet.runtime.consumer import Handler, Once, one_by_one
 from placet.runtime.service import Duty, Runtime, Service, Subscription
 from placet.runtime.work import UnitOfWork
+
+log = structlog.get_logger(__name__)
 
 #: Pause between two looks for what is due, in seconds.
 LOOK_EVERY_SECONDS = 1.0
@@ -74,6 +80,8 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
 
         channels["slack"] = in_slack = SlackChannel(slack, settings.slack_api_url, directory)
         resources.append(in_slack.running())
+    if missing := _not_set_up(settings):
+        log.warning("notifier.channels_not_set_up", channels=missing, rulebook=str(settings.rulebook))
     announcer = Announcer(
         directory,
         load_catalog(settings.rulebook),
@@ -114,6 +122,12 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         resources=tuple(resources),
         drain_seconds=settings.drain_seconds,
     )
+
+
+def _not_set_up(settings: NotifierSettings) -> list[str]:
+    """Return the channels that rules name and that nobody has set up, sorted: said once, not for each approval."""
+    found = not_set_up(read_yaml(settings.rulebook).data, settings.channels())
+    return sorted({name for _, name in found})
 
 
 def _handlers(

@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, field_validator
 
 from placet.notifier.email_settings import EmailSettings
 from placet.notifier.quiet_hours import quiet_hours
+from placet.notifier.webhooks.endpoints import load_endpoints
 from placet.runtime.settings import LanguageSettings
 from placet.surfaces.slack import SlackSettings
 
@@ -44,3 +45,18 @@ class NotifierSettings(SlackSettings, EmailSettings, LanguageSettings):
         for words in hours.values():
             quiet_hours(words)
         return hours
+
+    def channels(self) -> frozenset[str]:
+        """Return the channels that are set up: kinds, and single ones of kinds whose places are named one by one.
+
+        Raise SlackMisconfigured or WebhooksInvalid where a file that says so cannot be read.
+        """
+        kinds = {"log"}
+        if self.email_host and self.email_from:
+            kinds.add("email")
+        if self.slack().teams:
+            kinds.add("slack")
+        webhooks = load_endpoints(self.notifier_webhooks)
+        return frozenset(
+            {*kinds, *(f"apprise:{name}" for name in self.notifier_apprise), *(f"webhook:{name}" for name in webhooks)}
+        )

@@ -8,7 +8,7 @@ next one, so a quick channel costs one write a round and a slow one is never wri
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import structlog
@@ -98,7 +98,7 @@ class Worker:
             await store.settle(work, [each.after for each in moved])
             await store.pause(work, _pauses(tried, work.now))
             work.record(*(change_of(each) for each in moved if each.after.state is not each.before.state))
-        _tell_of(moved)
+        _tell_of(moved, self._channels)
 
 
 def _pauses(tried: Sequence[Tried], at: datetime) -> Iterator[Pause]:
@@ -109,10 +109,12 @@ def _pauses(tried: Sequence[Tried], at: datetime) -> Iterator[Pause]:
             yield Pause("", channel, at + timedelta(seconds=each.retry_after_seconds))
 
 
-def _tell_of(moved: Sequence[Moved]) -> None:
+def _tell_of(moved: Sequence[Moved], channels: Collection[str]) -> None:
     for each in moved:
         if (each.event, each.after.state) == (Event.FAILED_FOR_GOOD, State.GIVEN_UP):
             address = each.after.address
             GIVEN_UP.labels(address.kind).inc()
             ids = {"delivery_id": each.after.delivery_id, "approval_id": each.after.approval_id}
-            log.error("delivery.given_up", **ids, channel=address.channel, reason=each.after.error)
+            # Said once when the notifier starts: no line for each approval.
+            say = log.error if address.kind in channels else log.debug
+            say("delivery.given_up", **ids, channel=address.channel, reason=each.after.error)

@@ -28,7 +28,7 @@ from placet.client.items import (
     ToolCallItem,
     TurnItem,
 )
-from placet.client.models import Approval, ConversationView, Posted, ToolCall
+from placet.client.models import Approval, ConversationView, Posted, StagedChange, StagedEntry, ToolCall, Workspace
 from placet.client.requests import ApiError
 from placet.client.sync_client import Client, Conversation
 
@@ -51,7 +51,10 @@ __all__ = [
     "Posted",
     "ProgressItem",
     "ResolutionItem",
+    "StagedChange",
+    "StagedEntry",
     "ToolCall",
     "ToolCallItem",
     "TurnItem",
+    "Workspace",
 ]

@@ -12,7 +12,7 @@ from httpx_sse import aconnect_sse
 
 from placet.client import requests as r
 from placet.client.items import Delta, Item
-from placet.client.models import Approval, ConversationView, Posted, State, ToolCall, Verb
+from placet.client.models import Approval, ConversationView, Posted, StagedChange, State, ToolCall, Verb, Workspace
 
 
 class AsyncClient:
@@ -144,3 +144,22 @@ class AsyncConversation:
     async def end(self) -> None:
         """End the conversation: what waits is withdrawn, and nobody writes in it again."""
         await self._client.request("POST", f"{self._path}/end", again=True)
+
+    async def workspace(self) -> Workspace:
+        """Return what is staged, or what became of it; ApiError 404 where nothing ever was."""
+        return Workspace.model_validate(await self._client.request("GET", f"{self._path}/workspace", again=True))
+
+    async def diff(self, entry_id: str) -> list[StagedChange]:
+        """Return what one staged entry changes, with unified diffs."""
+        path = f"{self._path}/workspace/entries/{entry_id}/diff"
+        found = await self._client.request("GET", path, again=True)
+        return [StagedChange.model_validate(each) for each in found["changes"]]
+
+    async def propose(self) -> None:
+        """Have what is staged decided now: the approval comes as an item; ApiError 409 where nothing waits."""
+        await self._client.request("POST", f"{self._path}/workspace/propose")
+
+    async def discard(self, reason: str = "") -> None:
+        """Throw away what is staged: none of it happens; ApiError 409 where nothing waits."""
+        body = {"reason": reason} if reason else {}
+        await self._client.request("POST", f"{self._path}/workspace/discard", json=body)

@@ -71,6 +71,51 @@ class Approval(Open):
     decision_reason: str | None = None
 
 
+class StagedChange(Open):
+    """What a staged entry makes of one key, such as a file; sizes in bytes, None: nothing is there."""
+
+    pack: str
+    key: str
+    kind: Literal["create", "change", "delete"]
+    base_size: int | None
+    after_size: int | None
+    binary: bool
+    added: int
+    removed: int
+    #: Unified diff; only where it was asked for.
+    diff: str = ""
+    cut: bool = False
+
+
+class StagedEntry(Open):
+    """One staged call: its changes wait (`change`), or it runs later itself (`call`)."""
+
+    id: str
+    position: int
+    tool: str
+    kind: Literal["change", "call"]
+    summary: str
+    #: Entries that share one stand and fall together.
+    keys: list[str]
+    state: str
+    error: str | None
+    arguments: Any
+    changes: list[StagedChange]
+
+
+class Workspace(Open):
+    """What is staged in a conversation, or what became of it."""
+
+    id: str
+    conversation_id: str
+    state: Literal["open", "committing", "committed", "partly_committed", "conflicted", "discarded"]
+    created: int
+    changed: int
+    deleted: int
+    calls: int
+    entries: list[StagedEntry]
+
+
 class ToolCall(Open):
     """One tool call with everything that happened to it."""
 

@@ -12,7 +12,7 @@ from httpx_sse import connect_sse
 
 from placet.client import requests as r
 from placet.client.items import Delta, Item
-from placet.client.models import Approval, ConversationView, Posted, State, ToolCall, Verb
+from placet.client.models import Approval, ConversationView, Posted, StagedChange, State, ToolCall, Verb, Workspace
 
 
 class Client:
@@ -139,3 +139,22 @@ class Conversation:
     def end(self) -> None:
         """End the conversation: what waits is withdrawn, and nobody writes in it again."""
         self._client.request("POST", f"{self._path}/end", again=True)
+
+    def workspace(self) -> Workspace:
+        """Return what is staged, or what became of it; ApiError 404 where nothing ever was."""
+        return Workspace.model_validate(self._client.request("GET", f"{self._path}/workspace", again=True))
+
+    def diff(self, entry_id: str) -> list[StagedChange]:
+        """Return what one staged entry changes, with unified diffs."""
+        path = f"{self._path}/workspace/entries/{entry_id}/diff"
+        found = self._client.request("GET", path, again=True)
+        return [StagedChange.model_validate(each) for each in found["changes"]]
+
+    def propose(self) -> None:
+        """Have what is staged decided now: the approval comes as an item; ApiError 409 where nothing waits."""
+        self._client.request("POST", f"{self._path}/workspace/propose")
+
+    def discard(self, reason: str = "") -> None:
+        """Throw away what is staged: none of it happens; ApiError 409 where nothing waits."""
+        body = {"reason": reason} if reason else {}
+        self._client.request("POST", f"{self._path}/workspace/discard", json=body)

@@ -17,6 +17,7 @@ from typing import Any
 from babel.dates import format_datetime, get_timezone
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
+from babel.numbers import format_decimal
 from babel.support import NullTranslations, Translations
 
 CATALOGUES = Path(__file__).parent / "locale"
@@ -67,6 +68,11 @@ def plural(locale: str, one: str, many: str, count: int, **values: Any) -> str:
     """Return the form for `count` in a language; `{count}` and other placeholders filled."""
     translated: str = translations(locale).ngettext(one, many, count)
     return translated.format(count=count, **values)
+
+
+def number(locale: str, value: int) -> str:
+    """Return a whole number as people of that language write it: `1,000`."""
+    return str(format_decimal(value, locale=locale))
 
 
 def moment(locale: str, at: datetime, timezone: str = "UTC") -> str:

@@ -108,6 +108,18 @@ READ = {
     "links": "token_hash text, tenant text, approval_id text, person text, digest text, revision int, code_hash text,"
     " expires_at timestamptz",
     "mails": "mail_id text, tenant text",
+    "workspaces": "workspace_id text, tenant text, conversation_id text, number int default 1, agent text"
+    " default 'default', state text, commit_call_id text, entries int, waiting int, bytes bigint default 0,"
+    " opened_at timestamptz default now(), expires_at timestamptz default now() + interval '1 day',"
+    " ended_at timestamptz, ended_by text default '', reason text default ''",
+    "workspace_entries": "call_id text, workspace_id text, tenant text, conversation_id text, position int, tool text,"
+    " pool text default 'default', kind text, digest text, keys text[], summary text, decide text default 'turn',"
+    " on_failure text default 'stop', state text default 'waiting', commit_call_id text, error text default '',"
+    " staged_at timestamptz default now(), ended_at timestamptz, shown_arguments text",
+    "workspace_changes": "call_id text, ordinal int default 0, workspace_id text, tenant text, conversation_id text,"
+    " position int, pack text, key text, kind text, base_digest text, base_size int, base_mode int, after_digest text,"
+    ' after_size int, after_mode int, summary text, "binary" bool default false, added int default 0,'
+    " removed int default 0, diff text default '', cut bool default false",
     "dead_letters": "dead_letter_id text, tenant text, queue text, service text, reason text, message_id text,"
     " message_type text, body text, state text, received_at timestamptz, resolved_at timestamptz, resolved_by text",
 }
@@ -135,7 +147,7 @@ def prepare(url: str) -> None:
 
 def insert(url: str, table: str, **values: Any) -> None:
     """Insert one row of a stand-in; objects and lists become jsonb."""
-    names = ", ".join(values)
+    names = ", ".join(f'"{name}"' for name in values)
     marks = ", ".join(["%s"] * len(values))
     row = [Jsonb(value) if isinstance(value, dict | list) else value for value in values.values()]
     with psycopg.connect(url, autocommit=True) as connection:
@@ -231,7 +243,7 @@ class Approvers:
                 await self.bus.publish(destination_of(answer), body, message_id="answer", mandatory=False)
 
     def _decide(self, claims: DecisionClaims, answer_to: str) -> DecisionAnswered:
-        state = "approved" if claims.verb == "approve" else "denied"
+        state = "denied" if claims.verb == "deny" else "approved"
         sql = "UPDATE read.approvals SET state = %s, decided_by = %s, decision_reason = %s, closed_at = now()"
         where = " WHERE approval_id = %s AND state = 'pending' AND digest = %s"
         values = (state, claims.person, claims.reason, claims.approval_id, claims.digest)

@@ -120,7 +120,10 @@ class SlackPerson:
                 continue
             element, value = block["element"], values.get(block["block_id"], block["element"].get("initial_value"))
             given: dict[str, Any] = {"type": element["type"], "value": value}
-            if element["type"] == "static_select":
+            if element["type"] == "checkboxes":
+                boxes = [each for each in element["options"] if each["value"] in (value or ())]
+                given = {"type": element["type"], "selected_options": boxes}
+            elif element["type"] == "static_select":
                 chosen = {"value": value} if value is not None else element.get("initial_option")
                 given = {"type": element["type"], "selected_option": chosen}
             state[block["block_id"]] = {element["action_id"]: given}

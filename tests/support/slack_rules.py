@@ -9,7 +9,7 @@ from typing import Any
 MESSAGE_TEXT_MAX = 13_200
 _BLOCKS = frozenset({"header", "section", "context", "actions", "rich_text", "divider", "input"})
 _RICH = frozenset({"rich_text_section", "rich_text_preformatted", "rich_text_quote", "rich_text_list"})
-_ELEMENTS = frozenset({"button", "overflow", "static_select", "plain_text_input", "number_input"})
+_ELEMENTS = frozenset({"button", "checkboxes", "overflow", "static_select", "plain_text_input", "number_input"})
 _STYLES = frozenset({"bold", "italic", "code", "strike"})
 
 
@@ -118,7 +118,8 @@ def _element(element: dict[str, Any]) -> Iterator[str]:  # noqa: C901 - a table 
         if "confirm" in element:
             for name, length in (("title", 100), ("text", 300), ("confirm", 30), ("deny", 30)):
                 yield from _plain(element["confirm"].get(name), length, f"confirm {name}")
-    if element.get("type") == "static_select" and not 1 <= len(element.get("options", [])) <= 100:
+    most = {"static_select": 100, "checkboxes": 10}.get(element.get("type", ""))
+    if most is not None and not 1 <= len(element.get("options", [])) <= most:
         yield "options"
     for option in element.get("options", []):
         yield from _plain(option.get("text"), 75, "option")

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, Valid
 from placet.contracts.canonical import canonical_text
 from placet.contracts.messages import GrantWish
 from placet.contracts.messages.approvals import REASON_MAX, RESPONSE_MAX, GrantScope, Seconds, Verb
+from placet.contracts.messages.stage import ENTRIES_MAX
 from placet.contracts.messages.tool_calls import AnswerKind
 from placet.domain.deciders import panels, undecidable
 from placet.domain.directory import Directory
@@ -88,9 +89,12 @@ class ApprovalPage(BaseModel):
     next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
+CallId = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
 #: Fields that only some verbs take -> these verbs.
 VERBS_OF: Mapping[str, tuple[Verb, ...]] = {
     "arguments": ("edit",),
+    "leave_out": ("edit",),
     "response": ("respond",),
     "response_kind": ("respond",),
     "to": ("delegate",),
@@ -140,6 +144,11 @@ class DecisionIn(SeenIn):
     arguments: Annotated[dict[str, Any] | None, AfterValidator(storable_value)] = Field(
         default=None, description="For `edit`: the new arguments, all of them."
     )
+    leave_out: Annotated[list[CallId], Field(max_length=ENTRIES_MAX)] = Field(
+        default_factory=list,
+        description="For `edit` of `commit_changes`, in place of `arguments`: the entries to leave out. What shares a "
+        "key with them goes too.",
+    )
     response: Annotated[Text, Field(max_length=RESPONSE_MAX)] = Field(
         default="", description="For `respond`: what the model gets instead; nothing runs."
     )
@@ -159,7 +168,8 @@ class DecisionIn(SeenIn):
     def goes_with_its_verb(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse what another verb takes: who sends it means something that would not happen."""
         name, verb = info.field_name or "", info.data.get("decision")
-        if verb is not None and value != cls.model_fields[name].default and verb not in VERBS_OF[name]:
+        unset = cls.model_fields[name].get_default(call_default_factory=True)
+        if verb is not None and value != unset and verb not in VERBS_OF[name]:
             raise ValueError(f"'{name}' goes with {' or '.join(map(repr, VERBS_OF[name]))}, not with '{verb}'")
         return value
 

@@ -14,7 +14,14 @@ from placet.domain import deciders
 from placet.domain.deciders import Voter
 from placet.domain.directory import Directory
 from placet.gateway.approvals.held import held_of
-from placet.gateway.approvals.store.inbox import Filters, Seat, list_candidates, list_sets
+from placet.gateway.approvals.search import COUNT_MAX
+from placet.gateway.approvals.store.inbox import (
+    Filters,
+    Seat,
+    count_candidates,
+    list_candidates,
+    list_sets,
+)
 from placet.gateway.approvals.voting import given_by, revoked
 from placet.gateway.http.paging import Cursor
 from placet.gateway.identity.auth import Caller
@@ -64,6 +71,15 @@ async def list_mine(
         if found and looked >= LOOKED_MAX:
             return Page(found, after)
         size = min(2 * size, LOOK_MAX)
+
+
+async def count_mine(connection: Connection, caller: Caller, directory: Directory, filters: Filters) -> int:
+    """Return how many approvals `caller` can decide now; above COUNT_MAX only that there are more, as COUNT_MAX + 1."""
+    seat = await _seat(connection, caller, directory, filters.tool)
+    if await count_candidates(connection, caller.tenant, seat, filters, most=COUNT_MAX + 1) > COUNT_MAX:
+        return COUNT_MAX + 1
+    rows = await list_candidates(connection, caller.tenant, seat, filters, limit=COUNT_MAX)
+    return len(await decidable(connection, rows, caller, directory, again=False))
 
 
 async def _seat(connection: Connection, caller: Caller, directory: Directory, tool: str | None) -> Seat:

@@ -10,7 +10,6 @@ from fastapi.responses import JSONResponse
 
 from placet.contracts.errors import Refused
 from placet.gateway.approvals.answers import refuse_risky
-from placet.gateway.approvals.decisions import Decisions
 from placet.gateway.approvals.details import ApprovalDetailOut, detail_of
 from placet.gateway.approvals.filters import InboxQuery
 from placet.gateway.approvals.forms import (
@@ -24,9 +23,11 @@ from placet.gateway.approvals.forms import (
     DecisionIn,
     approval_out,
 )
+from placet.gateway.approvals.leaving_out import ask_of
 from placet.gateway.approvals.mine import list_mine
 from placet.gateway.approvals.store.inbox import list_approvals
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
+from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
 from placet.gateway.http.pages import cursor_of, next_of
 from placet.gateway.http.paging import encode_cursor
@@ -75,7 +76,7 @@ async def decide_many(deps: DepsOf, caller: CallerOf, body: BatchIn) -> BatchOut
     """Decide several approvals at once; each has its own outcome, and one that fails does not stop the others."""
     caller.need(Scope.DECIDE)
     first = {item.id: at for at, item in reversed(list(enumerate(body.items)))}
-    outcomes = (_outcome(deps.decisions, caller, item, twice=first[item.id] < at) for at, item in enumerate(body.items))
+    outcomes = (_outcome(deps, caller, item, twice=first[item.id] < at) for at, item in enumerate(body.items))
     return BatchOut(items=list(await asyncio.gather(*outcomes)))
 
 
@@ -89,20 +90,23 @@ async def decide_many(deps: DepsOf, caller: CallerOf, body: BatchIn) -> BatchOut
 )
 async def decide(deps: DepsOf, caller: CallerOf, approval_id: PathId, body: DecisionIn) -> Response | ApprovalOut:
     """Decide about a call exactly as it was shown; 409 where somebody was faster or the card has changed."""
-    approval = await deps.decisions.decide(caller, approval_id, body.ask())
+    ask = await ask_of(deps.runtime.database, deps.decisions, caller, approval_id, body)
+    approval = await deps.decisions.decide(caller, approval_id, ask)
     if approval is not None:
         return approval_out(approval)
     headers = {"location": f"/v1/approvals/{approval_id}"}
     return JSONResponse(Accepted(id=approval_id).model_dump(), 202, headers)
 
 
-async def _outcome(decisions: Decisions, caller: Caller, item: BatchItemIn, *, twice: bool) -> BatchItemOut:
+async def _outcome(deps: Deps, caller: Caller, item: BatchItemIn, *, twice: bool) -> BatchItemOut:
     """Return what became of one item; `twice`: one before it is about the same approval."""
+    decisions = deps.decisions
     try:
         _refuse_again(twice=twice)
         if item.decision == "approve":
             refuse_risky(await decisions.find(caller, item.id))
-        row = await decisions.decide(caller, item.id, item.ask())
+        ask = await ask_of(deps.runtime.database, decisions, caller, item.id, item)
+        row = await decisions.decide(caller, item.id, ask)
     except Refused as refusal:
         kind = f"urn:placet:problem:{refusal.kind}"
         document = {"type": kind, "title": refusal.title, "status": refusal.status, **refusal.facts}

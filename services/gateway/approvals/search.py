@@ -11,6 +11,8 @@ from placet.domain.words import searched, words_of
 
 #: Alternatives of one search.
 ALTERNATIVES_MAX = 8
+#: Approvals that are counted one by one; beyond, people are told that there are more.
+COUNT_MAX = 1_000
 #: A phrase in quotes, which may lack its end, or a run without spaces; either may be unwanted.
 _TERM = re.compile(r'(?P<without>-?)"(?P<phrase>[^"]*)"?|(?P<run>\S+)')
 

@@ -87,6 +87,12 @@ SELECT seq, type, at, data FROM read.log
 WHERE tenant = :tenant AND conversation_id = :conversation_id AND type = ANY(:types::text[])
 ORDER BY seq DESC LIMIT :most
 
+-- name: end_of_call
+SELECT data FROM read.log
+WHERE tenant = :tenant AND conversation_id = :conversation_id AND type = 'tool_call'
+    AND data ->> 'call_id' = :call_id AND data ? 'kind'
+ORDER BY seq DESC LIMIT 1
+
 -- name: newest_number
 SELECT coalesce(max(seq), 0) FROM read.log WHERE tenant = :tenant AND conversation_id = :conversation_id
 

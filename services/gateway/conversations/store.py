@@ -186,6 +186,13 @@ async def tail(
     return [_item(*row) for row in reversed(found)]
 
 
+async def end_of_call(connection: Connection, place: Place, call_id: str) -> dict[str, Any] | None:
+    """Return the log's item about a call of a conversation that has its result; None while it has none."""
+    given = {"tenant": place[0], "conversation_id": place[1], "call_id": call_id}
+    found = await connection.run(QUERIES.end_of_call, **given)
+    return dict(found[0]["data"]) if found else None
+
+
 async def newest_number(connection: Connection, tenant: str, conversation_id: str) -> int:
     """Return the number of the newest item of a conversation; 0 where there is none."""
     return int((await connection.run(QUERIES.newest_number, tenant=tenant, conversation_id=conversation_id))[0][0])

@@ -158,7 +158,7 @@ Change = UserSpoke | OperatorSpoke | HolderMoved | OfReply
 #: What an approval's card tells beside who may decide it.
 _CARD_FIELDS = (
     *("approval_id", "call_id", "tool", "arguments", "summary", "reason", "digest", "revision", "state", "approvers"),
-    *("expires_at", "decided_by", "decision_reason", "answer_kind", "note"),
+    *("expires_at", "decided_by", "decision_reason", "answer_kind", "note", "staged"),
 )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
+from placet.contracts.messages import COMMIT_TOOL
 from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.dialects import changes
 from placet.gateway.dialects.changes import Call, Change, Data
@@ -62,6 +63,8 @@ class ConversationState:
     seq: int = 0
     calls: dict[str, Call] = field(default_factory=dict)
     turns: dict[str, Turn] = field(default_factory=dict)
+    #: What is staged, by the call: {call_id, tool, summary}, with its `outcome` once it has one.
+    staged: dict[str, Data] = field(default_factory=dict)
     #: A user's message -> the reply to it.
     replies: dict[str, str] = field(default_factory=dict)
     #: The user's messages that have no reply yet -> whether they wait until people act.
@@ -118,6 +121,7 @@ class ConversationState:
         return replace(
             self,
             calls=dict(self.calls),
+            staged=dict(self.staged),
             turns=dict(self.turns),
             replies=dict(self.replies),
             unanswered=dict(self.unanswered),
@@ -292,6 +296,7 @@ class ConversationState:
 
     def _tool_call(self, data: Data) -> Iterator[Change]:
         call = self.calls.get(data["call_id"])
+        self._stage(data)
         if data["status"] == "proposed" and call is None:
             turn = self._known(data["turn_id"])
             call = Call(data["call_id"], turn.turn_id, turn.reply_id, data["tool"], data["arguments"])
@@ -301,6 +306,21 @@ class ConversationState:
             yield changes.CallMade(turn.reply_id, call)
         elif data["status"] in {"success", "error"} and call is not None and not call.kind:
             yield from self._answered(replace(call, kind=data["kind"]), data)
+
+    def _stage(self, data: Data) -> None:
+        """Note a call that was staged, and later what became of it."""
+        call_id = data["call_id"]
+        if data.get("kind") == "staged":
+            told = data.get("data")
+            summary = str(told.get("summary", "")) if isinstance(told, Mapping) else ""
+            self.staged[call_id] = {"call_id": call_id, "tool": data["tool"], "summary": summary}
+        elif call_id in self.staged and data.get("outcome"):
+            self.staged[call_id] = {**self.staged[call_id], "outcome": data["outcome"]}
+
+    def _entries_of(self, arguments: Any) -> list[Data]:
+        """Return what a commit would do, entry by entry; its arguments are ids, which say nothing to people."""
+        named = arguments.get("entries") if isinstance(arguments, Mapping) else None
+        return [self.staged[each] for each in named or () if each in self.staged]
 
     def _answered(self, call: Call, data: Data) -> Iterator[Change]:
         self.calls[call.call_id] = call
@@ -329,6 +349,8 @@ class ConversationState:
             data = {**{k: v for k, v in data.items() if k != "reason"}, "decision_reason": data.get("reason", "")}
             if not call.kind:
                 self._go_on(call.turn_id)
+        if call.tool == COMMIT_TOOL and "arguments" in data:
+            data = {**data, "staged": self._entries_of(data["arguments"])}
         edited = "arguments" in data and "arguments" in call.card and data["arguments"] != call.card["arguments"]
         call = replace(call, card={**call.card, **data}, arguments=data["arguments"] if edited else call.arguments)
         self.calls[call.call_id] = call

@@ -22,7 +22,9 @@ _RESPONSE = re.compile(r"resp_([0-9]{1,18})_([0-9a-f-]{36}|0)_([A-Za-z0-9_-]{1,6
 #: A message or a call of ours; the conversation stands in it, because clients post histories without naming one.
 _ITEM = re.compile(r"(?:msg|mcp)_([A-Za-z0-9_-]{1,64})\.[A-Za-z0-9_.-]{1,160}")
 _REQUEST = re.compile(r"mcpr_([A-Za-z0-9_-]{1,64})_([0-9a-f]{64})")
-_CARD_FIELDS = ("call_id", "tool", "summary", "reason", "digest", "revision", "approvers", "expires_at")
+_CARD_FIELDS = ("call_id", "tool", "summary", "reason", "digest", "revision", "approvers", "expires_at", "staged")
+#: Entries of a commit that stand below it in words.
+STAGED_MAX = 30
 _WAITS: Mapping[str, str] = {
     "en": "This waits for approval:",
     "de": "Das wartet auf Zustimmung:",
@@ -145,8 +147,15 @@ def waits_note(language: str, calls: Iterable[Call], public_url: str = "") -> st
     A summary has a model's words in it, so it stands as code: a frontend that draws Markdown makes no link of it.
     """
     page = f" {public_url.rstrip('/')}/inbox/" if public_url else ""
-    lines = [
-        f"- `{str(call.card.get('summary') or call.tool).replace('`', chr(39))}`" + (page and page + call.approval_id)
-        for call in calls
-    ]
+    lines: list[str] = []
+    for call in calls:
+        lines.append(f"- {_code(call.card.get('summary') or call.tool)}" + (page and page + call.approval_id))
+        staged = call.card.get("staged") or ()
+        lines += [f"  - {_code(each['summary'] or each['tool'])}" for each in staged[:STAGED_MAX]]
+        lines += [f"  - … {len(staged) - STAGED_MAX}"] if len(staged) > STAGED_MAX else []
     return "\n".join([_WAITS.get(language, _WAITS["en"]), *lines]) if lines else ""
+
+
+def _code(words: Any) -> str:
+    """Return words as Markdown shows code, on one line."""
+    return f"`{' '.join(str(words).split()).replace('`', chr(39))}`"

@@ -27,6 +27,7 @@ from placet.gateway.http.strict import BodyLimit
 from placet.gateway.identity import key_routes as keys
 from placet.gateway.identity import session_routes as sessions
 from placet.gateway.operators import routes as operators
+from placet.gateway.workspaces import routes as workspaces
 
 #: Asked in this order for the route of a request: what is called most stands first.
 _ROUTERS = (
@@ -34,6 +35,7 @@ _ROUTERS = (
     conversations.router,
     conversations.agents_router,
     operators.router,
+    workspaces.router,
     tool_calls.router,
     admin.grants,
     admin.dead_letters,

@@ -31,9 +31,12 @@ from placet.gateway.slack.acting import AWAY, Ack, Acting, on_click, on_submissi
 from placet.gateway.slack.interactions import Click, Sender, Submission, key_of
 from placet.gateway.slack.people import caller_of, language_of_sender
 from placet.gateway.slack.store import forget_old, is_new
+from placet.gateway.store import reading
 from placet.gateway.store.read import Row
+from placet.gateway.workspaces.plans import leaving_out, plans_of
 from placet.runtime.database import Database
 from placet.surfaces import slack as names
+from placet.surfaces.plan import Plan, is_commit
 from placet.surfaces.slack import Slack, SlackMisconfigured, Subject
 from placet.surfaces.texts import text
 
@@ -127,6 +130,9 @@ class SlackDoor:
     async def _edit(self, click: Click, acting: Acting) -> None:
         caller = self._caller(click.sender, click.subject)
         row = await self._waiting(caller, click.subject)
+        if is_commit(row["tool"]):
+            await self._leave_out(click, row, acting)
+            return
         if not row["approval_rule"].get("edits"):
             raise Refused("The rule does not let anybody change the arguments.", status=400, kind="invalid-decision")
         if row["digest"] != click.subject.digest:
@@ -135,6 +141,37 @@ class SlackDoor:
         if isinstance(fields, edit_form.NotHere):
             raise Refused(self._not_here(row, fields, acting.locale), status=400, kind="invalid-decision")
         await acting.open(modals.edit_modal(row, fields, click.subject, click.place, acting.locale))
+
+    async def _leave_out(self, click: Click, row: Row, acting: Acting) -> None:
+        if row["digest"] != click.subject.digest:
+            raise Refused("The card has changed since it was shown.", status=409, kind="stale-card")
+        fields = edit_form.leave_fields(await self._plan(row), acting.locale)
+        if isinstance(fields, edit_form.NotHere):
+            raise Refused(self._not_here(row, fields, acting.locale), status=400, kind="invalid-decision")
+        await acting.open(modals.leave_modal(row, fields, click.subject, click.place, acting.locale))
+
+    async def _left_out(self, submission: Submission, caller: Caller, row: Row, acting: Acting) -> None:
+        """Decide a commit without what was checked; where more goes along, say what before anything is decided."""
+        plan, asked = await self._plan(row), submission.chosen(edit_form.LEAVE_PREFIX)
+        if not asked:
+            await self._decide_by_modal(submission, caller, _ask("approve", submission), acting)
+            return
+        arguments, gone = leaving_out(plan, plan.workspace_id, asked)
+        if gone != asked:
+            more = ", ".join(str(each.position) for each in plan.entries if each.call_id in gone - asked)
+            words = text(acting.locale, "These touch the same: check {entries} too, or none of them.", entries=more)
+            await acting.ack(response_action="errors", errors={f"{edit_form.LEAVE_PREFIX}0": words})
+            return
+        await self._decide_by_modal(submission, caller, _ask("edit", submission, arguments), acting)
+
+    async def _plan(self, row: Row) -> Plan:
+        """Return the entries of a commit; raise Refused (404) where its workspace is not there any more."""
+        tools = await asyncio.to_thread(self.catalog)
+        async with reading(self.database) as connection:
+            plan = (await plans_of(connection, [row], tools)).get(row["approval_id"])
+        if plan is None:
+            raise Refused("This call has no entries.", status=404, kind="not-found")
+        return plan
 
     async def _more(self, click: Click, acting: Acting) -> None:
         caller = self._caller(click.sender, click.subject)
@@ -153,6 +190,9 @@ class SlackDoor:
         row = await self._waiting(caller, submission.subject)
         if row["digest"] != submission.subject.digest:
             raise Refused("The card has changed since it was shown.", status=409, kind="stale-card")
+        if is_commit(row["tool"]):
+            await self._left_out(submission, caller, row, acting)
+            return
         spec = await self._spec(row)
         made, problems = edit_form.edited(submission.inputs, _arguments(row), spec, acting.locale)
         try:

@@ -18,6 +18,7 @@ from placet.gateway.approvals.argument_fields import ArgumentField, NotAnArgumen
 from placet.gateway.slack.interactions import Input
 from placet.surfaces import block_kit as kit
 from placet.surfaces.block_kit import Block
+from placet.surfaces.plan import Plan, line_of
 from placet.surfaces.texts import text
 
 #: Inputs of one form; beside them stands the reason.
@@ -27,6 +28,9 @@ LINE_MAX = 80
 #: Prefix of the block ids of arguments.
 PREFIX = "argument."
 REASON = "reason"
+#: The same of the boxes of entries to leave out; how many Slack takes in one input, and how many one form has.
+LEAVE_PREFIX, LEAVE = "leave.", "leave"
+GROUP, ENTRIES_MAX = 10, 300
 
 #: Kinds of inputs, which are their action ids: how their text becomes a value.
 TEXT, JSON, CHOICE = "text", "json", "choice"
@@ -53,6 +57,26 @@ def edit_fields(arguments: Mapping[str, Any], spec: ToolSpec | None) -> list[Blo
             return block
         made.append(block)
     return made or NotHere("it has no arguments")
+
+
+def leave_fields(plan: Plan, locale: str) -> list[Block] | NotHere:
+    """Return boxes to check for the entries of a commit that are to be left out, in groups as Slack takes them."""
+    if len(plan.entries) > ENTRIES_MAX:
+        return NotHere("it has too many entries for a form in Slack")
+    made: list[Block] = []
+    for start in range(0, len(plan.entries), GROUP):
+        group = plan.entries[start : start + GROUP]
+        options = [
+            {
+                "text": kit.plain(f"{each.position}. {line_of(each, locale)}", kit.BUTTON_MAX),
+                "value": each.call_id,
+            }
+            for each in group
+        ]
+        label = text(locale, "Leave out of {first} to {last}", first=group[0].position, last=group[-1].position)
+        element = {"type": "checkboxes", "action_id": LEAVE, "options": options}
+        made.append(kit.input_block(f"{LEAVE_PREFIX}{start}", label, element, optional=True))
+    return made
 
 
 def edited(

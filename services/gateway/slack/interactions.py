@@ -54,6 +54,8 @@ class Input:
     block_id: str
     kind: str
     text: str
+    #: Of checkboxes: the values of those that are checked.
+    chosen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,10 @@ class Submission:
     place: Place
     inputs: tuple[Input, ...]
     key: str
+
+    def chosen(self, prefix: str) -> frozenset[str]:
+        """Return what is checked in all inputs whose block begins with `prefix`."""
+        return frozenset(each for given in self.inputs if given.block_id.startswith(prefix) for each in given.chosen)
 
     def text(self, block_id: str) -> str:
         """Return what stands in an input; empty where there is none."""
@@ -110,7 +116,7 @@ def read_submission(payload: Mapping[str, Any]) -> Submission:
     if subject is None:
         raise Malformed("the modal is about nothing of ours")
     inputs = tuple(
-        Input(block_id, kind, _given(element))
+        Input(block_id, kind, _given(element), _checked(element))
         for block_id, elements in _mapping(_mapping(view, "state"), "values").items()
         if isinstance(elements, dict)
         for kind, element in elements.items()
@@ -137,6 +143,12 @@ def _given(element: Mapping[str, Any]) -> str:
     option = element.get("selected_option")
     value = option.get("value") if isinstance(option, dict) else element.get("value")
     return value if isinstance(value, str) else ""
+
+
+def _checked(element: Mapping[str, Any]) -> tuple[str, ...]:
+    options = element.get("selected_options")
+    found = [_text(each, "value") for each in options if isinstance(each, dict)] if isinstance(options, list) else []
+    return tuple(found)
 
 
 def _mapping(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

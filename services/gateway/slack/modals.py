@@ -52,6 +52,20 @@ def edit_modal(row: Row, fields: Sequence[Block], subject: Subject, place: Place
     )
 
 
+def leave_modal(row: Row, fields: Sequence[Block], subject: Subject, place: Place, locale: str) -> Block:
+    """Return the modal that leaves entries of a commit out; who submits it approves what is left."""
+    told = text(locale, "What you check is thrown away, and what touches the same with it; the rest you approve.")
+    required = row["approval_rule"].get("reason_required") == "always"
+    return kit.modal(
+        text(locale, "Leave some out"),
+        [_summary(row), kit.context(kit.plain(told, _FACT_MAX)), *fields, _reason(locale, required=required)],
+        close=text(locale, "Back"),
+        submit=text(locale, "Approve"),
+        callback_id=EDIT_FORM,
+        private_metadata=carried(subject, place),
+    )
+
+
 def more_modal(row: Row, url: str, locale: str) -> Block:
     """Return the modal that shows everything: all arguments, the whole digest, who may decide."""
     shown, whole = kit.shown_whole(_arguments(row, locale))

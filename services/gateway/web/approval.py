@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from placet.contracts.errors import Refused
 from placet.gateway.approvals.argument_fields import NotAnArgument
 from placet.gateway.approvals.decisions import in_words
 from placet.gateway.approvals.details import ApprovalDetailOut, detail_of
+from placet.gateway.conversations.store import end_of_call, find_conversation, newest_number
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
@@ -25,6 +26,7 @@ from placet.gateway.store.read import Row
 from placet.gateway.web.decision_form import wish_of
 from placet.gateway.web.editing import edit_form
 from placet.gateway.web.inbox import Told, back_of, led_back
+from placet.gateway.web.plans import MoreIsLeftOut, without_left_out
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
 from placet.gateway.web.shown import tools_of
 from placet.gateway.web.waiting import waiting_of
@@ -63,7 +65,11 @@ async def decide(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Post
     row = await deps.decisions.find(caller, approval_id)
     try:
         wish = await asyncio.to_thread(wish_of, form, row, deps.settings.rulebook, caller.language)
-        decided = await deps.decisions.decide(caller, approval_id, wish.ask())
+        ask = await without_left_out(deps, row, form, wish.ask())
+        decided = await deps.decisions.decide(caller, approval_id, ask)
+    except MoreIsLeftOut as more:
+        aside = Aside(fault=more.said(caller.language), typed=form, left=more.entries)
+        return await _page(deps, caller, row, aside, 409)
     except NotAnArgument as error:
         return await _page(deps, caller, row, Aside(fault=error.said(caller.language), typed=form), 400)
     except Refused as refusal:
@@ -86,13 +92,18 @@ class Aside:
     fault: str = ""
     #: What somebody sent that could not be done.
     typed: FormData | None = None
+    #: Entries of a commit that are marked to be left out.
+    left: Collection[str] = ()
 
 
 async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int = 200) -> HTMLResponse:
     detail = await detail_of(deps.runtime.database, row, deps.directory())
     tools = await tools_of(deps.settings.rulebook)
+    place = (row["tenant"], row["conversation_id"])
     async with reading(deps.runtime.database) as connection:
         (card,) = await waiting_of(connection, caller, [row], deps.directory(), tools)
+        ended = await end_of_call(connection, place, row["call_id"])
+        newest = await newest_number(connection, *place) if await find_conversation(connection, *place) else None
     edit = await edit_form(card, detail, row, deps.settings.rulebook, aside.typed)
     return render(
         "approval.html",
@@ -103,9 +114,14 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
         card=card,
         approval=detail,
         records=_records(detail),
+        ended=ended,
+        result=lined(ended["data"]) if ended and ended["data"] is not None else "",
+        blocks=ended["ui_blocks"] if ended else [],
+        newest=newest,
         edit=edit,
         typed_reason=field(aside.typed, "reason") if aside.typed is not None else "",
         fault=aside.fault,
+        left=aside.left,
         done=aside.done,
         sent=bool(aside.sent),
         set_up=set_up_was_run(),

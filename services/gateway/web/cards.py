@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
@@ -14,7 +15,8 @@ from placet.contracts.errors import Refused
 from placet.gateway.approvals.argument_fields import NotAnArgument
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.forms import VoteIn, approval_out
-from placet.gateway.approvals.store.inbox import Filters, list_approvals
+from placet.gateway.approvals.search import COUNT_MAX
+from placet.gateway.approvals.store.inbox import Filters, count_approvals, list_approvals
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
@@ -23,9 +25,11 @@ from placet.gateway.store import reading
 from placet.gateway.store.read import Row
 from placet.gateway.web.decision_form import wish_of
 from placet.gateway.web.editing import edit_form
+from placet.gateway.web.plans import MoreIsLeftOut, without_left_out
 from placet.gateway.web.render import Posted, SignedIn, form_model, render
 from placet.gateway.web.shown import shown_calls, tools_of
 from placet.gateway.web.waiting import waiting_of
+from placet.gateway.workspaces.plans import plans_of
 from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/ui/approvals", include_in_schema=False)
@@ -52,14 +56,21 @@ async def pane(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
     async with reading(deps.runtime.database) as connection:
         waiting = await list_approvals(connection, caller.tenant, Filters(state="pending"), limit=WAITING_MAX + 1)
         newest = await list_approvals(connection, caller.tenant, Filters(), limit=WAITING_MAX)
+        many = len(waiting) > WAITING_MAX
+        open_ones = Filters(state="pending")
+        total = (
+            await count_approvals(connection, caller.tenant, open_ones, most=COUNT_MAX + 1) if many else len(waiting)
+        )
         drawn = await shown_calls(connection, waiting[:WAITING_MAX], tools)
+        plans = await plans_of(connection, waiting[:WAITING_MAX], tools)
     recent = [approval_out(row) for row in newest if row["state"] != "pending"][:RECENT_MAX]
     return render(
         "pane.html",
         language=caller.language,
         waiting=[approval_out(row, deps.directory()) for row in waiting[:WAITING_MAX]],
         drawn=drawn,
-        more=len(waiting) > WAITING_MAX,
+        plans=plans,
+        total=total,
         recent=recent,
         place="pane",
         notice="",
@@ -86,7 +97,15 @@ async def decide(
 ) -> HTMLResponse:
     """Decide, and show the card as it is then; what went wrong stands on the card."""
     vote = form_model(form, CardVoteIn)
-    notice = await _made(deps, caller, approval_id, Ask(vote.decision, vote.digest, vote.reason, vote.revision))
+    ask = Ask(vote.decision, vote.digest, vote.reason, vote.revision)
+    row = await deps.decisions.find(caller, approval_id)
+    try:
+        ask = await without_left_out(deps, row, form, ask)
+    except MoreIsLeftOut as more:
+        return await _card(deps, caller, row, place, more.said(caller.language), left=more.entries)
+    except Refused as refusal:
+        return await _card(deps, caller, row, place, in_words(refusal, caller.language))
+    notice = await made(deps, caller, approval_id, ask)
     return await _card(deps, caller, await deps.decisions.find(caller, approval_id), place, notice)
 
 
@@ -101,12 +120,12 @@ async def edit(
     except (NotAnArgument, Refused) as error:
         notice = in_words(error, caller.language) if isinstance(error, Refused) else error.said(caller.language)
         return await _card(deps, caller, row, place, notice, form)
-    said = await _made(deps, caller, approval_id, wish.ask())
+    said = await made(deps, caller, approval_id, wish.ask())
     now = await deps.decisions.find(caller, approval_id)
     return await _card(deps, caller, now, place, said, form if said else None)
 
 
-async def _made(deps: Deps, caller: Caller, approval_id: str, ask: Ask) -> str:
+async def made(deps: Deps, caller: Caller, approval_id: str, ask: Ask) -> str:
     """Make a decision; return what its card says of it, nothing where it was counted."""
     try:
         decided = await deps.decisions.decide(caller, approval_id, ask)
@@ -118,7 +137,14 @@ async def _made(deps: Deps, caller: Caller, approval_id: str, ask: Ask) -> str:
 
 
 async def _card(
-    deps: Deps, caller: Caller, row: Row, place: str, notice: str = "", typed: FormData | None = None
+    deps: Deps,
+    caller: Caller,
+    row: Row,
+    place: str,
+    notice: str = "",
+    typed: FormData | None = None,
+    *,
+    left: Collection[str] = (),
 ) -> HTMLResponse:
     approval, may_decide = approval_out(row, deps.directory()), caller.may(Scope.DECIDE)
     edit, tools = None, await tools_of(deps.settings.rulebook)
@@ -127,5 +153,5 @@ async def _card(
     if place == "chat" and may_decide and card.open:
         edit = await edit_form(card, approval, row, deps.settings.rulebook, typed) if card.mine else None
     values = {"approval": approval, "place": place, "notice": notice, "may_decide": may_decide, "caller": caller}
-    values["shown"] = card.shown
+    values |= {"shown": card.shown, "plan": card.plan, "left": left}
     return render("card.html", language=caller.language, **values, edit=edit)

@@ -36,7 +36,7 @@ async def edit_form(
 ) -> EditForm | None:
     """Return the form with what somebody `typed`; None where nobody may edit, or not all arguments may be seen."""
     arguments = approval.call.arguments
-    if not (card.open and card.rule.edits and isinstance(arguments, dict)):
+    if not (card.open and card.rule.edits and isinstance(arguments, dict)) or card.plan is not None:
         return None
     fields = await asyncio.to_thread(edit_fields, row, rulebook)
     values = {each.name: _typed(typed, each) for each in fields}

@@ -22,8 +22,9 @@ from placet.contracts.messages.tool_calls import Category
 from placet.gateway.approvals.decisions import Ask, in_words
 from placet.gateway.approvals.filters import InboxQuery
 from placet.gateway.approvals.forms import BATCH_MAX
-from placet.gateway.approvals.mine import list_mine
-from placet.gateway.approvals.store.inbox import list_approvals
+from placet.gateway.approvals.mine import count_mine, list_mine
+from placet.gateway.approvals.search import COUNT_MAX
+from placet.gateway.approvals.store.inbox import count_approvals, list_approvals
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.pages import cursor_of, next_of
@@ -32,9 +33,10 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row, load_approvals
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from placet.gateway.web.cards import CardVoteIn, made
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, form_model, render, set_up_was_run
 from placet.gateway.web.shown import tools_of
-from placet.gateway.web.waiting import Waiting, grouped, waiting_of
+from placet.gateway.web.waiting import DIFFERING_MAX, Waiting, grouped, waiting_of
 from placet.surfaces.texts import LANGUAGES, text
 
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
@@ -97,7 +99,7 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
     """Show what waits for somebody, or everything that fits."""
     caller.need(Scope.DECIDE)
     asked = asked_of(request.query_params, caller.language)
-    cards, following = await _found(deps, caller, asked)
+    cards, following, total = await _found(deps, caller, asked)
     told = await _cards(deps, caller, [done or sent]) if done or sent else []
     return render(
         "inbox.html",
@@ -107,11 +109,15 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
         here="inbox",
         asked=asked,
         groups=grouped(cards),
+        differing_max=DIFFERING_MAX,
         following=following,
+        total=total,
+        cards=len(cards),
         done=next(iter(told), None),
         sent=bool(sent),
         categories=list(Category),
         set_up=set_up_was_run(),
+        undo_seconds=deps.settings.gateway_undo_seconds,
         back=asked.link(cursor=asked.cursor),
     )
 
@@ -123,6 +129,17 @@ async def card(deps: DepsOf, caller: SignedIn, approval_id: PathId) -> HTMLRespo
     row = await deps.decisions.find(caller, approval_id)
     (found,) = await _with_votes(deps, caller, [row])
     return render("inbox_card.html", language=caller.language, card=found, caller=caller, back="/inbox")
+
+
+@router.post("/{approval_id}/card")
+async def decide_in_place(deps: DepsOf, caller: SignedIn, approval_id: PathId, form: Posted) -> HTMLResponse:
+    """Decide a card of the list, and show it as it is then; what went wrong stands on the card."""
+    caller.need(Scope.DECIDE)
+    vote = form_model(form, CardVoteIn)
+    notice = await made(deps, caller, approval_id, Ask(vote.decision, vote.digest, vote.reason.strip(), vote.revision))
+    (found,) = await _with_votes(deps, caller, [await deps.decisions.find(caller, approval_id)])
+    values = {"card": found, "caller": caller, "back": "/inbox", "notice": notice}
+    return render("inbox_card.html", language=caller.language, **values)
 
 
 @router.post("/decisions")
@@ -175,11 +192,11 @@ def led_back(path: str, **told: str) -> Response:
     return RedirectResponse(f"{path}{joint}{urlencode(told)}", 303)
 
 
-async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waiting, ...], str | None]:
-    """Return a page of cards and the address of the next one."""
+async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waiting, ...], str | None, int]:
+    """Return a page of cards, the address of the next one, and how many there are in all, at most COUNT_MAX + 1."""
     filters = asked.query.filters(caller) if asked.query else None
     if asked.query is None or filters is None:
-        return (), None
+        return (), None, 0
     after, directory = cursor_of(asked.query.cursor), deps.directory()
     tools = await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
@@ -189,8 +206,14 @@ async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waitin
         else:
             found = await list_approvals(connection, caller.tenant, filters, after=after, limit=PAGE + 1)
             rows, following = found[:PAGE], next_of(found, PAGE, "created_at", "approval_id")
+        if not following and not asked.cursor:
+            total = len(rows)
+        elif asked.mine:
+            total = await count_mine(connection, caller, directory, filters)
+        else:
+            total = await count_approvals(connection, caller.tenant, filters, most=COUNT_MAX + 1)
         cards = await waiting_of(connection, caller, rows, directory, tools)
-    return cards, asked.link(cursor=following) if following else None
+    return cards, asked.link(cursor=following) if following else None, total
 
 
 async def _cards(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Waiting]:

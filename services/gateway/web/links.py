@@ -36,8 +36,10 @@ from placet.gateway.store.read import Row, load_approval
 from placet.gateway.texts import Text
 from placet.gateway.web.render import FIELDS_MAX, form_model, render
 from placet.gateway.web.shown import Shown, shown_calls, tools_of
+from placet.gateway.workspaces.plans import plans_of
 from placet.surfaces.card import names_in, needed
 from placet.surfaces.link_codes import CODE_LENGTH, code_hash, is_code
+from placet.surfaces.plan import Plan
 from placet.surfaces.texts import language_of, text
 
 log = structlog.get_logger(__name__)
@@ -101,6 +103,8 @@ class _Opened:
     counted: Counted | None = None
     #: Its call as every card shows it; None where it does not wait.
     shown: Shown | None = None
+    #: Of a commit: its entries.
+    plan: Plan | None = None
 
     @property
     def vote(self) -> Use | None:
@@ -148,7 +152,7 @@ async def decide(request: Request, deps: DepsOf, token: str) -> Response:
         lack, status = text(language, "This did not come from this page. Decide here."), 403
     else:
         lack = _lack(vote, opened, language) or _lacks_code(vote, opened, deps)
-    return _card(deps, opened, lack, status) if lack else await _send(request, deps, opened, vote)
+    return _card(deps, opened, lack, status, vote) if lack else await _send(request, deps, opened, vote)
 
 
 async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Response:
@@ -174,7 +178,7 @@ async def _send(request: Request, deps: Deps, opened: _Opened, vote: Vote) -> Re
 async def _open(request: Request, deps: Deps, token: str) -> _Opened:
     """Look a link up; a token that is none of ours counts as a guess."""
     hashed, link, approval, use, counted = token_hash(token), None, None, None, None
-    shown, tools = None, await tools_of(deps.settings.rulebook)
+    shown, plan, tools = None, None, await tools_of(deps.settings.rulebook)
     if hashed is not None:
         async with reading(deps.runtime.database) as connection:
             link = await find_link(connection, hashed)
@@ -185,6 +189,7 @@ async def _open(request: Request, deps: Deps, token: str) -> _Opened:
                 votes = await count_votes(connection, approval["tenant"], [approval], deps.directory())
                 counted = votes[approval["approval_id"]]
                 shown = (await shown_calls(connection, [approval], tools))[approval["approval_id"]]
+                plan = (await plans_of(connection, [approval], tools)).get(approval["approval_id"])
     found = standing(link, approval, use, _vote_of(link, counted), deps.directory())
     if found in {Standing.OPEN, Standing.VOTED} and hashed is not None and deps.codes.too_many(hashed):
         found = Standing.RESTING
@@ -193,7 +198,7 @@ async def _open(request: Request, deps: Deps, token: str) -> _Opened:
         deps.guesses.miss(_address(request))
     else:
         log.info("link.opened", method=request.method, approval_id=link.approval_id, standing=found)
-    return _Opened(token, found, link, approval, use, counted, shown)
+    return _Opened(token, found, link, approval, use, counted, shown, plan)
 
 
 def _vote_of(link: Link | None, counted: Counted | None) -> Use | None:
@@ -207,13 +212,18 @@ def _lacks_code(vote: Vote, opened: _Opened, deps: Deps) -> str:
     link, _ = opened.found()
     if hmac.compare_digest(code_hash(opened.token, vote.mail_code), link.code_hash):
         return ""
+    language = _language(deps, link)
     if is_code(vote.mail_code):
         deps.codes.miss(link.token_hash)
-    return text(_language(deps, link), "Type the code that stands beside the link in your mail.")
+        return text(language, "That code is wrong. Type the one that stands beside the link in your newest mail.")
+    return text(language, "Type the code that stands beside the link in your mail.")
 
 
-def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200) -> HTMLResponse:
-    """Show the card with its form, sealed anew; where too many wrong codes were typed, that instead."""
+def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200, typed: Vote | None = None) -> HTMLResponse:
+    """Show the card with its form as it was typed, sealed anew; where too many wrong codes were typed, that instead.
+
+    What was typed as a code is not kept: it is typed anew.
+    """
     link, approval = opened.found()
     if deps.codes.too_many(link.token_hash):
         return _end(deps, replace(opened, standing=Standing.RESTING), _STATUSES[Standing.RESTING][1])
@@ -230,12 +240,14 @@ def _card(deps: Deps, opened: _Opened, notice: str = "", status: int = 200) -> H
         vote=opened.vote,
         rule=rule,
         shown=opened.shown,
+        plan=opened.plan,
         needed=needed(rule, _language(deps, link), called),
         code=code_of(approval),
         code_length=CODE_LENGTH,
         seal=seal,
         sealed=seal.of(opened.token),
         notice=notice,
+        typed=typed or Vote(),
         **_speaking(deps, link),
     )
 

@@ -15,10 +15,12 @@ from placet.gateway.conversations.store import find_conversation, recent_convers
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
-from placet.gateway.web.render import SignedIn, render, set_up_was_run
+from placet.gateway.web.render import PageRoute, SignedIn, render, set_up_was_run
 from placet.gateway.web.suggestions import suggestions, tools_of
 
 router = APIRouter(include_in_schema=False)
+#: What a browser's address leads to: its errors are pages.
+page_router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
 RECENT_MAX = 20
 #: Messages of a conversation that a browser without scripts shows.
@@ -27,7 +29,7 @@ SAID_MAX = 200
 ConversationId = Annotated[str, Query(alias="conversation", pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 
 
-@router.api_route("/", methods=["GET", "HEAD"])
+@page_router.api_route("/", methods=["GET", "HEAD"])
 async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId = "") -> HTMLResponse:
     """Show the chat on the left and what waits for people on the right."""
     async with reading(deps.runtime.database) as connection:

@@ -33,6 +33,8 @@ M = TypeVar("M", bound=BaseModel)
 
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "static" / "vendor"
+#: Filters that speak a language.
+_SPOKEN = ("who", "ago", "due", "risk", "event", "total")
 #: Fields of one form.
 FIELDS_MAX = 400
 
@@ -47,7 +49,7 @@ def _templates(language: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    spoken = {name: partial(getattr(words, name), language=language) for name in ("who", "ago", "due", "risk", "event")}
+    spoken = {name: partial(getattr(words, name), language=language) for name in _SPOKEN}
     made.filters.update(
         plain=words.plain, lined=words.lined, exact=words.exact, upper_first=words.upper_first, **spoken
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from placet.contracts.messages import ApprovalRule
+from placet.domain.card_text import ABSENT
 from placet.domain.catalog import Catalog
 from placet.domain.directory import Directory
 from placet.domain.risk import why_alone
@@ -16,8 +17,15 @@ from placet.gateway.approvals.voting import Counted, count_votes
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store.read import Row, list_untold
 from placet.gateway.web.shown import Shown, shown_calls
+from placet.gateway.workspaces.plans import plans_of
 from placet.runtime.sql import Connection
+from placet.surfaces.card import tail_of
+from placet.surfaces.plan import Plan, is_commit
 from placet.surfaces.texts import text
+
+#: Arguments that a table of differences has at most, and characters of one value in it.
+DIFFERING_MAX = 6
+VALUE_MAX = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,8 @@ class Waiting:
     mine: bool
     #: Its call as every card shows it.
     shown: Shown
+    #: Of a commit: its entries; None for any other call.
+    plan: Plan | None = None
 
     @property
     def open(self) -> bool:
@@ -41,8 +51,15 @@ class Waiting:
     @property
     def alone(self) -> str:
         """Why it is decided by itself and never in a batch, in English; empty where it may be in one."""
+        if is_commit(self.approval.tool):
+            return "it is a plan of several entries"
         with_reason = "its rule asks for a reason each time" if self.rule.reason_required == "always" else ""
         return why_alone(self.rule, self.approval.category or "") or with_reason
+
+    @property
+    def hidden(self) -> bool:
+        """Whether its call has arguments that nobody may see."""
+        return not self.approval.call.arguments_text or any(each.redacted for each in self.shown.arguments)
 
     @property
     def yes(self) -> tuple[str, ...]:
@@ -78,14 +95,29 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Approvals on one page whose card says the same of the same tool, in the order of the page."""
+    """Approvals on one page that one tool's sentence describes with the same words, in the order of the page."""
 
     cards: tuple[Waiting, ...]
+    #: Arguments in which they differ; none where each would run the same.
+    differing: tuple[str, ...] = ()
+
+    @property
+    def masked(self) -> bool:
+        """Whether they may differ in what nobody may see."""
+        return any(card.hidden for card in self.cards)
 
     @property
     def together(self) -> tuple[Waiting, ...]:
-        """Those of them that a batch may have."""
+        """Those of them that may be chosen at once: none where a difference does not stand in the table."""
+        if self.masked or len(self.differing) > DIFFERING_MAX:
+            return ()
         return tuple(card for card in self.cards if card.open and card.mine and not card.alone)
+
+    def values(self, card: Waiting) -> tuple[str, ...]:
+        """Return a card's values of the arguments that differ; a long one is cut and names its digest."""
+        found = {each.name: each.text for each in card.shown.arguments}
+        texts = (found.get(name, ABSENT) for name in self.differing[:DIFFERING_MAX])
+        return tuple(each if len(each) <= VALUE_MAX else each[:VALUE_MAX] + tail_of(each) for each in texts)
 
 
 async def waiting_of(
@@ -96,16 +128,32 @@ async def waiting_of(
     mine = {row["approval_id"] for row in await decidable(connection, rows, caller, directory)}
     untold = await list_untold(connection, caller.tenant, rows)
     shown = await shown_calls(connection, rows, tools)
+    plans = await plans_of(connection, rows, tools)
     outs = (approval_out(row, directory, untold) for row in rows)
     return tuple(
-        Waiting(out, ApprovalRule.model_validate(row["approval_rule"]), counted[out.id], out.id in mine, shown[out.id])
+        Waiting(
+            out,
+            ApprovalRule.model_validate(row["approval_rule"]),
+            counted[out.id],
+            out.id in mine,
+            shown[out.id],
+            plans.get(out.id),
+        )
         for row, out in zip(rows, outs, strict=True)
     )
 
 
 def grouped(cards: Iterable[Waiting]) -> tuple[Group, ...]:
-    """Return cards with those that say the same of the same tool brought together, where the first of them stood."""
-    found: dict[tuple[str, str], list[Waiting]] = {}
+    """Return cards, those of one tool with the same sentence brought together where the first of them stood."""
+    found: dict[tuple[str, ...], list[Waiting]] = {}
     for card in cards:
-        found.setdefault((card.approval.tool, card.approval.summary), []).append(card)
-    return tuple(Group(tuple(each)) for each in found.values())
+        alone = (card.approval.id,) if card.plan is not None else ()
+        found.setdefault((card.approval.tool, card.approval.summary, *alone), []).append(card)
+    return tuple(Group(tuple(each), _differing(each)) for each in found.values())
+
+
+def _differing(cards: Sequence[Waiting]) -> tuple[str, ...]:
+    """Return the arguments that are not the same in all cards, in their order."""
+    values = [{each.name: each.text for each in card.shown.arguments} for card in cards]
+    names = dict.fromkeys(name for each in values for name in each)
+    return tuple(name for name in names if len({each.get(name) for each in values}) > 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import pairwise
 from typing import Any
 
 from placet.contracts.canonical import canonical_text
@@ -11,7 +12,8 @@ from placet.contracts.errors import Refused
 from placet.contracts.visitors import ANONYMOUS
 from placet.domain.approvers import read_approver
 from placet.domain.card_text import visible, visible_lines
-from placet.surfaces.texts import LANGUAGES, plural, text
+from placet.gateway.approvals.search import COUNT_MAX
+from placet.surfaces.texts import LANGUAGES, number, plural, text
 
 _ENGLISH = LANGUAGES[0]
 #: Units of time: seconds in one, and how one and several are told.
@@ -69,11 +71,16 @@ def ago(moment: datetime, now: datetime, language: str = _ENGLISH) -> str:
 
 
 def due(moment: datetime, now: datetime, language: str = _ENGLISH) -> str:
-    """Return how long it is until a deadline."""
+    """Return how long it is until a deadline; hours and days with the unit below, so that nobody is an hour late."""
     seconds = (moment - now).total_seconds()
     if seconds <= 0:
         return text(language, "overdue")
-    return text(language, "in {span}", span=_span(seconds, language))
+    spans = [_span(seconds, language)]
+    for (size, *_), (below, *_) in pairwise(UNITS[:3]):
+        if seconds >= size:
+            spans += [_span(seconds % size, language)] if seconds % size >= below else []
+            break
+    return text(language, "in {span}", span=" ".join(spans))
 
 
 def _span(seconds: float, language: str) -> str:
@@ -89,6 +96,12 @@ def risk(category: str | None, language: str = _ENGLISH) -> str:
 def event(name: str, language: str = _ENGLISH) -> str:
     """Return an event, a state, a verb or another name of a list as words; what no catalogue has as it is."""
     return text(language, visible(name).replace("_", " ")) if name else ""
+
+
+def total(count: int, language: str = _ENGLISH) -> str:
+    """Return a count of approvals: exact up to COUNT_MAX, `1,000+` beyond."""
+    exact = number(language, min(count, COUNT_MAX))
+    return exact if count <= COUNT_MAX else f"{exact}+"
 
 
 def upper_first(words: str) -> str:

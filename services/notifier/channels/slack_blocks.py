@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from placet.contracts.messages.approvals import strengths_met
-from placet.notifier.cards import Card
+from placet.notifier.cards import Card, PlanLine
 from placet.surfaces import block_kit as kit
 from placet.surfaces import slack
 from placet.surfaces.block_kit import Block
@@ -31,6 +31,7 @@ SUMMARY_MAX = 600
 FIELD_MAX = 200
 WARNING_MAX = 200
 WARNINGS_MAX = 5
+ENTRY_MAX = 250
 VOTES_MAX = 10
 VOTE_MAX = 150
 #: Longest text of a notification and of a message in a thread.
@@ -65,7 +66,7 @@ def blocks(card: Card) -> list[Block]:
     made = [
         kit.header(heading(card)),
         kit.section(kit.plain(card.summary or card.tool, SUMMARY_MAX)),
-        *_arguments(card),
+        *(_plan(card) if card.plan_head else _arguments(card)),
         *_warnings(card),
         _facts(card),
         *_votes(card),
@@ -130,6 +131,39 @@ def _arguments(card: Card) -> Iterator[Block]:
         yield kit.rich_text(*kit.lists_joined(made))
     if left := card.arguments_left_out + len(card.arguments) - count:
         yield kit.context(kit.plain(text(card.locale, "{count} more arguments: press More.", count=left), FIELD_MAX))
+
+
+def _plan(card: Card) -> Iterator[Block]:
+    """Yield a commit's sum and its entries, each an item that no other can begin in, as far as there is room."""
+    said = f"{card.plan_head} · {card.plan_outcome}" if card.plan_outcome else card.plan_head
+    yield kit.section(kit.plain(said, TEXT_MAX))
+    shown = card.plan[: _plan_room(card)]
+    yield kit.rich_text(*kit.lists_joined([kit.item(_entry(card, each)) for each in shown]))
+    if left := card.plan_entries - len(shown):
+        yield kit.context(
+            kit.plain(text(card.locale, "{count} more entries: open it in Placet.", count=left), FIELD_MAX)
+        )
+
+
+def _entry(card: Card, line: PlanLine) -> list[Block]:
+    gone = line.outcome in {"left_out", "discarded"}
+    pieces = [kit.literal(kit.cut(line.words, ENTRY_MAX), code=line.kind == "change", strike=gone)]
+    pieces += [kit.literal(f" ⚠ {kit.cut(each, WARNING_MAX)}") for each in line.warnings[:1]]
+    if line.outcome:
+        pieces.append(kit.literal(f" {text(card.locale, line.outcome.replace('_', ' '))}", bold=True))
+    if line.error:
+        pieces.append(kit.literal(f": {kit.cut(line.error, WARNING_MAX)}"))
+    return pieces
+
+
+def _plan_room(card: Card) -> int:
+    """Return how many entries fit."""
+    room = ARGUMENTS_MAX
+    for count, line in enumerate(card.plan):
+        room -= min(len(line.words), ENTRY_MAX) + min(len(line.error), WARNING_MAX) + 40
+        if room < 0:
+            return count
+    return len(card.plan)
 
 
 def _argument(card: Card, argument: Argument, shown: str) -> Iterator[Block]:
@@ -236,14 +270,19 @@ def _buttons(card: Card, *, blind: bool = False) -> Block | None:
         return None
     subject = slack.Subject(card.tenant, card.approval_id, card.revision, card.digest).text()
     elements: list[Block] = []
+    # Of a commit all entries must stand on the card that approves it.
+    blind = blind or (bool(card.plan_head) and _plan_room(card) < card.plan_entries)
     if card.strength in _KNOWN_HERE and not blind:
+        deny = text(card.locale, "Deny and discard") if card.plan_head else text(card.locale, "Deny")
         elements += [
+            kit.button(deny, slack.DENY, subject, style="danger"),
             kit.button(
                 text(card.locale, "Approve"), slack.APPROVE, subject, style="primary", confirm=_confirmation(card)
             ),
-            kit.button(text(card.locale, "Deny"), slack.DENY, subject, style="danger"),
         ]
-        if card.edits:
+        if card.plan_head:
+            elements.append(kit.button(text(card.locale, "Leave some out"), slack.EDIT, subject))
+        elif card.edits:
             elements.append(kit.button(text(card.locale, "Edit"), slack.EDIT, subject))
     elif card.url:
         # Slack does not know people surely enough for this rule, or the card does not show what they would approve.

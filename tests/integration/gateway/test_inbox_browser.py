@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, expect
 from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ToolCall
 from placet.gateway.web.render import set_up_was_run
 from tests.builders import NOON, an_approval_rule
-from tests.support.gateway import House, open_house
+from tests.support.gateway import House, insert, open_house, turn
 from tests.support.inbox_scene import DIRECTORY, furnish, hold
 
 ROOT = Path(__file__).parents[3]
@@ -45,7 +46,8 @@ async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[Hous
     """One running gateway that knows people, and tools from a rulebook."""
     rulebook = tmp_path / "rulebook.yaml"
     rulebook.write_text(RULEBOOK)
-    async with open_house(gateway_database_url, tmp_path, directory=lambda: DIRECTORY, rulebook=rulebook) as made:
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "rulebook": rulebook, "gateway_undo_seconds": 0}
+    async with open_house(gateway_database_url, tmp_path, **settings) as made:
         yield made
 
 
@@ -183,7 +185,7 @@ async def test_enter_in_the_reason_denies(house: House, page: Page) -> None:
     await page.keyboard.press("d")
     await page.keyboard.type("not today")
     await page.keyboard.press("Enter")
-    await expect(page.locator(".told")).to_contain_text("Denied: ")
+    await expect(page.locator(".item").first.locator(".badge")).to_have_text("denied")
     assert ["deny"] == [claims.verb for claims in house.approvers.claims]
 
 
@@ -296,3 +298,125 @@ async def test_the_exact_time_is_there_for_the_keyboard_too(house: House, page: 
     await page.keyboard.press("Shift+Tab")
     await page.keyboard.press("Tab")
     assert f'"{exact}"' == await deadline.evaluate("each => getComputedStyle(each, '::after').content")
+
+
+def execute(house: House, row: dict[str, Any], **changes: Any) -> None:
+    """Let an executor have the call of an approval."""
+    names = {name: row[name] for name in ("call_id", "tenant", "conversation_id", "digest")}
+    insert(house.url, "executions", **names, pool="default", state="running", fence=1, started_at=NOON, **changes)
+
+
+async def test_a_decision_on_the_list_stays_where_it_was_made(house: House, page: Page) -> None:
+    """No reload: the scroll stays, the next card has the focus, and the count of what waits follows."""
+    rows = [hold(house, "ship", f"Ship order {number}?", {"order": number}) for number in range(30)]
+    await visit(house, page, "/inbox")
+    tenth, eleventh = (page.locator(f"#item-{rows[at]['approval_id']}") for at in (20, 19))
+    await tenth.get_by_role("button", name="Approve").scroll_into_view_if_needed()
+    before, address = await page.evaluate("scrollY"), page.url
+    await tenth.get_by_role("button", name="Approve").click()
+    await expect(tenth.locator(".badge")).to_have_text("approved")
+    await expect(eleventh).to_be_focused()
+    assert (before > 0, before, address) == (True, await page.evaluate("scrollY"), page.url)
+    await house.append(rows[20]["conversation_id"], ("approval", {"approval_id": rows[20]["approval_id"]}))
+    await expect(page.locator("#total")).to_have_text("25 of 29 approvals")
+    assert ["approve"] == [claims.verb for claims in house.approvers.claims]
+
+
+async def test_a_decision_can_be_taken_back_before_it_is_sent(
+    gateway_database_url: str, tmp_path: Path, browser: Browser
+) -> None:
+    """Undone, nothing was sent and the buttons are back; whoever leaves the page meant what they pressed."""
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 60}
+    async with open_house(gateway_database_url, tmp_path, **settings) as house:
+        row, page = furnish(house)["mail"], await signed_in(house, browser)
+        await visit(house, page, "/inbox")
+        card = page.locator(f"#item-{row['approval_id']}")
+        await card.get_by_role("button", name="Approve").click()
+        await expect(card.get_by_role("status")).to_have_text("Approved.")
+        await expect(card.get_by_role("button", name="Approve")).to_have_count(0)
+        await card.get_by_role("button", name="Undo").click()
+        await expect(card.get_by_role("button", name="Approve")).to_be_enabled()
+        assert [] == house.approvers.claims
+        await card.get_by_role("button", name="Deny").click()
+        await expect(card.get_by_role("status")).to_have_text("Denied.")
+        await page.goto("about:blank")
+        async with asyncio.timeout(60):
+            await house.approvers.heard.wait()
+        assert [("deny", row["digest"])] == [(claims.verb, claims.digest) for claims in house.approvers.claims]
+
+
+async def test_what_cannot_be_done_is_said_on_the_card(house: House, page: Page) -> None:
+    """Somebody else was faster: the card says so, as it is now, and the list stays."""
+    row = furnish(house)["mail"]
+    await visit(house, page, "/inbox")
+    house.query("UPDATE read.approvals SET state = 'denied', decided_by = 'person:grace', closed_at = now()")
+    card = page.locator(f"#item-{row['approval_id']}")
+    await card.get_by_role("button", name="Approve").click()
+    await expect(card.get_by_role("alert")).to_contain_text("already over")
+    await expect(card.locator(".badge")).to_have_text("denied")
+
+
+async def test_an_approval_s_page_follows_its_call_to_the_end(house: House, page: Page) -> None:
+    """Approved, running with its progress, then the result as the tool drew it; nothing can be cancelled any more."""
+    row = furnish(house)["deploy"]
+    place = {name: row[name] for name in ("conversation_id", "call_id")}
+    await house.append(row["conversation_id"], turn("started"))
+    await visit(house, page, f"/inbox/{row['approval_id']}")
+    await page.get_by_role("button", name="Approve").click()
+    await expect(page.locator(".outcome-of")).to_contain_text("Approved: it will run now.")
+    await expect(page.locator("#connection")).to_have_text("live", timeout=60_000)
+    execute(house, row)
+    await house.append(row["conversation_id"], ("tool_call", {**place, "tool": "deploy", "status": "executing"}))
+    await expect(page.locator(".outcome-of")).to_contain_text("It runs now")
+    await expect(page.get_by_text("Cancel it")).to_be_visible()
+    told = {**place, "tool": "deploy", "fraction": 0.4, "text": "two of five pods", "attempt": 1}
+    await house.append(row["conversation_id"], ("progress", told))
+    await expect(page.locator(".outcome-of .progress")).to_contain_text("two of five pods")
+    blocks = [{"type": "notice", "level": "success", "text": "All pods are new."}]
+    done = {**place, "tool": "deploy", "status": "success", "kind": "succeeded", "data": {"pods": 5}, "error": None}
+    await house.append(row["conversation_id"], ("tool_call", {**done, "ui_blocks": blocks}))
+    await expect(page.locator(".outcome-of .badge")).to_have_text("succeeded")
+    await expect(page.locator(".outcome-of .blocks")).to_have_text("All pods are new.")
+    await page.locator(".outcome-of summary").click()
+    await expect(page.locator(".outcome-of pre")).to_have_text('{"pods":5}')
+    await expect(page.get_by_text("Cancel it")).to_have_count(0)
+
+
+async def test_an_open_page_rests_its_buttons_when_the_call_changes_underneath(house: House, page: Page) -> None:
+    """An edit by somebody else makes another call of it: nothing that was not read can be approved."""
+    row = furnish(house)["refund"]
+    await visit(house, page, f"/inbox/{row['approval_id']}")
+    house.query("UPDATE read.approvals SET digest = %s, revision = 2", "d" * 64)
+    await house.append(row["conversation_id"], ("approval", {"approval_id": row["approval_id"], "state": "pending"}))
+    await expect(page.get_by_role("button", name="Approve")).to_be_disabled()
+    await page.get_by_role("button", name="This approval has changed").click()
+    await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
+
+
+async def test_a_page_that_somebody_else_decides_has_no_buttons(house: House, page: Page) -> None:
+    """It says who and how, at once and by itself."""
+    row = furnish(house)["refund"]
+    await visit(house, page, f"/inbox/{row['approval_id']}")
+    sql = "UPDATE read.approvals SET state = 'denied', decided_by = 'person:grace', closed_at = now() WHERE tool = %s"
+    house.query(sql, "refund")
+    await house.append(row["conversation_id"], ("approval", {"approval_id": row["approval_id"], "state": "denied"}))
+    await expect(page.locator(".panel .badge").first).to_have_text("denied")
+    await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["/inbox/{approval_id}", "/inbox?tool=refund", "/?conversation={conversation_id}"])
+async def test_on_a_phone_facts_stand_above_the_buttons(house: House, browser: Browser, path: str) -> None:
+    """Nobody can approve without having passed the arguments; buttons come in one order: deny, approve."""
+    row = furnish(house)["refund"]
+    call = {**row, "approval_id": row["approval_id"], "state": "pending"}
+    names = ("approval_id", "call_id", "turn_id", "summary", "tool", "digest", "state")
+    await house.append(row["conversation_id"], ("approval", {name: call[name] for name in names}))
+    page = await signed_in(house, browser, viewport={"width": 390, "height": 844})
+    await visit(house, page, path.format(**row))
+    approve = page.get_by_role("button", name="Approve", exact=True).locator("visible=true").first
+    await expect(approve).to_be_visible()
+    amount = page.get_by_text("1250", exact=True).locator("visible=true").first
+    deny = page.get_by_role("button", name="Deny", exact=True).locator("visible=true").first
+    facts, no, yes = [await each.bounding_box() for each in (amount, deny, approve)]
+    assert facts and no and yes
+    assert (True, True, True) == (facts["y"] < yes["y"], no["y"] == yes["y"], no["x"] < yes["x"])

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
+import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -17,7 +22,7 @@ from tests.support.gateway import House, an_approval_row, insert
 OLD = datetime.now(UTC) - timedelta(hours=2)
 
 
-def waits(house: House, name: str, call: dict[str, str], **changes: object) -> None:
+def waits(house: House, name: str, call: dict[str, Any], **changes: object) -> None:
     """Put an approval into the read view whose id is `name`."""
     rule = {"approvers": ["operators"]} | changes.pop("rule", {})  # type: ignore[operator]
     row = an_approval_row(a_call(**call), approval_id=name, approval_rule=rule, **changes)
@@ -113,3 +118,45 @@ async def test_the_terminal_says_how_far_a_grant_goes(house: House) -> None:
     assert wish == claims.grant
     alone = await placet_approvals(house, "approve", "run", "--uses", "3")
     assert (2, True) == (alone.exit_code, "--allow-from-now-on" in alone.stderr)
+
+
+async def at_a_terminal(house: House, answer: bytes, *arguments: str) -> tuple[int, str]:
+    """Run the command at a terminal, type an answer where it asks; return its code and what stood there."""
+    environment = {**os.environ, "PLACET_URL": house.gateways[0].url, "PLACET_KEY": house.key("decide", person="ada")}
+    ours, theirs = pty.openpty()
+    command = (sys.executable, "-m", "placet.cli", "approvals", *arguments)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment | {"TERM": "dumb", "COLUMNS": "120"}
+    )
+    os.close(theirs)
+    shown = await asyncio.to_thread(_talk, ours, answer)
+    return await process.wait(), shown
+
+
+def _talk(terminal: int, answer: bytes) -> str:
+    shown = b""
+    # A terminal whose other end is closed cannot be read.
+    with os.fdopen(terminal, "r+b", buffering=0) as file, suppress(OSError):
+        while chunk := file.read(4096):
+            shown += chunk
+            if answer and b"[y/N]" in shown:
+                file.write(answer)
+                answer = b""
+    return shown.decode()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("options", "answer", "code", "sent"),
+    [((), b"y\n", 0, ["approve"]), ((), b"n\n", 1, []), (("--yes",), b"", 0, ["approve"])],
+)
+async def test_whoever_approves_at_a_terminal_sees_the_call_and_is_asked(
+    house: House, options: tuple[str, ...], answer: bytes, code: int, sent: list[str]
+) -> None:
+    """Each argument on a line of its own; no means that nothing was sent, and --yes asks nobody."""
+    waits(house, "link", {"arguments": {"to": "lin@example.org", "note": "one\ntwo"}}, reason="Mails are read.")
+    ended, shown = await at_a_terminal(house, answer, "approve", "link", *options)
+    assert (code, sent) == (ended, [claims.verb for claims in house.approvers.claims])
+    lines = [line.strip() for line in shown.splitlines()]
+    assert {"to: lin@example.org", "note: one", "| two"} <= set(lines)
+    assert ("Approve this call?" in shown) == (not options)

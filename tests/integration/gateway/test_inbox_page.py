@@ -270,10 +270,37 @@ async def test_a_batch_of_nothing_or_nonsense_is_refused(house: House, browser: 
 
 
 async def test_equal_calls_are_grouped(house: House, browser: httpx.AsyncClient) -> None:
-    """Two cards that say the same of the same tool stand together; what may not be in a batch has no box."""
+    """Two calls that would run the same stand together; what may not be in a batch has no box."""
     furnish(house)
     page = (await browser.get("/inbox")).text
-    assert (1, 3) == (page.count("2 calls that say the same"), page.count('type="checkbox" name="item"'))
+    assert (1, 3) == (page.count("<span>2 identical calls</span>"), page.count('type="checkbox" name="item"'))
+
+
+async def test_calls_of_one_sentence_that_run_differently_are_no_choice_of_the_same(
+    house: House, browser: httpx.AsyncClient
+) -> None:
+    """A tool whose sentence names no argument: what differs stands in a table, by its name, beside each call."""
+    hold(house, "send_mail", "Send a mail?", {"to": "lin@example.org", "body": "Your order is on its way."})
+    hold(house, "send_mail", "Send a mail?", {"to": "lin@example.org", "body": "Pay to another account."})
+    page = (await browser.get("/inbox")).text
+    table = page[page.index('<table class="differences">') : page.index("</table>")]
+    assert (True, 0) == ("2 calls of the same tool with different arguments" in page, page.count("identical calls"))
+    assert ["Asked by", "body"] == re.findall(r'<th scope="col">([^<]*)</th>', table)
+    assert {"Your order is on its way.", "Pay to another account."} == set(re.findall(r"<td>([^<]*)</td>", table))
+    assert "Choose these 2" in page
+
+
+async def test_calls_that_may_differ_unseen_are_not_offered_as_one_choice(
+    house: House, browser: httpx.AsyncClient
+) -> None:
+    """What is masked could be anything: each is decided by itself, and so is what differs in more than a table has."""
+    for card in ("•••", "•••"):
+        hold(house, "charge", "Charge a card?", {"card": card, "amount": 5})
+    for letter in "ab":
+        hold(house, "note", "Write a note?", {f"field_{number}": letter for number in range(7)})
+    page = (await browser.get("/inbox")).text
+    assert (True, False) == ("2 calls of the same tool; what is masked may differ" in page, "Choose these" in page)
+    assert "They differ in 1 more arguments." in page
 
 
 @pytest.mark.parametrize(
@@ -360,3 +387,34 @@ async def test_a_card_that_nobody_was_told_of_says_so(house: House, browser: htt
     insert(house.url, "deliveries", **a_delivery_row("delivery-1", row["approval_id"]))
     pages = [(await browser.get(path)).text for path in ("/inbox?view=all", f"/inbox/{row['approval_id']}")]
     assert [1, 1] == [page.count("nobody was told") for page in pages]
+
+
+async def test_the_list_and_the_pane_say_how_much_waits_in_all(house: House, browser: httpx.AsyncClient) -> None:
+    """Not how much a page shows: 60 calls wait, 25 are on the first page and 50 in the pane."""
+    for number in range(60):
+        hold(house, "ship", f"Ship order {number}?", {"order": number})
+    mine, everything, pane = [(await browser.get(path)).text for path in ("/inbox", "/inbox?view=all", "/ui/approvals")]
+    second = (await browser.get(re.findall(r'href="([^"]*)" rel="next"', mine)[0].replace("&amp;", "&"))).text
+    assert ["25 of 60 approvals"] * 3 == [
+        re.findall(r"\d+ of [\d,+]+ approvals", each)[0] for each in (mine, everything, second)
+    ]
+    assert ("60", "The newest 50 of 60.") == (
+        re.findall(r'data-total="(\d+)"', pane)[0],
+        re.findall(r"The newest \d+ of \d+\.", pane)[0],
+    )
+
+
+async def test_what_is_not_mine_is_not_counted_as_mine(house: House, browser: httpx.AsyncClient) -> None:
+    """A condition of the rule that looks at the call is asked of each; the count is that of the list."""
+    only_small = {"approvers": ["operators", "group:finance"], "condition": "call.arguments.amount < 30.0"}
+    for number in range(40):
+        hold(
+            house,
+            "pay",
+            f"Pay {number}?",
+            {"amount": number},
+            approval_rule=only_small,
+            deciders="{group:finance,operators}",
+        )
+    page = (await browser.get("/inbox")).text
+    assert ["25 of 30 approvals"] == re.findall(r"\d+ of \d+ approvals", page)

@@ -18,6 +18,7 @@ from placet.gateway.approvals.links import CODE_SECONDS, CODES_MAX
 from placet.surfaces.texts import moment
 from tests.support.gateway import Everybody, House, insert, open_house
 from tests.support.mailed_links import CODE, PEOPLE, Page, a_link, choose, decided, scan, waiting
+from tests.support.staged_scene import a_busy_turn, propose, stage
 
 
 @pytest.fixture
@@ -115,6 +116,20 @@ async def test_a_link_rests_after_wrong_codes(house: House) -> None:
     assert (True, True) == ("takes a code again: 15." in resting[0].text, 0 <= CODE_SECONDS - seconds < 60)
 
 
+async def test_a_wrong_code_says_so_and_keeps_what_was_typed(house: House) -> None:
+    """The choice and the reason stay; the code is typed anew."""
+    path = f"/l/{a_link(house.url, waiting(house))}"
+    async with house.client() as browser:
+        answer = await choose(browser, path, decision="deny", mail_code="B2B2B", reason="Not before Monday.")
+    assert (400, True, True) == (
+        answer.status_code,
+        "That code is wrong." in answer.text,
+        ">Not before Monday.</textarea>" in answer.text,
+    )
+    assert ['value="deny" required checked'] == re.findall(r'value="\w+" required checked', answer.text)
+    assert [] == decided(house)
+
+
 async def test_a_link_from_before_codes_has_lapsed(house: House) -> None:
     """What was mailed without a code decides nothing."""
     path = f"/l/{a_link(house.url, waiting(house), code_hash='')}"
@@ -175,7 +190,7 @@ async def test_the_page_tells_nobody_where_it_was_and_runs_nothing(house: House)
         "frame-ancestors 'none'" in policy,
         "script-src" in policy,
     )
-    assert (0, {"decision": ["approve", "deny"]}, False) == (page.scripts, page.choices, "decision" in page.fields)
+    assert (0, {"decision": ["deny", "approve"]}, False) == (page.scripts, page.choices, "decision" in page.fields)
 
 
 async def test_a_link_is_good_for_one_decision(house: House) -> None:
@@ -318,3 +333,16 @@ async def test_the_page_speaks_its_person_s_language(house: House, everybody: Ev
     assert ("Entscheidung senden" in pages[0], "Send the decision" in pages[1]) == (True, True)
     assert (400, True) == (lacking.status_code, "Wählen Sie, ob Sie zustimmen oder ablehnen." in lacking.text)
     assert "Das ist vorbei." in over
+
+
+async def test_a_link_shows_a_commit_entry_by_entry(house: House) -> None:
+    """Not its ids; what takes scripts or a session is done after signing in."""
+    row = propose(house, stage(house, a_busy_turn(1)))
+    async with house.client() as browser:
+        page = (await browser.get(f"/l/{a_link(house.url, row)}")).text
+    assert (True, True, False, False) == (
+        "1 created, 2 changed, 1 deleted" in page,
+        "src/total.py" in page,
+        "tree_digest" in page,
+        "<script" in page,
+    )

@@ -376,3 +376,15 @@ async def test_a_running_turn_can_be_stopped_and_says_who_did(house: House, page
     await expect(page.locator(".ending")).to_have_text("Stopped by ada.")
     await expect(stop).to_be_hidden()
     await expect(page.get_by_label("Message", exact=True)).to_be_focused()
+
+
+async def test_an_address_that_leads_nowhere_is_a_page_for_a_browser(house: House) -> None:
+    """It leads on; a program gets its problem document, and so does who asks the API."""
+    browser = {"accept": "text/html,*/*;q=0.8", "accept-language": "de"}
+    asked = [("/nothing", browser), ("/?conversation=nothing", browser), ("/nothing", {}), ("/v1/nothing", browser)]
+    async with house.client(house.key("chat", "decide")) as client:
+        answers = [await client.get(path, headers=headers) for path, headers in asked]
+    kinds = [each.headers["content-type"].partition(";")[0] for each in answers]
+    assert [404] * 4 == [each.status_code for each in answers]
+    assert ["text/html", "text/html", "application/problem+json", "application/problem+json"] == kinds
+    assert "Diese Seite gibt es nicht." in answers[0].text

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from pydantic import SecretStr
 
+from placet.contracts.canonical import canonical_text
 from placet.domain.catalog import load_catalog
 from placet.domain.directory import Directory, Person, SlackUser
 from placet.surfaces import block_kit as kit
@@ -21,7 +22,9 @@ from placet.surfaces import slack as names
 from tests.builders import a_call
 from tests.support.gateway import House, an_approval_row, insert, open_house
 from tests.support.slack_people import SIGNING_SECRET, Door, SlackPerson
+from tests.support.slack_rules import view_problems
 from tests.support.slack_server import APP_TOKEN, BOT_TOKEN, TEAM, Fault, Message, SlackServer, slack_server
+from tests.support.staged_scene import a_busy_turn, commit_arguments, propose, stage
 
 RULEBOOK = {
     "version": 1,
@@ -418,3 +421,32 @@ async def test_modals_and_private_words_are_in_the_person_s_language(scene: Scen
     scene.house.query("UPDATE read.approvals SET state = 'expired' WHERE approval_id = %s", row["approval_id"])
     await deniz.click(card, names.EDIT)
     assert "Bu onay zaten sona erdi." == await scene.told()
+
+
+async def test_entries_of_a_commit_are_left_out_in_a_modal(scene: Scene) -> None:
+    """Boxes in groups of ten; what goes along is said before anything is decided, and what is left is approved."""
+    calls = stage(scene.house, a_busy_turn(12))
+    row = propose(scene.house, calls)
+    person = scene.person()
+    await person.click(scene.card(row), names.EDIT)
+    view = await scene.view()
+    boxes = [block for block in view["blocks"] if block["type"] == "input" and block["block_id"].startswith("leave.")]
+    assert ([10, 8], []) == ([len(each["element"]["options"]) for each in boxes], view_problems(view))
+    alone = await person.submit(view, {"leave.10": [calls[12]]})
+    assert "check 14 too" in alone.json["errors"]["leave.0"]
+    assert [] == scene.house.approvers.claims
+    await person.submit(view, {"leave.10": [calls[12], calls[13]]})
+    await scene.house.approvers.heard.wait()
+    (claims,) = scene.house.approvers.claims
+    kept = [each for each in calls if each not in calls[12:14]]
+    assert ("edit", canonical_text(commit_arguments(kept))) == (claims.verb, claims.arguments)
+
+
+async def test_a_commit_of_which_nothing_was_checked_is_approved_whole(scene: Scene) -> None:
+    """The form's button says what it does."""
+    row = propose(scene.house, stage(scene.house, a_busy_turn(0)))
+    person = scene.person()
+    await person.click(scene.card(row), names.EDIT)
+    await person.submit(await scene.view(), {})
+    await scene.house.approvers.heard.wait()
+    assert [("approve", row["digest"])] == [(each.verb, each.digest) for each in scene.house.approvers.claims]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -26,7 +27,7 @@ from placet.runtime.consumer import Arrival, Consumer, read_envelope
 from placet.runtime.driver import Outage
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.work import Cause
-from tests.builders import an_approval_rule, an_envelope, an_event
+from tests.builders import a_call, an_approval_rule, an_envelope, an_event
 from tests.support.approval_news import finished
 from tests.support.cards import closed, opened, progressed
 from tests.support.house import Replica, a_replica
@@ -415,3 +416,49 @@ async def test_nobody_new_is_asked_about_a_closed_approval(replica: Replica) -> 
     await replica.send(escalated(news, 2, "pager"))
     await Worker(replica.units, {"wall": Wall(), "pager": wall}).run_once()
     assert [] == wall.sent
+
+
+async def test_channels_that_nobody_has_set_up_are_said_once(notifier_url: str, tmp_path: Path) -> None:
+    """When the notifier starts, by name; a call that such a rule holds adds no line of its own."""
+    rulebook = tmp_path / "rules.yaml"
+    rulebook.write_text(
+        "tools:\n  mail: {category: unsafe_api, description: Send a mail., parameters: {type: object}}\n"
+        "rules:\n  - {name: mails, match: {tool: '*'}, effect: require_approval, reason: r,"
+        " approval: {approvers: [operators], channels: [email, log]}}\n"
+    )
+    with structlog.testing.capture_logs() as lines:
+        async with a_replica("notifier", notifier_url, partial(build, NotifierSettings(rulebook=rulebook))) as replica:
+            await replica.send(opened("email"))
+            await next(duty for duty in replica.service.duties if duty.name == "send-unknown").run_once()
+            states = [row["state"] for row in await replica.rows(STATES)]
+    missing = [line for line in lines if line["event"] == "notifier.channels_not_set_up"]
+    loud = [line for line in lines if line["log_level"] in {"warning", "error"} and line not in missing]
+    assert ([["email"]], "given_up", []) == ([line["channels"] for line in missing], states[0], loud)
+
+
+WORKSPACES = """
+CREATE SCHEMA read;
+CREATE TABLE read.workspaces AS SELECT 'w' AS workspace_id, 'acme' AS tenant, 'conversation-1' AS conversation_id,
+    'open' AS state;
+CREATE TABLE read.workspace_entries AS SELECT 'c1' AS call_id, 'w' AS workspace_id, 'acme' AS tenant, 1 AS position,
+    'write_file' AS tool, 'change' AS kind, '0' AS digest, ARRAY['files:a.md'] AS keys, 'Create a.md' AS summary,
+    'waiting' AS state, '' AS error, '{}' AS shown_arguments;
+CREATE TABLE read.workspace_changes AS SELECT 'c1' AS call_id, 0 AS ordinal, 'w' AS workspace_id, 'acme' AS tenant,
+    1 AS position, 'files' AS pack, 'a.md' AS key, 'create' AS kind, NULL::text AS base_digest, NULL::int AS base_size,
+    'x' AS after_digest, 9 AS after_size, false AS "binary", 1 AS added, 0 AS removed;
+"""
+
+
+async def test_a_commit_s_card_tells_its_entries(replica: Replica) -> None:
+    """They are read once, when the card is drawn first; a workspace of another conversation tells nothing."""
+    for statement in WORKSPACES.strip().split(";")[:-1]:
+        await replica.execute(statement)
+    arguments = {"workspace_id": "w", "tree_digest": "0" * 64, "entries": ["c1"]}
+    calls = [
+        a_call(tool="commit_changes", arguments=arguments, conversation_id=each) for each in ("conversation-1", "other")
+    ]
+    await replica.send(*(opened("wall", call=call) for call in calls))
+    cards = [row["card"] for row in await replica.rows("SELECT card FROM notifier.deliveries ORDER BY delivery_id")]
+    assert {("1 created (9 bytes)", ("create a.md (+1 -0, 9 bytes)",)), ("", ())} == {
+        (card["plan_head"], tuple(line["words"] for line in card["plan"])) for card in cards
+    }

@@ -13,6 +13,7 @@ from placet.gateway.approvals.forms import VERBS_OF, DecisionIn
 
 VALUES: dict[str, Any] = {
     "arguments": {"amount": 1},
+    "leave_out": ["call-1"],
     "response": "Ask for the order first.",
     "response_kind": "result",
     "to": "person:bob",

@@ -18,11 +18,12 @@ from tests.builders import NOON
         (119, "1 min ago", "in 1 min"),
         (7_200, "2 h ago", "in 2 h"),
         (86_400, "1 day ago", "in 1 day"),
-        (200_000, "2 days ago", "in 2 days"),
+        (7_199, "1 h ago", "in 1 h 59 min"),
+        (200_000, "2 days ago", "in 2 days 7 h"),
     ],
 )
-def test_times_are_told_in_their_largest_unit(seconds: int, before: str, after: str) -> None:
-    """Rounded down: nobody is promised time that is not there."""
+def test_times_are_told_in_their_largest_units(seconds: int, before: str, after: str) -> None:
+    """Rounded down: nobody is promised time that is not there, and a deadline is not an hour off."""
     span = timedelta(seconds=seconds)
     assert (before, after) == (ago(NOON - span, NOON), due(NOON + span, NOON))
 

@@ -104,7 +104,9 @@ def check(mail: EmailMessage, links: list[str]) -> None:
     assert (None, None, "auto-generated") == (mail["Cc"], mail["Bcc"], mail["Auto-Submitted"])
     assert 1 == len(mail.get_all("Subject", []))
     html = Seen(text_of(mail, "html"))
-    assert set() == html.tags & {"script", "form", "img", "iframe", "object", "h1", "style", "link"}
+    assert set() == html.tags & {"script", "form", "img", "iframe", "object", "h1", "link"}
+    # Ours alone: what is dark in the dark.
+    assert 1 == text_of(mail, "html").count("<style>")
     assert set(html.targets) <= set(links)
     lines = [line.strip() for line in text_of(mail, "plain").splitlines()]
     assert [link for link in links if "/l/" in link] == [
@@ -189,3 +191,16 @@ def test_the_agents_words_are_only_a_quote() -> None:
         text = text_of(mail, kind)
         assert 0 < text.index("which prove nothing") < text.index("Already approved by Ada.")
         assert 1 == text.count("Already approved by Ada.")
+
+
+def test_what_the_agent_wrote_stands_apart_from_what_placet_says() -> None:
+    """An argument that looks like a fact of ours stands in a box of its own, under a heading that says whose it is."""
+    fake = Argument("Held because", "Nothing is wrong; approve it.")
+    card = Card("a", "acme", "c", tool="mail", summary="Send it?", arguments=[fake], reason="Mails are read.", rule="r")
+    mail = letter(HEAD, card, Kind.ASKED, Told("a" * 64, "pending", "", ()), PLACE)
+    html, plain = text_of(mail, "html"), text_of(mail, "plain")
+    box = html[html.index('class="theirs"') : html.index("</table>", html.index('class="theirs"'))]
+    assert (True, False) == ("Nothing is wrong; approve it." in box, "Mails are read." in box)
+    assert 1 == html.count("Nothing is wrong; approve it.")
+    theirs, ours = plain.index("Written by the agent"), plain.index("Said by Placet")
+    assert theirs < plain.index("Nothing is wrong") < ours < plain.index("Mails are read.")

@@ -156,7 +156,7 @@ def test_a_button_names_what_was_shown() -> None:
     """The value has approval, revision and digest of the card, and no argument."""
     card = a_card(revision=3, edits=True)
     found = buttons(slack_blocks.blocks(card))
-    assert [names.APPROVE, names.DENY, names.EDIT, names.MORE] == list(found)
+    assert [names.DENY, names.APPROVE, names.EDIT, names.MORE] == list(found)
     assert {names.Subject("acme", "approval-1", 3, card.digest)} == {
         names.parse_subject(each["value"]) for each in found.values()
     }
@@ -165,7 +165,7 @@ def test_a_button_names_what_was_shown() -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"edits": False}, [names.APPROVE, names.DENY, names.MORE]),
+        ({"edits": False}, [names.DENY, names.APPROVE, names.MORE]),
         ({"strength": "web"}, [names.OPEN, names.MORE]),
         ({"strength": "web", "url": ""}, [names.MORE]),
         ({"state": "approved"}, []),

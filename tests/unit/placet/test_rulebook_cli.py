@@ -183,3 +183,26 @@ def test_simulation_wants_a_span(since: str) -> None:
         result.exit_code,
         result.stderr,
     )
+
+
+NAMES_A_CHANNEL = """\
+tools:
+  mail: {category: unsafe_api, parameters: {type: object}, description: Send a mail.}
+rules:
+  - name: mails
+    match: {tool: mail}
+    effect: require_approval
+    reason: Customers read it.
+    approval: {approvers: [operators], channels: [email]}
+"""
+
+
+def test_a_channel_that_nobody_has_set_up_is_an_error(tmp_path: Path) -> None:
+    """Nobody would be told: it is said where it stands, and not where it is asked elsewhere or the channel is there."""
+    file = tmp_path / "rules.yaml"
+    file.write_text(NAMES_A_CHANNEL)
+    there = {"PLACET_EMAIL_HOST": "mail.example.org", "PLACET_EMAIL_FROM": "placet@example.org"}
+    without, elsewhere = placet_rulebook("check", file), placet_rulebook("check", file, "--anywhere")
+    with_mail = CliRunner().invoke(app, ["check", str(file)], env=there)
+    assert (1, 0, 0) == (without.exit_code, elsewhere.exit_code, with_mail.exit_code)
+    assert f"{file}:8:51: channel 'email' is not set up here" in without.stderr

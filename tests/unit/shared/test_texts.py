@@ -17,38 +17,40 @@ from placet.approval.states import State as ApprovalState
 from placet.contracts.messages import ResultKind
 from placet.contracts.messages.approvals import Outcome, ProgressKind, Proof, Verb
 from placet.executor.states import State as ExecutionState
+from placet.executor.tables import EntryState
 from placet.gateway import slack, web
-from placet.gateway.approvals import argument_fields, decisions
+from placet.gateway.approvals import argument_fields, decisions, leaving_out
 from placet.gateway.conversations import service as conversations
 from placet.gateway.operators import service as operators
 from placet.gateway.web.script_words import SCRIPT_WORDS
 from placet.gateway.web.words import UNITS
+from placet.gateway.workspaces import plans
 from placet.notifier import channels, drawing
 from placet.notifier.states import State as DeliveryState
-from placet.surfaces import card, texts
+from placet.surfaces import card, plan, texts
 from placet.surfaces.texts import CATALOGUES, LANGUAGES, accepted, language_of, moment, text
 from tests.builders import NOON
 
 #: Where texts are that a catalogue must have.
 _CHANNELS, _SLACK, _WEB = (Path(str(each.__file__)).parent for each in (channels, slack, web))
 SOURCES = [
-    *(Path(str(each.__file__)) for each in (card, drawing)),
+    *(Path(str(each.__file__)) for each in (card, drawing, plan)),
     _CHANNELS / "email" / "mail_templates.py",
     *(_CHANNELS / name for name in ("apprise.py", "slack_blocks.py")),
     *_SLACK.glob("*.py"),
     *_WEB.glob("*.py"),
-    *(Path(str(each.__file__)) for each in (decisions, argument_fields, operators, conversations)),
+    *(Path(str(each.__file__)) for each in (decisions, argument_fields, leaving_out, operators, conversations, plans)),
 ]
 TEMPLATES = [*_CHANNELS.rglob("templates/*"), *(_WEB / "templates").iterdir()]
 SCRIPTS = [*(_WEB / "static").glob("*.js")]
 #: Tables of texts in them.
-TABLES = {"_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES", "_HEADINGS", "_ENDINGS", "_VOTES", "RISKS"}
+TABLES = {"_OUTCOMES", "_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES", "_HEADINGS", "_ENDINGS", "_VOTES", "RISKS"}
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
 FORMS = "(one, many)"
 NAMES = {"words", "title", "told", "AWAY", "_SLOW"}
 CALLS = {"text", "translated", "plural", "Refused", "NotHere", "NotAnArgument"}
 #: Lists whose names a page shows as words: states, events and kinds.
-LISTS = (ApprovalState, ApprovalEvent, EditState, DeliveryState, ExecutionState)
+LISTS = (ApprovalState, ApprovalEvent, EditState, DeliveryState, ExecutionState, EntryState)
 KINDS = (Verb, Outcome, ProgressKind, Proof, ResultKind)
 LISTED = {str(each) for names in LISTS for each in names} | {each for kind in KINDS for each in get_args(kind)}
 #: What is looked up by a name of these lists, or comes from where it is told in English alone.
@@ -58,6 +60,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, "opened")} | {
     "it executes",
     "its rule asks several people",
     "its rule wants to know you surely",
+    "it is a plan of several entries",
     "its rule asks for a reason each time",
     "{person} voted",
 }

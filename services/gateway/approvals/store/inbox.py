@@ -81,6 +81,19 @@ async def list_approvals(
     return await _rows(connection, fitting(frozenset(values)), values)
 
 
+async def count_approvals(connection: Connection, tenant: str, filters: Filters, *, most: int) -> int:
+    """Return how many approvals fit; `most` stands for any number above it too."""
+    values = {"tenant": tenant, "most": most, **filters.given()}
+    return await _count(connection, fitting(frozenset(values)), values)
+
+
+async def count_candidates(connection: Connection, tenant: str, seat: Seat, filters: Filters, *, most: int) -> int:
+    """Return how many pending approvals fit and may wait for somebody; `most` stands for any number above it too."""
+    values = {"tenant": tenant, "most": most, **filters.given(), **seat.values()}
+    names = frozenset(values) - {OPEN, CLOSED}
+    return await _count(connection, candidates(names), values)
+
+
 async def list_sets(connection: Connection, tenant: str) -> Sequence[Row]:
     """Return for each set that something pending has: its digest and tool, whom it names, and a rule that it is of."""
     return await _rows(connection, sets(), {"tenant": tenant})
@@ -219,3 +232,8 @@ def _after(cursor: Cursor | None) -> dict[str, Any]:
 
 async def _rows(connection: Connection, statement: sa.Select[Any], values: Mapping[str, Any]) -> Sequence[Row]:
     return [dict(row) for row in (await connection.execute(statement, values)).mappings()]
+
+
+async def _count(connection: Connection, statement: sa.Select[Any], values: Mapping[str, Any]) -> int:
+    found = await connection.execute(sa.select(sa.func.count()).select_from(statement.subquery("counted")), values)
+    return int(found.scalar_one())

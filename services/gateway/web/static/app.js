@@ -1,5 +1,6 @@
 // The page's wiring: one event stream in, messages out, cards kept fresh. Texts from outside are text nodes only.
 import { Feed } from "./feed.js";
+import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
 import { t } from "./words.js";
 
@@ -203,10 +204,12 @@ const waiting = document.getElementById("waiting");
 if (waiting) {
   const count = document.getElementById("count");
   new MutationObserver(() => {
-    const number = waiting.querySelectorAll(".card.pending").length;
-    count.textContent = String(number);
+    // The pane shows the newest; how many wait in all is said by the server.
+    const total = document.getElementById("total");
+    const number = Number(total?.dataset.total ?? 0);
+    count.textContent = total?.dataset.words ?? "";
     count.hidden = number === 0;
-    document.title = number ? `(${number}) Placet` : "Placet";
+    document.title = number ? `(${count.textContent}) Placet` : "Placet";
   }).observe(waiting, { childList: true, subtree: true, attributes: true, attributeFilter: ["class"] });
 }
 
@@ -221,4 +224,5 @@ document.addEventListener("click", (event) => {
 // A newcomer on a small screen sees the chat first; the pane says how much waits.
 if (matchMedia("(max-width: 56rem)").matches) document.getElementById("pane")?.removeAttribute("open");
 keepTime(document);
+plans(document);
 follow();

@@ -23,8 +23,30 @@ const ENDS = {
   staged: t("staged"),
   unknown: t("unknown"),
   withdrawn: t("withdrawn"),
+  committed: t("committed"),
+  conflicted: t("conflicted"),
+  left_out: t("left out"),
   error: t("error"),
 };
+
+// The one call that runs what was staged.
+const COMMIT = "commit_changes";
+
+// Of a commit the entries say what became of it; everything else is shown as it is.
+function shownPart(data, name, value) {
+  if (data.tool === COMMIT && name === "data" && Array.isArray(value.entries)) {
+    return make("ul", { class: "ended-entries", "data-part": name }, ...value.entries.map(entryEnd));
+  }
+  const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
+  return make("pre", { "data-part": name }, visible(text));
+}
+
+function entryEnd(entry) {
+  const words = visible(entry.summary || entry.tool || "");
+  const badge = make("span", { class: `badge ${entry.outcome}` }, ended(entry.outcome));
+  const why = entry.error ? make("span", { class: "fault small" }, ` ${visible(entry.error)}`) : null;
+  return make("li", {}, badge, ` ${words}`, why);
+}
 
 function ended(kind) {
   return Object.hasOwn(ENDS, kind) ? ENDS[kind] : kind;
@@ -165,7 +187,8 @@ export class Feed {
         make("div", { class: "blocks" }),
       ),
     );
-    this.#badge(element, data.status === "error" ? (data.kind ?? "error") : data.status);
+    const stands = data.kind === "staged" ? "staged" : data.status;
+    this.#badge(element, data.status === "error" ? (data.kind ?? "error") : stands);
     if (RANK[data.status] === RANK.success) element.querySelector(".progress")?.remove();
     this.#inside(element.querySelector(".inside"), data);
     if (data.ui_blocks?.length) element.querySelector(".blocks").replaceChildren(...renderBlocks(data.ui_blocks));
@@ -210,8 +233,9 @@ export class Feed {
     for (const [name, title] of Object.entries(parts)) {
       const value = data[name];
       if (value === undefined || value === null || value === "") continue;
-      const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
-      inside.append(make("p", { class: "label" }, title), make("pre", {}, visible(text)));
+      // What was staged has a second result, its end: it takes the place of the first.
+      for (const each of inside.querySelectorAll(`[data-part="${name}"]`)) each.remove();
+      inside.append(make("p", { class: "label", "data-part": name }, title), shownPart(data, name, value));
     }
   }
 

@@ -1,6 +1,9 @@
 // The inbox, live: cards change where they stand; new ones wait behind a button, so that nothing moves under a hand.
+import { renderBlocks } from "./blocks.js";
 import { keyboard } from "./keys.js";
+import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
+import { decideInPlace } from "./undo.js";
 import { t } from "./words.js";
 
 const GATHER_MS = 250;
@@ -8,6 +11,7 @@ const whole = document.querySelector("[data-whole]")?.dataset.whole;
 const fresh = document.getElementById("fresh");
 const show = document.getElementById("fresh-show");
 const connection = document.getElementById("connection");
+const list = whole ? null : decideInPlace(document);
 let changed = new Set();
 let waiting = null;
 
@@ -21,23 +25,31 @@ function refresh(element) {
 }
 
 function take(id) {
-  if (whole) {
-    if (id === whole) fresh.hidden = false;
-    return;
-  }
+  if (whole && id !== whole) return;
+  // What somebody else has just done may have decided it: nothing can be pressed until the card is as it is now.
+  if (!whole && !list.holds(id)) lock(document.getElementById(`item-${id}`), true);
   changed.add(id);
-  waiting ??= setTimeout(look, GATHER_MS);
+  waiting ??= setTimeout(whole ? lookAtPage : look, GATHER_MS);
+}
+
+function lock(root, locked) {
+  for (const button of root?.querySelectorAll("form button") ?? []) button.disabled = locked;
+}
+
+async function pageAt(address) {
+  const answer = await fetch(address, { headers: { accept: "text/html" } });
+  return answer.ok ? new DOMParser().parseFromString(await answer.text(), "text/html") : null;
 }
 
 async function look() {
-  const ids = changed;
+  const ids = [...changed].filter((id) => !list.holds(id));
   changed = new Set();
   waiting = null;
   for (const id of ids) refresh(document.getElementById(`item-${id}`));
-  if ([...ids].every((id) => document.getElementById(`item-${id}`))) return;
-  const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-  if (!answer.ok) return;
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const page = await pageAt(location.href);
+  if (!page) return;
+  showTotal(page.getElementById("total"));
+  if (ids.every((id) => document.getElementById(`item-${id}`))) return;
   const added = [...page.querySelectorAll(".item")].filter((each) => !document.getElementById(each.id)).length;
   if (!added) return;
   if (!document.querySelector(".item")) {
@@ -48,14 +60,56 @@ async function look() {
   fresh.hidden = false;
 }
 
+function showTotal(now) {
+  const total = document.getElementById("total");
+  if (!total) return;
+  if (now) Object.assign(total.dataset, now.dataset);
+  total.textContent = now?.textContent ?? "";
+  if (!now) delete total.dataset.open;
+  count();
+}
+
+// One approval's page follows its call to the end. While it still waits, what has changed is shown only on demand: what
+// is decided must be what was read, so the buttons rest where that is something else by now.
+async function lookAtPage() {
+  changed = new Set();
+  waiting = null;
+  const page = await pageAt(`/inbox/${whole}`);
+  const now = page?.getElementById("main")?.dataset;
+  const here = document.getElementById("main");
+  if (!now) return;
+  if (now.state !== "pending" || here.dataset.state !== "pending") {
+    refresh(here);
+    return;
+  }
+  if (now.digest !== here.dataset.digest) lock(here.querySelector(".panel"), true);
+  fresh.hidden = false;
+}
+
+function showBlocks() {
+  for (const place of document.querySelectorAll("[data-blocks]:empty")) {
+    place.append(...renderBlocks(JSON.parse(place.dataset.blocks)));
+  }
+}
+
+function showProgress(data) {
+  const line = document.querySelector(".outcome-of .progress");
+  if (!line) return;
+  line.hidden = false;
+  const bar = line.querySelector("progress");
+  if (data.fraction === null) bar.removeAttribute("value");
+  else bar.value = data.fraction;
+  line.querySelector("p").textContent = data.text ?? "";
+}
+
 function count() {
   const number = document.querySelectorAll("input[form=batch]:checked").length;
-  const open = document.querySelectorAll(".item.pending").length;
+  const open = document.getElementById("total")?.dataset.open ?? document.querySelectorAll(".item.pending").length;
   // Only what differs is written: the observer below would call for ever.
   const chosen = document.getElementById("chosen");
   const text = t("{count} chosen", { count: number });
   if (chosen && chosen.textContent !== text) chosen.textContent = text;
-  if (!whole) document.title = `${open ? `(${open}) ` : ""}${t("Inbox")} · Placet`;
+  if (!whole) document.title = `${Number(open) === 0 ? "" : `(${open}) `}${t("Inbox")} · Placet`;
   for (const button of document.querySelectorAll(".choose")) button.hidden = false;
 }
 
@@ -75,14 +129,30 @@ document.addEventListener("click", (event) => {
   for (const box of button.closest(".alike").querySelectorAll("input[form=batch]")) box.checked = true;
   count();
 });
-new MutationObserver(count).observe(document.getElementById("main"), { childList: true, subtree: true });
+new MutationObserver(() => {
+  count();
+  showBlocks();
+}).observe(document.body, { childList: true, subtree: true });
 
-const events = new EventSource("/ui/events");
+const { conversation, after, call } = document.querySelector("[data-whole]")?.dataset ?? {};
+const query = conversation ? `?${new URLSearchParams({ conversation, after })}` : "";
+const events = new EventSource(`/ui/events${query}`);
 events.onopen = () => say("live");
 events.onerror = () => say(events.readyState === EventSource.CLOSED ? "closed" : "connecting");
 events.addEventListener("approvals", (event) => take(JSON.parse(event.data).approval_id));
+for (const type of ["tool_call", "progress", "resolution"]) {
+  events.addEventListener(type, (event) => {
+    if (!event.data) return;
+    const data = JSON.parse(event.data);
+    if (data.call_id !== call) return;
+    if (type === "progress") showProgress(data);
+    else take(whole);
+  });
+}
 addEventListener("pagehide", () => events.close());
 
 keyboard(document);
+plans(document);
 keepTime(document);
 count();
+showBlocks();

@@ -16,7 +16,7 @@ function relative(seconds) {
 
 function countdown(seconds) {
   if (seconds <= 0) return t("expired");
-  if (seconds >= 86400) return t("expires {when}", { when: relative(seconds) });
+  if (seconds >= 86400) return t("expires in {span}", { span: spans(seconds) });
   const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, Math.floor(seconds) % 60];
   const shown = parts[0] ? parts : parts.slice(1);
   const left = shown.map((each, at) => (at ? String(each).padStart(2, "0") : each)).join(":");
@@ -26,9 +26,17 @@ function countdown(seconds) {
 // The words that the server renders for a deadline: see services/gateway/web/words.py.
 function due(seconds) {
   if (seconds <= 0) return t("overdue");
-  const size = [86400, 3600, 60].find((each) => seconds >= each) ?? 1;
-  const count = Math.floor(seconds / size);
-  return t("in {span}", { span: span(size, count) });
+  return t("in {span}", { span: spans(seconds) });
+}
+
+// Hours and days with the unit below, so that nobody is an hour late.
+function spans(seconds) {
+  const sizes = [86400, 3600, 60, 1];
+  const at = seconds >= 1 ? sizes.findIndex((each) => seconds >= each) : 3;
+  const said = [span(sizes[at], Math.floor(seconds / sizes[at]))];
+  const rest = seconds % sizes[at];
+  if (at < 2 && rest >= sizes[at + 1]) said.push(span(sizes[at + 1], Math.floor(rest / sizes[at + 1])));
+  return said.join(" ");
 }
 
 function span(size, count) {

@@ -1,0 +1,74 @@
+"""Plans of commits on the pages: one diff at a time, and what a form means that leaves entries out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from fastapi.responses import HTMLResponse
+from starlette.datastructures import FormData
+
+from placet.contracts.errors import Refused
+from placet.gateway.approvals.decisions import Ask
+from placet.gateway.approvals.leaving_out import arguments_without
+from placet.gateway.conversations.service import may_read
+from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.http.deps import Deps
+from placet.gateway.store import reading
+from placet.gateway.store.read import Row
+from placet.gateway.web.render import PageRoute, SignedIn, render
+from placet.gateway.workspaces.store import load_diffs
+from placet.surfaces.plan import diff_lines, is_commit
+from placet.surfaces.texts import text
+
+router = APIRouter(prefix="/ui/conversations", include_in_schema=False, route_class=PageRoute)
+
+Ordinal = Annotated[int, Path(ge=0, le=10_000)]
+
+
+class MoreIsLeftOut(Exception):
+    """Entries that a form leaves out take others with them, which their person has not seen: `entries` are all."""
+
+    def __init__(self, entries: frozenset[str], asked: int) -> None:
+        super().__init__("more entries would be left out")
+        self.entries = entries
+        self.more = len(entries) - asked
+
+    def said(self, language: str) -> str:
+        """Return what the person is told."""
+        words = (
+            "{count} more entries touch the same and would be left out too; they are marked now. Nothing was decided: "
+            "look again, and approve what is left."
+        )
+        return text(language, words, count=self.more)
+
+
+async def without_left_out(deps: Deps, row: Row, form: FormData, ask: Ask) -> Ask:
+    """Return an approval of a commit as the form means it: an edit, where entries are left out.
+
+    Raise MoreIsLeftOut where that takes others with it, and Refused where nothing would be left.
+    """
+    left = frozenset(str(each) for each in form.getlist("leave"))
+    if not left or ask.verb != "approve" or not is_commit(row["tool"]):
+        return ask
+    arguments, gone = await arguments_without(deps.runtime.database, row, left)
+    if gone != left:
+        raise MoreIsLeftOut(gone, len(left))
+    return replace(ask, verb="edit", arguments=arguments, grant=None)
+
+
+@router.get("/{conversation_id}/entries/{call_id}/{ordinal}")
+async def diff(
+    deps: DepsOf, caller: SignedIn, conversation_id: PathId, call_id: PathId, ordinal: Ordinal
+) -> HTMLResponse:
+    """Show one diff of one staged entry."""
+    may_read(caller, conversation_id)
+    async with reading(deps.runtime.database) as connection:
+        found = await load_diffs(connection, caller.tenant, conversation_id, call_id)
+    change = next((row for row in found if row["ordinal"] == ordinal), None)
+    if change is None:
+        raise Refused("There is no such staged change.", status=404, kind="not-found")
+    return render(
+        "diff.html", language=caller.language, change=change, lines=diff_lines(change["diff"]), cut=change["cut"]
+    )

@@ -1,0 +1,79 @@
+"""Plans of commits: what a card shows in place of the arguments, and what leaving entries out makes of these."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from placet.contracts.canonical import canonical_text, tree_digest
+from placet.contracts.errors import Refused
+from placet.contracts.messages import CommitArguments
+from placet.domain.catalog import Catalog
+from placet.gateway.store.read import Row
+from placet.gateway.workspaces.store import load_parts, load_workspaces, newest_workspace
+from placet.runtime.sql import Connection
+from placet.surfaces.card import critical_arguments
+from placet.surfaces.plan import Plan, closure, entries_of, is_commit, plan_of, workspace_of
+
+
+async def plans_of(connection: Connection, rows: Sequence[Row], tools: Catalog) -> dict[str, Plan]:
+    """Return by approval id the plans of those rows of `read.approvals`, of one tenant, that are commits."""
+    commits = {row["approval_id"]: row for row in rows if is_commit(row["tool"])}
+    if not commits:
+        return {}
+    tenant = rows[0]["tenant"]
+    wanted = {each: workspace_of(row["arguments"]) for each, row in commits.items()}
+    workspaces = await load_workspaces(connection, tenant, set(filter(None, wanted.values())))
+    # A workspace of another conversation is none of this commit's, whatever its arguments say.
+    here = {
+        each: workspaces[name]
+        for each, name in wanted.items()
+        if name in workspaces and workspaces[name]["conversation_id"] == commits[each]["conversation_id"]
+    }
+    parts = await load_parts(connection, tenant, {row["workspace_id"] for row in here.values()})
+    critical = _critical(parts, tools)
+    return {
+        each: plan_of(
+            workspace,
+            *parts[workspace["workspace_id"]],
+            entries_of(commits[each]["arguments"]),
+            critical,
+            entries_of((commits[each]["edited"] or {}).get("proposed")),
+        )
+        for each, workspace in here.items()
+    }
+
+
+async def plan_here(
+    connection: Connection, tenant: str, conversation_id: str, tools: Catalog
+) -> tuple[Row, Plan] | None:
+    """Return the newest workspace of a conversation with all its entries; None where nothing was ever staged."""
+    workspace = await newest_workspace(connection, tenant, conversation_id)
+    if workspace is None:
+        return None
+    parts = await load_parts(connection, tenant, [workspace["workspace_id"]])
+    entries, changes = parts[workspace["workspace_id"]]
+    everything = [row["call_id"] for row in entries]
+    return workspace, plan_of(workspace, entries, changes, everything, _critical(parts, tools))
+
+
+def leaving_out(plan: Plan, workspace_id: str, wanted: Collection[str]) -> tuple[str, frozenset[str]]:
+    """Return a commit's arguments without some entries, canonical JSON, and all that is left out with them.
+
+    Raise Refused: 400 for an entry that the commit does not have, and where nothing would be left.
+    """
+    known = {each.call_id for each in plan.entries}
+    if strange := sorted(set(wanted) - known):
+        detail = f"Not among its entries: {', '.join(strange)}."
+        raise Refused("The commit has no such entry.", status=400, kind="no-such-entry", detail=detail)
+    gone = closure(plan.entries, wanted)
+    kept = [each for each in plan.entries if each.call_id not in gone]
+    if not kept:
+        raise Refused("Nothing would be left. Deny it instead.", status=400, kind="nothing-left")
+    tree = tree_digest([(each.call_id, each.digest) for each in kept])
+    made = CommitArguments(workspace_id=workspace_id, tree_digest=tree, entries=[each.call_id for each in kept])
+    return canonical_text(made.model_dump()), gone
+
+
+def _critical(parts: Mapping[str, tuple[Sequence[Row], Sequence[Row]]], tools: Catalog) -> dict[str, list[str]]:
+    names = {row["tool"] for entries, _ in parts.values() for row in entries}
+    return {name: critical_arguments(tools, name, tools[name].schema_digest) for name in names if name in tools}

@@ -1,0 +1,30 @@
+-- name: newest_workspace
+SELECT workspace_id, tenant, conversation_id, number, agent, state, commit_call_id, entries, waiting, bytes, opened_at,
+    expires_at, ended_at, ended_by, reason
+FROM read.workspaces WHERE tenant = :tenant AND conversation_id = :conversation_id
+ORDER BY number DESC LIMIT 1
+
+-- name: load_workspaces
+SELECT workspace_id, tenant, conversation_id, number, agent, state, commit_call_id, entries, waiting, bytes, opened_at,
+    expires_at, ended_at, ended_by, reason
+FROM read.workspaces WHERE tenant = :tenant AND workspace_id = ANY(:workspace_ids::text[])
+
+-- name: list_entries
+SELECT call_id, workspace_id, position, tool, pool, kind, digest, keys, summary, decide, on_failure, state,
+    commit_call_id, error, staged_at, ended_at, shown_arguments
+FROM read.workspace_entries WHERE tenant = :tenant AND workspace_id = ANY(:workspace_ids::text[])
+ORDER BY workspace_id, position
+
+-- name: list_changes
+-- Without the diffs, which are loaded one by one.
+SELECT call_id, ordinal, workspace_id, position, pack, key, kind, base_digest, base_size, base_mode, after_digest,
+    after_size, after_mode, summary, "binary", added, removed, cut
+FROM read.workspace_changes WHERE tenant = :tenant AND workspace_id = ANY(:workspace_ids::text[])
+ORDER BY workspace_id, position, ordinal
+
+-- name: load_diffs
+SELECT call_id, ordinal, pack, key, kind, base_digest, base_size, after_digest, after_size, summary, "binary", added,
+    removed, diff, cut
+FROM read.workspace_changes
+WHERE tenant = :tenant AND conversation_id = :conversation_id AND call_id = :call_id
+ORDER BY ordinal

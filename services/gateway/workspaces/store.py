@@ -1,0 +1,50 @@
+"""What the gateway reads of workspaces: the executor's views, without the contents of anything."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from placet.gateway.store.read import Row
+from placet.runtime.queries import load_queries
+from placet.runtime.sql import Connection
+
+QUERIES = load_queries(__file__, "queries.sql")
+
+
+async def newest_workspace(connection: Connection, tenant: str, conversation_id: str) -> Row | None:
+    """Return the newest workspace of a conversation; None where nothing was ever staged."""
+    found = await connection.run(QUERIES.newest_workspace, tenant=tenant, conversation_id=conversation_id)
+    return dict(found[0]) if found else None
+
+
+async def load_workspaces(connection: Connection, tenant: str, workspace_ids: Collection[str]) -> dict[str, Row]:
+    """Return workspaces by their ids."""
+    if not workspace_ids:
+        return {}
+    found = await connection.run(QUERIES.load_workspaces, tenant=tenant, workspace_ids=list(workspace_ids))
+    return {row["workspace_id"]: dict(row) for row in found}
+
+
+async def load_parts(
+    connection: Connection, tenant: str, workspace_ids: Collection[str]
+) -> Mapping[str, tuple[Sequence[Row], Sequence[Row]]]:
+    """Return by workspace the entries and what they change, each in order."""
+    if not workspace_ids:
+        return {}
+    given: dict[str, Any] = {"tenant": tenant, "workspace_ids": list(workspace_ids)}
+    entries = [dict(row) for row in await connection.run(QUERIES.list_entries, **given)]
+    changes = [dict(row) for row in await connection.run(QUERIES.list_changes, **given)]
+    return {
+        each: (
+            [row for row in entries if row["workspace_id"] == each],
+            [row for row in changes if row["workspace_id"] == each],
+        )
+        for each in workspace_ids
+    }
+
+
+async def load_diffs(connection: Connection, tenant: str, conversation_id: str, call_id: str) -> Sequence[Row]:
+    """Return what one entry of a conversation changes, with the diffs, in order."""
+    given = {"tenant": tenant, "conversation_id": conversation_id, "call_id": call_id}
+    return [dict(row) for row in await connection.run(QUERIES.load_diffs, **given)]

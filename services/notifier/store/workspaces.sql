@@ -1,0 +1,15 @@
+-- name: load_workspaces
+SELECT workspace_id, tenant, conversation_id, state
+FROM read.workspaces WHERE tenant = ANY(:tenants::text[]) AND workspace_id = ANY(:workspace_ids::text[])
+
+-- name: list_entries
+SELECT call_id, workspace_id, position, tool, kind, digest, keys, summary, state, error, shown_arguments
+FROM read.workspace_entries
+WHERE tenant = ANY(:tenants::text[]) AND workspace_id = ANY(:workspace_ids::text[])
+ORDER BY workspace_id, position
+
+-- name: list_changes
+SELECT call_id, workspace_id, pack, key, kind, base_digest, base_size, after_digest, after_size, "binary", added, removed
+FROM read.workspace_changes
+WHERE tenant = ANY(:tenants::text[]) AND workspace_id = ANY(:workspace_ids::text[])
+ORDER BY workspace_id, position, ordinal

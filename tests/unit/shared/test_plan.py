@@ -1,0 +1,88 @@
+"""What a card says of a commit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.surfaces.plan import Entry, Plan, closure, diff_lines, entries_of, plan_of
+
+
+def an_entry(number: int, keys: tuple[str, ...]) -> Entry:
+    """Return an entry that touches these keys."""
+    return Entry(f"c{number}", number, "write", "change", "0" * 64, "", keys=keys)
+
+
+ENTRIES = st.lists(st.sets(st.sampled_from("abcdef"), max_size=3).map(tuple), max_size=8).map(
+    lambda each: [an_entry(number, keys) for number, keys in enumerate(each)]
+)
+
+
+@given(ENTRIES, st.sets(st.integers(0, 7)))
+def test_what_is_left_shares_no_key_with_what_is_left_out(entries: list[Entry], wanted: set[int]) -> None:
+    """And nothing more is left out than that takes: leaving out what goes anyway changes nothing."""
+    asked = {f"c{number}" for number in wanted}
+    gone = closure(entries, asked)
+    keys = {key for each in entries if each.call_id in gone for key in each.keys}
+    assert not any(keys.intersection(each.keys) for each in entries if each.call_id not in gone)
+    assert gone >= asked & {each.call_id for each in entries}
+    assert gone == closure(entries, gone)
+
+
+def a_change_row(call_id: str, key: str, before: str | None, after: str | None) -> dict[str, Any]:
+    """Return a row of `read.workspace_changes`; a digest is its content."""
+    kind = "create" if before is None else "delete" if after is None else "change"
+    sizes = {"base_size": len(before or "") or None, "after_size": len(after or "") or None}
+    digests = {"base_digest": before, "after_digest": after}
+    return {"call_id": call_id, "pack": "files", "key": key, "kind": kind, **sizes, **digests} | {
+        "added": 1,
+        "removed": 0,
+        "binary": False,
+    }
+
+
+def a_plan(changes: list[dict[str, Any]]) -> Plan:
+    """Return the plan of entries with one change each."""
+    names = ("tool", "kind", "digest", "summary", "state", "error", "shown_arguments")
+    values = ("write", "change", "0" * 64, "Write", "waiting", "", "{}")
+    rows = [
+        {"call_id": each["call_id"], "position": at, "keys": []} | dict(zip(names, values, strict=True))
+        for at, each in enumerate(changes, 1)
+    ]
+    return plan_of({"workspace_id": "w", "state": "open"}, rows, changes, [row["call_id"] for row in rows], {})
+
+
+def test_a_file_counts_once_by_what_becomes_of_it_in_the_end() -> None:
+    """Created and changed is created; created and deleted, or changed back, is nothing."""
+    changes = [
+        a_change_row("1", "new", None, "x"),
+        a_change_row("2", "new", "x", "xy"),
+        a_change_row("3", "passing", None, "z"),
+        a_change_row("4", "passing", "z", None),
+        a_change_row("5", "back", "a", "b"),
+        a_change_row("6", "back", "b", "a"),
+        a_change_row("7", "old", "q", None),
+    ]
+    plan = a_plan(changes)
+    assert {"create": 1, "change": 0, "delete": 1} == plan.counts()
+    assert "1 created, 1 deleted (3 bytes)" == plan.headline("en")
+
+
+def test_a_diff_is_told_line_by_line_without_its_head() -> None:
+    """A line that looks like a head further down is a line."""
+    diff = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n same\n--- gone\n+++ there\u202e"
+    assert [
+        ("gap", "@@ -1,2 +1,2 @@"),
+        ("same", "same"),
+        ("removed", "-- gone"),
+        ("added", "++ there[U+202E]"),
+    ] == diff_lines(diff)
+    assert [] == diff_lines("")
+
+
+def test_entries_are_read_from_nothing_but_a_list_of_texts() -> None:
+    """Whatever stands in the arguments, a card is drawn."""
+    texts = ('{"entries": ["a", 1, "b"]}', '{"entries": "a"}', "[]", "x", None)
+    assert [("a", "b"), (), (), (), ()] == [entries_of(each) for each in texts]
