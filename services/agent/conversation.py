@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from placet.agent import items, rules
+from placet.agent import attempts, items, rules
 from placet.agent.conversation_state import Call, Held
 from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
@@ -68,6 +68,20 @@ class Conversation(Turns):
             self._heard_again(author, behaviour)
         if self._waits_for_people(author):
             item["waits"] = True
+
+    def take_attempt(self, asked: m.AttemptRequested, behaviour: Behaviour | None, labels: Mapping[str, str]) -> None:
+        """Begin an attempt of a job in a conversation of its own."""
+        attempt, posted = attempts.requested(asked)
+        if asked.message_id not in self.stored:
+            self._keep(attempt)
+        self.take_message(posted, behaviour, labels)
+
+    def take_withdrawn(self, withdrawn: m.AttemptWithdrawn) -> None:
+        """Leave an attempt alone that nobody waits for any more, also one that never began."""
+        place = {"tenant": self.tenant, "conversation_id": self.conversation_id, "by": withdrawn.by}
+        if self.turn_id is not None:
+            self.stop(m.StopTurn(**place, turn_id=self.turn_id))
+        self.end(m.ConversationEnded(**place), ())
 
     def _waits_for_people(self, author: dict[str, str]) -> bool:
         """Tell whether nobody answers what an author has just written until people act."""

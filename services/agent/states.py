@@ -32,6 +32,7 @@ class Event(StrEnum):
     ANSWERED = "answered"
     STEPS_EXHAUSTED = "steps_exhausted"
     MODEL_FAILED = "model_failed"
+    THROWN_OUT = "thrown_out"  # an attempt of a job made its first wrong step
     BUDGET_SPENT = "budget_spent"  # what may be used is used up; the model was not asked
     GIVEN_UP = "given_up"  # worker after worker died on it
     STOPPED = "stopped"  # a person did not want to wait for its end
@@ -44,6 +45,7 @@ _WORKER_EVENTS = (
     Event.ANSWERED,
     Event.STEPS_EXHAUSTED,
     Event.MODEL_FAILED,
+    Event.THROWN_OUT,
     Event.BUDGET_SPENT,
 )
 _SWEEPER_EVENTS = (Event.TAKEN_OVER, Event.GIVEN_UP)
@@ -61,6 +63,7 @@ MACHINE = Machine(
         (State.THINKING, Event.ANSWERED): State.FINISHED,
         (State.THINKING, Event.STEPS_EXHAUSTED): State.FAILED,
         (State.THINKING, Event.MODEL_FAILED): State.FAILED,
+        (State.THINKING, Event.THROWN_OUT): State.FAILED,
         (State.THINKING, Event.BUDGET_SPENT): State.FAILED,
         (State.THINKING, Event.GIVEN_UP): State.FAILED,
         (State.THINKING, Event.STOPPED): State.STOPPED,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from placet.agent import items, rules
+from placet.agent import attempts, items, rules
 from placet.agent.conversation_state import Call, ConversationState, Held, NextMessage, Turn
 from placet.agent.items import Data
 from placet.agent.model_answer import ModelAnswer
@@ -31,6 +31,8 @@ class Said:
     #: What the model was offered, and how the agent behaves.
     tools: Catalog
     behaviour: Behaviour
+    #: What it cost in US dollars, where somebody counts; None: nobody knows.
+    cost: float | None = None
 
 
 class Turns(ConversationState):
@@ -47,6 +49,8 @@ class Turns(ConversationState):
         if isinstance(said, Said):
             interrupted = self._interruption(claim, said.behaviour) if said.answer.calls else None
             settlement = rules.settle(said.answer, claim, said.tools, said.behaviour, interrupted=interrupted)
+            if self.attempt is not None:
+                settlement = attempts.judged(self.attempt, said.answer, settlement)
         else:
             settlement = said
         turn = self.turns[claim.turn_id]
@@ -57,6 +61,8 @@ class Turns(ConversationState):
             return
         self._move(turn, settlement.event, detail | ({"limit": settlement.limit} if settlement.limit else {}))
         if isinstance(said, Said):
+            if self.attempt is not None:
+                self._keep(self.attempt.after(said.answer, said.cost))
             self._say(claim, said, settlement.calls)
         turn.takeovers = 0
         turn.step += turn.state is State.THINKING
@@ -152,6 +158,8 @@ class Turns(ConversationState):
             return True
         self.cause = Cause(**turn.cause)
         turn.fence, turn.takeovers = turn.fence + 1, turn.takeovers + 1
+        if self.attempt is not None:
+            self._keep(replace(self.attempt, asked_again=self.attempt.asked_again + 1))
         if turn.takeovers > rules.TAKEOVERS_MAX:
             self._move(turn, Event.GIVEN_UP, {"step": turn.step, "fence": turn.fence})
             turn.reason = rules.NO_MODEL
@@ -192,6 +200,14 @@ class Turns(ConversationState):
         unanswered = [call.call_id for call in self._of_turn(turn) if call.state is not CallState.ANSWERED]
         self.turn_id = None
         self._append("turn", end | {"idle": True, "open": unanswered})
+        if self.attempt is not None and not self.attempt.over:
+            place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+            answer, reason = turn.final_answer, turn.reason
+            self._emit(attempts.ended(self.attempt, place, turn.state, answer=answer, reason=reason, limit=limit))
+            self._keep(replace(self.attempt, over=True))
+
+    def _keep(self, attempt: attempts.Attempt) -> None:
+        self.attempt, self.attempt_changed = attempt, True
 
     def _go_on_after(self, turn: Turn, call: Call, behaviour: Behaviour | None) -> None:
         """Ask the model again after the last result of a step, and show it the message that took a call's place."""

@@ -84,7 +84,7 @@ def up(
 @app.command()
 def run(
     service: Annotated[
-        str, typer.Argument(help="gateway, agent, policy, approval, notifier, executor or dead-letters.")
+        str, typer.Argument(help="gateway, agent, policy, approval, notifier, executor, jobs or dead-letters.")
     ],
     pool: Annotated[list[str] | None, typer.Option(help="Executor only: the pools to serve.")] = None,
 ) -> None:

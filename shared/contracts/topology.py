@@ -65,6 +65,7 @@ EXCHANGES = (
     "executions",
     "tool-results",
     "conversations",
+    "jobs",
     DEAD_LETTERS,
 )
 
@@ -100,6 +101,12 @@ ROUTES: dict[type[Message], Route] = {
     m.StagedCallPermitted: Route("executions", lambda x: x.pool, batch=1),
     m.DiscardWorkspace: Route("executions", lambda _: "workspaces.discard"),
     m.ProposeChanges: Route("messages", lambda x: x.tenant),
+    m.RunJob: Route("jobs", lambda _: "job.run"),
+    m.CancelJob: Route("jobs", lambda _: "job.cancel"),
+    m.AttemptRequested: Route("jobs", lambda _: "attempt.requested"),
+    m.AttemptWithdrawn: Route("jobs", lambda _: "attempt.withdrawn"),
+    m.AttemptEnded: Route("jobs", lambda _: "attempt.ended"),
+    m.JobEvents: Route("conversations", lambda x: f"job.{x.tenant}", mandatory=False, transient=True),
     m.ToolCallFinished: Route("tool-results", lambda _: "tool-call.finished"),
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
     m.CallResolved: Route("tool-results", lambda _: "tool-call.resolved"),
@@ -164,6 +171,13 @@ QUEUES = (
             Destination("approvals", "approval.closed"),
         ),
     ),
+    QueueSpec(
+        "agent.attempts",
+        "agent",
+        (Destination("jobs", "attempt.requested"), Destination("jobs", "attempt.withdrawn")),
+    ),
+    QueueSpec("jobs.commands", "jobs", (Destination("jobs", "job.run"), Destination("jobs", "job.cancel"))),
+    QueueSpec("jobs.attempts", "jobs", (Destination("jobs", "attempt.ended"),)),
     QueueSpec("agent.progress", "agent", (Destination("conversations", "progress.#"),)),
     QueueSpec(
         "policy.tool-calls",

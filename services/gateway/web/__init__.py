@@ -12,13 +12,13 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
 from placet.gateway.http.routing import add_routes
-from placet.gateway.web import approval, cards, inbox, links, operator, page, sign_in, writing
+from placet.gateway.web import approval, cards, inbox, jobs, links, operator, page, sign_in, writing
 
 _STATIC = Path(__file__).parent / "static"
 
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    pages = (sign_in, page, writing, cards, links, inbox, approval, operator)
+    pages = (sign_in, page, writing, cards, links, inbox, approval, operator, jobs)
     add_routes(app, *(each.router for each in pages))
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

@@ -37,6 +37,17 @@ from placet.contracts.messages.conversations import (
 from placet.contracts.messages.dead_letters import AbandonCall, ResolveDeadLetter
 from placet.contracts.messages.deliveries import RetryDelivery, RetryWebhookEvent
 from placet.contracts.messages.grants import GrantAsked, RevokeGrant
+from placet.contracts.messages.jobs import (
+    AttemptEnded,
+    AttemptRequested,
+    AttemptWithdrawn,
+    CancelJob,
+    JobBudget,
+    JobEvents,
+    JobPlan,
+    JobTask,
+    RunJob,
+)
 from placet.contracts.messages.mail import MailBounced
 from placet.contracts.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from placet.contracts.messages.rulebook import RulebookTried, TryRulebook
@@ -107,6 +118,12 @@ MESSAGES: dict[str, type[Message]] = {
         StagedCallPermitted,
         DiscardWorkspace,
         ProposeChanges,
+        RunJob,
+        CancelJob,
+        AttemptRequested,
+        AttemptWithdrawn,
+        AttemptEnded,
+        JobEvents,
     )
 }
 
@@ -121,9 +138,13 @@ __all__ = [
     "ApprovalProgressed",
     "ApprovalRequested",
     "ApprovalRule",
+    "AttemptEnded",
+    "AttemptRequested",
+    "AttemptWithdrawn",
     "Author",
     "CallResolved",
     "CallsWithdrawn",
+    "CancelJob",
     "CastVote",
     "CommitArguments",
     "ConsentAnswered",
@@ -145,6 +166,10 @@ __all__ = [
     "Handover",
     "HandoverRequested",
     "HolderChanged",
+    "JobBudget",
+    "JobEvents",
+    "JobPlan",
+    "JobTask",
     "MailBounced",
     "Message",
     "MessagePosted",
@@ -158,6 +183,7 @@ __all__ = [
     "RetryWebhookEvent",
     "RevokeGrant",
     "RulebookTried",
+    "RunJob",
     "ShownCall",
     "StagePlan",
     "Staged",

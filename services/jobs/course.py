@@ -1,0 +1,453 @@
+"""What happens to a job: its tasks begin, its attempts end, votes decide, and it is over. Pure.
+
+The caller locks the job's row, hands over what is stored of it and of the task in question, lets things happen, and
+stores what they came to: rows, lines of the log, history, and the messages to send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from placet.contracts import messages as m
+from placet.contracts.canonical import NotStrictJson
+from placet.contracts.ids import derived_id
+from placet.contracts.messages.jobs import ATTEMPT_LABEL, JOB_LABEL, TASK_LABEL
+from placet.contracts.transitions import ExpectedRace
+from placet.jobs.rules import budget, division, prompts, reliability, voting
+from placet.jobs.states import (
+    ATTEMPT,
+    JOB,
+    TASK,
+    AttemptEvent,
+    AttemptState,
+    JobEvent,
+    JobState,
+    TaskEvent,
+    TaskState,
+)
+from placet.runtime.work import Change
+
+Data = dict[str, Any]
+
+#: Number of the task that divides a job; the others count from 1.
+DIVISION = 0
+#: Divisions that are refused before a job is given up.
+DIVISIONS_MAX = 3
+#: Characters of a vote's key that people are shown.
+SHOWN_KEY = 8
+#: Characters of a job's task in its log.
+SHOWN_TASK = 100
+
+
+@dataclass(slots=True)
+class Job:
+    """A job as it is stored."""
+
+    job_id: str
+    spec: m.RunJob
+    state: JobState = JOB.initial
+    tasks: int = 0
+    decided: int = 0
+    #: Tasks whose attempts are under way.
+    active: int = 0
+    attempts: int = 0
+    running: int = 0
+    flagged: int = 0
+    agreed: int = 0
+    cast: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    cost_most: float = 0.0
+    unpriced: bool = False
+    #: Whether a task could not draw an attempt because the budget had no room for its share.
+    starved: bool = False
+    log_seq: int = 0
+    reason: str = ""
+    result: Data | None = None
+
+    @property
+    def spent(self) -> budget.Spent:
+        """What it has used up."""
+        return budget.Spent(self.tokens, self.running, self.cost, self.cost_most, self.unpriced)
+
+    @property
+    def places(self) -> int:
+        """Tasks that may begin now."""
+        return self.spec.plan.parallel_max - self.active
+
+
+@dataclass(slots=True)
+class Task:
+    """A task as it is stored."""
+
+    number: int
+    task_id: str
+    text: str
+    state: TaskState = TASK.initial
+    needs: list[str] = field(default_factory=list)
+    produces: list[str] = field(default_factory=list)
+    group: int = 0
+    open_needs: int = 0
+    k: int = 0
+    votes: dict[str, int] = field(default_factory=dict)
+    drawn: int = 0
+    running: int = 0
+    answer: Data | None = None
+    reason: str = ""
+    #: Answers of what it needs, by task; where they were loaded.
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What people are told."""
+        return f"task {self.task_id}" if self.number else "the division"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """An attempt as it is stored."""
+
+    attempt_id: str
+    number: int
+    attempt: int
+    conversation_id: str
+    state: AttemptState = ATTEMPT.initial
+    vote_key: str | None = None
+    answer: Data | None = None
+    tree_digest: str | None = None
+    flags: list[str] = field(default_factory=list)
+    reason: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    calls: int = 0
+    asked_again: int = 0
+
+
+@dataclass(slots=True)
+class Course:
+    """A job, and what happened to it since it was loaded."""
+
+    job: Job
+    new_tasks: list[Task] = field(default_factory=list)
+    tasks: dict[int, Task] = field(default_factory=dict)
+    new_attempts: list[Attempt] = field(default_factory=list)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    log: list[tuple[str, Data]] = field(default_factory=list)
+    emitted: list[m.Message] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    #: Tasks that were decided now: what needs them may begin.
+    decided: list[Task] = field(default_factory=list)
+    #: Whether a place came free, or a task that may take one.
+    opened: bool = False
+    #: Lines of the log that are stored, with their numbers.
+    noted: list[tuple[int, str, Data]] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Take a new job: divide its task, or take the division that came with it."""
+        spec = self.job.spec
+        self._record(JOB.name, self.job.job_id, "asked", None, self.job.state, actor=spec.author.id)
+        self._note("job", {"state": self.job.state}, f"asked by {spec.author.id}: {_short(spec.task)}")
+        if not spec.tasks:
+            self._add(Task(DIVISION, "", prompts.to_divide(spec), k=1))
+            return
+        try:
+            self._divide(division.checked(spec.tasks, spec.outputs, tasks_max=spec.plan.tasks_max))
+        except division.Unsound as error:
+            self.give_up(f"The division that was given cannot be used: {error}.")
+
+    def start(self, task: Task) -> None:
+        """Begin a ready task where the budget has room for an attempt, or draw what one that runs still lacks."""
+        self.tasks[task.number] = task
+        if task.state is TaskState.READY:
+            spec, job = self.job.spec, self.job
+            record = reliability.Record(job.agreed, job.cast)
+            plan = spec.plan
+            if task.number != DIVISION:
+                task.k = reliability.votes_needed(plan.k, plan.p, record, tasks=job.tasks, epsilon=plan.epsilon)
+            if not budget.affordable(1, spec.budget, job.spent):
+                job.starved = True
+                return
+            job.active += 1
+            self._move_task(task, TaskEvent.BEGUN, {"k": task.k})
+        self._go_on(task)
+
+    def take(self, task: Task, attempt: Attempt, ended: m.AttemptEnded) -> None:
+        """Take the end of an attempt: what it used is settled, and its vote counts unless it is thrown out."""
+        self._settle(attempt, ended)
+        if attempt.state is not AttemptState.RUNNING:
+            # It is paid for all the same, and somebody should know.
+            late = AttemptEvent.THROWN_OUT if ended.flags else AttemptEvent.ANSWERED
+            self._record(ATTEMPT.name, attempt.attempt_id, late, attempt.state, attempt.state)
+            self._note_attempt(task, attempt, "ended too late: it has no vote")
+            return
+        flags: list[str] = list(ended.flags)
+        key = ""
+        if not flags:
+            try:
+                key = voting.vote_key(ended.answer, ended.tree_digest)
+            except NotStrictJson:
+                flags = ["malformed_call"]
+        if not flags and task.number == DIVISION:
+            try:
+                self._divided(ended.answer or {})
+            except division.Unsound as error:
+                flags, attempt.reason = ["unsound_division"], str(error)
+        event = AttemptEvent.THROWN_OUT if flags else AttemptEvent.ANSWERED
+        self._move_attempt(attempt, event, {"flags": flags} if flags else {"key": key})
+        self.job.running -= 1
+        self.tasks[task.number] = task
+        task.running -= 1
+        attempt.flags, attempt.answer, attempt.tree_digest = flags, ended.answer, ended.tree_digest
+        attempt.reason = attempt.reason or ended.reason
+        if flags:
+            self.job.flagged += 1
+            self._note_attempt(task, attempt, f"thrown out: {', '.join(flags)}")
+        else:
+            attempt.vote_key = key
+            task.votes = {**task.votes, key: task.votes.get(key, 0) + 1}
+            self._note_attempt(task, attempt, f"voted {key[:SHOWN_KEY]}")
+        self._go_on(task, attempt)
+
+    def lose(self, task: Task, attempt: Attempt) -> None:
+        """Give up an attempt of which nothing was heard in its time; it may cost its whole share."""
+        self._move_attempt(attempt, AttemptEvent.TIME_OVER, {})
+        share = self.job.spec.budget.tokens_per_attempt
+        attempt.input_tokens, attempt.reason = share, "Nothing was heard of it in its time."
+        self.job.tokens += share
+        self.job.running -= 1
+        self.tasks[task.number] = task
+        task.running -= 1
+        self._withdraw(attempt)
+        self._note_attempt(task, attempt, f"lost: {share} tokens are counted, and the one in its place is paid for too")
+        self._go_on(task)
+
+    def cancel(self, by: str) -> None:
+        """Leave a job undone that nobody wants any more."""
+        try:
+            self._move_job(JobEvent.CANCELLED, {"by": by}, actor=by)
+        except ExpectedRace:
+            self._record(JOB.name, self.job.job_id, JobEvent.CANCELLED, self.job.state, self.job.state, actor=by)
+            return
+        self.job.reason = f"Cancelled by {by}."
+        self._note("job", {"state": self.job.state, "reason": self.job.reason}, self.job.reason)
+
+    def give_up(self, reason: str) -> None:
+        """Leave a job undone that cannot be done; people are told `reason`."""
+        self._move_job(JobEvent.GAVE_UP, {"reason": reason})
+        self.job.reason = reason
+        self._note("job", {"state": self.job.state, "reason": reason}, f"failed: {reason}")
+
+    def close(self, tasks: Sequence[Task], attempts: Sequence[Attempt]) -> None:
+        """End what is still open of a job that is over."""
+        for task in tasks:
+            self.tasks[task.number] = task
+            task.running = 0
+            self._move_task(task, TaskEvent.JOB_OVER, {})
+        for attempt in attempts:
+            self._move_attempt(attempt, AttemptEvent.TASK_OVER, {})
+            self._withdraw(attempt)
+            self.job.running -= 1
+        self.job.active = 0
+
+    def finish(self, tasks: Sequence[m.JobTask], answers: Mapping[str, Any]) -> None:
+        """End a job whose every task is decided."""
+        job = self.job
+        job.result = division.result_of(job.spec.outputs, tasks, answers)
+        self._move_job(JobEvent.FINISHED, {"attempts": job.attempts, "tokens": job.tokens})
+        told = f"done: {job.decided} tasks, {job.attempts} attempts, {job.flagged} thrown out, {job.tokens} tokens"
+        self._note("job", {"state": job.state, "result": job.result}, told)
+
+    def note_ready(self, number: int, task_id: str) -> None:
+        """Note that everything is decided that a task needs, which its row says already."""
+        task = Task(number, task_id, "", state=TaskState.BLOCKED)
+        after = TASK.next_state(task.state, TaskEvent.NEEDS_DECIDED)
+        self._record(TASK.name, self._subject(task), TaskEvent.NEEDS_DECIDED, task.state, after)
+
+    def saved(self) -> None:
+        """Forget what is stored now, and keep what is to be sent."""
+        first = self.job.log_seq - len(self.log) + 1
+        self.noted += [(seq, kind, data) for seq, (kind, data) in enumerate(self.log, first)]
+        self.new_tasks, self.tasks, self.new_attempts, self.attempts, self.log = [], {}, [], {}, []
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last task was decided just now."""
+        return self.job.state is JobState.RUNNING and self.job.decided == self.job.tasks
+
+    # Inside.
+
+    def _divided(self, answer: Mapping[str, Any]) -> None:
+        spec = self.job.spec
+        limits = {"tasks_max": spec.plan.tasks_max, "easier": spec.plan.min_complexity}
+        self._divide(division.divided(answer, spec.task, spec.outputs, **limits))
+
+    def _divide(self, tasks: Sequence[m.JobTask]) -> None:
+        groups = division.groups_of(tasks)
+        self._move_job(JobEvent.DIVIDED, {"tasks": len(tasks)})
+        self.job.tasks = len(tasks)
+        number = max(groups.values()) + 1
+        shown = {"tasks": len(tasks), "groups": number}
+        self._note("division", shown, f"divided into {len(tasks)} tasks in {number} groups")
+        for place, each in enumerate(tasks, 1):
+            needs = list(dict.fromkeys(each.needs))
+            task = Task(place, each.id, each.task, needs=needs, produces=each.produces, group=groups[each.id])
+            task.open_needs, task.state = len(needs), TaskState.BLOCKED if needs else TaskState.READY
+            self._add(task)
+
+    def _add(self, task: Task) -> None:
+        self.new_tasks.append(task)
+        self.opened = True
+        self._record(TASK.name, self._subject(task), "made", None, task.state)
+
+    def _go_on(self, task: Task, last: Attempt | None = None) -> None:
+        """Decide a task, give it up, or draw what its leader still lacks."""
+        plan = self.job.spec.plan
+        most = DIVISIONS_MAX if task.number == DIVISION else plan.attempts_max
+        after = voting.next_step(
+            task.votes, task.k, running=task.running, drawn=task.drawn, attempts_max=max(most, task.k)
+        )
+        if after.step == "decided":
+            self._decide(task, after.winner, last)
+        elif after.step == "failed":
+            self._fail(task)
+        else:
+            self._draw(task, after.draw)
+
+    def _decide(self, task: Task, winner: str, last: Attempt | None) -> None:
+        task.answer = last.answer if last is not None else None
+        self.job.active -= 1
+        self.opened = True
+        self._move_task(task, TaskEvent.WON, {"votes": task.votes, "k": task.k})
+        if task.number == DIVISION:
+            return
+        agreed, cast = task.votes[winner], sum(task.votes.values())
+        self.job.decided += 1
+        self.job.agreed += agreed
+        self.job.cast += cast
+        self.decided.append(task)
+        told = {"task": task.task_id, "number": task.number, "state": task.state, "votes": task.votes, "k": task.k}
+        against = f" against {cast - agreed}" if cast > agreed else ""
+        line = f"{task.name} decided: {winner[:SHOWN_KEY]} with {agreed}{against} of {task.drawn} attempts, k {task.k}"
+        self._note("task", told, line)
+
+    def _fail(self, task: Task) -> None:
+        counted = ", ".join(f"{key[:SHOWN_KEY]} {number}" for key, number in sorted(task.votes.items())) or "none"
+        task.reason = f"No answer can win: {task.drawn} attempts, votes: {counted}."
+        task.running, self.job.active = 0, self.job.active - 1
+        self._move_task(task, TaskEvent.NO_MAJORITY, {"votes": task.votes, "k": task.k})
+        told = {"task": task.task_id, "number": task.number, "state": task.state, "votes": task.votes, "k": task.k}
+        self._note("task", told, f"{task.name} failed: {task.reason}")
+        what = "No division was sound" if task.number == DIVISION else f"Task {task.task_id} failed"
+        self.give_up(f"{what}. {task.reason}")
+
+    def _draw(self, task: Task, wanted: int) -> None:
+        spec = self.job.spec
+        number = budget.affordable(wanted, spec.budget, self.job.spent)
+        self.job.starved |= number < wanted
+        for _ in range(number):
+            task.drawn += 1
+            task.running += 1
+            self.job.attempts += 1
+            self.job.running += 1
+            attempt_id = derived_id("attempt", self.job.job_id, str(task.number), str(task.drawn))
+            conversation_id = derived_id("attempt-conversation", attempt_id)
+            attempt = Attempt(attempt_id, task.number, task.drawn, conversation_id)
+            self.new_attempts.append(attempt)
+            self._record(ATTEMPT.name, attempt_id, "begun", None, attempt.state)
+            self._note_attempt(task, attempt, "begun")
+            self.emitted.append(self._request(task, attempt))
+
+    def _request(self, task: Task, attempt: Attempt) -> m.AttemptRequested:
+        spec = self.job.spec
+        divides = task.number == DIVISION
+        text = task.text if divides else prompts.to_try(spec, task.text, task.inputs)
+        schema = division.schema_of(spec.plan.tasks_max) if divides else spec.answer_schema or prompts.PLAIN_ANSWER
+        own = {JOB_LABEL: self.job.job_id, TASK_LABEL: task.task_id or "division", ATTEMPT_LABEL: str(attempt.attempt)}
+        return m.AttemptRequested(
+            tenant=spec.tenant,
+            conversation_id=attempt.conversation_id,
+            message_id=attempt.attempt_id,
+            job_id=self.job.job_id,
+            attempt_id=attempt.attempt_id,
+            agent=spec.agent,
+            author=spec.author,
+            text=text,
+            language=spec.language,
+            labels={**spec.labels, **own},
+            variant=attempt.attempt - 1,
+            answer_schema=dict(schema),
+            tokens_max=spec.budget.tokens_per_attempt,
+            answer_tokens_max=None if divides else spec.plan.answer_tokens_max,
+        )
+
+    def _settle(self, attempt: Attempt, ended: m.AttemptEnded) -> None:
+        """Count what an attempt used; of a lost one its share is counted already."""
+        known = attempt.input_tokens + attempt.output_tokens
+        attempt.input_tokens, attempt.output_tokens = ended.input_tokens, ended.output_tokens
+        attempt.cost, attempt.calls, attempt.asked_again = ended.cost, ended.calls, ended.asked_again
+        self.job.tokens += ended.input_tokens + ended.output_tokens - known
+        self.job.cost += ended.cost or 0.0
+        self.job.cost_most = max(self.job.cost_most, ended.cost or 0.0)
+        self.job.unpriced |= ended.cost is None and ended.input_tokens + ended.output_tokens > 0
+        self.attempts[attempt.attempt_id] = attempt
+
+    def _withdraw(self, attempt: Attempt) -> None:
+        self.emitted.append(
+            m.AttemptWithdrawn(tenant=self.job.spec.tenant, conversation_id=attempt.conversation_id, by="jobs")
+        )
+
+    def _move_job(self, event: JobEvent, detail: Data, actor: str = "jobs") -> None:
+        before, self.job.state = self.job.state, JOB.next_state(self.job.state, event)
+        self._record(JOB.name, self.job.job_id, event, before, self.job.state, detail, actor=actor)
+
+    def _move_task(self, task: Task, event: TaskEvent, detail: Data) -> None:
+        before, task.state = task.state, TASK.next_state(task.state, event)
+        self._record(TASK.name, self._subject(task), event, before, task.state, detail)
+
+    def _move_attempt(self, attempt: Attempt, event: AttemptEvent, detail: Data) -> None:
+        before, attempt.state = attempt.state, ATTEMPT.next_state(attempt.state, event)
+        self.attempts[attempt.attempt_id] = attempt
+        self._record(ATTEMPT.name, attempt.attempt_id, event, before, attempt.state, detail)
+
+    def _subject(self, task: Task) -> str:
+        return f"{self.job.job_id}/{task.number}"
+
+    def _record(
+        self,
+        machine: str,
+        subject: str,
+        event: str,
+        before: str | None,
+        to: str,
+        detail: Data | None = None,
+        *,
+        actor: str = "jobs",
+    ) -> None:
+        about = {"job_id": self.job.job_id}
+        tenant = self.job.spec.tenant
+        self.changes.append(Change(tenant, machine, subject, event, before, to, actor, None, detail or {}, about))
+
+    def _note(self, kind: str, data: Data, line: str) -> None:
+        self.job.log_seq += 1
+        self.log.append((kind, {**data, "line": line}))
+
+    def _note_attempt(self, task: Task, attempt: Attempt, what: str) -> None:
+        told: Data = {"task": task.task_id, "number": task.number, "attempt": attempt.attempt, "state": attempt.state}
+        told |= {"attempt_id": attempt.attempt_id, "conversation_id": attempt.conversation_id}
+        told |= {"flags": attempt.flags} if attempt.flags else {}
+        told |= {"key": attempt.vote_key} if attempt.vote_key else {}
+        used = attempt.input_tokens + attempt.output_tokens
+        cost = f", ${attempt.cost:.4f}" if attempt.cost else ""
+        again = f", asked {attempt.asked_again} times again after a worker died" if attempt.asked_again else ""
+        if attempt.state is not AttemptState.RUNNING:
+            told |= {"tokens": used, "cost": attempt.cost, "calls": attempt.calls, "asked_again": attempt.asked_again}
+        paid = f" ({attempt.calls} calls, {used} tokens{cost}{again})" if used else ""
+        self._note("attempt", told, f"{task.name}, attempt {attempt.attempt} {what}{paid}")
+
+
+def _short(text: str) -> str:
+    first = " ".join(text.split())
+    return first if len(first) <= SHOWN_TASK else f"{first[: SHOWN_TASK - 1]}…"
