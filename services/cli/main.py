@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import placet
-from placet.cli import approvals, rulebook, slack
+from placet.cli import approvals, jobs, rulebook, slack
 from placet.cli.administration import NOUNS
 from placet.cli.chat import chat
 from placet.cli.output import Json, fail, out, progress, show_json, tell_error
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.add_typer(approvals.app, name="approvals")
 for _name, _noun in NOUNS.items():
     app.add_typer(_noun.app, name=_name)
+app.add_typer(jobs.jobs.app, name="jobs")
 app.add_typer(rulebook.app, name="rulebook")
 app.add_typer(slack.app, name="slack")
 app.command()(chat)

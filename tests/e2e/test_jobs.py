@@ -136,7 +136,7 @@ async def test_a_job_that_nobody_wants_is_cancelled(ada: Caller) -> None:
 async def test_a_budget_ends_a_job_before_it_is_passed(ada: Caller) -> None:
     """No attempt begins whose share is not there: the job fails, says so, and has used no more than it may."""
     budget = {"tokens": 3_000, "tokens_per_attempt": 300}
-    job = await ended(ada, await begin(ada, **hanoi.job(5), budget=budget, **SURE))
+    job = await ended(ada, await begin(ada, **hanoi.job(5), tasks=hanoi.tasks(5), budget=budget, **SURE))
     assert ("failed", "The budget has no room for another attempt.") == (job["state"], job["reason"])
     assert 0 < job["tokens"] <= 3_000
 

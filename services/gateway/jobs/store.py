@@ -46,7 +46,7 @@ async def attempts_of(connection: Connection, tenant: str, job_id: str) -> list[
 async def read_log(connection: Connection, tenant: str, job_id: str, after: int, limit: int) -> list[Item]:
     """Return the lines of a job's log after the number `after`, oldest first."""
     rows = await connection.run(QUERIES.read_log, tenant=tenant, job_id=job_id, after=after, limit=limit)
-    return [Item(row["seq"], row["type"], row["at"].isoformat(), from_json(row["data"])) for row in rows]
+    return [Item(row["seq"], row["type"], row["at"].isoformat(), row["data"]) for row in rows]
 
 
 async def conversation_of(connection: Connection, tenant: str, job_id: str, attempt_id: str) -> str | None:
