@@ -7,7 +7,6 @@ stores what they came to: rows, lines of the log, history, and the messages to s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from placet.contracts import messages as m
@@ -15,10 +14,9 @@ from placet.contracts.canonical import NotStrictJson
 from placet.contracts.ids import derived_id
 from placet.contracts.messages.jobs import ATTEMPT_LABEL, JOB_LABEL, TASK_LABEL
 from placet.contracts.transitions import ExpectedRace
+from placet.jobs.job_state import Attempt, JobCourse, Task
 from placet.jobs.rules import budget, division, prompts, reliability, voting
 from placet.jobs.states import (
-    ATTEMPT,
-    JOB,
     TASK,
     AttemptEvent,
     AttemptState,
@@ -27,9 +25,6 @@ from placet.jobs.states import (
     TaskEvent,
     TaskState,
 )
-from placet.runtime.work import Change
-
-Data = dict[str, Any]
 
 #: Number of the task that divides a job; the others count from 1.
 DIVISION = 0
@@ -41,114 +36,15 @@ SHOWN_KEY = 8
 SHOWN_TASK = 100
 
 
-@dataclass(slots=True)
-class Job:
-    """A job as it is stored."""
+class Course(JobCourse):
+    """A job to which things happen."""
 
-    job_id: str
-    spec: m.RunJob
-    state: JobState = JOB.initial
-    tasks: int = 0
-    decided: int = 0
-    #: Tasks whose attempts are under way.
-    active: int = 0
-    attempts: int = 0
-    running: int = 0
-    flagged: int = 0
-    agreed: int = 0
-    cast: int = 0
-    tokens: int = 0
-    cost: float = 0.0
-    cost_most: float = 0.0
-    unpriced: bool = False
-    #: Whether a task could not draw an attempt because the budget had no room for its share.
-    starved: bool = False
-    log_seq: int = 0
-    reason: str = ""
-    result: Data | None = None
-
-    @property
-    def spent(self) -> budget.Spent:
-        """What it has used up."""
-        return budget.Spent(self.tokens, self.running, self.cost, self.cost_most, self.unpriced)
-
-    @property
-    def places(self) -> int:
-        """Tasks that may begin now."""
-        return self.spec.plan.parallel_max - self.active
-
-
-@dataclass(slots=True)
-class Task:
-    """A task as it is stored."""
-
-    number: int
-    task_id: str
-    text: str
-    state: TaskState = TASK.initial
-    needs: list[str] = field(default_factory=list)
-    produces: list[str] = field(default_factory=list)
-    group: int = 0
-    open_needs: int = 0
-    k: int = 0
-    votes: dict[str, int] = field(default_factory=dict)
-    drawn: int = 0
-    running: int = 0
-    answer: Data | None = None
-    reason: str = ""
-    #: Answers of what it needs, by task; where they were loaded.
-    inputs: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """What people are told."""
-        return f"task {self.task_id}" if self.number else "the division"
-
-
-@dataclass(slots=True)
-class Attempt:
-    """An attempt as it is stored."""
-
-    attempt_id: str
-    number: int
-    attempt: int
-    conversation_id: str
-    state: AttemptState = ATTEMPT.initial
-    vote_key: str | None = None
-    answer: Data | None = None
-    tree_digest: str | None = None
-    flags: list[str] = field(default_factory=list)
-    reason: str = ""
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost: float | None = None
-    calls: int = 0
-    asked_again: int = 0
-
-
-@dataclass(slots=True)
-class Course:
-    """A job, and what happened to it since it was loaded."""
-
-    job: Job
-    new_tasks: list[Task] = field(default_factory=list)
-    tasks: dict[int, Task] = field(default_factory=dict)
-    new_attempts: list[Attempt] = field(default_factory=list)
-    attempts: dict[str, Attempt] = field(default_factory=dict)
-    log: list[tuple[str, Data]] = field(default_factory=list)
-    emitted: list[m.Message] = field(default_factory=list)
-    changes: list[Change] = field(default_factory=list)
-    #: Tasks that were decided now: what needs them may begin.
-    decided: list[Task] = field(default_factory=list)
-    #: Whether a place came free, or a task that may take one.
-    opened: bool = False
-    #: Lines of the log that are stored, with their numbers.
-    noted: list[tuple[int, str, Data]] = field(default_factory=list)
+    __slots__ = ()
 
     def begin(self) -> None:
         """Take a new job: divide its task, or take the division that came with it."""
         spec = self.job.spec
-        self._record(JOB.name, self.job.job_id, "asked", None, self.job.state, actor=spec.author.id)
+        self._record_job("asked", None, self.job.state, actor=spec.author.id)
         self._note("job", {"state": self.job.state}, f"asked by {spec.author.id}: {_short(spec.task)}")
         if not spec.tasks:
             self._add(Task(DIVISION, "", prompts.to_divide(spec), k=1))
@@ -180,7 +76,7 @@ class Course:
         if attempt.state is not AttemptState.RUNNING:
             # It is paid for all the same, and somebody should know.
             late = AttemptEvent.THROWN_OUT if ended.flags else AttemptEvent.ANSWERED
-            self._record(ATTEMPT.name, attempt.attempt_id, late, attempt.state, attempt.state)
+            self._record_attempt(attempt, late, attempt.state, attempt.state)
             self._note_attempt(task, attempt, "ended too late: it has no vote")
             return
         flags: list[str] = list(ended.flags)
@@ -229,7 +125,7 @@ class Course:
         try:
             self._move_job(JobEvent.CANCELLED, {"by": by}, actor=by)
         except ExpectedRace:
-            self._record(JOB.name, self.job.job_id, JobEvent.CANCELLED, self.job.state, self.job.state, actor=by)
+            self._record_job(JobEvent.CANCELLED, self.job.state, self.job.state, actor=by)
             return
         self.job.reason = f"Cancelled by {by}."
         self._note("job", {"state": self.job.state, "reason": self.job.reason}, self.job.reason)
@@ -264,13 +160,7 @@ class Course:
         """Note that everything is decided that a task needs, which its row says already."""
         task = Task(number, task_id, "", state=TaskState.BLOCKED)
         after = TASK.next_state(task.state, TaskEvent.NEEDS_DECIDED)
-        self._record(TASK.name, self._subject(task), TaskEvent.NEEDS_DECIDED, task.state, after)
-
-    def saved(self) -> None:
-        """Forget what is stored now, and keep what is to be sent."""
-        first = self.job.log_seq - len(self.log) + 1
-        self.noted += [(seq, kind, data) for seq, (kind, data) in enumerate(self.log, first)]
-        self.new_tasks, self.tasks, self.new_attempts, self.attempts, self.log = [], {}, [], {}, []
+        self._record_task(task, TaskEvent.NEEDS_DECIDED, task.state, after)
 
     @property
     def complete(self) -> bool:
@@ -300,7 +190,7 @@ class Course:
     def _add(self, task: Task) -> None:
         self.new_tasks.append(task)
         self.opened = True
-        self._record(TASK.name, self._subject(task), "made", None, task.state)
+        self._record_task(task, "made", None, task.state)
 
     def _go_on(self, task: Task, last: Attempt | None = None) -> None:
         """Decide a task, give it up, or draw what its leader still lacks."""
@@ -356,7 +246,7 @@ class Course:
             conversation_id = derived_id("attempt-conversation", attempt_id)
             attempt = Attempt(attempt_id, task.number, task.drawn, conversation_id)
             self.new_attempts.append(attempt)
-            self._record(ATTEMPT.name, attempt_id, "begun", None, attempt.state)
+            self._record_attempt(attempt, "begun", None, attempt.state)
             self._note_attempt(task, attempt, "begun")
             self.emitted.append(self._request(task, attempt))
 
@@ -398,54 +288,6 @@ class Course:
         self.emitted.append(
             m.AttemptWithdrawn(tenant=self.job.spec.tenant, conversation_id=attempt.conversation_id, by="jobs")
         )
-
-    def _move_job(self, event: JobEvent, detail: Data, actor: str = "jobs") -> None:
-        before, self.job.state = self.job.state, JOB.next_state(self.job.state, event)
-        self._record(JOB.name, self.job.job_id, event, before, self.job.state, detail, actor=actor)
-
-    def _move_task(self, task: Task, event: TaskEvent, detail: Data) -> None:
-        before, task.state = task.state, TASK.next_state(task.state, event)
-        self._record(TASK.name, self._subject(task), event, before, task.state, detail)
-
-    def _move_attempt(self, attempt: Attempt, event: AttemptEvent, detail: Data) -> None:
-        before, attempt.state = attempt.state, ATTEMPT.next_state(attempt.state, event)
-        self.attempts[attempt.attempt_id] = attempt
-        self._record(ATTEMPT.name, attempt.attempt_id, event, before, attempt.state, detail)
-
-    def _subject(self, task: Task) -> str:
-        return f"{self.job.job_id}/{task.number}"
-
-    def _record(
-        self,
-        machine: str,
-        subject: str,
-        event: str,
-        before: str | None,
-        to: str,
-        detail: Data | None = None,
-        *,
-        actor: str = "jobs",
-    ) -> None:
-        about = {"job_id": self.job.job_id}
-        tenant = self.job.spec.tenant
-        self.changes.append(Change(tenant, machine, subject, event, before, to, actor, None, detail or {}, about))
-
-    def _note(self, kind: str, data: Data, line: str) -> None:
-        self.job.log_seq += 1
-        self.log.append((kind, {**data, "line": line}))
-
-    def _note_attempt(self, task: Task, attempt: Attempt, what: str) -> None:
-        told: Data = {"task": task.task_id, "number": task.number, "attempt": attempt.attempt, "state": attempt.state}
-        told |= {"attempt_id": attempt.attempt_id, "conversation_id": attempt.conversation_id}
-        told |= {"flags": attempt.flags} if attempt.flags else {}
-        told |= {"key": attempt.vote_key} if attempt.vote_key else {}
-        used = attempt.input_tokens + attempt.output_tokens
-        cost = f", ${attempt.cost:.4f}" if attempt.cost else ""
-        again = f", asked {attempt.asked_again} times again after a worker died" if attempt.asked_again else ""
-        if attempt.state is not AttemptState.RUNNING:
-            told |= {"tokens": used, "cost": attempt.cost, "calls": attempt.calls, "asked_again": attempt.asked_again}
-        paid = f" ({attempt.calls} calls, {used} tokens{cost}{again})" if used else ""
-        self._note("attempt", told, f"{task.name}, attempt {attempt.attempt} {what}{paid}")
 
 
 def _short(text: str) -> str:

@@ -13,7 +13,8 @@ from placet.contracts.errors import Poison
 from placet.contracts.ids import new_id, new_traceparent
 from placet.contracts.messages import AttemptEnded, CancelJob, Event, JobEvents, RunJob
 from placet.jobs import store
-from placet.jobs.course import Course, Job
+from placet.jobs.course import Course
+from placet.jobs.job_state import Job
 from placet.jobs.states import JOB, AttemptState, TaskState
 from placet.runtime.sql import Connection
 from placet.runtime.work import UnitOfWork, Work

@@ -10,7 +10,8 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from placet.contracts.messages import JobTask, RunJob
-from placet.jobs.course import Attempt, Course, Job, Task
+from placet.jobs.course import Course
+from placet.jobs.job_state import Attempt, Job, Task
 from placet.jobs.states import JOB, AttemptState, JobState, TaskState
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection

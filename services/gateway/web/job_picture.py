@@ -1,4 +1,4 @@
-"""Where a job's tasks stand on its picture: groups as columns, what a task needs to its left, attempts as dots. Pure."""
+"""Where a job's tasks stand on its picture: groups as columns, needs as lines, attempts as dots. Pure."""
 
 from __future__ import annotations
 
