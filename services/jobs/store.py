@@ -37,7 +37,9 @@ _ATTEMPT = (
 async def add_job(connection: Connection, spec: RunJob) -> bool:
     """Store a new job; tell whether it is new."""
     given = {"job_id": spec.job_id, "tenant": spec.tenant, "agent": spec.agent, "author": spec.author.id}
-    return bool(await connection.run(QUERIES.add_job, **given, spec=_json(spec.model_dump())))
+    # The tasks that came with it are rows of their own, and what is stored is read with every vote.
+    stored = spec.model_dump(exclude={"tasks"})
+    return bool(await connection.run(QUERIES.add_job, **given, spec=_json(stored)))
 
 
 async def lock_job(connection: Connection, job_id: str, tenant: str) -> Job | None:

@@ -36,7 +36,7 @@ class JobRow(SQLModel, table=True):
     agent: str
     author: str
     state: str = Field(default=JOB.initial)
-    spec: dict[str, Any] = Field(sa_type=pg.JSONB, description="As it was asked: RunJob.")
+    spec: dict[str, Any] = Field(sa_type=pg.JSONB, description="As it was asked: RunJob, without its tasks.")
     tasks: int = Field(default=0, description="Of its division; 0 until there is one.")
     decided: int = 0
     active: int = Field(default=0, description="Tasks whose attempts are under way.")
