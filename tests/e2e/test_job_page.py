@@ -10,6 +10,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from hanoi import model as hanoi
+from placet.gateway.web.job_picture import DOTS_MAX
 from placet.gateway.web.render import set_up_was_run
 from tests.e2e.test_embedded import Embedded
 from tests.support.jobs import MODEL, SURE, begin, ended
@@ -57,13 +58,15 @@ async def test_a_job_is_drawn_while_it_goes_on(house: Embedded, browser: Browser
         )
         await page.goto(f"/jobs/{job_id}")
         await expect(page.locator("g.task")).to_have_count(sum(GROUPS))
+        await page.screenshot(path=tmp_path / "begun.png", full_page=True)
         await expect(page.locator("g.task.decided")).to_have_count(sum(GROUPS), timeout=120_000)
         await expect(page.locator(".badge.done")).to_be_visible()
         job = await ended(ada, job_id)
         columns = {await each.get_attribute("x") for each in await page.locator("g.task rect").all()}
         assert len(GROUPS) == len(columns)
-        assert await page.locator("g.task circle").count() == sum(len(task["attempts"]) for task in job["tasks"])
-        assert await page.locator("circle.flagged").count() == job["attempts_thrown_out"]
+        shown = [each for task in job["tasks"] for each in task["attempts"][-DOTS_MAX:]]
+        assert await page.locator("g.task circle").count() == len(shown)
+        assert await page.locator("circle.flagged").count() == sum(each["state"] == "flagged" for each in shown)
         await page.screenshot(path=tmp_path / "job.png", full_page=True)
         await page.goto("/jobs")
         await expect(page.get_by_role("link", name="Thirty things.")).to_be_visible()
