@@ -8,16 +8,14 @@ through litellm, with nothing around it.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter, process_time
 from typing import Any
 
-from hanoi import model as hanoi
-
 from bench.placet_system import Variant, a_placet
 from bench.processor import ProcessorTime
+from hanoi import model as hanoi
 from placet.agent import llm
 from placet.agent.model import ModelSettings
 from placet.jobs.rules.prompts import PLAIN_ANSWER
@@ -103,7 +101,7 @@ async def _run(case: Case, disks: int) -> Run:
     variant = Variant(
         "jobs",
         agent="placet.agent",
-        settings=case.environment | {"PLACET_TOOLS": os.path.abspath("examples")},  # noqa: PTH100 - a setting's text
+        settings=case.environment,
         services={"gateway": 1, "agent": 1, "jobs": 1},
     )
     async with a_placet(variant) as system:
@@ -166,9 +164,8 @@ def table(seen: Seen) -> str:
     """Return what was measured as text."""
     head = f"{'model':<27}{'steps':>6}{'k':>3}{'wrong':>7}{'attempts':>10}{'formula':>9}{'thrown':>8}{'steps/s':>9}"
     lines = [f"{head}{'CPU ms/step':>13}{'CPU ms/attempt':>16}"]
-    lines += [
-        f"{each.name:<27}{each.steps:>6}{each.k:>3}{each.wrong:>7}{each.attempts:>10}{each.expected:>9.0f}"
-        f"{each.thrown_out:>8}{each.steps / each.seconds:>9.1f}{each.cpu_ms_per_step:>13.1f}{each.cpu_ms_per_attempt:>16.1f}"
-        for each in seen.runs
-    ]
+    for each in seen.runs:
+        counted = f"{each.name:<27}{each.steps:>6}{each.k:>3}{each.wrong:>7}{each.attempts:>10}{each.expected:>9.0f}"
+        timed = f"{each.steps / each.seconds:>9.1f}{each.cpu_ms_per_step:>13.1f}{each.cpu_ms_per_attempt:>16.1f}"
+        lines.append(f"{counted}{each.thrown_out:>8}{timed}")
     return "\n".join([*lines, f"A bare call of the same model through litellm: {seen.bare_ms:.1f} ms CPU."])

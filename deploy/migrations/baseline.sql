@@ -33,6 +33,7 @@ CREATE TABLE agent.conversations (
   version INTEGER NOT NULL,
   turn_id VARCHAR,
   queued INTEGER NOT NULL,
+  staged INTEGER,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
   held BOOLEAN DEFAULT false NOT NULL,
@@ -150,6 +151,7 @@ CREATE TABLE approval.approvals (
   seats JSONB,
   cancel_asked_by VARCHAR,
   cancel_asked_at TIMESTAMP WITH TIME ZONE,
+  staged JSONB,
   correlation_id VARCHAR NOT NULL,
   traceparent VARCHAR NOT NULL,
   CONSTRAINT pk_approvals PRIMARY KEY (approval_id),
@@ -403,6 +405,8 @@ CREATE TABLE executor.executions (
   fence INTEGER NOT NULL,
   worker VARCHAR NOT NULL,
   lease_until TIMESTAMP WITH TIME ZONE,
+  mode VARCHAR,
+  plan VARCHAR,
   begun_at TIMESTAMP WITH TIME ZONE,
   finished_at TIMESTAMP WITH TIME ZONE,
   error VARCHAR NOT NULL,
@@ -411,14 +415,15 @@ CREATE TABLE executor.executions (
   resolution_note VARCHAR DEFAULT '' NOT NULL,
   resolved_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_executions PRIMARY KEY (call_id),
-  CONSTRAINT ck_executions_state_known CHECK (state IN ('expired', 'failed', 'refused', 'resolved', 'running', 'succeeded', 'unknown', 'verifying')),
-  CONSTRAINT ck_executions_finished_iff_answered CHECK ((state IN ('expired', 'failed', 'refused', 'resolved', 'succeeded', 'unknown')) = (finished_at IS NOT NULL)),
+  CONSTRAINT ck_executions_state_known CHECK (state IN ('committing', 'expired', 'failed', 'refused', 'resolved', 'running', 'staged', 'succeeded', 'unknown', 'verifying')),
+  CONSTRAINT ck_executions_finished_iff_answered CHECK ((state IN ('expired', 'failed', 'refused', 'resolved', 'staged', 'succeeded', 'unknown')) = (finished_at IS NOT NULL)),
   CONSTRAINT ck_executions_lease_iff_worked_on CHECK ((state IN ('running', 'verifying')) = (lease_until IS NOT NULL)),
   CONSTRAINT ck_executions_begun_iff_claimed CHECK ((state IN ('expired', 'refused')) = (begun_at IS NULL)),
   CONSTRAINT ck_executions_fence_iff_begun CHECK ((begun_at IS NULL) = (fence = 0) AND fence >= 0),
   CONSTRAINT ck_executions_resolved_iff_resolved CHECK ((state = 'resolved') = (resolved_at IS NOT NULL)),
   CONSTRAINT ck_executions_resolution_whole CHECK ((resolved_at IS NULL) = (resolution IS NULL) AND (resolved_at IS NULL) = (resolved_by IS NULL)),
   CONSTRAINT ck_executions_resolution_known CHECK (resolution IN ('ran', 'did_not_run')),
+  CONSTRAINT ck_executions_mode_known CHECK (mode IN ('stage', 'commit', 'staged_call')),
   CONSTRAINT uq_executions_permit_id UNIQUE (permit_id)
 )
  WITH (fillfactor = 50)
@@ -473,6 +478,40 @@ CREATE TABLE executor.outbox (
 )
 ;;
 COMMENT ON TABLE executor.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+;;
+CREATE TABLE executor.workspaces (
+  workspace_id VARCHAR NOT NULL,
+  tenant VARCHAR NOT NULL,
+  conversation_id VARCHAR NOT NULL,
+  number INTEGER NOT NULL,
+  agent VARCHAR NOT NULL,
+  pool VARCHAR,
+  state VARCHAR NOT NULL,
+  journal VARCHAR DEFAULT 'none' NOT NULL,
+  journal_fence INTEGER,
+  commit_call_id VARCHAR,
+  entries INTEGER NOT NULL,
+  bytes BIGINT NOT NULL,
+  opened_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  ended_at TIMESTAMP WITH TIME ZONE,
+  ended_by VARCHAR DEFAULT '' NOT NULL,
+  reason VARCHAR DEFAULT '' NOT NULL,
+  CONSTRAINT pk_workspaces PRIMARY KEY (workspace_id),
+  CONSTRAINT ck_workspaces_state_known CHECK (state IN ('open', 'committing', 'committed', 'partly_committed', 'conflicted', 'discarded')),
+  CONSTRAINT ck_workspaces_journal_known CHECK (journal IN ('none', 'applying', 'applied')),
+  CONSTRAINT ck_workspaces_ended_iff_final CHECK ((state IN ('open', 'committing')) = (ended_at IS NULL)),
+  CONSTRAINT ck_workspaces_commit_has_call CHECK (state <> 'committing' OR commit_call_id IS NOT NULL),
+  CONSTRAINT ck_workspaces_journal_of_commit CHECK (journal = 'none' OR commit_call_id IS NOT NULL),
+  CONSTRAINT ck_workspaces_counted CHECK (entries >= 0 AND bytes >= 0),
+  CONSTRAINT uq_workspaces_tenant_conversation_id_number UNIQUE (tenant, conversation_id, number)
+)
+;;
+CREATE INDEX ix_workspaces_ended ON executor.workspaces (ended_at)
+;;
+CREATE INDEX ix_workspaces_expiry ON executor.workspaces (expires_at) WHERE state = 'open'
+;;
+CREATE UNIQUE INDEX ix_workspaces_live ON executor.workspaces (tenant, conversation_id) WHERE state IN ('committing', 'open')
 ;;
 CREATE TABLE gateway.api_keys (
   key_id VARCHAR NOT NULL,
@@ -1049,6 +1088,7 @@ CREATE TABLE policy.verdicts (
   judged_at TIMESTAMP WITH TIME ZONE NOT NULL,
   facts VARCHAR,
   approval VARCHAR,
+  terms VARCHAR,
   CONSTRAINT pk_verdicts PRIMARY KEY (verdict_id),
   CONSTRAINT ck_verdicts_effect_known CHECK (effect IN ('allow', 'require_approval', 'stage', 'deny')),
   CONSTRAINT uq_verdicts_call_id UNIQUE (call_id)
@@ -1133,6 +1173,44 @@ CREATE INDEX ix_turns_leases ON agent.turns (lease_until) WHERE state = 'thinkin
 CREATE INDEX ix_turns_stopped ON agent.turns (conversation_id) WHERE stopped_number IS NOT NULL
 ;;
 CREATE UNIQUE INDEX ux_turns_live ON agent.turns (conversation_id) WHERE ended_at IS NULL
+;;
+CREATE TABLE executor.workspace_blobs (
+  workspace_id VARCHAR NOT NULL,
+  digest VARCHAR NOT NULL,
+  content BYTEA NOT NULL,
+  CONSTRAINT pk_workspace_blobs PRIMARY KEY (workspace_id, digest),
+  CONSTRAINT fk_workspace_blobs_workspace_id FOREIGN KEY(workspace_id) REFERENCES executor.workspaces (workspace_id) ON DELETE CASCADE
+)
+;;
+CREATE TABLE executor.workspace_entries (
+  call_id VARCHAR NOT NULL,
+  workspace_id VARCHAR NOT NULL,
+  position INTEGER NOT NULL,
+  tool VARCHAR NOT NULL,
+  pool VARCHAR NOT NULL,
+  kind VARCHAR NOT NULL,
+  digest VARCHAR NOT NULL,
+  keys TEXT[] NOT NULL,
+  summary VARCHAR NOT NULL,
+  decide VARCHAR NOT NULL,
+  on_failure VARCHAR NOT NULL,
+  state VARCHAR NOT NULL,
+  commit_call_id VARCHAR,
+  permit VARCHAR,
+  data JSONB NOT NULL,
+  ui_blocks JSONB DEFAULT '[]' NOT NULL,
+  handover VARCHAR DEFAULT '' NOT NULL,
+  error VARCHAR DEFAULT '' NOT NULL,
+  staged_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  ended_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT pk_workspace_entries PRIMARY KEY (call_id),
+  CONSTRAINT ck_workspace_entries_state_known CHECK (state IN ('waiting', 'kept', 'left_out', 'committed', 'conflicted', 'succeeded', 'failed', 'refused', 'unknown', 'discarded')),
+  CONSTRAINT ck_workspace_entries_kind_known CHECK (kind IN ('change', 'call')),
+  CONSTRAINT ck_workspace_entries_decide_known CHECK (decide IN ('turn', 'on_request', 'each')),
+  CONSTRAINT ck_workspace_entries_on_failure_known CHECK (on_failure IN ('stop', 'go_on')),
+  CONSTRAINT fk_workspace_entries_workspace_id FOREIGN KEY(workspace_id) REFERENCES executor.workspaces (workspace_id) ON DELETE CASCADE,
+  CONSTRAINT uq_workspace_entries_workspace_id_position UNIQUE (workspace_id, position)
+)
 ;;
 CREATE TABLE policy.grant_uses (
   call_id VARCHAR NOT NULL,
@@ -1228,6 +1306,32 @@ CREATE TABLE agent.tool_calls (
 ;;
 CREATE INDEX ix_tool_calls_conversation ON agent.tool_calls (conversation_id)
 ;;
+CREATE TABLE executor.workspace_changes (
+  call_id VARCHAR NOT NULL,
+  ordinal INTEGER NOT NULL,
+  workspace_id VARCHAR NOT NULL,
+  position INTEGER NOT NULL,
+  pack VARCHAR NOT NULL,
+  key VARCHAR NOT NULL,
+  base VARCHAR,
+  base_size INTEGER,
+  base_mode INTEGER,
+  after VARCHAR,
+  after_size INTEGER,
+  after_mode INTEGER,
+  summary VARCHAR NOT NULL,
+  diff VARCHAR NOT NULL,
+  cut BOOLEAN NOT NULL,
+  opaque BOOLEAN NOT NULL,
+  added INTEGER NOT NULL,
+  removed INTEGER NOT NULL,
+  CONSTRAINT pk_workspace_changes PRIMARY KEY (call_id, ordinal),
+  CONSTRAINT fk_workspace_changes_call_id FOREIGN KEY(call_id) REFERENCES executor.workspace_entries (call_id) ON DELETE CASCADE,
+  CONSTRAINT ck_workspace_changes_changes_something CHECK (base IS NOT NULL OR after IS NOT NULL)
+)
+;;
+CREATE INDEX ix_workspace_changes_key ON executor.workspace_changes (workspace_id, pack, key, position)
+;;
 CREATE TABLE agent.facts (
   call_id VARCHAR NOT NULL,
   tenant VARCHAR NOT NULL,
@@ -1263,3 +1367,17 @@ CREATE TABLE agent.messages (
 CREATE INDEX ix_messages_by_operator ON agent.messages (conversation_id) WHERE by_operator
 ;;
 CREATE INDEX ix_messages_queued ON agent.messages (conversation_id) WHERE turn_id IS NULL
+;;
+CREATE TABLE agent.staged_entries (
+  call_id VARCHAR NOT NULL,
+  conversation_id VARCHAR NOT NULL,
+  workspace_id VARCHAR NOT NULL,
+  position INTEGER NOT NULL,
+  digest VARCHAR NOT NULL,
+  decide VARCHAR NOT NULL,
+  commit_id VARCHAR,
+  CONSTRAINT pk_staged_entries PRIMARY KEY (call_id),
+  CONSTRAINT fk_staged_entries_call_id FOREIGN KEY(call_id) REFERENCES agent.tool_calls (call_id)
+)
+;;
+CREATE INDEX ix_staged_entries_conversation ON agent.staged_entries (conversation_id)

@@ -58,6 +58,10 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.AttemptWithdrawn: ("jobs",),
     m.AttemptEnded: ("agent",),
     m.JobEvents: ("jobs",),
+    m.StagedCallPermitted: ("policy", "approval", "executor"),
+    m.DiscardWorkspace: ("agent",),
+    m.ProposeChanges: ("gateway",),
+    m.DiscardChanges: ("gateway",),
 }
 
 #: The private queues of each gateway instance, `gateway.live.<instance>` and `gateway.answers.<instance>`.

@@ -43,7 +43,7 @@ async def save(work: Work, conversations: Iterable[Conversation], saving: Saving
     They are locked; or, with `once`, `work` has neither transaction nor inbox yet, and the error `came_too_late` is
     raised where somebody was faster.
     """
-    changed = [each for each in conversations if each.items or each.changes]
+    changed = [each for each in conversations if each.items or each.changes or each.emitted]
     if not changed:
         return
     for conversation in changed:

@@ -6,18 +6,22 @@ the log items in their one order, the rows, the history, the messages to send, a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from placet.agent import attempts, items, rules
-from placet.agent.conversation_state import Call, Held
+from placet.agent import attempts, items, rules, staging
+from placet.agent.conversation_state import Call, Held, Turn
 from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
-from placet.agent.states import CallEvent, CallState, Event
+from placet.agent.staging import StagedEntry
+from placet.agent.states import MACHINE, CallEvent, CallState, Event
 from placet.agent.turns import Turns, held_as
 from placet.contracts import messages as m
 from placet.contracts.errors import Poison, Refused, Transient
+from placet.contracts.ids import new_id
+from placet.contracts.messages import COMMIT_TOOL
 from placet.runtime.work import Cause
 
 
@@ -30,6 +34,8 @@ class Answer:
     error: str | None = None
     ui_blocks: Sequence[Data] = ()
     handover: str = ""
+    #: Of a staged call: its place in the workspace.
+    staged: m.Staged | None = None
 
 
 class Conversation(Turns):
@@ -134,6 +140,7 @@ class Conversation(Turns):
         self.ended = True
         self._append("conversation", {"state": "ended", "by": ended.by})
         self._withdraw(unanswered, "cancelled", rules.ENDED)
+        self._discard([each for each in self.staged if each.commit_id is None])
 
     def stop(self, asked: m.StopTurn) -> None:
         """End a turn that a person does not want to wait for; one that is over stays as it ended.
@@ -160,6 +167,88 @@ class Conversation(Turns):
         turn.stopped_number = self.log_seq
         self._withdraw([call.call_id for call in calls], "cancelled", rules.withdrawn_by(asked.by))
 
+    # What becomes of what is staged.
+
+    def propose_changes(self, asked: m.ProposeChanges) -> None:
+        """Ask people now about what is staged: at once where the conversation idles, else when its turn ends."""
+        entries = staging.due(self._proposable(), "turn", "on_request", "each")
+        if not entries:
+            return
+        turn = self.turn
+        if turn is not None:
+            for each in entries:
+                each.decide = "turn"
+                self.changed_staged[each.call_id] = each
+            self._record_turn(turn, "propose_asked", turn.state, {"by": asked.by})
+            return
+        newest = entries[-1]
+        turn = Turn(new_id(), MACHINE.initial, 1, 1, 0, newest.message_id, newest.author, self.cause.as_json())
+        self.turns[turn.turn_id] = turn
+        self.turn_id = turn.turn_id
+        self._record_turn(turn, "started", None, {"by": asked.by})
+        self._append("turn", {"state": "started", "turn_id": turn.turn_id})
+        self._say_instead(turn, staging.asked_text(asked.by))
+        self._move(turn, Event.CALLS_PROPOSED, {"step": turn.step, "fence": turn.fence, "by": asked.by})
+        self._propose_commit(turn, entries)
+
+    def _say_instead(self, turn: Turn, text: str) -> None:
+        """Store the step of a turn that no model was asked for: what led to it, and an answer without words."""
+        # No client can choose this id: identifiers have no colon.
+        message_id = f"proposed:{turn.turn_id}"
+        queued = Queued(message_id, turn.message_id, turn.author, turn.cause)
+        self._store(message_id, text, queued, number=self.log_seq)
+        self._give([queued], turn)
+        self._append("message", items.assistant(self.of(turn), "", heard_meanwhile=False, while_waiting=False))
+        self.new_steps.append(
+            {
+                "turn_id": turn.turn_id,
+                "step": turn.step,
+                "message_id": self.of(turn).assistant_message_id,
+                "raw": {"role": "assistant", "content": ""},
+                "model": "",
+                "input_tokens": 0,
+                "output_tokens": 0,
+            }
+        )
+
+    def discard_changes(self, asked: m.DiscardChanges) -> None:
+        """Throw away what is staged; a commit that people are asked about is withdrawn first, and its end does so."""
+        commits = list(dict.fromkeys(each.commit_id for each in self.staged if each.commit_id))
+        waiting = [each for each in self.staged if each.commit_id is None]
+        said = f": {json.dumps(asked.reason, ensure_ascii=False)}" if asked.reason else ""
+        self._withdraw(commits, "cancelled", f"Not run: {asked.by} threw away what was staged{said}.")
+        if waiting:
+            text = storable(staging.discarded_text(asked.by, asked.reason))
+            self._discard(waiting, by=asked.by, reason=asked.reason)
+            self.new_facts.append({"call_id": waiting[0].call_id, "number": self.log_seq, "text": text})
+
+    def _discard(self, entries: Sequence[StagedEntry], *, by: str = "", reason: str = "") -> None:
+        """Tell executors that nobody wants entries any more, and frontends that their calls never run."""
+        place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+        for workspace_id in dict.fromkeys(each.workspace_id for each in entries):
+            self._emit(m.DiscardWorkspace(**place, workspace_id=workspace_id, by=by, reason=reason))
+        for each in entries:
+            error = f"{staging.DISCARDED} {reason}".rstrip()
+            self._append("tool_call", items.staged_end(each.names, Result("cancelled", error=error), "discarded"))
+        self._end_staged(entries)
+
+    def _end_commit(self, call: Call, result: Result, *, stopped: bool) -> None:
+        """Tell what became of each entry of a commit that has its result."""
+        entries = {each.call_id: each for each in self.staged if each.commit_id == call.call_id}
+        found = staging.outcomes(result)
+        if found is not None:
+            for outcome in found:
+                if (entry := entries.get(outcome.call_id)) is not None:
+                    end = staging.outcome_result(outcome)
+                    self._append("tool_call", items.staged_end(entry.names, end, outcome.outcome))
+            self._end_staged(entries.values())
+        elif staging.fate(result, stopped=stopped, ended=self.ended) == "discarded":
+            self._discard(list(entries.values()), by=result.decided_by, reason=result.reason or result.error)
+        else:
+            for each in entries.values():
+                each.commit_id = None
+                self.changed_staged[each.call_id] = each
+
     # What becomes of calls.
 
     def take_result(self, answer: Answer, behaviour: Behaviour | None) -> None:
@@ -173,9 +262,13 @@ class Conversation(Turns):
             return
         self._move_call(call, CallEvent.RESULT_CAME, kind)
         call.result_kind, call.result, call.undecided = answer.result.kind, storable(answer.result.as_json()), False
+        if answer.staged is not None:
+            self._keep_staged(call, answer.staged)
         result = items.answered(call.names, answer.result, error=answer.error, ui_blocks=answer.ui_blocks)
         # Where its turn is over: whether another one begins is known at the end.
         self._append("tool_call", result | ({} if turn and turn is self.turn else {"idle": True}))
+        if call.tool == COMMIT_TOOL:
+            self._end_commit(call, answer.result, stopped=before is CallState.STOPPED)
         if answer.handover:
             place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
             self._emit(m.HandoverRequested(**place, call_id=call.call_id, reason=answer.handover))
@@ -194,6 +287,13 @@ class Conversation(Turns):
             self.cause = Cause(**turn.cause)
             self.changed_turns[turn.turn_id] = turn
             self._go_on_after(turn, call, behaviour)
+
+    def _keep_staged(self, call: Call, staged: m.Staged) -> None:
+        """Remember an entry until its end, in its place."""
+        place = (staged.workspace_id, staged.position, staged.digest, staged.decide, None)
+        entry = StagedEntry(call.call_id, *place, call.turn_id, call.tool, call.message_id, call.author, call.cause)
+        self.staged.append(entry)
+        self.changed_staged[call.call_id] = entry
 
     def take_opened(self, opened: m.ApprovalOpened, behaviour: Behaviour | None) -> None:
         """Tell that people are asked about a call, and let its turn go on where it need not wait for them.

@@ -10,6 +10,7 @@ from placet.agent import items
 from placet.agent.attempts import Attempt
 from placet.agent.items import Data, ItemType
 from placet.agent.rules import Claim, Queued
+from placet.agent.staging import StagedEntry
 from placet.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
 from placet.contracts.errors import Poison
 from placet.contracts.messages import Message
@@ -99,6 +100,8 @@ class ConversationState:
     calls: dict[str, Call] = field(default_factory=dict)
     #: What waits for a turn, also while people hold the conversation.
     queue: list[Queued] = field(default_factory=list)
+    #: Entries that wait in workspaces, in their order.
+    staged: list[StagedEntry] = field(default_factory=list)
     #: Texts of those messages that were asked for and are there.
     known: dict[str, str] = field(default_factory=dict)
     #: Where it is an attempt of a job, and whether that changed.
@@ -122,6 +125,9 @@ class ConversationState:
     new_facts: list[dict[str, Any]] = field(default_factory=list)
     changed_turns: dict[str, Turn] = field(default_factory=dict)
     changed_calls: dict[str, Call] = field(default_factory=dict)
+    changed_staged: dict[str, StagedEntry] = field(default_factory=dict)
+    #: Entries that wait no more.
+    gone_staged: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Know what is there."""
@@ -189,6 +195,13 @@ class ConversationState:
         for each in list(run):
             self.queue.remove(each)
             self._change_message(each.message_id, turn_id=turn.turn_id, step=turn.step)
+
+    def _end_staged(self, entries: Iterable[StagedEntry]) -> None:
+        """Note that entries wait no more."""
+        for each in list(entries):
+            self.staged.remove(each)
+            self.changed_staged.pop(each.call_id, None)
+            self.gone_staged.append(each.call_id)
 
     def _move(self, turn: Turn, event: Event, detail: dict[str, Any]) -> None:
         before, turn.state = turn.state, MACHINE.next_state(turn.state, event)

@@ -17,6 +17,7 @@ from placet.agent.changes import Saving, save
 from placet.agent.conversation import Answer, Conversation
 from placet.agent.profiles import Profile, Profiles
 from placet.agent.rules import Behaviour, Result
+from placet.agent.staging import staged_data
 from placet.agent.store import Wanted
 from placet.contracts import messages as m
 from placet.contracts.errors import Poison, Refused
@@ -123,9 +124,11 @@ def _abandon(conversation: Conversation, abandoned: m.AbandonCall, profile: Prof
 
 
 def _ran(finished: m.ToolCallFinished) -> Answer:
-    result = Result(finished.kind, data=finished.data, error=finished.error, edited=rules.edit_text(finished))
+    data = staged_data(finished.data) if finished.kind == "staged" else finished.data
+    result = Result(finished.kind, data=data, error=finished.error, edited=rules.edit_text(finished))
     handover = finished.handover.reason if finished.handover else ""
-    return Answer(finished.call_id, result, ui_blocks=finished.ui_blocks, handover=handover)
+    staged = finished.staged if finished.kind == "staged" else None
+    return Answer(finished.call_id, result, ui_blocks=finished.ui_blocks, handover=handover, staged=staged)
 
 
 def _never_ran(refused: m.ToolCallRefused) -> Answer:
@@ -155,6 +158,8 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
             case m.AttemptRequested():
                 wanted.message_ids.add(message.message_id)
             case m.AttemptWithdrawn() | m.HolderChanged() | m.ConversationEnded() | m.ConsentAnswered():
+                pass
+            case m.ProposeChanges() | m.DiscardChanges():
                 pass
             case _:
                 wanted.call_ids.add(message.call_id)
@@ -190,6 +195,8 @@ _TAKERS: Mapping[type[Message], _Taker] = {
     m.HolderChanged: lambda here, it, agent: here.take_holder(it, behaviour_of(agent)),
     m.ConsentAnswered: lambda here, it, _: here.take_decision(it),
     m.StopTurn: lambda here, it, _: here.stop(it),
+    m.ProposeChanges: lambda here, it, _: here.propose_changes(it),
+    m.DiscardChanges: lambda here, it, _: here.discard_changes(it),
     m.ToolCallFinished: lambda here, it, agent: here.take_result(_ran(it), behaviour_of(agent)),
     m.ToolCallRefused: lambda here, it, agent: here.take_result(_never_ran(it), behaviour_of(agent)),
     m.AbandonCall: _abandon,

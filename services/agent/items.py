@@ -124,6 +124,11 @@ def answered(
     return data | {name: value for name, value in people.items() if value}
 
 
+def staged_end(call: Mapping[str, str], result: Result, outcome: str) -> Data:
+    """Return the item of a staged call's end: it had the result `staged` before, and takes effect or never will."""
+    return answered(call, result) | {"outcome": outcome}
+
+
 def resolved(message: m.CallResolved) -> Data:
     """Return the item of what a person found out about a call."""
     return message.model_dump(mode="json", exclude={"tenant", "conversation_id"})

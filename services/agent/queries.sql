@@ -42,6 +42,14 @@ json_build_array(
         WHERE l.conversation_id = c.conversation_id AND l.type = 'message'
             AND l.data ->> 'message_id' = ANY (:consent_ids::text[])
     ) END,
+    CASE WHEN c.staged > 0 THEN (
+        SELECT json_agg(json_build_array(
+            s.call_id, s.workspace_id, s.position, s.digest, s.decide, s.commit_id, k.turn_id, k.tool, k.message_id,
+            t.author, t.cause
+        ) ORDER BY s.workspace_id, s.position)
+        FROM agent.staged_entries s JOIN agent.tool_calls k USING (call_id) JOIN agent.turns t USING (turn_id)
+        WHERE s.conversation_id = c.conversation_id
+    ) END,
     CASE WHEN c.labels ? 'attempt' THEN (
         SELECT a.data FROM agent.attempts a WHERE a.conversation_id = c.conversation_id
     ) END
@@ -124,10 +132,10 @@ given AS MATERIALIZED (
     FROM unnest(
         :conversation_ids::text[], :versions::int[], :is_news::bool[], :tenants::text[], :log_seqs::int[],
         :turns::text[], :queueds::int[], :helds::bool[], :holder_revisions::int[], :holder_tolds::int[],
-        :agents::text[], :languages::text[], :labelses::jsonb[], :endeds::bool[]
+        :agents::text[], :languages::text[], :labelses::jsonb[], :endeds::bool[], :stageds::int[]
     ) AS b (
         conversation_id, version, is_new, tenant, log_seq, turn_id, queued, held, holder_revision, holder_told, agent,
-        language, labels, ended
+        language, labels, ended, staged
     )
 ),
 born AS (
@@ -155,7 +163,7 @@ conversation AS (
     UPDATE agent.conversations c
     SET version = c.version + 1, log_seq = b.log_seq, turn_id = b.turn_id, queued = b.queued, held = b.held,
         holder_revision = b.holder_revision, holder_told = b.holder_told, agent = b.agent, language = b.language,
-        labels = b.labels, ended_at = COALESCE(c.ended_at, CASE WHEN b.ended THEN moment.at END)
+        labels = b.labels, staged = b.staged, ended_at = COALESCE(c.ended_at, CASE WHEN b.ended THEN moment.at END)
     FROM given b JOIN locked USING (conversation_id), moment
     WHERE c.conversation_id = b.conversation_id
 )PARTS,
@@ -294,6 +302,21 @@ SELECT b.call_id, held.tenant, b.conversation_id, b.number, b.text
 FROM unnest(:facts_conversation_id::text[], :facts_call_id::text[], :facts_number::int[], :facts_text::text[])
     AS b (conversation_id, call_id, number, text)
 JOIN held USING (conversation_id)
+
+-- name: write_staged
+INSERT INTO agent.staged_entries (call_id, conversation_id, workspace_id, position, digest, decide, commit_id)
+SELECT b.call_id, b.conversation_id, b.workspace_id, b.position, b.digest, b.decide, b.commit_id
+FROM unnest(
+    :staged_conversation_id::text[], :staged_call_id::text[], :staged_workspace_id::text[], :staged_position::int[],
+    :staged_digest::text[], :staged_decide::text[], :staged_commit_id::text[]
+) AS b (conversation_id, call_id, workspace_id, position, digest, decide, commit_id)
+JOIN held USING (conversation_id)
+ON CONFLICT (call_id) DO UPDATE SET decide = excluded.decide, commit_id = excluded.commit_id
+
+-- name: write_unstaged
+DELETE FROM agent.staged_entries s
+USING unnest(:unstaged_conversation_id::text[], :unstaged_call_id::text[]) AS b (conversation_id, call_id), held
+WHERE s.call_id = b.call_id AND held.conversation_id = b.conversation_id
 
 -- name: unanswered
 -- The calls of a locked conversation that have no result, in their order.

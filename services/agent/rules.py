@@ -19,6 +19,7 @@ from placet.contracts.ids import derived_id
 from placet.contracts.messages import CallResolved, ResultKind, ToolCallFinished, ToolCallRefused
 from placet.contracts.messages.tool_calls import AnswerKind, ArgumentsChange, Category
 from placet.domain.catalog import Catalog, ToolSpec, shown_text, validate_arguments
+from placet.domain.house_tools import PROPOSE_SPEC
 
 #: Calls of one step that are looked at; what a model proposes beyond them is answered `invalid`.
 CALLS_PER_STEP_MAX = 64
@@ -250,9 +251,14 @@ def offered(catalog: Catalog, behaviour: Behaviour) -> Catalog:
     """Return the tools that the model is offered; raise ValueError where a tool takes the name of ours."""
     if FINAL_ANSWER.name in catalog:
         raise ValueError(f"the rulebook must not define a tool called {FINAL_ANSWER.name!r}: the agent has its own")
-    if not behaviour.final_answer:
-        return catalog
-    return Catalog([*catalog.values(), FINAL_ANSWER], redacts=catalog.redacts)
+    own = [PROPOSE_SPEC] if any(spec.stage for spec in catalog.values()) else []
+    own += [FINAL_ANSWER] if behaviour.final_answer else []
+    return Catalog([*catalog.values(), *own], redacts=catalog.redacts) if own else catalog
+
+
+def with_propose(tools: Catalog) -> Catalog:
+    """Return the tools that are offered where something is staged: the model may ask for a decision about it."""
+    return tools if PROPOSE_SPEC.name in tools else Catalog([*tools.values(), PROPOSE_SPEC], redacts=tools.redacts)
 
 
 def settle(

@@ -36,6 +36,8 @@ _TAKEN: Mapping[str, tuple[type[Message], ...]] = {
         m.ConsentAnswered,
         m.ConversationEnded,
         m.StopTurn,
+        m.ProposeChanges,
+        m.DiscardChanges,
     ),
     "agent.tool-results": (m.ToolCallFinished, m.ToolCallRefused, m.CallResolved, m.AbandonCall),
     "agent.approvals": (m.ApprovalOpened, m.ApprovalProgressed, m.ApprovalClosed),

@@ -22,6 +22,7 @@ from placet.agent.conversation import Conversation
 from placet.agent.conversation_state import Call, Turn
 from placet.agent.pseudonyms import Entry
 from placet.agent.rules import Claim, Queued
+from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallState, State
 from placet.agent.transcript import STOPPED_HEAD, Fact, History, Spoken, Step, UserMessage
 from placet.agent.transcript import Call as SaidCall
@@ -74,6 +75,11 @@ class ConversationSnapshot:
     def attempt(self) -> Attempt | None:
         """The attempt of a job that it is."""
         return attempt_of(self.state[-1])
+
+    @property
+    def has_staged(self) -> bool:
+        """Whether entries wait in a workspace."""
+        return bool(self.state[-2])
 
     def conversation(self) -> Conversation:
         """Return the conversation, for something to happen to it."""
@@ -137,7 +143,7 @@ def _snapshot_of(conversation_id: str, state: Any, history: str) -> Conversation
 
 def conversation_of(conversation_id: str, state: Sequence[Any]) -> Conversation:
     """Read what the statement `state` returned."""
-    *plain, turns, calls, queue, known, consents, attempt = state
+    *plain, turns, calls, queue, known, consents, staged, attempt = state
     return Conversation(
         conversation_id,
         **dict(zip(_PLAIN, plain, strict=True)),
@@ -147,6 +153,7 @@ def conversation_of(conversation_id: str, state: Sequence[Any]) -> Conversation:
             for call_id, turn_id, step, tool, message_id, at, *rest in calls or ()
         },
         queue=[Queued(*each) for each in queue or ()],
+        staged=[StagedEntry(*each) for each in staged or ()],
         known={**(known or {}), **(consents or {})},
         attempt=attempt_of(attempt),
     )
@@ -176,6 +183,8 @@ def effect(
         "calls": _rows(conversations, _call_rows),
         "facts": _rows(conversations, lambda each: each.new_facts),
         "attempts": _rows(conversations, _attempt_rows),
+        "staged": _rows(conversations, _staged_rows),
+        "unstaged": _rows(conversations, lambda each: [{"call_id": call_id} for call_id in each.gone_staged]),
     }
     needed = {name: rows for name, rows in parts.items() if rows}
     values = {
@@ -193,6 +202,7 @@ def effect(
         "languages": [each.language for each in conversations],
         "labelses": [_json(each.labels) for each in conversations],
         "endeds": [each.ended for each in conversations],
+        "stageds": [len(each.staged) or None for each in conversations],
     }
     for name, rows in needed.items():
         values |= {f"{name}_{column}": [row[column] for row in rows] for column in rows[0]}
@@ -281,6 +291,12 @@ def _call_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
 def _attempt_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
     if conversation.attempt is not None and conversation.attempt_changed:
         yield {"attempt": asdict(conversation.attempt)}
+
+
+def _staged_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
+    names = ("call_id", "workspace_id", "position", "digest", "decide", "commit_id")
+    for entry in conversation.changed_staged.values():
+        yield {name: getattr(entry, name) for name in names}
 
 
 async def unanswered(connection: Connection, conversation_id: str) -> list[str]:

@@ -47,6 +47,7 @@ class ConversationRow(SQLModel, table=True):
     version: int = Field(default=0, description="Raised by each change of it, its turns, calls and queue.")
     turn_id: str | None = Field(default=None, description="The turn that goes on now; none while it idles.")
     queued: int = Field(default=0, description="Messages, and late outcomes of calls, that wait for a turn.")
+    staged: int | None = Field(default=None, description="Staged entries that wait for their end; none: nothing waits.")
     created_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
     ended_at: datetime | None = Field(
         default=None, sa_type=_MOMENT, description="Set: no call is proposed here any more."
@@ -72,6 +73,21 @@ class AttemptRow(SQLModel, table=True):
 
     conversation_id: str = Field(primary_key=True)
     data: dict[str, Any] = Field(sa_type=pg.JSONB, description="As `placet.agent.attempts.Attempt`.")
+
+
+class StagedEntryRow(SQLModel, table=True):
+    """One staged entry that waits for its end; the row goes when it has one."""
+
+    __tablename__ = "staged_entries"
+    __table_args__ = (sa.Index("ix_staged_entries_conversation", "conversation_id"), {"schema": "agent"})
+
+    call_id: str = Field(primary_key=True, foreign_key="agent.tool_calls.call_id")
+    conversation_id: str
+    workspace_id: str
+    position: int = Field(description="Place in its workspace, as the executor says.")
+    digest: str
+    decide: str
+    commit_id: str | None = Field(default=None, description="The commit that people are asked about now.")
 
 
 class LogRow(SQLModel, table=True):

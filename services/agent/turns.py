@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from placet.agent import attempts, items, rules
+from placet.agent import attempts, items, rules, staging
 from placet.agent.conversation_state import Call, ConversationState, Held, NextMessage, Turn
 from placet.agent.items import Data
 from placet.agent.model_answer import ModelAnswer
 from placet.agent.rules import Behaviour, CheckedCall, Claim, Interruption, Settlement, storable
+from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
+from placet.contracts.canonical import parse_arguments
 from placet.contracts.ids import new_id
-from placet.contracts.messages import ApprovalRule, ToolCall
+from placet.contracts.messages import COMMIT_TOOL, ApprovalRule, ToolCall
 from placet.domain.catalog import Catalog
 from placet.runtime.work import Cause
 
@@ -51,6 +53,7 @@ class Turns(ConversationState):
             settlement = rules.settle(said.answer, claim, said.tools, said.behaviour, interrupted=interrupted)
             if self.attempt is not None:
                 settlement = attempts.judged(self.attempt, said.answer, settlement)
+            settlement = staging.with_commit(settlement, claim, self._proposable())
         else:
             settlement = said
         turn = self.turns[claim.turn_id]
@@ -73,6 +76,18 @@ class Turns(ConversationState):
             if interrupted == "spoken":
                 self._join(turn)
             self.begun.append(self.of(turn))
+
+    def _proposable(self) -> list[StagedEntry]:
+        """Return the staged entries that the agent proposes itself: none of an attempt at a job, or after the end."""
+        return [] if self.ended or staging.JOB_LABEL in self.labels else self.staged
+
+    def _propose_commit(self, turn: Turn, entries: Sequence[StagedEntry]) -> None:
+        """Let the house ask people about entries, beside the calls of the turn's present step."""
+        claim = self.of(turn)
+        position = sum(call.step == turn.step for call in self._of_turn(turn))
+        commit = staging.commit_of(claim, entries, position=position)
+        self._append("tool_call", items.proposed(claim, commit))
+        self._propose(claim, commit, "")
 
     def _interruption(self, claim: Claim, behaviour: Behaviour) -> Interruption | None:
         if self.ended:
@@ -125,6 +140,8 @@ class Turns(ConversationState):
                 "result": result and storable(result.as_json()),
             }
         )
+        if call.tool == COMMIT_TOOL and result is None:
+            self._ask_about(call)
         detail = {"turn_id": claim.turn_id, "tool": call.tool} | ({"kind": result.kind} if result else {})
         self._record_call(stored, "proposed", None, detail)
         if result is not None:
@@ -150,6 +167,14 @@ class Turns(ConversationState):
             quote=rules.quote(said, call),
         )
         self._emit(m.ToolCallProposed(tenant=claim.tenant, call=proposed))
+
+    def _ask_about(self, commit: CheckedCall) -> None:
+        """Note which entries people are asked about with a commit."""
+        asked = set(parse_arguments(commit.arguments)["entries"])
+        for each in self.staged:
+            if each.call_id in asked:
+                each.commit_id = commit.call_id
+                self.changed_staged[each.call_id] = each
 
     def take_over(self, turn_id: str) -> bool:
         """Claim a turn again whose worker never came back; False where worker after worker died on it."""
@@ -213,6 +238,10 @@ class Turns(ConversationState):
         """Ask the model again after the last result of a step, and show it the message that took a call's place."""
         if self._open_calls(turn):
             self._look_again(call)
+            return
+        # What people did not decide just now is asked about again when the turn ends.
+        if self.staged and call.tool != COMMIT_TOOL and (entries := staging.due(self._proposable(), "each")):
+            self._propose_commit(turn, entries)
             return
         of_step = [call for call in self._of_turn(turn) if call.step == turn.step]
         self._continue(turn, Event.RESULTS_COMPLETE)

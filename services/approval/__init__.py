@@ -3,7 +3,8 @@
 Owns: approvals (`states`, `rules`), the decisions people sent, their edits, and what it heard first about each call.
 Consumes: ApprovalRequested, DecideApproval, EditJudged, CallsWithdrawn, AbandonCall. Emits: ApprovalOpened,
 ApprovalProgressed for each change of the card, then exactly one of ToolCallPermitted and ToolCallRefused together with
-ApprovalClosed; DecisionAnswered for each decision; EditProposed, GrantAsked and WatchedCallClosed for policy.
+ApprovalClosed, and StagedCallPermitted for each staged call that people let through with its workspace;
+DecisionAnswered for each decision; EditProposed, GrantAsked and WatchedCallClosed for policy.
 Promises: one approval per call; what is decided never changes; a decision counts only for the digest its maker saw,
 from a person whom the rule names and the directory does not say is inactive, before the deadline by the database clock,
 read after the row is locked; a person counts once over all channels; all counted votes are judged anew with the

@@ -12,8 +12,9 @@ from typing import Any
 from placet.approval import notices
 from placet.approval.rules import Approval, Vote
 from placet.approval.states import MACHINE, Event, State
-from placet.contracts.messages import Message, ToolCallPermitted
-from placet.contracts.permit import issue_permit
+from placet.contracts.canonical import parse_arguments
+from placet.contracts.messages import COMMIT_TOOL, Message, StagedCallPermitted, ToolCallPermitted
+from placet.contracts.permit import issue_permit, issue_staged_permit
 from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
 from placet.runtime.work import Cause, Change, Work
@@ -39,8 +40,13 @@ def close(
 
 
 def end_call(work: Work, approval: Approval, signer: Signer, after: Sequence[str] = ()) -> None:
-    """Permit or refuse the call of an approval that is over; it may begin when those of `after` have ended."""
+    """Permit or refuse the call of an approval that is over; it may begin when those of `after` have ended.
+
+    With a commit its staged calls are permitted too, each after the one before it.
+    """
     tell(work, approval, _end_of_call(approval, signer, after))
+    if approval.staged and approval.state is State.APPROVED:
+        tell(work, approval, *_staged_permits(approval, signer))
 
 
 def tell(work: Work, approval: Approval, *messages: Message) -> None:
@@ -102,8 +108,35 @@ def _end_of_call(approval: Approval, signer: Signer, after: Sequence[str]) -> Me
         now=approval.closed_at,
         lifetime_seconds=approval.permit_expires_after_seconds,
         after=after,
+        mode="commit" if approval.call.tool == COMMIT_TOOL else "run",
     )
     return ToolCallPermitted(tenant=approval.call.tenant, pool=approval.pool, call=approval.call, permit=permit)
+
+
+def _staged_permits(approval: Approval, signer: Signer) -> Iterator[Message]:
+    if approval.closed_at is None:
+        raise ValueError(f"approval {approval.approval_id} is not closed")
+    call, after = approval.call, approval.call.call_id
+    workspace_id = parse_arguments(call.arguments)["workspace_id"]
+    for staged in approval.permitted_calls:
+        permit = issue_staged_permit(
+            signer,
+            staged,
+            commit=call,
+            reference=approval.approval_id,
+            now=approval.closed_at,
+            lifetime_seconds=approval.permit_expires_after_seconds,
+            after=after,
+        )
+        after = staged.call_id
+        yield StagedCallPermitted(
+            tenant=call.tenant,
+            pool=staged.pool,
+            call_id=staged.call_id,
+            conversation_id=call.conversation_id,
+            workspace_id=workspace_id,
+            permit=permit,
+        )
 
 
 @contextmanager

@@ -169,6 +169,8 @@ class ApprovalRow(SQLModel, table=True):
     #: Set where a person wanted the call cancelled after it was approved: it may have run.
     cancel_asked_by: str | None = None
     cancel_asked_at: datetime | None = Field(default=None, sa_type=_TIME)
+    #: Of `commit_changes`: its staged calls as they were proposed, StagedCall each; NULL of every other call.
+    staged: list[dict[str, Any]] | None = Field(default=None, sa_type=_JSON)
     #: The thread that the call belongs to; what an expiry or a decision emits goes on in it.
     correlation_id: str
     traceparent: str

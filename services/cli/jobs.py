@@ -39,9 +39,7 @@ def run(
     file: Annotated[
         Path | None, typer.Option(help="More of the job as JSON, as `POST /v1/jobs` takes it: budget, tasks, schema.")
     ] = None,
-    k: Annotated[
-        int | None, typer.Option(min=1, help="Votes that an answer must be ahead by; none: computed.")
-    ] = None,
+    k: Annotated[int | None, typer.Option(min=1, help="Votes that an answer must be ahead by; none: computed.")] = None,
     *,
     wait: Annotated[bool, typer.Option(help="Follow it to its end.")] = True,
     json: Json = False,

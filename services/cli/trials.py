@@ -25,6 +25,7 @@ def complaints(report: Report, file: str) -> Iterator[str]:
 def _(report: CheckReport, file: str) -> Iterator[str]:
     if not report.problems:
         yield f"{file}: {report.tools} tools, {report.rules} rules, no problems"
+        yield from (f"note: {note}" for note in report.notes)
 
 
 @complaints.register
@@ -43,6 +44,8 @@ def _(report: Explanation, file: str) -> Iterator[str]:
     width = max((len(tried.rule) for tried in report.tried), default=0)
     for tried in report.tried:
         yield f"  {tried.rule:<{width}}  {tried.outcome.replace('_', ' ')}  {tried.why}".rstrip()
+    if report.stage:
+        yield f"staged: {', '.join(f'{name} {value}' for name, value in report.stage.items())}"
     for deciders in report.deciders:
         who = ", ".join(deciders.people) or "nobody"
         yield f"may approve: {deciders.approvals} of {', '.join(deciders.approvers)} (now {who})"

@@ -10,19 +10,32 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from placet.contracts.errors import Refused, SecurityAlert
-from placet.contracts.messages import AbandonCall, ResolveCall, ToolCallPermitted
-from placet.contracts.permit import Permit, verify_permit
+from placet.contracts.messages import (
+    COMMIT_TOOL,
+    AbandonCall,
+    DiscardWorkspace,
+    ResolveCall,
+    StagedCallPermitted,
+    ToolCallPermitted,
+)
+from placet.contracts.permit import Permit, PermitMode, verify_permit
 from placet.contracts.signed import verify_signed
 from placet.contracts.signing import Verifier
 from placet.contracts.transitions import ExpectedRace
-from placet.executor import rules, store
+from placet.executor import rules, store, workspace_store
+from placet.executor.committing import Committing
 from placet.executor.metrics import count_answer
-from placet.executor.rules import Admission
-from placet.executor.states import MACHINE, Event
+from placet.executor.rules import Admission, Outcome
+from placet.executor.states import MACHINE, Event, State
 from placet.executor.store import Attempt, Wanted
+from placet.executor.tables import Journal
 from placet.executor.worker import Worker
 from placet.runtime.consumer import Arrival
 from placet.runtime.work import Work
+
+#: What a permit that comes with its call may be good for.
+_MODES: tuple[PermitMode, ...] = ("run", "stage", "commit")
+_STAGED: tuple[PermitMode, ...] = ("staged_call",)
 
 
 async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work, *, pool: str, worker: Worker) -> None:
@@ -81,9 +94,57 @@ def _wanted(arrival: Arrival[ToolCallPermitted], work: Work, *, pool: str, worke
     permitted = arrival.message
     permit = genuine_permit(permitted, pool=pool, worker=worker)
     spec = worker.specs.get(permitted.call.tool)
-    held = permit.held
-    attempt = Attempt(permitted.call, permitted.permit, pool, 1, work.now, arrival.cause, held=held)
-    return Wanted(attempt, permit, idempotent=spec is not None and spec.idempotent)
+    plan = permitted.plan if permit.mode == "stage" else None
+    attempt = Attempt(
+        permitted.call,
+        permitted.permit,
+        pool,
+        1,
+        work.now,
+        arrival.cause,
+        held=permit.held,
+        mode=permit.mode,
+        plan=plan,
+    )
+    # Staging changes nothing outside: any call may be staged again.
+    idempotent = permit.mode == "stage" or (permit.mode == "run" and spec is not None and spec.idempotent)
+    return Wanted(attempt, permit, idempotent=idempotent)
+
+
+async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, worker: Worker) -> None:
+    """Begin a staged call of a committed workspace if it is its turn; else keep its permit until it is."""
+    found = await workspace_store.lock_turn(work, message.workspace_id, message.tenant, message.call_id)
+    if found is None:
+        raise SecurityAlert(f"a permit came for call {message.call_id}, which is not staged in that workspace")
+    workspace, turn = found
+    attempt = store.attempt_of(turn)
+    permit = verify_permit(worker.verifier, message.permit, attempt.call, pool=pool, modes=_STAGED)
+    state, commit = turn["entry_state"], workspace["commit_call_id"]
+    if state == "waiting" or (state == "kept" and permit.commit == commit):
+        await workspace_store.keep_permit(work, message.call_id, message.permit, permit)
+    if state != "kept" or permit.commit != commit or turn["state"] != State.STAGED:
+        # Its commit has not come, or it began or ended before.
+        return
+    following = await workspace_store.next_call(work, message.workspace_id, commit)
+    if workspace["journal"] != Journal.APPLIED or following is None or following["call_id"] != message.call_id:
+        return
+    spec = worker.specs.get(attempt.call.tool)
+    admission = rules.admit(attempt.call, permit, spec, now=await work.clock())
+    if admission.event is not Event.CLAIMED:
+        refused = Outcome(Event.FAILED, error=admission.reason)
+        await worker.committing.call_ended(work, attempt, refused, refused=True)
+        return
+    idempotent = spec is not None and spec.idempotent
+    begun = await workspace_store.release(
+        work, attempt, permit, worker.holder, token=message.permit, idempotent=idempotent
+    )
+    if begun is not None:
+        work.act(partial(worker.start, begun))
+
+
+async def discard_workspace(message: DiscardWorkspace, work: Work, *, committing: Committing) -> None:
+    """Throw away what waits in a workspace."""
+    await committing.discard(message, work)
 
 
 async def abandon_call(message: AbandonCall, work: Work, *, pool: str) -> None:
@@ -113,7 +174,9 @@ async def resolve_call(said: ResolveCall, work: Work, *, verifier: Verifier) -> 
 
 def genuine_permit(permitted: ToolCallPermitted, *, pool: str, worker: Worker) -> Permit:
     """Return the permit of this message; raise SecurityAlert where anything but its issuer could have written it."""
-    permit = verify_permit(worker.verifier, permitted.permit, permitted.call, pool=pool)
+    permit = verify_permit(worker.verifier, permitted.permit, permitted.call, pool=pool, modes=_MODES)
+    if (permit.mode == "commit") != (permitted.call.tool == COMMIT_TOOL):
+        raise SecurityAlert(f"permit {permit.jti} is good for another kind of call")
     if (permitted.tenant, permitted.pool) != (permit.tenant, permit.aud):
         raise SecurityAlert(f"permit {permit.jti} came in the name of another tenant or pool")
     return permit

@@ -17,8 +17,8 @@ from placet.tools.registry import CRASHED, NEUTRAL_TEXT
 log = structlog.get_logger(__name__)
 
 
-def said(attempt: Attempt, running: asyncio.Task[ToolReply], *, idempotent: bool) -> Outcome:
-    """Return the outcome of a tool that has ended."""
+def said(attempt: Attempt, running: asyncio.Task[ToolReply | Outcome], *, idempotent: bool) -> Outcome:
+    """Return the outcome of a tool that has ended, or of a call that was to be staged."""
     try:
         reply = running.result()
     except ToolOutcomeUnknown as doubt:
@@ -30,7 +30,7 @@ def said(attempt: Attempt, running: asyncio.Task[ToolReply], *, idempotent: bool
     except Exception:  # a tool is foreign code: whatever it raises ends this call only
         log.exception("tool.broken", tool=attempt.call.tool, call_id=attempt.call.call_id)
         return rules.crashed(NEUTRAL_TEXT, None, CRASHED, idempotent=idempotent)
-    return _succeeded(reply)
+    return reply if isinstance(reply, Outcome) else _succeeded(reply)
 
 
 def found(attempt: Attempt, finding: Finding) -> Outcome:

@@ -17,6 +17,7 @@ from placet.contracts.messages import (
     CallResolved,
     Handover,
     ResolveCall,
+    Staged,
     ToolCall,
     ToolCallFinished,
     ToolCallProgressed,
@@ -37,12 +38,15 @@ NOT_RUN_TEXT: Final = (
     "The attempt to run the tool ended in doubt, and the tool's own check has found since that it took no effect: "
     "nothing was done."
 )
+NOT_STAGED_TEXT: Final = "The call could not be put into the workspace. Nothing has happened."
 #: Code of an attempt that took no effect, as the tool's probe found.
 NOT_RUN: Final = "not_run"
 #: Problems of the arguments named in one refusal.
 PROBLEMS_MAX: Final = 5
 
-_FINISHED_KINDS: dict[State, Literal["succeeded", "failed", "unknown"]] = {
+FinishedKind = Literal["succeeded", "failed", "unknown", "staged"]
+_FINISHED_KINDS: dict[State, FinishedKind] = {
+    State.STAGED: "staged",
     State.SUCCEEDED: "succeeded",
     State.FAILED: "failed",
     State.UNKNOWN: "unknown",
@@ -72,7 +76,7 @@ class Admission:
 class Outcome:
     """What one attempt came to."""
 
-    #: SUCCEEDED, FAILED, or GAVE_UP where the tool may have run and nobody knows.
+    #: SUCCEEDED, FAILED, STAGED, or GAVE_UP where the tool may have run and nobody knows.
     event: Event
     #: What the tool answered; a JSON value.
     data: Any = None
@@ -84,6 +88,8 @@ class Outcome:
     code: str = ""
     #: Why the tool hands the conversation to people; empty: it does not.
     handover: str = ""
+    #: Of a staged call: its place in the workspace.
+    staged: Staged | None = None
 
 
 def admit(call: ToolCall, permit: Permit, spec: ToolSpec | None, *, now: datetime) -> Admission:
@@ -117,6 +123,11 @@ def overdue(seconds: float) -> Outcome:
     return Outcome(Event.GAVE_UP, error=f"The tool did not answer within {seconds:g} seconds. {MAY_HAVE_RUN}")
 
 
+def not_staged(reason: str = "") -> Outcome:
+    """Return the outcome of a call that could not be staged."""
+    return Outcome(Event.FAILED, error=f"{NOT_STAGED_TEXT} {reason}".rstrip(), code="not_staged")
+
+
 def in_doubt(text: str, data: Any = None) -> Outcome:
     """Return the outcome of a tool that says itself that it does not know."""
     return Outcome(Event.GAVE_UP, data, f"{text} {MAY_HAVE_RUN}".lstrip())
@@ -139,7 +150,7 @@ def what_follows(outcome: Outcome, *, idempotent: bool, fence: int, attempts_max
     return Event.PROBED if verifiable else Event.GAVE_UP
 
 
-def kind_of(outcome: Outcome) -> Literal["succeeded", "failed", "unknown"]:
+def kind_of(outcome: Outcome) -> FinishedKind:
     """Return the kind of answer that an outcome becomes when it ends the call."""
     return _FINISHED_KINDS[MACHINE.next_state(State.RUNNING, outcome.event)]
 
@@ -215,6 +226,7 @@ def finished(
         error=outcome.error,
         ui_blocks=list(outcome.ui_blocks),
         handover=Handover(reason=outcome.handover) if outcome.handover else None,
+        staged=outcome.staged,
         edited=call.edited,
         executed=call.shown_arguments if call.edited else "",
         held=held,

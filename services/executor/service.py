@@ -8,27 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 
 from placet.contracts.errors import PlacetError
-from placet.contracts.messages import AbandonCall, Message, ResolveCall, ToolCallPermitted
+from placet.contracts.messages import (
+    COMMIT_TOOL,
+    AbandonCall,
+    DiscardWorkspace,
+    Message,
+    ResolveCall,
+    StagedCallPermitted,
+    ToolCallPermitted,
+)
 from placet.contracts.signing import load_verifier
-from placet.contracts.topology import executor_queue
+from placet.contracts.topology import executor_queue, queue
 from placet.domain.catalog import Catalog, load_catalog
+from placet.domain.house_tools import COMMIT_SPEC
 from placet.executor import store
-from placet.executor.handlers import abandon_call, claim_calls, resolve_call
+from placet.executor.committing import Committing
+from placet.executor.handlers import abandon_call, claim_calls, discard_workspace, release_call, resolve_call
 from placet.executor.metrics import SLOTS, SLOTS_BUSY, measure
 from placet.executor.settings import EVERY_POOL, ExecutorSettings
 from placet.executor.settling import Settling
 from placet.executor.slot_gate import SlotGate
+from placet.executor.staging import Stager
 from placet.executor.store import Holder, Sweep
 from placet.executor.sweeper import Sweeper
 from placet.executor.worker import Worker
+from placet.executor.workspace_store import Bounds
 from placet.runtime.consumer import Consumer, Handler, Once, one_by_one
-from placet.runtime.service import MEASURE_SECONDS, Duty, Runtime, Service
+from placet.runtime.service import MEASURE_SECONDS, Duty, Runtime, Service, Subscription
 from placet.runtime.slots import Slots
-from placet.tools.registry import LoadedTool, load_tools
+from placet.tools.registry import LoadedTool, load_tools, staging_packs
 from placet.tools.resources import PackSettings, open_tool_resources
+
+#: Queue of what concerns workspaces, whatever the pools.
+COMMANDS = "workspaces.commands"
+#: Pauses between two looks for workspaces whose time is over, and for those to be deleted, in seconds.
+EXPIRE_SECONDS, PURGE_SECONDS = 30.0, 3_600.0
 
 
 def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
@@ -41,15 +59,25 @@ def build(settings: ExecutorSettings, runtime: Runtime) -> Service:
     pools = served_pools(settings, catalog)
     specs = {spec.name: spec for spec in catalog.values() if spec.function and spec.pool in pools}
     tools = load_tools(specs.values())
+    units = runtime.units
+    bounds = Bounds(
+        entries_max=settings.executor_workspace_entries_max,
+        bytes_max=settings.executor_workspace_bytes_max,
+        age_max=timedelta(days=settings.executor_workspace_days_max),
+    )
+    packs, attempts_max = staging_packs(tools.values()), settings.executor_attempts_max
+    committing = Committing(units, packs, worker=settings.executor_worker, attempts_max=attempts_max)
     worker = Worker(
         holder=Holder(settings.executor_worker, settings.executor_lease_seconds),
         verifier=load_verifier(settings.keys),
-        specs=specs,
+        specs={**specs, COMMIT_TOOL: COMMIT_SPEC},
         tools=tools,
-        units=runtime.units,
+        units=units,
         slots=Slots(settings.executor_slots),
-        attempts_max=settings.executor_attempts_max,
-        settling=Settling(runtime.units, worker=settings.executor_worker),
+        attempts_max=attempts_max,
+        settling=Settling(units, worker=settings.executor_worker),
+        stager=Stager(units, tools, specs, bounds),
+        committing=committing,
     )
     return assemble(settings, runtime, worker, tools=tools, pools=pools)
 
@@ -88,7 +116,8 @@ def assemble(
 
     SLOTS.set(worker.slots.size)
     SLOTS_BUSY.set_function(lambda: worker.slots.busy)
-    every = settings.executor_sweep_seconds
+    every, keep = settings.executor_sweep_seconds, timedelta(days=settings.executor_workspace_keep_days)
+    discard = partial(discard_workspace, committing=worker.committing)
     return Service(
         name="executor",
         runtime=runtime,
@@ -99,10 +128,14 @@ def assemble(
             )
             for pool in pools
         ),
+        subscriptions=(Subscription(queue(COMMANDS), {DiscardWorkspace: one_by_one(discard)}),),
         duties=(
             Duty("give-up-lost", every, sweeper.give_up_lost),
             Duty("repeat-lost", every, sweeper.repeat_lost),
             Duty("verify-lost", every, sweeper.verify_lost),
+            Duty("recover-commits", every, sweeper.recover_commits),
+            Duty("expire-workspaces", EXPIRE_SECONDS, sweeper.expire_workspaces),
+            Duty("purge-workspaces", PURGE_SECONDS, partial(sweeper.purge_workspaces, keep)),
             Duty("measure", MEASURE_SECONDS, partial(measure, pools, runtime)),
         ),
         slots=worker.slots,
@@ -114,6 +147,7 @@ def assemble(
 def _consumer(pool: str, worker: Worker, runtime: Runtime) -> Consumer:
     handlers: dict[type[Message], Handler | Once] = {
         ToolCallPermitted: Once(partial(claim_calls, pool=pool, worker=worker)),
+        StagedCallPermitted: one_by_one(partial(release_call, pool=pool, worker=worker)),
         AbandonCall: one_by_one(partial(abandon_call, pool=pool)),
         ResolveCall: one_by_one(partial(resolve_call, verifier=worker.verifier)),
     }

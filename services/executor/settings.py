@@ -12,6 +12,7 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
+from placet.contracts.messages.stage import ENTRIES_MAX
 from placet.runtime.settings import INTERNAL, Settings
 
 #: As the only name it stands for every pool of the catalogue.
@@ -58,6 +59,27 @@ class ExecutorSettings(Settings):
         le=1_000,
         description="Permits that RabbitMQ hands over at a time, for each pool. More are claimed together, which suits "
         "pools of fast tools; of slow ones they would wait at a busy worker while another is idle.",
+    )
+    executor_workspace_entries_max: int = Field(
+        default=ENTRIES_MAX,
+        ge=1,
+        le=ENTRIES_MAX,
+        description="Staged calls that the workspace of one conversation holds at most.",
+    )
+    executor_workspace_bytes_max: int = Field(
+        default=200_000_000,
+        ge=1,
+        le=10_000_000_000,
+        description="Bytes of all contents that one workspace holds at most, in the database.",
+    )
+    executor_workspace_days_max: int = Field(
+        default=14, ge=1, le=90, description="Days that a workspace may wait for a decision, whatever its rules say."
+    )
+    executor_workspace_keep_days: int = Field(
+        default=30,
+        ge=0,
+        le=3_650,
+        description="Days that the lines and diffs of an ended workspace are kept; its contents go when it ends.",
     )
     executor_worker: str = Field(
         json_schema_extra=INTERNAL,

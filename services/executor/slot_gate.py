@@ -17,7 +17,7 @@ import structlog
 from pydantic_core import from_json, to_json
 
 from placet.contracts.errors import PlacetError
-from placet.contracts.messages import ENVELOPE_EVENTS_MAX
+from placet.contracts.messages import ENVELOPE_EVENTS_MAX, ToolCallPermitted
 from placet.contracts.permit import awaited_calls
 from placet.runtime.bus import Bus, Delivery, OnDelivery
 from placet.runtime.slots import Slots
@@ -139,7 +139,9 @@ class SlotGate:
 
 def _awaited(items: Iterable[Any]) -> list[str]:
     """Return the calls that permits among these events come after."""
-    data = [each.get("data") for each in items if isinstance(each, dict)]
+    # A staged call has its place in a plan, which lets it begin.
+    kind = ToolCallPermitted.type_name
+    data = [each.get("data") for each in items if isinstance(each, dict) and each.get("type") == kind]
     return [call_id for each in data if isinstance(each, dict) for call_id in awaited_calls(each.get("permit"))]
 
 

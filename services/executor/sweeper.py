@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 import structlog
@@ -18,11 +18,11 @@ import structlog
 from placet.contracts.errors import SecurityAlert
 from placet.contracts.permit import verify_permit
 from placet.contracts.topology import executor_queue
-from placet.executor import rules, store
+from placet.executor import rules, store, workspace_store
 from placet.executor.metrics import count_answer
 from placet.executor.rules import Outcome
 from placet.executor.slot_gate import NoSlot, SlotGate
-from placet.executor.states import Event, State
+from placet.executor.states import Event, State, WorkspaceEvent
 from placet.executor.store import Attempt, Sweep
 from placet.executor.worker import Worker
 from placet.runtime.consumer import SECURITY_ALERTS
@@ -32,6 +32,8 @@ log = structlog.get_logger(__name__)
 
 #: Calls given up in one transaction.
 GIVE_UP_ROWS = 100
+#: Workspaces ended or deleted in one transaction.
+EXPIRE_ROWS = 50
 
 
 @dataclass
@@ -71,16 +73,53 @@ class Sweeper:
         if not await self._sees():
             return 0
         async with self._worker.units.begin() as work:
-            lost = await store.give_up(
-                work, self._sweep, error=rules.LOST_TEXT, worker=self._worker.holder.worker, limit=GIVE_UP_ROWS
-            )
+            lost = await store.give_up(work, self._sweep, worker=self._worker.holder.worker, limit=GIVE_UP_ROWS)
             for attempt, ended in lost:
-                self._answer_lost(work, attempt, ended)
+                if attempt.mode == "staged_call":
+                    outcome = Outcome(Event.GAVE_UP, error=rules.LOST_TEXT)
+                    await self._worker.committing.call_ended(work, attempt, outcome)
+                else:
+                    self._answer_lost(work, attempt, ended)
         return len(lost)
+
+    async def recover_commits(self) -> int:
+        """Go on with one commit whose worker was lost, forward or back as its journal says; return how many."""
+        if not await self._sees():
+            return 0
+        async with self._worker.units.database.single() as connection:
+            if await workspace_store.lost_commit(connection, self._sweep) is None:
+                return 0
+        try:
+            async with self._gate.enter(), self._worker.units.begin() as work:
+                call_id = await workspace_store.lost_commit(work.connection, self._sweep)
+                if call_id is None:
+                    return 0
+                attempt = await store.begin_again(work, call_id, State.RUNNING, Event.RECLAIMED, self._worker.holder)
+                await self._begin_again(work, attempt)
+        except NoSlot:
+            return 0
+        return 1
+
+    async def expire_workspaces(self) -> int:
+        """Discard what nobody decided in time; return how many workspaces."""
+        async with self._worker.units.begin() as work:
+            due = await workspace_store.overdue(work, EXPIRE_ROWS)
+            for key, tenant in due:
+                if workspace := await workspace_store.lock(work, key, tenant):
+                    reason = "Nobody decided in time."
+                    await workspace_store.end_workspace(work, workspace, WorkspaceEvent.EXPIRED, reason=reason)
+        return len(due)
+
+    async def purge_workspaces(self, keep: timedelta) -> int:
+        """Delete workspaces that ended long ago; return how many."""
+        async with self._worker.units.database.single() as connection:
+            return await workspace_store.purge(connection, keep, EXPIRE_ROWS)
 
     def _answer_lost(self, work: Work, attempt: Attempt, ended: datetime) -> None:
         log.warning("execution.unknown", call_id=attempt.call.call_id, tool=attempt.call.tool, fence=attempt.fence)
         outcome = Outcome(Event.GAVE_UP, error=rules.LOST_TEXT)
+        if attempt.mode == "stage":
+            outcome = rules.not_staged("Its worker was lost several times.")
         answer = rules.finished(
             attempt.call,
             outcome,
@@ -120,17 +159,24 @@ class Sweeper:
             SECURITY_ALERTS.labels(executor_queue(attempt.pool).name).inc()
             log.warning("security.alert", call_id=attempt.call.call_id, reason=doubt)
             outcome = Outcome(Event.GAVE_UP, error=rules.TAMPERED_TEXT)
-            work.act(partial(self._worker.settling.settle, attempt, outcome))
+            worker = self._worker
+            settle = worker.committing.end_call if attempt.mode == "staged_call" else worker.settling.settle
+            work.act(partial(settle, attempt, outcome))
         else:
             work.act(lambda: self._worker.start(attempt))
 
     def _doubt(self, attempt: Attempt) -> str:
         """Return why the stored call is not the signed one, or not the one its row speaks of; empty where it is."""
         try:
-            verify_permit(self._worker.verifier, attempt.permit, attempt.call, pool=attempt.pool)
+            modes = (attempt.mode,)
+            verify_permit(self._worker.verifier, attempt.permit, attempt.call, pool=attempt.pool, modes=modes)
         except SecurityAlert as alert:
             return str(alert)
         sweep = self._sweep
+        if attempt.mode in {"stage", "commit"}:
+            spec = self._worker.specs.get(attempt.call.tool)
+            known = spec is not None and spec.schema_digest == attempt.call.schema_digest
+            return "" if known else f"call {attempt.call.call_id} is not of the tool that its row names"
         known = attempt.call.schema_digest in (sweep.probed if attempt.state is State.VERIFYING else sweep.repeatable)
         return "" if known else f"call {attempt.call.call_id} is not of the tool that its row names"
 

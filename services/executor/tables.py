@@ -3,19 +3,24 @@
 The CHECKs repeat the machine, so that a statement that forgets it is refused: only what began has a fence, only what
 somebody works on has a lease, only what is answered has an end, and only what a person resolved names the person. Two
 unique keys make a call and a permit good for one row.
+
+Of a workspace no row holds more than one content, and no statement needs all of them: what a workspace costs grows with
+its entries and with nothing else.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, get_args
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from placet.executor.states import ANSWERED, LEASED, State
-from placet.runtime.database import metadata
+from placet.contracts.messages.stage import Decide, EntryKind, OnFailure
+from placet.executor.states import ANSWERED, LEASED, LIVE, State, WorkspaceState
+from placet.runtime.database import check_states, metadata
 
 _TIME = sa.TIMESTAMP(timezone=True)
 _STORED = frozenset(State) - {State.NEW}
@@ -45,6 +50,7 @@ class ExecutionRow(SQLModel, table=True):
             name="resolution_whole",
         ),
         sa.CheckConstraint("resolution IN ('ran', 'did_not_run')", name="resolution_known"),
+        sa.CheckConstraint("mode IN ('stage', 'commit', 'staged_call')", name="mode_known"),
         sa.UniqueConstraint("permit_id"),
         sa.Index("ix_executions_leases", "pool", "lease_until", postgresql_where=sa.text(_one_of(LEASED))),
         sa.Index("ix_executions_unknown", "pool", postgresql_where=sa.text("state = 'unknown'")),
@@ -77,6 +83,10 @@ class ExecutionRow(SQLModel, table=True):
     worker: str
     #: When a silent worker counts as lost.
     lease_until: datetime | None = Field(default=None, sa_type=_TIME)
+    #: What the newest permit is good for where that is not to run the call, see `placet.contracts.permit`.
+    mode: str | None = None
+    #: Of a call that is staged: how, as JSON.
+    plan: str | None = None
     #: When the first attempt began.
     begun_at: datetime | None = Field(default=None, sa_type=_TIME)
     finished_at: datetime | None = Field(default=None, sa_type=_TIME)
@@ -88,3 +98,167 @@ class ExecutionRow(SQLModel, table=True):
     #: In their words; what they looked at.
     resolution_note: str = Field(default="", sa_column_kwargs={"server_default": ""})
     resolved_at: datetime | None = Field(default=None, sa_type=_TIME)
+
+
+class Journal(StrEnum):
+    """How far a commit is with its changes. What is written here comes before what it speaks of."""
+
+    NONE = "none"  # nothing was touched
+    APPLYING = "applying"  # every change is made, or will be: a crash from here on is rolled forward
+    APPLIED = "applied"  # every change is made, or said to be in doubt
+
+
+class EntryState(StrEnum):
+    """What became of one entry of a workspace."""
+
+    WAITING = "waiting"
+    KEPT = "kept"  # people let it through, and its turn has not ended
+    LEFT_OUT = "left_out"
+    COMMITTED = "committed"
+    CONFLICTED = "conflicted"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    DISCARDED = "discarded"
+
+
+def _known(column: str, values: Any) -> sa.CheckConstraint:
+    return sa.CheckConstraint(f"{column} IN ({', '.join(map(repr, get_args(values)))})", name=f"{column}_known")
+
+
+class WorkspaceRow(SQLModel, table=True):
+    """Where staged calls of one conversation wait. It ends once; what is staged after that opens the next one."""
+
+    __tablename__ = "workspaces"
+    __table_args__ = (
+        check_states("state", WorkspaceState),
+        check_states("journal", Journal),
+        sa.CheckConstraint("(state IN ('open', 'committing')) = (ended_at IS NULL)", name="ended_iff_final"),
+        sa.CheckConstraint("state <> 'committing' OR commit_call_id IS NOT NULL", name="commit_has_call"),
+        sa.CheckConstraint("journal = 'none' OR commit_call_id IS NOT NULL", name="journal_of_commit"),
+        sa.CheckConstraint("entries >= 0 AND bytes >= 0", name="counted"),
+        sa.UniqueConstraint("tenant", "conversation_id", "number"),
+        sa.Index(
+            "ix_workspaces_live",
+            "tenant",
+            "conversation_id",
+            unique=True,
+            postgresql_where=sa.text(f"state IN ({', '.join(repr(each.value) for each in sorted(LIVE))})"),
+        ),
+        sa.Index("ix_workspaces_expiry", "expires_at", postgresql_where=sa.text("state = 'open'")),
+        sa.Index("ix_workspaces_ended", "ended_at"),
+        {"schema": "executor"},
+    )
+
+    workspace_id: str = Field(primary_key=True)
+    tenant: str
+    conversation_id: str
+    number: int
+    #: The one agent whose calls are in it.
+    agent: str
+    #: The one pool whose packs have changes in it; null while there are none.
+    pool: str | None = None
+    state: str
+    journal: str = Field(sa_column_kwargs={"server_default": "none"})
+    #: Attempt of the commit whose preparations are used; null while nothing is applied.
+    journal_fence: int | None = None
+    #: The newest commit.
+    commit_call_id: str | None = None
+    #: Entries that were ever put in; the position of the newest.
+    entries: int = 0
+    #: Of all contents.
+    bytes: int = Field(default=0, sa_type=sa.BigInteger)
+    opened_at: datetime = Field(sa_type=_TIME)
+    expires_at: datetime = Field(sa_type=_TIME)
+    ended_at: datetime | None = Field(default=None, sa_type=_TIME)
+    ended_by: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    reason: str = Field(default="", sa_column_kwargs={"server_default": ""})
+
+
+class EntryRow(SQLModel, table=True):
+    """One staged call; the call itself stands in its execution."""
+
+    __tablename__ = "workspace_entries"
+    __table_args__ = (
+        check_states("state", EntryState),
+        _known("kind", EntryKind),
+        _known("decide", Decide),
+        _known("on_failure", OnFailure),
+        sa.ForeignKeyConstraint(["workspace_id"], ["executor.workspaces.workspace_id"], ondelete="CASCADE"),
+        sa.UniqueConstraint("workspace_id", "position"),
+        {"schema": "executor"},
+    )
+
+    call_id: str = Field(primary_key=True)
+    workspace_id: str
+    position: int
+    tool: str
+    pool: str
+    kind: str
+    digest: str
+    #: What its changes touch, `pack:key`.
+    keys: list[str] = Field(sa_type=pg.ARRAY(sa.Text))
+    summary: str
+    decide: str
+    on_failure: str
+    state: str
+    #: Commit that let it through or left it out.
+    commit_call_id: str | None = None
+    #: Of a staged call whose turn has not come: its signed permit.
+    permit: str | None = None
+    #: Of a staged call that ran: what its tool answered.
+    data: Any = Field(default=None, sa_type=pg.JSONB)
+    ui_blocks: list[dict[str, Any]] = Field(sa_type=pg.JSONB, sa_column_kwargs={"server_default": "[]"})
+    handover: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    error: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    staged_at: datetime = Field(sa_type=_TIME)
+    ended_at: datetime | None = Field(default=None, sa_type=_TIME)
+
+
+class ChangeRow(SQLModel, table=True):
+    """What an entry makes of one key, with the diff that people see."""
+
+    __tablename__ = "workspace_changes"
+    __table_args__ = (
+        sa.ForeignKeyConstraint(["call_id"], ["executor.workspace_entries.call_id"], ondelete="CASCADE"),
+        sa.CheckConstraint("base IS NOT NULL OR after IS NOT NULL", name="changes_something"),
+        sa.Index("ix_workspace_changes_key", "workspace_id", "pack", "key", "position"),
+        {"schema": "executor"},
+    )
+
+    call_id: str = Field(primary_key=True)
+    ordinal: int = Field(primary_key=True)
+    workspace_id: str
+    #: Of the entry.
+    position: int
+    pack: str
+    key: str
+    #: SHA-256, size in bytes and mode before and after the entry; null: nothing is there.
+    base: str | None = None
+    base_size: int | None = None
+    base_mode: int | None = None
+    after: str | None = None
+    after_size: int | None = None
+    after_mode: int | None = None
+    summary: str
+    diff: str
+    cut: bool
+    #: Whether the content is one that no diff can show.
+    opaque: bool
+    added: int
+    removed: int
+
+
+class BlobRow(SQLModel, table=True):
+    """One content of a workspace, kept once however often it occurs; it goes when the workspace ends."""
+
+    __tablename__ = "workspace_blobs"
+    __table_args__ = (
+        sa.ForeignKeyConstraint(["workspace_id"], ["executor.workspaces.workspace_id"], ondelete="CASCADE"),
+        {"schema": "executor"},
+    )
+
+    workspace_id: str = Field(primary_key=True)
+    digest: str = Field(primary_key=True)
+    content: bytes

@@ -22,6 +22,7 @@ from placet.contracts.ids import derived_id
 from placet.contracts.signing import Verifier
 from placet.domain.catalog import ToolSpec
 from placet.executor import rules, store
+from placet.executor.committing import Committing
 from placet.executor.metrics import TOOL_SECONDS
 from placet.executor.outcomes import found, said
 from placet.executor.progress import SILENCE_SECONDS, Progress
@@ -29,8 +30,10 @@ from placet.executor.redaction import redact_outcome, redact_text
 from placet.executor.reporting import Reporting
 from placet.executor.rules import Outcome
 from placet.executor.settling import Settling
+from placet.executor.staging import Stager
 from placet.executor.states import Event, State
 from placet.executor.store import Attempt, Holder
+from placet.executor.workspace_store import ConversationWorkspace
 from placet.runtime.database import is_outage
 from placet.runtime.slots import Slots, under_lease
 from placet.runtime.tracing import TRACING
@@ -74,6 +77,8 @@ class Worker:
     slots: Slots
     attempts_max: int
     settling: Settling
+    stager: Stager
+    committing: Committing
     #: What the tool packs opened at start; empty while the service does not run.
     resources: dict[str, object] = field(default_factory=dict)
 
@@ -87,7 +92,13 @@ class Worker:
 
     async def start(self, attempt: Attempt) -> None:
         """Run a claimed attempt in a slot; returns at once."""
-        self.slots.spawn(self._run(attempt), name=f"{attempt.call.tool} {attempt.call.call_id} #{attempt.fence}")
+        doing = self._commit(attempt) if attempt.mode == "commit" else self._run(attempt)
+        self.slots.spawn(doing, name=f"{attempt.call.tool} {attempt.call.call_id} #{attempt.fence}")
+
+    async def _commit(self, attempt: Attempt) -> None:
+        """Commit a workspace under a lease; broken off for whatever reason, the sweeper has it gone on with."""
+        doing = self.committing.run(attempt, self._context(attempt))
+        await under_lease(doing, lambda: self._renew(attempt), every_seconds=self.holder.lease_seconds / 3)
 
     async def _run(self, attempt: Attempt) -> None:
         running = asyncio.create_task(self._act(attempt))
@@ -109,11 +120,13 @@ class Worker:
     def _overdue(self, attempt: Attempt) -> Outcome:
         if attempt.state is State.VERIFYING:
             return found(attempt, CannotTell())
+        if attempt.mode == "stage":
+            return rules.not_staged("It took too long.")
         return rules.overdue(self.specs[attempt.call.tool].timeout_seconds)
 
     def _what_follows(self, attempt: Attempt, outcome: Outcome, doubt: Event) -> Event:
         """Return what the outcome does; `doubt` is what overcomes doubt that must not be overcome by repeating."""
-        running = attempt.state is State.RUNNING
+        running = attempt.state is State.RUNNING and attempt.mode != "stage"
         event = rules.what_follows(
             outcome,
             idempotent=running and self.specs[attempt.call.tool].idempotent,
@@ -152,11 +165,15 @@ class Worker:
 
     def _can_be_cancelled(self, attempt: Attempt) -> bool:
         """Tell whether cancelling stops the tool; a thread would go on unseen, and its outcome would be lost."""
+        if attempt.mode == "stage":
+            return True
         tool = self.tools[attempt.call.tool]
         probe = tool.probe if attempt.state is State.VERIFYING else None
         return inspect.iscoroutinefunction((probe or tool).function)
 
-    async def _act(self, attempt: Attempt) -> ToolReply | Finding:
+    async def _act(self, attempt: Attempt) -> ToolReply | Finding | Outcome:
+        if attempt.mode == "stage":
+            return await self.stager.stage(attempt, self._context(attempt))
         tool, arguments = self.tools[attempt.call.tool], parse_arguments(attempt.call.arguments)
         if attempt.state is State.VERIFYING:
             return await tool.probe.find(arguments, self._context(attempt)) if tool.probe else CannotTell()
@@ -188,8 +205,12 @@ class Worker:
             requester=call.requester,
             message_id=call.message_id,
             language=call.language,
+            agent=call.agent,
             deadline=datetime.now(UTC) + timedelta(seconds=self.specs[call.tool].timeout_seconds),
             resources=self.resources,
+            workspace=ConversationWorkspace(
+                self.units.database, tenant=call.tenant, conversation_id=call.conversation_id
+            ),
         )
 
     async def _renew(self, attempt: Attempt) -> bool:
@@ -220,7 +241,10 @@ class Worker:
         if event is Event.PROBED:
             async with self.units.begin(attempt.cause) as work:
                 return await store.probe(work, attempt, outcome, self.holder)
-        await self.settling.settle(attempt, outcome)
+        if attempt.mode == "staged_call":
+            await self.committing.end_call(attempt, outcome)
+        else:
+            await self.settling.settle(attempt, outcome)
         return None
 
 

@@ -4,9 +4,9 @@ Owns: API keys, sessions, conversations with their tokens and who holds them, an
 of a conversation is the agent's: the gateway reads it and follows it.
 Consumes: HandoverRequested (gateway.handovers); and, each instance by itself, ConversationItems, ConversationDelta,
 JobEvents and the answers to what it sent, DecisionAnswered and RulebookTried.
-Emits: MessagePosted, ConsentAnswered, OperatorSpoke, HolderChanged, ConversationEnded and StopTurn; RunJob and
-CancelJob; DecideApproval (signed: who decided, and what they saw); ResolveDeadLetter, ResolveCall, RevokeGrant,
-RetryDelivery, RetryWebhookEvent, TryRulebook and MailBounced.
+Emits: MessagePosted, ConsentAnswered, OperatorSpoke, HolderChanged, ConversationEnded, StopTurn, ProposeChanges and
+DiscardChanges; RunJob and CancelJob; DecideApproval (signed: who decided, and what they saw); ResolveDeadLetter,
+ResolveCall, RevokeGrant, RetryDelivery, RetryWebhookEvent, TryRulebook and MailBounced.
 Promises: nobody sees another tenant's rows; a client that reconnects misses nothing and sees nothing twice; what it
 shows about other services' work it reads from the `read` schema and never writes.
 """

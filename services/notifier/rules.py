@@ -98,7 +98,8 @@ def channels_of(rule: ApprovalRule) -> list[str]:
 
 def first_addresses(rule: ApprovalRule, requester: str, directory: Directory) -> list[Address]:
     """Return where an approval is shown as soon as it opens."""
-    approvers = [*rule.approvers, *rule.veto, *(name for panel in rule.alternatives for name in panel.approvers)]
+    others = [*rule.alternatives, *(panel for demand in rule.also for panel in demand.panels)]
+    approvers = [*rule.approvers, *rule.veto, *(name for panel in others for name in panel.approvers)]
     people = people_of(approvers, requester, directory)
     return _once(_addresses(channels_of(rule), people))
 

@@ -9,6 +9,7 @@ from placet.contracts.canonical import NotStrictJson, parse_arguments
 from placet.contracts.errors import SecurityAlert
 from placet.contracts.ids import new_id
 from placet.contracts.messages import (
+    COMMIT_TOOL,
     AbandonCall,
     CallResolved,
     EditProposed,
@@ -27,7 +28,8 @@ from placet.policy.active import ActiveRulebook
 from placet.policy.rules import CallFacts, Rulebook, edits, grants, judge
 from placet.policy.rules.kept import kept_text
 from placet.policy.rules.limits import DID_NOT_RUN
-from placet.policy.rules.outcomes import Judged, abandoned, outcome
+from placet.policy.rules.outcomes import Judged, abandoned, outcome, staged_permits
+from placet.policy.rules.staging import wanted_entries
 from placet.policy.states import GrantEvent
 from placet.policy.store import grants as grant_store
 from placet.policy.store import limits as limit_store
@@ -74,6 +76,9 @@ async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work,
     entries: list[store.Entry] = []
     others: list[Proposed] = []
     for each in proposed:
+        if each.call.tool == COMMIT_TOOL:
+            others.append(each)
+            continue
         verdict = judge(each.facts, rulebook)
         if each.call.call_id in plain or judging.takes_more(verdict, rulebook):
             if each.call.digest != plain.get(each.call.call_id, each).call.digest:
@@ -102,6 +107,7 @@ async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work,
 
 async def _judge_all(proposed: Sequence[Proposed], work: Work, rulebook: Rulebook, signer: Signer) -> None:
     counters = limit_store.Counters(work)
+    proposed = [await _with_entries(each, work) for each in proposed]
     if rulebook.uses_history:
         # A verdict counts for the next call's conditions.
         for each in proposed:
@@ -110,6 +116,14 @@ async def _judge_all(proposed: Sequence[Proposed], work: Work, rulebook: Ruleboo
         return
     for wave in waves(proposed, key=lambda each: each.call.call_id):
         await _judge(wave, counters, rulebook, signer)
+
+
+async def _with_entries(proposed: Proposed, work: Work) -> Proposed:
+    """Return a proposal; that of a commit with those of its entries that policy let its conversation stage."""
+    if proposed.call.tool != COMMIT_TOOL:
+        return proposed
+    staged = await store.load_staged(work, proposed.call, wanted_entries(proposed.facts.arguments))
+    return replace(proposed, facts=replace(proposed.facts, staged=staged))
 
 
 async def _judge(
@@ -134,9 +148,11 @@ async def _judge(
         work.cause = each.cause
         verdict = await judging.settle(work, each.facts, entry.verdict, rulebook, counters)
         if verdict is not entry.verdict:
-            await store.change_verdict(work, entry.verdict_id, verdict)
+            await store.change_verdict(work, entry, verdict)
         judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds)
         work.emit(outcome(judged, signer, work.now))
+        if each.facts.staged is not None:
+            work.emit(*staged_permits(judged, signer, work.now))
         work.tell(records.judged(each.facts, verdict, entry.verdict_id))
 
 
@@ -201,6 +217,10 @@ async def judge_edit(proposed: EditProposed, work: Work, deps: Deps) -> None:
     rulebook = deps.rulebook
     call = proposed.call
     history = await store.load_history(work, call) if rulebook.uses_history else {}
+    if call.tool == COMMIT_TOOL:
+        staged = await store.load_staged(work, call, edits.proposed_entries(proposed))
+        work.emit(signed(edits.judged_commit(proposed, staged, rulebook, history), deps.signer))
+        return
     asked = await store.load_approval(work, proposed.tenant, call.call_id)
     answer = edits.judged(proposed, asked, rulebook, history)
     if answer.accepted:

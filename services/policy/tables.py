@@ -75,6 +75,8 @@ class VerdictRow(SQLModel, table=True):
     facts: str | None = None
     #: Who was asked, JSON text of an ApprovalRule; none where nobody was.
     approval: str | None = None
+    #: What a staged call's permit will have to say, JSON text of StageTerms; none where nothing is staged.
+    terms: str | None = None
 
 
 class WatchedCallRow(SQLModel, table=True):

@@ -107,3 +107,17 @@ def _check_depth(value: Any, left: int) -> None:
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for child in children:
         _check_depth(child, left - 1)
+
+
+def entry_digest(call_digest: str, changes: list[dict[str, object]]) -> str:
+    """Return the digest of an entry: of its call, and of what it changes, in order.
+
+    A change is `{"pack", "key", "base", "after", "mode"}`: SHA-256 of the content before and after, null where there is
+    none; `mode` is null where the pack has none.
+    """
+    return sha256_hex({"call": call_digest, "changes": changes})
+
+
+def tree_digest(entries: list[tuple[str, str]]) -> str:
+    """Return the digest of a workspace, or of a part of it: of (call id, entry digest) in order."""
+    return sha256_hex([{"id": call_id, "digest": digest} for call_id, digest in entries])

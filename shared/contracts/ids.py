@@ -20,6 +20,11 @@ def derived_id(*parts: str) -> str:
     return str(uuid5(_NAMESPACE, "\x1f".join(parts)))
 
 
+def workspace_id(tenant: str, conversation_id: str, number: int = 1) -> str:
+    """Return the id of the n-th workspace of a conversation: a new one opens when the one before has ended."""
+    return derived_id("workspace", tenant, conversation_id, str(number))
+
+
 def new_traceparent() -> str:
     """Return a fresh W3C `traceparent`: version 00, sampled."""
     return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"

@@ -7,9 +7,9 @@ public keys only. What it binds is the digest; everything else narrows it.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_core import from_json
@@ -18,11 +18,20 @@ from placet.contracts.canonical import call_digest
 from placet.contracts.errors import SecurityAlert
 from placet.contracts.ids import derived_id
 from placet.contracts.messages.message import Digest, Value
+from placet.contracts.messages.stage import OnFailure, StagedCall
 from placet.contracts.messages.tool_calls import Pool, ToolCall
 from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
 
 #: Who issues the permits of calls that people were asked about.
 HELD_BY = "approval"
+
+
+#: What a permit is good for: to run its call, to put it into a workspace, to commit a workspace (its call is
+#: `commit_changes`), or to run a call of a committed workspace. None is good for anything else.
+PermitMode = Literal["run", "stage", "commit", "staged_call"]
+#: Claims that only other modes than `run` have; and the issuer, whom the signature names.
+_NOT_TO_RUN = {"iss", "mode", "commit", "on_failure"}
+_RUN: tuple[PermitMode, ...] = ("run",)
 
 
 class Permit(Value):
@@ -40,6 +49,11 @@ class Permit(Value):
     digest: Digest
     reference: Annotated[str, Field(description="Verdict id or approval id that stands behind it.")]
     after: list[str] = Field(default_factory=list, description="Calls that must have ended before it may begin.")
+    mode: PermitMode = Field(default="run", description="Left out of the token where it is `run`.")
+    commit: str = Field(default="", description="Of a staged call: the `commit_changes` that it is part of.")
+    on_failure: OnFailure = Field(
+        default="stop", description="Of a staged call: whether those behind it run where it does not succeed."
+    )
 
     @property
     def held(self) -> bool:
@@ -56,7 +70,7 @@ def permit_id(call_id: str) -> str:
     return derived_id("permit", call_id)
 
 
-def issue_permit(
+def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not say
     signer: Signer,
     call: ToolCall,
     *,
@@ -65,6 +79,7 @@ def issue_permit(
     now: datetime,
     lifetime_seconds: int,
     after: Sequence[str] = (),
+    mode: PermitMode = "run",
 ) -> str:
     """Return the signed permit for `call`. Its id derives from the call, so a repeated handling issues the same one."""
     permit = Permit(
@@ -80,6 +95,42 @@ def issue_permit(
         digest=call.digest,
         reference=reference,
         after=list(after),
+    )
+    claims = permit.model_dump(exclude=_NOT_TO_RUN)
+    return signer.sign(Purpose.PERMIT, claims if mode == "run" else {**claims, "mode": mode})
+
+
+def issue_staged_permit(
+    signer: Signer,
+    staged: StagedCall,
+    *,
+    commit: ToolCall,
+    reference: str,
+    now: datetime,
+    lifetime_seconds: int,
+    after: str,
+) -> str:
+    """Return the signed permit of a staged call of the workspace that `commit` commits.
+
+    It is usable when `after`, the staged call before it or the commit itself, has ended, and nothing before it that
+    says `stop` has failed. Its id is another than that of the permit by which the call was staged.
+    """
+    permit = Permit(
+        iss=signer.issuer,
+        jti=derived_id("permit", staged.call_id, commit.call_id),
+        sub=staged.call_id,
+        aud=staged.pool,
+        iat=int(now.timestamp()),
+        exp=int((now + timedelta(seconds=lifetime_seconds)).timestamp()),
+        tenant=commit.tenant,
+        requester=staged.requester,
+        message_id=staged.message_id,
+        digest=staged.digest,
+        reference=reference,
+        after=[after],
+        mode="staged_call",
+        commit=commit.call_id,
+        on_failure=staged.on_failure,
     )
     return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}))
 
@@ -114,8 +165,10 @@ def check_digest(call: ToolCall, tenant: str) -> None:
         raise SecurityAlert(f"the digest of call {call.call_id} does not fit what it would run")
 
 
-def verify_permit(verifier: Verifier, token: str, call: ToolCall, *, pool: str) -> Permit:
-    """Return the permit if it is signed for exactly this call and pool; raise SecurityAlert otherwise.
+def verify_permit(
+    verifier: Verifier, token: str, call: ToolCall, *, pool: str, modes: Collection[PermitMode] = _RUN
+) -> Permit:
+    """Return the permit if it is signed for exactly this call, this pool and a mode of `modes`; else SecurityAlert.
 
     The digest is computed anew from the bytes that will run. Expiry is judged elsewhere: it is no forgery.
     """
@@ -125,6 +178,6 @@ def verify_permit(verifier: Verifier, token: str, call: ToolCall, *, pool: str) 
         raise SecurityAlert(f"forged permit for call {call.call_id}: {error}") from error
     expected = (call.call_id, pool, call.tenant, call.requester, call.message_id, digest_of(call), call.digest)
     bound = (permit.sub, permit.aud, permit.tenant, permit.requester, permit.message_id, permit.digest, permit.digest)
-    if bound != expected:
+    if bound != expected or permit.mode not in modes:
         raise SecurityAlert(f"permit {permit.jti} does not fit call {call.call_id}")
     return permit

@@ -26,6 +26,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, sha256_hex
+from placet.contracts.messages.stage import COMMIT_TOOL, PROPOSE_TOOL
 from placet.contracts.messages.tool_calls import Category, Pool, ToolName
 from placet.domain.card_text import REDACTED, loose_braces, placeholders, render, render_call
 from placet.domain.tool_schema import ArgumentError, argument_errors, argument_names, closed, compiled, schema_problems
@@ -70,6 +71,13 @@ class ToolSpec(BaseModel):
         Field(
             pattern=_FUNCTION,
             description="`module:function` that finds out whether a call of unknown outcome ran; None: nobody can.",
+        ),
+    ] = None
+    stage: Annotated[
+        str | None,
+        Field(
+            pattern=_FUNCTION,
+            description="`module:object` of the pack that can stage what it changes; None: only the call can wait.",
         ),
     ] = None
     pool: Annotated[Pool, Field(description="Executor pool whose workers run it.")] = "default"
@@ -222,6 +230,8 @@ def _spec_from(source: YamlSource, name: str, body: Any) -> ToolSpec | None:
     steps: Steps = ("tools", name)
     if not isinstance(body, dict):
         source.report(steps, f"tool {name!r} must be a mapping")
+    elif name in (COMMIT_TOOL, PROPOSE_TOOL):
+        source.report(steps, f"{name!r} is a tool of the house: give yours another name", at_key=True)
     elif "name" in body:
         source.report((*steps, "name"), "unknown key 'name': the tool's key is its name", at_key=True)
     else:

@@ -150,16 +150,26 @@ def strong_enough(held: Held, proof: Proof, *, said: bool = False) -> bool:
 
 
 def panels(held: Held) -> list[Panel]:
-    """Return the ways to say yes, as they are by now: whom an escalation asked may decide in every one."""
+    """Return the panels as they are by now, those of `also` behind the others: see `demanded`.
+
+    Whom an escalation asked may decide in every one.
+    """
     rule = held.approval_rule
     asked_too = [approver for escalation in escalations(held) for approver in escalation.approvers]
-    first = Panel(approvers=rule.approvers, approvals=rule.approvals)
+    found = [Panel(approvers=rule.approvers, approvals=rule.approvals), *rule.alternatives]
+    for demand in rule.also:
+        found += demand.panels
     if not asked_too:
-        return [first, *rule.alternatives]
-    return [
-        Panel(approvers=[*panel.approvers, *asked_too], approvals=panel.approvals)
-        for panel in (first, *rule.alternatives)
-    ]
+        return found
+    return [Panel(approvers=[*panel.approvers, *asked_too], approvals=panel.approvals) for panel in found]
+
+
+def demanded(rule: ApprovalRule) -> tuple[range, ...]:
+    """Return the numbers of the panels of each yes that is needed; any one panel of it is enough."""
+    found = [range(1 + len(rule.alternatives))]
+    for demand in rule.also:
+        found.append(range(found[-1].stop, found[-1].stop + len(demand.panels)))
+    return tuple(found)
 
 
 def named(held: Held) -> tuple[str, ...]:
@@ -174,7 +184,16 @@ def own_panels(held: Held, voter: Voter, directory: Directory) -> frozenset[int]
     if _barred(held, voter, directory):
         return frozenset()
     found = enumerate(panels(held))
-    return frozenset(number for number, panel in found if _among(panel.approvers, held, voter, directory))
+    numbers = frozenset(number for number, panel in found if _among(panel.approvers, held, voter, directory))
+    return numbers - _closed_by_condition(held, voter, directory) if held.approval_rule.also else numbers
+
+
+def _closed_by_condition(held: Held, voter: Voter, directory: Directory) -> frozenset[int]:
+    """Return the panels of `also` whose own condition does not let a person decide."""
+    rule = held.approval_rule
+    pairs = zip(demanded(rule)[1:], rule.also, strict=True)
+    closed = [numbers for numbers, demand in pairs if not _holds(demand.condition, voter, directory, held.call)]
+    return frozenset(number for numbers in closed for number in numbers)
 
 
 def all_panels(held: Held, voter: Voter, directory: Directory, voted: Collection[str] = ()) -> frozenset[int]:
@@ -236,19 +255,27 @@ def undecidable(held: Held, directory: Directory, opened_by: str = "") -> str:
     is who opened the conversation and may decide too, as far as that is known.
     """
     ways = panels(held)
-    if any(OPERATORS in panel.approvers for panel in ways):
-        return ""
+    lacking = [
+        numbers
+        for numbers in demanded(held.approval_rule)
+        if not any(OPERATORS in ways[number].approvers for number in numbers)
+    ]
     counts = [0] * len(ways)
-    for voter in _listed(held, directory, opened_by):
+    listed = _listed(held, directory, opened_by)
+    while lacking:
+        if (voter := next(listed, None)) is None:
+            break
         for number in own_panels(held, voter, directory):
             counts[number] += 1
-            if counts[number] >= ways[number].approvals:
-                return ""
-    lacks = (
-        f"{panel.approvals} of {', '.join(panel.approvers)} must approve, and {count} can"
-        for panel, count in zip(ways, counts, strict=True)
-    )
-    return f"cannot be decided: {'; or '.join(lacks)}"
+        lacking = [each for each in lacking if all(counts[number] < ways[number].approvals for number in each)]
+    lacks = [
+        "; or ".join(
+            f"{ways[number].approvals} of {', '.join(ways[number].approvers)} must approve, and {counts[number]} can"
+            for number in numbers
+        )
+        for numbers in lacking
+    ]
+    return f"cannot be decided: {'; and '.join(lacks)}" if lacks else ""
 
 
 def depends_on_call(rule: ApprovalRule, names: Iterable[str]) -> bool:
@@ -336,7 +363,7 @@ def _condition_holds(held: Held, voter: Voter, directory: Directory) -> bool:
 
 def _looks_at_call(rule: ApprovalRule) -> bool:
     """Tell whether a condition may look at the call. A word in a string looks like it too: that only costs time."""
-    return _CALL.search(rule.condition) is not None
+    return any(_CALL.search(text) is not None for text in (rule.condition, *(each.condition for each in rule.also)))
 
 
 def _holds(text: str, voter: Voter, directory: Directory, call: CalledFor) -> bool:

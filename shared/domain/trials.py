@@ -32,6 +32,9 @@ class CheckReport(Report):
     tools: int = Field(default=0, description="Tools the file declares.")
     rules: int = Field(default=0, description="Rules the file declares.")
     problems: list[Problem] = Field(default_factory=list, description="Sorted by place; empty when valid.")
+    notes: list[Problem] = Field(
+        default_factory=list, description="What a valid file may not say as its author thinks, sorted by place."
+    )
 
 
 class Tried(Report):
@@ -63,6 +66,7 @@ class Explanation(Report):
     tried: list[Tried] = Field(description="The rules in their order, up to the one that decided.")
     deciders: list[Deciders] = Field(description="Each is enough; empty where nobody is asked.")
     approval: dict[str, Any] | None = Field(description="The whole rule of the approval, with its defaults.")
+    stage: dict[str, Any] | None = Field(default=None, description="How it is staged; null where it is not.")
 
 
 class CaseResult(Report):
@@ -117,5 +121,8 @@ class Simulation(Report):
     renamed: int = Field(description="Calls with the same outcome by a rule of another name; they do not count.")
     granted: int = Field(description="Calls that a grant let through; they are not compared.")
     vetoed: int = Field(description="Calls that a veto window held; they are not compared.")
+    commits: int = Field(
+        default=0, description="Commits of staged work; what they ask follows from the calls that were staged."
+    )
     complete: bool = Field(description="False: there were more calls than are replayed at once; the newest were.")
     changes: list[Change] = Field(description="The most frequent first.")

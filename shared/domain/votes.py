@@ -52,6 +52,8 @@ class Tally:
     denials: int
     #: What the last vote of each voter counts for; an abstention counts for nobody but is heard.
     seats: Seats
+    #: Numbers of the panels of each yes that is needed; any one panel of it is enough.
+    demanded: tuple[range, ...] = ()
 
     @property
     def counting(self) -> frozenset[str]:
@@ -60,13 +62,15 @@ class Tally:
 
     @property
     def words(self) -> str:
-        """How far the approval is: `1 of 2 approvals`, panels that are alternatives joined by `or`."""
-        return " or ".join(f"{panel.counted} of {panel.approvals}" for panel in self.panels) + " approvals"
+        """How far the approval is: `1 of 2 approvals`, alternatives joined by `or`, what must all be met by `and`."""
+        said = [f"{panel.counted} of {panel.approvals}" for panel in self.panels]
+        groups = self.demanded or (range(len(said)),)
+        return " and ".join(" or ".join(said[number] for number in numbers) for numbers in groups) + " approvals"
 
 
 def approves_alone(held: Held, voter: Voter, directory: Directory) -> bool:
     """Tell whether an approval of this person needs nobody else's."""
-    return _fills_one(held, deciders.own_panels(held, voter, directory))
+    return _fills_all(held, deciders.own_panels(held, voter, directory))
 
 
 def decided_alone(held: Held, vote: Vote, directory: Directory) -> Way | None:
@@ -77,15 +81,20 @@ def decided_alone(held: Held, vote: Vote, directory: Directory) -> Way | None:
     """
     own = deciders.own_panels(held, vote.voter, directory)
     first_denial_decides = held.approval_rule.denials == 1
-    if vote.verb == "approve" and first_denial_decides and _fills_one(held, own):
+    if vote.verb == "approve" and first_denial_decides and _fills_all(held, own):
         return "approve"
     if vote.verb == "deny" and ((own and first_denial_decides) or _vetoes(held, vote, directory)):
         return "deny"
     return None
 
 
-def _fills_one(held: Held, numbers: Iterable[int]) -> bool:
-    return any(deciders.panels(held)[number].approvals == 1 for number in numbers)
+def _fills_all(held: Held, numbers: Collection[int]) -> bool:
+    """Tell whether one approval in these panels is every yes that is needed."""
+    ways = deciders.panels(held)
+    return all(
+        any(number in numbers and ways[number].approvals == 1 for number in wanted)
+        for wanted in deciders.demanded(held.approval_rule)
+    )
 
 
 def tally(held: Held, votes: Iterable[Vote], directory: Directory, new: Vote | None = None) -> Tally:
@@ -104,14 +113,15 @@ def tally(held: Held, votes: Iterable[Vote], directory: Directory, new: Vote | N
     approvals = [seats[person] for person, vote in last.items() if vote.verb == "approve"]
     denials = [seats[person] for person, vote in last.items() if vote.verb == "deny"]
     denying = sum(1 for numbers in denials if numbers - {VETO})
+    wanted = deciders.demanded(held.approval_rule)
     panels = tuple(
         PanelTally(tuple(panel.approvers), panel.approvals, sum(1 for numbers in approvals if number in numbers))
         for number, panel in enumerate(deciders.panels(held))
     )
     if any(VETO in numbers for numbers in denials) or denying >= held.approval_rule.denials:
-        return Tally("deny", panels, denying, seats)
-    enough = any(panel.counted >= panel.approvals for panel in panels)
-    return Tally("approve" if enough else None, panels, denying, seats)
+        return Tally("deny", panels, denying, seats, wanted)
+    enough = all(any(panels[number].counted >= panels[number].approvals for number in each) for each in wanted)
+    return Tally("approve" if enough else None, panels, denying, seats, wanted)
 
 
 def _seats(held: Held, vote: Vote, directory: Directory, voted: Collection[str]) -> frozenset[int]:

@@ -157,6 +157,14 @@ class YamlSource:
         """Return the line, from 1, where the value of `steps` begins."""
         return self.values[steps].start_mark.line + 1
 
+    def note_at(self, steps: Steps, text: str) -> Problem:
+        """Return `text` with its place, at the value of `steps` or its key, as no problem of this file."""
+        noted = len(self.problems)
+        self.report(steps, text, at_key=True)
+        found = self.problems[noted]
+        del self.problems[noted:]
+        return found
+
     def place_of(self, steps: Steps) -> str:
         """Return `FILE:LINE:COLUMN: ` as a problem at the value of `steps` has it."""
         noted = len(self.problems)

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments
-from placet.contracts.messages import ApprovalRule
+from placet.contracts.messages import ApprovalRule, Panel
 from placet.domain.approvers import name_of as plain_name_of
 from placet.domain.approvers import read_approver
 from placet.domain.card_text import ABSENT, REDACTED, is_hidden, mixed_scripts, placeholders, visible, visible_lines
@@ -120,13 +120,19 @@ def quoted(words: str) -> str:
 
 
 def needed(rule: ApprovalRule, locale: str, name_of: Callable[[str], str]) -> str:
-    """Return what decides, in words: `2 of finance`, alternatives joined by `or`; `name_of` tells a person's name."""
-    panels = [(rule.approvals, rule.approvers), *((panel.approvals, panel.approvers) for panel in rule.alternatives)]
-    ways = (
-        text(locale, "{count} of {who}", count=count, who=", ".join(named(each, locale, name_of) for each in approvers))
-        for count, approvers in panels
-    )
-    return f" {text(locale, 'or')} ".join(ways)
+    """Return what decides, in words: `2 of finance`, alternatives joined by `or`, what must all be met by `and`.
+
+    `name_of` tells a person's name.
+    """
+    demands = [[Panel(approvers=rule.approvers, approvals=rule.approvals), *rule.alternatives]]
+    demands += [each.panels for each in rule.also]
+    said = (f" {text(locale, 'or')} ".join(_way(each, locale, name_of) for each in ways) for ways in demands)
+    return f" {text(locale, 'and')} ".join(said)
+
+
+def _way(panel: Panel, locale: str, name_of: Callable[[str], str]) -> str:
+    who = ", ".join(named(each, locale, name_of) for each in panel.approvers)
+    return text(locale, "{count} of {who}", count=panel.approvals, who=who)
 
 
 def named(approver: str, locale: str, name_of: Callable[[str], str]) -> str:

@@ -5,7 +5,7 @@ arguments by name; one more, annotated `ToolContext`, receives the context. It r
 with blocks for the frontend. It raises `ToolError` with a text for the model, or `ToolOutcomeUnknown` when it cannot
 say whether its effect happened; any other exception fails the call with a neutral text and is logged. A probe
 (`verify`) has the same parameters and returns `Ran`, `DidNotRun` or `CannotTell`. A module may have `open_resources`,
-which opens what its tools share while the executor runs.
+which opens what its tools share while the executor runs. A pack whose changes can wait for people extends `Staging`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from placet.tools.contract import (
 )
 from placet.tools.resources import PackSettings
 from placet.tools.secret import SecretMissing, secret
+from placet.tools.staging import CannotApply, Change, Content, DecidedChange, Described, Staging, Waiting, Workspace
 from placet.tools.ui_blocks import (
     CartBlock,
     CartLine,
@@ -37,9 +38,14 @@ from placet.tools.ui_blocks import (
 )
 
 __all__ = [
+    "CannotApply",
     "CannotTell",
     "CartBlock",
     "CartLine",
+    "Change",
+    "Content",
+    "DecidedChange",
+    "Described",
     "DidNotRun",
     "Finding",
     "Money",
@@ -53,10 +59,13 @@ __all__ = [
     "Ran",
     "SecretMissing",
     "StagedDiffBlock",
+    "Staging",
     "ToolContext",
     "ToolError",
     "ToolOutcomeUnknown",
     "ToolReply",
     "UiBlock",
+    "Waiting",
+    "Workspace",
     "secret",
 ]

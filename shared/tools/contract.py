@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
+from placet.tools.staging import NoWorkspace, Workspace
 from placet.tools.ui_blocks import UiBlock
 
 Resource = TypeVar("Resource")
@@ -68,10 +69,15 @@ class ToolContext:
     """The chat message that triggered the call."""
     language: str
     """The visitor's language as a BCP 47 tag, for example `tr` or `en-GB`."""
+    agent: str = ""
+    """Name of the agent that proposed the call."""
     deadline: datetime
     """When the executor stops waiting (timezone-aware). Time out before it, so that the outcome is said by the tool."""
     resources: Mapping[str, object] = field(default_factory=dict, repr=False)
     """What the tool packs opened at executor start, by name; see `placet.tools.resources`."""
+
+    workspace: Workspace = field(default_factory=NoWorkspace, repr=False)
+    """What waits in the conversation's workspace. Asking costs a query; a tool that never asks pays nothing."""
 
     reporter: Callable[[float | None, str], None] = field(default=_tell_nobody, repr=False)
     """Takes what `report` says, from any thread."""

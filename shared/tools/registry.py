@@ -24,6 +24,7 @@ from placet.tools.probes import LoadedProbe
 from placet.tools.replies import checked_error, checked_reply, checked_unknown
 from placet.tools.resources import ToolLoadError
 from placet.tools.signatures import Signature, SignatureError, read_signature
+from placet.tools.staging import Change, Staging
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +57,10 @@ class ToolEntry(Protocol):
         """`module:function` of the tool's probe, or None when nobody can find out what a call came to."""
 
     @property
+    def stage(self) -> str | None:
+        """`module:object` of the pack that can stage what the tool changes, or None."""
+
+    @property
     def redact(self) -> Sequence[str]:
         """JSON pointers to arguments that logs must not see."""
 
@@ -69,11 +74,31 @@ class LoadedTool:
     function: Callable[..., Any]
     signature: Signature
     probe: LoadedProbe | None = None
+    #: The pack that can stage what the tool changes, and where it was found.
+    staging: Staging | None = None
+    staging_module: str = ""
 
     @property
     def modules(self) -> tuple[str, ...]:
         """Where its functions were found."""
-        return (self.module, self.probe.module) if self.probe else (self.module,)
+        return tuple(filter(None, (self.module, self.probe.module if self.probe else "", self.staging_module)))
+
+    async def plan(self, arguments: Mapping[str, Any], context: ToolContext) -> Sequence[Change]:
+        """Return what a call would change by its pack, which changes nothing; raise as `run` does."""
+        keywords = self.signature.keywords(arguments, context)
+        keywords.pop(self.signature.context_name or "", None)
+        assert self.staging is not None  # noqa: S101 - asked of tools that can stage only
+        try:
+            changes = list(await self.staging.stage(self.function.__name__, keywords, context))
+        except asyncio.CancelledError as error:
+            if _is_cancelling():
+                raise
+            raise self._failure(error, context) from error
+        except BaseException as error:
+            raise self._failure(error, context) from error
+        if not changes or not all(isinstance(each, Change) for each in changes):
+            raise ToolError("The tool staged nothing.", code="nothing_staged")
+        return changes
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolReply:
         """Run the function once and return its reply of plain JSON values.
@@ -132,6 +157,15 @@ def load_tools(specs: Iterable[ToolEntry]) -> dict[str, LoadedTool]:
     return tools
 
 
+def staging_packs(tools: Iterable[LoadedTool]) -> dict[str, Staging]:
+    """Return the packs that can stage, by name; ToolLoadError where two have one name."""
+    packs: dict[str, Staging] = {}
+    for tool in tools:
+        if tool.staging is not None and packs.setdefault(tool.staging.name, tool.staging) is not tool.staging:
+            raise ToolLoadError(f"tool {tool.spec.name!r}: another pack that can stage is called {tool.staging.name!r}")
+    return packs
+
+
 def report_unfit(source: YamlSource) -> None:
     """Import the functions and probes that a rulebook names; note in `source` each that is missing or does not fit."""
     for name, spec in catalog_from(source).items():
@@ -140,12 +174,25 @@ def report_unfit(source: YamlSource) -> None:
                 _ = path and _find(spec, path)
             except ToolLoadError as error:
                 source.report(("tools", name, key), str(error))
+        try:
+            _ = spec.stage and _find_staging(spec, spec.stage)
+        except ToolLoadError as error:
+            source.report(("tools", name, "stage"), str(error))
 
 
 def _load(spec: ToolEntry, path: str) -> LoadedTool:
     module, function, signature = _find(spec, path)
     probe = LoadedProbe(spec, *_find(spec, spec.verify)) if spec.verify else None
-    return LoadedTool(spec, module, function, signature, probe)
+    staging_module, staging = _find_staging(spec, spec.stage) if spec.stage else ("", None)
+    return LoadedTool(spec, module, function, signature, probe, staging, staging_module)
+
+
+def _find_staging(spec: ToolEntry, path: str) -> tuple[str, Staging]:
+    module, _, name = path.partition(":")
+    found = getattr(_import(spec, module), name, None)
+    if not isinstance(found, Staging):
+        raise ToolLoadError(f"tool {spec.name!r}: module {module!r} has no object {name!r} that can stage")
+    return module, found
 
 
 def _find(spec: ToolEntry, path: str) -> tuple[str, Callable[..., Any], Signature]:

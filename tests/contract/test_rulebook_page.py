@@ -22,6 +22,7 @@ from placet.policy.rulebook.entries import (
     PanelEntry,
     RuleEntry,
     RulingEntry,
+    StageEntry,
 )
 from placet.policy.rules.cases import CaseEntry, CasesEntry, ExpectEntry, cases_from, run_cases
 from placet.policy.rules.explain import CallEntry
@@ -37,10 +38,12 @@ MODELS: dict[type[BaseModel], set[str]] = {
     RuleEntry: set(),
     MatchEntry: set(),
     RulingEntry: set(),
-    ApprovalEntry: set(),
+    # No rule of a file asks what several rules ask; the commit of staged calls does.
+    ApprovalEntry: {"also"},
     PanelEntry: set(),
     EscalationEntry: set(),
     GrantTermsEntry: set(),
+    StageEntry: set(),
     PersonEntry: set(),
     SlackEntry: set(),
     CasesEntry: set(),

@@ -159,13 +159,13 @@ async def test_an_unanswered_approval_expires(frontend: Caller, operator: Caller
     ("text", "tool", "status"),
     [
         ("red shoes", "search_products", "success"),
-        ("write a file", "write_file", "error"),
+        ("write a file", "write_file", "pending_confirmation"),
     ],
 )
 async def test_categories_decide_where_no_rule_does(
     frontend: Caller, stage: Stage, text: str, tool: str, status: str
 ) -> None:
-    """D1: a safe search runs; an unsafe write is not executed (staging is not available yet, and the model is told)."""
+    """D1: a safe search runs; an unsafe write that nothing can stage waits for people."""
     visitor = await a_visitor(frontend)
     await visitor.say(text)
     assert (await visitor.see(is_result(tool)))["data"]["status"] == status

@@ -21,7 +21,17 @@ from pydantic import SecretStr
 from placet.agent.model_answer import ModelAnswer, ProposedCall
 from placet.agent.service import build, build_with
 from placet.agent.settings import AgentSettings
-from placet.agent.tables import CallRow, ConversationRow, FactRow, LogRow, MessageRow, PseudonymRow, StepRow, TurnRow
+from placet.agent.tables import (
+    CallRow,
+    ConversationRow,
+    FactRow,
+    LogRow,
+    MessageRow,
+    PseudonymRow,
+    StagedEntryRow,
+    StepRow,
+    TurnRow,
+)
 from placet.contracts.messages import (
     ApprovalOpened,
     ConversationItems,
@@ -74,7 +84,17 @@ SHOP = Catalog([SEARCH, PAY])
 def create_agent_schema(url: str) -> None:
     """Create the agent's tables in an empty database."""
     own = service_tables("agent")
-    rows = (ConversationRow, LogRow, MessageRow, TurnRow, StepRow, CallRow, FactRow, PseudonymRow)
+    rows = (
+        ConversationRow,
+        LogRow,
+        MessageRow,
+        TurnRow,
+        StepRow,
+        CallRow,
+        FactRow,
+        PseudonymRow,
+        StagedEntryRow,
+    )
     tables = [own.inbox, own.outbox, own.history, *(table_of(row) for row in rows)]
     engine = sa.create_engine(async_url(url))
     with engine.begin() as connection:

@@ -31,7 +31,7 @@ from placet.contracts.topology import DEAD_LETTERS, Destination, QueueSpec, exec
 from placet.domain.catalog import Catalog, load_catalog
 from placet.executor.service import build
 from placet.executor.settings import ExecutorSettings
-from placet.executor.tables import ExecutionRow
+from placet.executor.tables import BlobRow, ChangeRow, EntryRow, ExecutionRow, WorkspaceRow
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_envelope
 from placet.runtime.database import async_url, service_tables, table_of
@@ -46,7 +46,8 @@ Answer = ToolCallFinished | ToolCallRefused | CallResolved
 def make_schema(url: str) -> None:
     """Create the executor's tables in the database at `url`."""
     tables = service_tables("executor")
-    wanted = [table_of(ExecutionRow), tables.inbox, tables.outbox, tables.history]
+    rows = (ExecutionRow, WorkspaceRow, EntryRow, ChangeRow, BlobRow)
+    wanted = [*map(table_of, rows), tables.inbox, tables.outbox, tables.history]
     engine = sa.create_engine(async_url(url))
     with engine.begin() as connection:
         connection.execute(sa.text("CREATE SCHEMA executor"))
@@ -97,13 +98,17 @@ class Premises:
         return a_call(tool=tool, schema_digest=self.catalog[tool].schema_digest, arguments=arguments)
 
     def permitted(self, call: ToolCall, **changes: Any) -> ToolCallPermitted:
-        """Return the message that permits `call`; `at`, `lifetime_seconds`, `issuer`, `after` or `pool` may differ."""
+        """Return the message that permits `call`; `at`, `lifetime_seconds`, `issuer`, `after` or `pool` may differ.
+
+        `mode` and `plan` are for calls that are staged, or commit.
+        """
         pool, lifetime = changes.get("pool", "default"), changes.get("lifetime_seconds", 300)
         signer = load_signer(changes.get("keys", self.keys), changes.get("issuer", "policy"))
         at = changes.get("at", datetime.now(UTC))
         more = {"reference": "verdict-1", "now": at, "lifetime_seconds": lifetime, "after": changes.get("after", ())}
-        permit = issue_permit(signer, call, pool=pool, **more)
-        return ToolCallPermitted(tenant=call.tenant, pool=pool, call=call, permit=permit)
+        permit = issue_permit(signer, call, pool=pool, mode=changes.get("mode", "run"), **more)
+        plan = changes.get("plan")
+        return ToolCallPermitted(tenant=call.tenant, pool=pool, call=call, permit=permit, plan=plan)
 
     def sql(self, statement: str, **values: Any) -> list[Any]:
         """Do to the database what no part of the product does; return the rows, if any."""

@@ -50,7 +50,9 @@ class LogRules:
         state = data["state"]
         if state == "started":
             self._check("a turn begins while one runs", unless=self.turn is None)
-            self._check("a turn begins before its message", unless=data["message_id"] in self.messages)
+            # A person who asks for the decision about what is staged writes no message.
+            heard = "message_id" not in data or data["message_id"] in self.messages
+            self._check("a turn begins before its message", unless=heard)
             self.turn, self.step, self.paused = data["turn_id"], 0, False
             return
         self._check(f"{state}: another turn runs", unless=data["turn_id"] == self.turn)
@@ -74,6 +76,10 @@ class LogRules:
             self._check("proposed without its words", unless=(data["turn_id"], data["step"]) == (self.turn, self.step))
             fresh = {"open": True, "answered": False, "undecided": False, "revision": 0, "closed": False, "card": False}
             self.calls[call_id] = {"turn_id": data["turn_id"], **fresh}
+            return
+        if "outcome" in data:
+            # The end of what was staged: a second word about a call that has its result, whenever it comes.
+            self._check("an end of what was not staged", unless=self.calls[call_id]["answered"])
             return
         call = self._told(data)
         if status in {"success", "error"}:

@@ -11,7 +11,7 @@ from placet.approval.rules.first_step import first_step_at
 from placet.approval.states import MACHINE, Event, State
 from placet.contracts.canonical import NotStrictJson, parse_arguments
 from placet.contracts.errors import SecurityAlert
-from placet.contracts.messages import ApprovalRequested, ApprovalRule, ToolCall
+from placet.contracts.messages import ApprovalRequested, ApprovalRule, StagedCall, ToolCall
 from placet.contracts.messages.tool_calls import AnswerKind, Category
 from placet.contracts.permit import check_digest
 from placet.contracts.transitions import ExpectedRace
@@ -67,6 +67,16 @@ class Approval:
     voters: Mapping[str, str | None] = field(default_factory=dict)
     #: Who has nothing to decide here for now, though they are named, in the same form.
     closed_to: Mapping[str, str | None] = field(default_factory=dict)
+    #: Of `commit_changes`: its staged calls as they were proposed, in order.
+    staged: tuple[StagedCall, ...] = ()
+
+    @property
+    def permitted_calls(self) -> tuple[StagedCall, ...]:
+        """The staged calls that are still part of it: people may have left some out."""
+        if not self.staged:
+            return ()
+        kept = set(parse_arguments(self.call.arguments)["entries"])
+        return tuple(each for each in self.staged if each.call_id in kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +142,7 @@ def opening(
         traceparent=traceparent,
         next_step_at=first_step_at(requested.approval, at),
         closed_to=excluded(requested.call.requester, requested.approval),
+        staged=tuple(requested.staged),
     )
 
 

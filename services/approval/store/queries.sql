@@ -13,7 +13,7 @@ asked AS (
         summary text, searched text, rule text, rulebook_digest text, reason text, approval_rule jsonb,
         deciders text[], deciders_digest text, closed_to jsonb, voters jsonb, state text, revision integer,
         arguments_revision integer, created_at timestamptz, expires_at timestamptz, steps_done integer,
-        next_step_at timestamptz, delegations jsonb, correlation_id text, traceparent text
+        next_step_at timestamptz, delegations jsonb, staged jsonb, correlation_id text, traceparent text
     )
 ), first AS (
     INSERT INTO approval.calls (tenant, call_id, heard_at)
@@ -24,13 +24,15 @@ asked AS (
         approval_id, tenant, call_id, conversation_id, turn_id, message_id, step, "position", agent, requester, language, labels, tool,
         schema_digest, arguments, shown_arguments, digest, category, pool, permit_expires_after_seconds, summary,
         searched, rule, rulebook_digest, reason, approval_rule, deciders, deciders_digest, closed_to, voters, state, revision,
-        arguments_revision, created_at, expires_at, steps_done, next_step_at, delegations, correlation_id, traceparent
+        arguments_revision, created_at, expires_at, steps_done, next_step_at, delegations, staged, correlation_id,
+        traceparent
     )
     SELECT
         approval_id, tenant, call_id, conversation_id, turn_id, message_id, step, "position", agent, requester, language, labels, tool,
         schema_digest, arguments, shown_arguments, digest, category, pool, permit_expires_after_seconds, summary,
         searched, rule, rulebook_digest, reason, approval_rule, deciders, deciders_digest, closed_to, voters, state, revision,
-        arguments_revision, created_at, expires_at, steps_done, next_step_at, delegations, correlation_id, traceparent
+        arguments_revision, created_at, expires_at, steps_done, next_step_at, delegations, staged, correlation_id,
+        traceparent
     FROM asked JOIN first USING (tenant, call_id)
     RETURNING approval_id
 ), effect AS (

@@ -13,7 +13,7 @@ from placet.approval.rules import Approval, Decision, Edit, Vote
 from placet.approval.states import EditState, State
 from placet.approval.tables import ApprovalRow, DecisionRow
 from placet.contracts.canonical import sha256_hex
-from placet.contracts.messages import ApprovalRule, DecisionClaims, ToolCall
+from placet.contracts.messages import ApprovalRule, DecisionClaims, StagedCall, ToolCall
 from placet.domain import deciders
 from placet.domain.deciders import Delegation, Seats, Voter
 from placet.domain.words import searched
@@ -21,7 +21,7 @@ from placet.domain.words import searched
 #: Fields of a call that only pass through on their way to the card.
 PASSING = frozenset({"quote"})
 #: Columns that hold a field in another form.
-_WRITTEN_OTHERWISE = {"approval_rule", "seats", "delegations"}
+_WRITTEN_OTHERWISE = {"approval_rule", "seats", "delegations", "staged"}
 #: Columns that hold a field of an approval as it is.
 _PLAIN_COLUMNS = tuple(sorted(set(Approval.__slots__) & set(ApprovalRow.model_fields) - _WRITTEN_OTHERWISE))
 #: What changes where an approval is only closed.
@@ -106,7 +106,7 @@ def decider_values(approval: Approval) -> dict[str, Any]:
     The tool is in it because rules go by tools: who looks for one tool's calls passes over no other's.
     """
     named, rule = list(deciders.named(approval)), approval.approval_rule
-    who = rule.model_dump(mode="json", include={"veto", "exclude", "condition", "min_strength"}) | {
+    who = rule.model_dump(mode="json", include={"veto", "exclude", "condition", "min_strength", "also"}) | {
         "tool": approval.call.tool,
         "agent": approval.call.agent if "agent_owner" in rule.exclude else "",
         "named": named,
@@ -130,6 +130,8 @@ def approval_values(approval: Approval) -> dict[str, Any]:
             "seats": None if seats is None else {person: sorted(numbers) for person, numbers in seats.items()},
             "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],
         }
+        # Left out where there are none: what commits nothing carries no byte of it.
+        | ({"staged": [each.model_dump() for each in approval.staged]} if approval.staged else {})
     )
 
 
@@ -172,6 +174,8 @@ def approval_from(row: Row) -> Approval:
         "delegations": tuple(map(Delegation.from_json, kept["delegations"])),
         "seats": _seats(kept["seats"]),
     }
+    if kept["staged"]:
+        values["staged"] = tuple(map(StagedCall.model_validate, kept["staged"]))
     return Approval(**values)
 
 

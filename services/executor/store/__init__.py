@@ -15,9 +15,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from placet.contracts.messages import AbandonCall, ResolveCall, ToolCall
-from placet.contracts.permit import HELD_BY, Permit, permit_id
+from placet.contracts.messages.stage import StagePlan
+from placet.contracts.permit import HELD_BY, Permit, PermitMode, permit_id
 from placet.contracts.transitions import ExpectedRace
-from placet.executor.rules import LOST_TEXT, Admission, Outcome
+from placet.executor.rules import LOST_TEXT, NOT_STAGED_TEXT, Admission, Outcome
 from placet.executor.states import MACHINE, Event, State
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
@@ -45,6 +46,9 @@ class Attempt:
     doubt: str = LOST_TEXT
     #: Whether people were asked: approval issued the permit.
     held: bool = False
+    #: What the permit is good for, and how the call is to be staged where it is that.
+    mode: PermitMode = "run"
+    plan: StagePlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,8 @@ async def claim(work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], hold
         causes=[attempt.cause.as_json() for _, attempt, *_ in rows],
         states=[admission.state.value for *_, admission in rows],
         errors=[admission.reason for *_, admission in rows],
+        modes=[None if permit.mode == "run" else permit.mode for _, _, permit, *_ in rows],
+        plans=[attempt.plan and attempt.plan.model_dump_json() for _, attempt, *_ in rows],
         pool=rows[0][1].pool,
         begun_at=rows[0][1].begun_at,
         worker=holder.worker,
@@ -141,7 +147,7 @@ def record_admission(
     ids = {"permit_id": permit.jti, "issuer": permit.iss, "reference": permit.reference, "pool": attempt.pool}
     if admission.reason:
         ids["reason"] = admission.reason
-    _record(work, attempt, admission.event, (before, admission.state), worker, ids)
+    record(work, attempt, admission.event, (before, admission.state), worker, ids)
 
 
 async def abandon(work: Work, message: AbandonCall, *, pool: str, error: str) -> bool:
@@ -185,7 +191,7 @@ async def settle(work: Work, ended: Mapping[str, tuple[Attempt, Outcome]], *, wo
     for key, (attempt, outcome) in ended.items():
         work.cause = attempt.cause
         detail = {"fence": attempt.fence, "code": outcome.code}
-        _record(work, attempt, outcome.event, (attempt.state, states[key]), worker, detail, key=key)
+        record(work, attempt, outcome.event, (attempt.state, states[key]), worker, detail, key=key)
     rows = await work.execute_once(
         QUERIES.settle,
         keys=list(ended),
@@ -205,7 +211,7 @@ async def let_go(work: Work, attempt: Attempt, outcome: Outcome, *, worker: str)
         await keep_evidence(work, attempt, outcome, Event.LET_GO, worker)
         return
     detail = {"fence": attempt.fence, "error": outcome.error}
-    _record(work, attempt, Event.LET_GO, (State.RUNNING, state), worker, detail)
+    record(work, attempt, Event.LET_GO, (State.RUNNING, state), worker, detail)
 
 
 async def renew(connection: Connection, attempt: Attempt, holder: Holder) -> bool:
@@ -224,9 +230,9 @@ async def probe(work: Work, attempt: Attempt, outcome: Outcome, holder: Holder) 
     if not rows:
         await keep_evidence(work, attempt, outcome, Event.PROBED, holder.worker)
         return None
-    probing = replace(_attempt(rows[0]), doubt=outcome.error)
+    probing = replace(attempt_of(rows[0]), doubt=outcome.error)
     detail = {"fence": probing.fence, "error": outcome.error}
-    _record(work, probing, Event.PROBED, (attempt.state, probing.state), holder.worker, detail)
+    record(work, probing, Event.PROBED, (attempt.state, probing.state), holder.worker, detail)
     return probing
 
 
@@ -236,13 +242,18 @@ async def take_lost(work: Work, sweep: Sweep, event: Event, holder: Holder) -> A
     if lost is None:
         return None
     call_id, left = lost
+    return await begin_again(work, call_id, left, event, holder)
+
+
+async def begin_again(work: Work, call_id: str, left: State, event: Event, holder: Holder) -> Attempt:
+    """Begin the next attempt, or the probe, of a call whose row is locked."""
     state = MACHINE.next_state(left, event)
     (row,) = await work.connection.run(
         QUERIES.begin_again, call_id=call_id, state=state.value, worker=holder.worker, lease=holder.lease
     )
-    attempt = _attempt(row)
+    attempt = attempt_of(row)
     work.cause = attempt.cause
-    _record(work, attempt, event, (left, attempt.state), holder.worker, {"fence": attempt.fence})
+    record(work, attempt, event, (left, attempt.state), holder.worker, {"fence": attempt.fence})
     return attempt
 
 
@@ -260,14 +271,19 @@ async def find_lost(connection: Connection, sweep: Sweep, event: Event) -> tuple
     return (rows[0]["call_id"], State(rows[0]["state"])) if rows else None
 
 
-async def give_up(work: Work, sweep: Sweep, *, error: str, worker: str, limit: int) -> list[tuple[Attempt, datetime]]:
-    """End as unknown what is lost and may not be repeated; return the last attempts and when they ended."""
-    rows = await work.connection.run(QUERIES.give_up, **_swept(sweep), most=limit, error=error)
-    lost = [(_attempt(row), row["finished_at"]) for row in rows]
+async def give_up(work: Work, sweep: Sweep, *, worker: str, limit: int) -> list[tuple[Attempt, datetime]]:
+    """End as unknown what is lost and may not be repeated; return the last attempts and when they ended.
+
+    Of a call that was only to be staged it is known that nothing happened: it has failed.
+    """
+    texts = {"error": LOST_TEXT, "not_staged": NOT_STAGED_TEXT}
+    rows = await work.connection.run(QUERIES.give_up, **_swept(sweep), most=limit, **texts)
+    lost = [(attempt_of(row), row["finished_at"]) for row in rows]
     for (attempt, _), row in zip(lost, rows, strict=True):
         work.cause = attempt.cause
         states = (State(row["left_state"]), State(row["state"]))
-        _record(work, attempt, Event.GAVE_UP, states, worker, {"fence": attempt.fence})
+        event = Event.FAILED if attempt.state is State.FAILED else Event.GAVE_UP
+        record(work, attempt, event, states, worker, {"fence": attempt.fence})
     return lost
 
 
@@ -277,9 +293,9 @@ async def resolve(work: Work, said: ResolveCall) -> Attempt | None:
     rows = await work.connection.run(QUERIES.resolve, call_id=said.call_id, tenant=said.tenant, **words)
     if not rows:
         return None
-    attempt = _attempt(rows[0])
+    attempt = attempt_of(rows[0])
     detail = {"outcome": said.outcome, "note": said.note}
-    _record(work, attempt, Event.RESOLVED, (State.UNKNOWN, attempt.state), said.by, detail)
+    record(work, attempt, Event.RESOLVED, (State.UNKNOWN, attempt.state), said.by, detail)
     return attempt
 
 
@@ -326,10 +342,10 @@ async def keep_evidence(work: Work, attempt: Attempt, outcome: Outcome, event: E
     with suppress(ExpectedRace):
         MACHINE.next_state(state, event)
     detail = {"late": True, "fence": attempt.fence, "newest_fence": row["fence"], "error": outcome.error}
-    _record(work, attempt, event, (state, state), worker, detail)
+    record(work, attempt, event, (state, state), worker, detail)
 
 
-def _record(
+def record(
     work: Work,
     attempt: Attempt,
     event: Event,
@@ -339,6 +355,7 @@ def _record(
     *,
     key: str | None = None,
 ) -> None:
+    """Hand over the history of an execution."""
     call = attempt.call
     about = {"conversation_id": call.conversation_id, "tool": call.tool}
     if attempt.held and "reference" in detail:
@@ -347,12 +364,15 @@ def _record(
     work.record(change, key=key)
 
 
-def _attempt(row: Mapping[str, Any]) -> Attempt:
+def attempt_of(row: Mapping[str, Any]) -> Attempt:
+    """Return the newest attempt of a row."""
     # The row is known by its key, whatever somebody may have written into the stored call.
     call = ToolCall.model_validate_json(row["call"]).model_copy(update={"call_id": row["call_id"]})
     place = (row["permit"], row["pool"], row["fence"], row["begun_at"])
     held = row["permit_issuer"] == HELD_BY
-    return Attempt(call, *place, Cause(**row["cause"]), State(row["state"]), held=held)
+    plan = StagePlan.model_validate_json(row["plan"]) if row["plan"] else None
+    mode: PermitMode = row["mode"] or "run"
+    return Attempt(call, *place, Cause(**row["cause"]), State(row["state"]), held=held, mode=mode, plan=plan)
 
 
 def _ours(attempt: Attempt) -> dict[str, Any]:

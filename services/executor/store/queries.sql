@@ -9,20 +9,20 @@ wanted AS (
         :keys::text[], :call_ids::text[], :tenants::text[], :conversation_ids::text[], :tools::text[],
         :schema_digests::text[], :idempotents::boolean[], :permit_ids::text[], :permit_issuers::text[],
         :permit_ends::timestamptz[], :permits::text[], :calls::text[], :causes::jsonb[], :states::text[],
-        :errors::text[]
+        :errors::text[], :modes::text[], :plans::text[]
     ) AS given (
         key, call_id, tenant, conversation_id, tool, schema_digest, idempotent, permit_id, permit_issuer,
-        permit_expires_at, permit, call, cause, state, error
+        permit_expires_at, permit, call, cause, state, error, mode, plan
     )
 ), taken AS (
     INSERT INTO executor.executions (
         call_id, tenant, conversation_id, tool, schema_digest, pool, idempotent, state, fence, worker, lease_until,
-        permit_id, permit_issuer, permit_expires_at, permit, call, cause, begun_at, finished_at, error
+        permit_id, permit_issuer, permit_expires_at, permit, call, cause, begun_at, finished_at, error, mode, plan
     )
     SELECT call_id, tenant, conversation_id, tool, schema_digest, :pool, idempotent, state, (state = 'running')::int,
         :worker, CASE state WHEN 'running' THEN clock_timestamp() + :lease::interval END, permit_id, permit_issuer,
         permit_expires_at, permit, call, cause, CASE state WHEN 'running' THEN :begun_at::timestamptz END,
-        CASE state WHEN 'running' THEN NULL ELSE clock_timestamp() END, error
+        CASE state WHEN 'running' THEN NULL ELSE clock_timestamp() END, error, mode, plan
     FROM wanted ORDER BY call_id
     ON CONFLICT DO NOTHING RETURNING call_id, clock_timestamp() AS at
 ), effect AS (
@@ -95,11 +95,12 @@ SET state = 'verifying', fence = fence + 1, worker = :worker, lease_until = cloc
 WHERE call_id = :call_id AND fence = :fence AND state = 'running' RETURNING *
 
 -- name: to_repeat
--- Another attempt may begin, but never after the permit's end, whatever the tool can stand.
+-- Another attempt may begin, but never after the permit's end, whatever the tool can stand. Staging changes nothing
+-- outside, so that any call may be staged again; a commit has a duty of its own.
 SELECT call_id, state FROM executor.executions
 WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND lease_until <= now()
     AND state = 'running' AND idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()
-    AND schema_digest = ANY (:repeatable::text[])
+    AND (mode IS NOT DISTINCT FROM 'stage' OR schema_digest = ANY (:repeatable::text[]))
 ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
 
 -- name: to_probe
@@ -108,7 +109,7 @@ ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
 -- at `begun_at` if it is the first, and before its last renewal in any case.
 SELECT call_id, state FROM executor.executions
 WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND lease_until <= now()
-    AND state = 'running'
+    AND state = 'running' AND mode IS DISTINCT FROM 'stage'
     AND NOT (
         idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()
         AND schema_digest = ANY (:repeatable::text[])
@@ -130,16 +131,17 @@ WHERE call_id = :call_id RETURNING *
 WITH due AS (
     SELECT call_id, state AS left_state FROM executor.executions
     WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND lease_until <= now()
-        AND (
+        AND mode IS DISTINCT FROM 'commit' AND (
             state = 'verifying' OR NOT (
                 idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()
-                AND schema_digest = ANY (:repeatable::text[])
-            ) AND NOT schema_digest = ANY (:probed::text[])
+                AND (mode IS NOT DISTINCT FROM 'stage' OR schema_digest = ANY (:repeatable::text[]))
+            ) AND NOT (schema_digest = ANY (:probed::text[]) AND mode IS DISTINCT FROM 'stage')
         )
     ORDER BY lease_until LIMIT :most FOR UPDATE SKIP LOCKED
 )
 UPDATE executor.executions AS e
-SET state = 'unknown', error = :error, finished_at = clock_timestamp(), lease_until = NULL
+SET state = CASE mode WHEN 'stage' THEN 'failed' ELSE 'unknown' END,
+    error = CASE mode WHEN 'stage' THEN :not_staged ELSE :error END, finished_at = clock_timestamp(), lease_until = NULL
 FROM due WHERE e.call_id = due.call_id
 RETURNING e.*, due.left_state
 

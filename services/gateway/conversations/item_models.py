@@ -96,6 +96,11 @@ class ToolCallData(BaseModel):
     kind: str = Field(default="", description="A result's: succeeded, denied, expired, unknown, ….")
     data: Any = None
     error: str = ""
+    outcome: str | None = Field(
+        default=None,
+        description="The end of a staged call, whose result was `staged` before: committed, conflicted, left_out, "
+        "discarded, succeeded, failed, refused or unknown.",
+    )
     ui_blocks: list[dict[str, Any]] = Field(default_factory=list)
     decided_by: str = ""
     answer_kind: Literal["result", "instruction"] | None = None

@@ -9,6 +9,7 @@ from placet.domain.directory import Directory
 from placet.domain.trials import CheckReport
 from placet.domain.yaml_source import Problem, RulebookInvalid, YamlSource, read_yaml
 from placet.policy.rulebook.reading import declared, rulebook_from
+from placet.policy.rulebook.stage_checks import stage_notes
 
 
 def check(path: Path | str) -> CheckReport:
@@ -22,19 +23,18 @@ def check_source(read: Callable[[], YamlSource], name: str, directory: Directory
         source = read()
     except RulebookInvalid as error:
         return CheckReport(file=name, valid=False, problems=error.problems)
+    notes: list[Problem] = []
+    problems: list[Problem] = []
+    try:
+        notes = stage_notes(source, rulebook_from(source, directory))
+    except RulebookInvalid as error:
+        problems = error.problems
     return CheckReport(
         file=name,
-        valid=not (problems := _problems(source, directory)),
+        valid=not problems,
         digest=source.digest,
         tools=len(declared(source, "tools")),
         rules=len(declared(source, "rules")),
         problems=problems,
+        notes=notes,
     )
-
-
-def _problems(source: YamlSource, directory: Directory | None) -> list[Problem]:
-    try:
-        rulebook_from(source, directory)
-    except RulebookInvalid as error:
-        return error.problems
-    return []

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
 
 from placet.contracts.messages.approvals import ApprovalRule, Escalation, GrantTerms, Panel
+from placet.contracts.messages.stage import Decide, OnFailure, StagePlan
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import placed_error
-from placet.policy.rulebook.limits_entry import LimitEntry
+from placet.policy.rulebook.limits_entry import LimitEntry, span_seconds
 from placet.policy.rules import Effect, Ruling
 
 Text = Annotated[str, Field(min_length=1, max_length=500)]
 Glob = Annotated[str, Field(min_length=1, max_length=128)]
 Channel = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+
+#: How long staged work may wait undecided, in seconds: a minute to 30 days.
+STAGE_SECONDS_MIN, STAGE_SECONDS_MAX = 60, 2_592_000
 
 _STRICT = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -54,9 +58,44 @@ class ApprovalEntry(ApprovalRule):
     escalations: list[EscalationEntry] = Field(default_factory=list)  # type: ignore[assignment]
     grants: GrantTermsEntry | None = None
 
+    @model_validator(mode="after")
+    def _check_also(self) -> ApprovalEntry:
+        if self.also:
+            raise placed_error([(("also",), "unknown key 'also'")])
+        return self
+
     def rule(self) -> ApprovalRule:
         """Return it as messages carry it."""
         return ApprovalRule(**self.model_dump())
+
+
+def _stage_seconds(value: int | str) -> int:
+    seconds = span_seconds("expires_after", value)
+    if not STAGE_SECONDS_MIN <= seconds <= STAGE_SECONDS_MAX:
+        problem = f"'expires_after' should be between {STAGE_SECONDS_MIN} and {STAGE_SECONDS_MAX} seconds"
+        raise placed_error([((), problem)])
+    return seconds
+
+
+class StageEntry(_Entry):
+    """`stage:` of a ruling: when people are asked about staged calls, and how these run then."""
+
+    decide: Annotated[
+        Decide, Field(description="Ask at the end of each turn, when somebody asks for it, or after each call.")
+    ] = "turn"
+    expires_after: Annotated[
+        Annotated[int, Strict()] | Annotated[str, Strict()],
+        AfterValidator(_stage_seconds),
+        Field(description="How long staged work waits undecided, in seconds or as 90s, 15m, 12h, 30d."),
+    ] = 86_400
+    on_failure: Annotated[
+        OnFailure, Field(description="Whether the calls behind one that fails are run all the same.")
+    ] = "stop"
+
+    def plan(self) -> StagePlan:
+        """Return it as messages carry it."""
+        seconds = int(self.expires_after)
+        return StagePlan(decide=self.decide, expires_after_seconds=seconds, on_failure=self.on_failure)
 
 
 class RulingEntry(_Entry):
@@ -66,20 +105,30 @@ class RulingEntry(_Entry):
     reason: Annotated[Text | None, Field(description="For people.")] = None
     model_reason: Annotated[Text | None, Field(description="For the model.")] = None
     approval: ApprovalEntry | None = None
+    stage: Annotated[StageEntry | None, Field(description="For effect 'stage': what is not said has its default.")] = (
+        None
+    )
+
+    @model_validator(mode="after")
+    def _check_stage(self) -> RulingEntry:
+        if self.stage is not None and self.effect is not Effect.STAGE:
+            raise placed_error([(("stage",), f"effect '{self.effect}' stages nothing, so it takes no 'stage'")])
+        return self
 
     @model_validator(mode="after")
     def _check_approval(self) -> RulingEntry:
         held = self.effect is Effect.REQUIRE_APPROVAL
         if held and self.approval is None:
             raise placed_error([(("effect",), "effect 'require_approval' needs key 'approval': who decides")])
-        if not held and self.approval is not None:
+        if not held and self.effect is not Effect.STAGE and self.approval is not None:
             raise placed_error([(("approval",), f"effect '{self.effect}' asks nobody, so it takes no 'approval'")])
         return self
 
     def ruling(self, reason: str) -> Ruling:
         """Return the checked value; `reason` stands in where the file gives none."""
         approval = self.approval.rule() if self.approval else None
-        return Ruling(self.effect, self.reason or reason, self.model_reason, approval)
+        plan = (self.stage or StageEntry()).plan() if self.effect is Effect.STAGE else None
+        return Ruling(self.effect, self.reason or reason, self.model_reason, approval, plan)
 
 
 class MatchEntry(_Entry):

@@ -21,13 +21,18 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _SPAN = re.compile(r"([1-9][0-9]{0,8})([smhd])")
 
 
+def span_seconds(key: str, value: int | str) -> int:
+    """Return a span in seconds; raise the error of a pydantic validator of `key` for a text that is none."""
+    if isinstance(value, int):
+        return value
+    match = _SPAN.fullmatch(value)
+    if match is None:
+        raise placed_error([((), f"'{key}' should be a number of seconds, or a text like 90s, 15m, 12h or 30d")])
+    return int(match[1]) * _UNITS[match[2]]
+
+
 def _seconds(value: int | str) -> int:
-    """Return a span in seconds; raise the error of a pydantic validator for none."""
-    if isinstance(value, str):
-        match = _SPAN.fullmatch(value)
-        if match is None:
-            raise placed_error([((), "'within' should be a number of seconds, or a text like 90s, 15m, 12h or 30d")])
-        value = int(match[1]) * _UNITS[match[2]]
+    value = span_seconds("within", value)
     if not 1 <= value <= WITHIN_SECONDS_MAX:
         raise placed_error([((), f"'within' should be between 1 and {WITHIN_SECONDS_MAX} seconds")])
     return value

@@ -6,23 +6,26 @@ is found out by an accident. A file with one problem is not used at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from placet.domain.catalog import Catalog, catalog_from
+from placet.contracts.messages import COMMIT_TOOL
+from placet.domain.catalog import Catalog, ToolSpec, catalog_from
 from placet.domain.cel import ConditionInvalid
 from placet.domain.directory import Directory
 from placet.domain.directory_file import directory_from
+from placet.domain.house_tools import COMMIT_SPEC
 from placet.domain.yaml_source import Steps, YamlSource, did_you_mean, read_yaml
 from placet.policy.rulebook.approval_checks import check_approval
 from placet.policy.rulebook.entries import ApprovalEntry, FileEntry, RuleEntry
 from placet.policy.rulebook.limits_entry import check_limits_bite, checked_limits
 from placet.policy.rulebook.rule_checks import check_name, check_reachable, check_requesters
 from placet.policy.rulebook.scope import Scope
+from placet.policy.rulebook.stage_checks import check_stage
 from placet.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
 from placet.policy.rules.conditions import CelCondition, compile_condition
 
@@ -41,7 +44,8 @@ def rulebook_from(source: YamlSource, directory: Directory | None = None, *, len
     people = directory if directory is not None and "directory" in source.data else directory_from(source)
     catalog = catalog_from(source)
     head = _head(source)
-    rules = _rules(source, catalog, Scope(people, tuple(catalog.values()), channels=head.channels))
+    rules = _rules(source, catalog, Scope(people, (*catalog.values(), COMMIT_SPEC), channels=head.channels))
+    _check_stage_defaults(source, head)
     for steps, entry in _other_approvals(head):
         check_approval(source, steps, entry, Scope(people, tuple(catalog.values()), channels=head.channels))
     if head.fallback is not None and head.fallback.grants is not None:
@@ -92,6 +96,11 @@ def _other_approvals(head: FileEntry) -> Iterator[tuple[Steps, ApprovalEntry]]:
             yield ("defaults", category.value, "approval"), entry.approval
 
 
+def _check_stage_defaults(source: YamlSource, head: FileEntry) -> None:
+    for category, entry in head.defaults.items():
+        check_stage(source, ("defaults", category.value), entry, frozenset())
+
+
 def _rules(source: YamlSource, catalog: Catalog, scope: Scope) -> list[Rule]:
     rules: list[Rule] = []
     deciding: list[tuple[Rule, str | None]] = []
@@ -103,6 +112,7 @@ def _rules(source: YamlSource, catalog: Catalog, scope: Scope) -> list[Rule]:
             source.report_validation(error, steps)
             continue
         rule = _rule(source, steps, entry, catalog)
+        check_stage(source, steps, entry, rule.tools)
         check_name(source, steps, rule, rules)
         check_requesters(source, (*steps, "match", "requester"), rule.requesters, scope.directory)
         check_reachable(source, steps, rule, entry.when, deciding)
@@ -123,10 +133,8 @@ def _rule(source: YamlSource, steps: Steps, entry: RuleEntry, catalog: Catalog) 
         tenant=entry.match.tenant,
         labels=entry.match.labels,
         requesters=tuple(entry.match.requester),
-        condition=_condition(source, (*steps, "when"), entry.when, tools, catalog) if entry.when else None,
-        limits=checked_limits(
-            source, (*steps, "limits"), entry.limits, entry.effect, [catalog[name] for name in catalog if name in tools]
-        ),
+        condition=_condition(source, (*steps, "when"), entry.when, _specs(tools, catalog)) if entry.when else None,
+        limits=checked_limits(source, (*steps, "limits"), entry.limits, entry.effect, _specs(tools, catalog)),
     )
 
 
@@ -134,11 +142,16 @@ def _matched_tools(source: YamlSource, steps: Steps, patterns: Iterable[str]) ->
     """Yield the tools that the patterns match; report a pattern without any: it never decides."""
     names = declared(source, "tools")
     for index, pattern in enumerate(patterns):
-        found = [name for name in names if fnmatchcase(name, pattern)]
+        # Only by its name: a rule for every tool is none for what commits what they have staged.
+        found = [COMMIT_TOOL] if pattern == COMMIT_TOOL else [name for name in names if fnmatchcase(name, pattern)]
         if not found and names:
             here = (*steps, index) if (*steps, index) in source.values else steps
             source.report(here, _no_tool(pattern, names))
         yield from found
+
+
+def _specs(tools: frozenset[str], catalog: Catalog) -> list[ToolSpec]:
+    return [spec for name, spec in (*catalog.items(), (COMMIT_TOOL, COMMIT_SPEC)) if name in tools]
 
 
 def _no_tool(pattern: str, names: list[str]) -> str:
@@ -147,11 +160,9 @@ def _no_tool(pattern: str, names: list[str]) -> str:
     return f"unknown tool {pattern!r}{did_you_mean(pattern, names)}"
 
 
-def _condition(
-    source: YamlSource, steps: Steps, text: str, tools: frozenset[str], catalog: Catalog
-) -> CelCondition | None:
+def _condition(source: YamlSource, steps: Steps, text: str, specs: Sequence[ToolSpec]) -> CelCondition | None:
     try:
-        return compile_condition(text, [catalog[name] for name in catalog if name in tools])
+        return compile_condition(text, specs)
     except ConditionInvalid as error:
         for offset, problem in error.problems:
             source.report(steps, problem, inside=offset)

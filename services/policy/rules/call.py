@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.messages.tool_calls import ToolCall
+from placet.policy.rules.staging import StagedEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class CallFacts:
     arguments: Mapping[str, Any]
     #: Counters of earlier calls for conditions; empty unless the rulebook uses them.
     history: Mapping[str, int] = field(default_factory=dict)
+    #: Of `commit_changes`: those of its entries that policy let this conversation stage.
+    staged: tuple[StagedEntry, ...] | None = None
 
     @classmethod
     def of(cls, call: ToolCall) -> Self:

@@ -66,8 +66,12 @@ def panels_of(identity: str, call: CallFacts, approval: ApprovalRule, directory:
 
 def decides_alone(identity: str, call: CallFacts, approval: ApprovalRule, directory: Directory) -> bool:
     """Tell whether somebody's approval of `call` would be enough."""
-    ways = deciders.panels(would_be_held(call, approval))
-    return any(ways[number].approvals == 1 for number in panels_of(identity, call, approval, directory))
+    held, own = would_be_held(call, approval), panels_of(identity, call, approval, directory)
+    ways = deciders.panels(held)
+    return all(
+        any(number in own and ways[number].approvals == 1 for number in wanted)
+        for wanted in deciders.demanded(approval)
+    )
 
 
 def _text_of(call: CallFacts) -> str:

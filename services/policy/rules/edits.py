@@ -18,6 +18,8 @@ from placet.domain.catalog import ToolSpec, redact_arguments, render_summary, sh
 from placet.domain.tool_schema import ArgumentError
 from placet.policy.rules.call import CallFacts
 from placet.policy.rules.model import RESERVED_NAMES, Effect, Rulebook
+from placet.policy.rules.outcomes import summary_of
+from placet.policy.rules.staging import StagedEntry, wanted_entries
 from placet.policy.rules.verdicts import Verdict, judge_within
 
 #: What of an approval says who decides, and how; the rest of it only says when and where they are asked.
@@ -58,6 +60,38 @@ def judged(
     arguments = dict(facts.arguments)
     summary = render_summary(spec, arguments, call.language)
     return _answer(proposed, rulebook, summary=summary, shown=shown_text(spec, call.arguments, arguments))
+
+
+def proposed_entries(proposed: EditProposed) -> list[str]:
+    """Return the entries of a commit as it was proposed, before anybody left some out."""
+    edited = proposed.call.edited
+    return wanted_entries(parse_arguments(edited.proposed if edited else proposed.call.arguments))
+
+
+def judged_commit(
+    proposed: EditProposed, staged: tuple[StagedEntry, ...], rulebook: Rulebook, history: Mapping[str, Any]
+) -> EditJudged:
+    """Return policy's answer to an edit of a commit: entries may be left out, and nothing else may change.
+
+    Who was asked stays: whatever is left asks no more than the whole did. `staged` are the entries of the commit as it
+    was proposed. That the tree fits the entries is for the executor to see, which has their contents.
+    """
+    call = proposed.call
+    check_digest(call, proposed.tenant)
+    try:
+        facts = replace(CallFacts.of(call), history=history, staged=staged)
+        before = parse_arguments(call.edited.proposed) if call.edited else {}
+    except NotStrictJson as error:
+        return _answer(proposed, rulebook, problem=f"The arguments are not strict JSON: {error}.")
+    verdict = judge_within(facts, rulebook, proposed.rule)
+    if verdict.effect is Effect.DENY:
+        return _answer(proposed, rulebook, problem=verdict.reason)
+    kept, known = wanted_entries(facts.arguments), iter(wanted_entries(before))
+    if facts.arguments.get("workspace_id") != before.get("workspace_id") or not all(each in known for each in kept):
+        problem = "Of a commit entries can be left out; none can be added, and their order stays."
+        return _answer(proposed, rulebook, problem=problem)
+    chosen = [entry for entry in staged if entry.call_id in kept]
+    return _answer(proposed, rulebook, summary=summary_of(chosen, call.language), shown=call.arguments)
 
 
 def _problem(

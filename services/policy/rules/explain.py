@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from placet.contracts.messages.approvals import ApprovalRule
+from placet.contracts.messages.stage import Decide
 from placet.domain import deciders
 from placet.domain.approvers import OPERATORS, identity_of, read_approver
 from placet.domain.catalog import ToolSpec, placed_error, validate_arguments
@@ -20,8 +21,16 @@ from placet.domain.yaml_source import Problem, RulebookInvalid, Steps, did_you_m
 from placet.policy.rules.call import CallFacts
 from placet.policy.rules.deciding import panels_of, would_be_held
 from placet.policy.rules.history import COUNTERS
+from placet.policy.rules.model import OPERATORS as OPERATORS_DECIDE
 from placet.policy.rules.model import Rulebook
 from placet.policy.rules.verdicts import error_text, judge, walk
+
+#: When people are asked about a staged call, and about what.
+_WHEN: Mapping[Decide, str] = {
+    "turn": "At the end of the turn people decide once about all that was staged; these decide about this call.",
+    "on_request": "When somebody asks for it, people decide once about all that was staged; these about this call.",
+    "each": "People decide at once about what is staged by then; these decide about this call.",
+}
 
 
 class CallEntry(BaseModel):
@@ -105,6 +114,9 @@ def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
     verdict = judge(call, rulebook)
     spec, approval = verdict.spec, verdict.approval
     notes: list[str] = []
+    if verdict.plan:
+        notes.append(_WHEN[verdict.plan.decide])
+        approval = approval or OPERATORS_DECIDE
     if verdict.demands:
         notes.append("The rule decides only while its limits have room; without, the rules below it are asked.")
     if approval:
@@ -118,6 +130,7 @@ def explain(entry: CallEntry, rulebook: Rulebook) -> Explanation:
         tried=list(_tried(call, spec, rulebook)) if spec else [],
         deciders=list(_deciders(approval, call, rulebook.directory)) if approval else [],
         approval=approval.model_dump(mode="json") if approval else None,
+        stage=verdict.plan.model_dump(mode="json") if verdict.plan else None,
     )
 
 

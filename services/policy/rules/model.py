@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Protocol
 
 from placet.contracts.messages.approvals import ApprovalRule
+from placet.contracts.messages.stage import StagePlan
 from placet.contracts.messages.tool_calls import Category
 from placet.contracts.visitors import rule_name
 from placet.domain.approvers import GROUP, person_id
@@ -18,7 +19,7 @@ from placet.policy.rules.call import CallFacts
 from placet.policy.rules.limits import Limit
 
 #: Names that verdicts use where no rule of the file decided.
-RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-discarded", "veto-window"})
+RESERVED_NAMES = frozenset({"unknown-tool", "schema-changed", "dead-letter-discarded", "veto-window", "commit-refused"})
 
 
 class Effect(StrEnum):
@@ -47,8 +48,10 @@ class Ruling:
     reason: str
     #: Why, for the model; None keeps the reason from it.
     model_reason: str | None = None
-    #: Who decides; set exactly where the effect is REQUIRE_APPROVAL.
+    #: Who decides; set where the effect is REQUIRE_APPROVAL, and where a STAGE says who decides the commit.
     approval: ApprovalRule | None = None
+    #: Set exactly where the effect is STAGE.
+    plan: StagePlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +106,16 @@ OPERATORS = ApprovalRule(approvers=["operators"])
 _SAFE = Ruling(Effect.ALLOW, "The tool only reads or computes.")
 _HELD = Ruling(Effect.REQUIRE_APPROVAL, "The tool acts on the outside world.", approval=OPERATORS)
 
+#: Instead of the default to stage, where the tool's pack cannot.
+HELD_WRITE = Ruling(Effect.REQUIRE_APPROVAL, "The tool changes data and cannot be staged.", approval=OPERATORS)
+#: What a commit is where no rule for it matches; its entries say who decides.
+COMMIT = Ruling(Effect.REQUIRE_APPROVAL, "Staged work takes effect when it is approved.")
 #: What happens by category where no rule matches and the rulebook says nothing else.
 DEFAULTS: Mapping[Category, Ruling] = {
     Category.SAFE_READ: _SAFE,
     Category.SAFE_SEARCH: _SAFE,
     Category.SAFE_COMPUTE: _SAFE,
-    Category.UNSAFE_WRITE: Ruling(Effect.STAGE, "The tool changes data."),
+    Category.UNSAFE_WRITE: Ruling(Effect.STAGE, "The tool changes data.", plan=StagePlan()),
     Category.UNSAFE_API: _HELD,
     Category.UNSAFE_EXEC: _HELD,
 }
@@ -132,3 +139,14 @@ class Rulebook:
     uses_history: bool = False
     #: True: denials are remembered, so earlier calls are looked at before one is let through.
     uses_veto_windows: bool = False
+
+    @property
+    def stages_writes(self) -> bool:
+        """Whether the house's own default decides what no rule does about tools that write."""
+        return self.defaults[Category.UNSAFE_WRITE] is DEFAULTS[Category.UNSAFE_WRITE]
+
+    def default_for(self, spec: ToolSpec) -> Ruling:
+        """Return what happens to a call of `spec` where no rule matches."""
+        ruling = self.defaults[spec.category]
+        writes = spec.category is Category.UNSAFE_WRITE
+        return HELD_WRITE if writes and self.stages_writes and spec.stage is None else ruling

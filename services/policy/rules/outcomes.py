@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,16 +11,21 @@ from placet.contracts.messages import (
     ApprovalRequested,
     ApprovalRule,
     Message,
+    StagedCall,
+    StagedCallPermitted,
+    StagePlan,
     ToolCall,
     ToolCallPermitted,
     ToolCallRefused,
 )
-from placet.contracts.permit import issue_permit
+from placet.contracts.permit import issue_permit, issue_staged_permit
 from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
 from placet.domain.catalog import ToolSpec, render_summary, shown_text
+from placet.domain.house_tools import commit_summary
 from placet.policy.rules.call import CallFacts
 from placet.policy.rules.model import Effect
+from placet.policy.rules.staging import StagedEntry, category_of, pool_of
 from placet.policy.rules.verdicts import Verdict
 
 
@@ -45,10 +51,45 @@ def outcome(judged: Judged, signer: Signer, now: datetime) -> Message:
             return _permitted(judged, spec, signer, now)
         case Verdict(effect=Effect.REQUIRE_APPROVAL, spec=ToolSpec() as spec, approval=ApprovalRule() as approval):
             return signed(_held(judged, spec, approval), signer)
-        case Verdict(effect=Effect.DENY | Effect.STAGE):
+        case Verdict(effect=Effect.STAGE, spec=ToolSpec() as spec, plan=StagePlan()):
+            return _permitted(judged, spec, signer, now)
+        case Verdict(effect=Effect.DENY):
             return _refused(judged)
         case verdict:
             raise ValueError(f"the verdict of rule {verdict.rule!r} on call {judged.call.call_id} is incomplete")
+
+
+def staged_permits(judged: Judged, signer: Signer, now: datetime) -> Iterator[StagedCallPermitted]:
+    """Yield the permits of the staged calls of a commit that a rule lets through, in their order."""
+    if judged.verdict.effect is not Effect.ALLOW:
+        return
+    after = judged.call.call_id
+    for staged in _staged_calls(judged):
+        permit = issue_staged_permit(
+            signer,
+            staged,
+            commit=judged.call,
+            reference=judged.verdict_id,
+            now=now,
+            lifetime_seconds=judged.permit_expires_after_seconds,
+            after=after,
+        )
+        after = staged.call_id
+        yield StagedCallPermitted(
+            tenant=judged.call.tenant,
+            pool=staged.pool,
+            call_id=staged.call_id,
+            conversation_id=judged.call.conversation_id,
+            workspace_id=judged.facts.arguments["workspace_id"],
+            permit=permit,
+        )
+
+
+def _staged_calls(judged: Judged) -> list[StagedCall]:
+    """Return the staged calls of a commit in the order of its arguments."""
+    entries = {entry.call_id: entry for entry in judged.facts.staged or ()}
+    chosen = [entries[call_id] for call_id in judged.facts.arguments["entries"]]
+    return [entry.staged_call for entry in chosen if not entry.terms.changes]
 
 
 def abandoned(message: AbandonCall, verdict: Verdict) -> ToolCallRefused:
@@ -64,31 +105,44 @@ def abandoned(message: AbandonCall, verdict: Verdict) -> ToolCallRefused:
 
 
 def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) -> ToolCallPermitted:
+    staged, plan = judged.facts.staged, judged.verdict.plan
+    pool = pool_of(staged) if staged else spec.pool
     permit = issue_permit(
         signer,
         judged.call,
-        pool=spec.pool,
+        pool=pool,
         reference=judged.verdict_id,
         now=now,
         lifetime_seconds=judged.permit_expires_after_seconds,
+        mode="stage" if plan else "commit" if staged else "run",
     )
-    return ToolCallPermitted(tenant=judged.call.tenant, pool=spec.pool, call=_shown(judged, spec), permit=permit)
+    call = _shown(judged, spec)
+    return ToolCallPermitted(tenant=judged.call.tenant, pool=pool, call=call, permit=permit, plan=plan)
 
 
 def _held(judged: Judged, spec: ToolSpec, approval: ApprovalRule) -> ApprovalRequested:
-    verdict, call = judged.verdict, _shown(judged, spec)
+    verdict, call, entries = judged.verdict, _shown(judged, spec), judged.facts.staged
     return ApprovalRequested(
         tenant=call.tenant,
         call=call,
-        category=spec.category,
-        pool=spec.pool,
+        category=category_of(entries) if entries else spec.category,
+        pool=pool_of(entries) if entries else spec.pool,
         permit_expires_after_seconds=judged.permit_expires_after_seconds,
-        summary=render_summary(spec, dict(judged.facts.arguments), call.language),
+        summary=summary_of(entries, call.language)
+        if entries
+        else render_summary(spec, dict(judged.facts.arguments), call.language),
         rule=verdict.rule,
         rulebook_digest=verdict.rulebook_digest,
         reason=verdict.reason,
         approval=approval,
+        staged=_staged_calls(judged) if entries else [],
     )
+
+
+def summary_of(entries: Sequence[StagedEntry], language: str) -> str:
+    """Return the card's sentence of a commit of these entries."""
+    changes = sum(entry.terms.changes for entry in entries)
+    return commit_summary(language, changes=changes, calls=len(entries) - changes)
 
 
 def _shown(judged: Judged, spec: ToolSpec) -> ToolCall:

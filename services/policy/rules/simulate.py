@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from placet.contracts.messages.approvals import ApprovalRule
+from placet.contracts.messages.stage import COMMIT_TOOL
 from placet.domain.catalog import render_summary
 from placet.domain.trials import Change, Example, Outcome, Simulation
 from placet.policy.rules.call import CallFacts
@@ -71,6 +72,7 @@ class Replay:
     renamed: int = 0
     granted: int = 0
     vetoed: int = 0
+    commits: int = 0
     _past: list[Past] = field(default_factory=list)
     _groups: dict[tuple[str, str, str, str, bool], _Group] = field(default_factory=dict)
     #: By counter and seconds.
@@ -102,11 +104,15 @@ class Replay:
             renamed=self.renamed,
             granted=self.granted,
             vetoed=self.vetoed,
+            commits=self.commits,
             complete=complete,
             changes=sorted(changes, key=lambda change: -change.count),
         )
 
     def _add(self, past: Past) -> None:
+        if past.call.tool == COMMIT_TOOL:
+            self.commits += 1
+            return
         if past.rule.startswith(GRANTED):
             self.granted += 1
             return

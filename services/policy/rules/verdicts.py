@@ -9,11 +9,14 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from placet.contracts.messages.approvals import ApprovalRule
+from placet.contracts.messages.stage import COMMIT_TOOL, StagePlan
 from placet.domain.card_text import visible
-from placet.domain.catalog import ToolSpec
+from placet.domain.catalog import ToolSpec, validate_arguments
+from placet.domain.house_tools import COMMIT_SPEC
+from placet.policy.rules import staging
 from placet.policy.rules.call import CallFacts
 from placet.policy.rules.limits import Demand, demands
-from placet.policy.rules.model import Effect, Rule, Rulebook, Ruling
+from placet.policy.rules.model import COMMIT, OPERATORS, Effect, Rule, Rulebook, Ruling
 
 #: Longest error text shown with a held call, in characters.
 _ERROR_MAX = 300
@@ -32,7 +35,7 @@ class Verdict:
     #: One plain sentence for the model; empty where the call may still run.
     model_reason: str
     rulebook_digest: str
-    #: Who decides; set exactly where the effect is REQUIRE_APPROVAL.
+    #: Who decides; set where the effect is REQUIRE_APPROVAL, and where a STAGE says who decides the commit.
     approval: ApprovalRule | None = None
     #: The tool; None where the rulebook does not know it.
     spec: ToolSpec | None = None
@@ -40,6 +43,8 @@ class Verdict:
     by_error: bool = False
     #: What the call must get of the rule's limits; where there is no room, the call is judged without the rule.
     demands: tuple[Demand, ...] = ()
+    #: How it is staged; set exactly where the effect is STAGE.
+    plan: StagePlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) 
     """
     spec = rulebook.tools.get(call.tool)
     if spec is None:
+        if call.tool == COMMIT_TOOL:
+            return _judge_commit(call, rulebook, exhausted)
         return _denied("unknown-tool", f"there is no tool named {call.tool!r}", rulebook)
     if call.schema_digest != spec.schema_digest:
         text = f"tool {call.tool!r} is not the one the agent was offered, it has changed since"
@@ -72,7 +79,30 @@ def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) 
             return replace(_verdict(name, ruling, rulebook, spec), by_error=True)
         if not step.why:
             return replace(_verdict(name, step.rule.ruling, rulebook, spec), demands=step.demands)
-    return _verdict(f"default:{spec.category}", rulebook.defaults[spec.category], rulebook, spec)
+    return _verdict(f"default:{spec.category}", rulebook.default_for(spec), rulebook, spec)
+
+
+def _judge_commit(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str]) -> Verdict:
+    """Return the verdict on a commit: what a rule for it says, and never less than what its entries' rules ask."""
+    spec = COMMIT_SPEC
+    if call.schema_digest != spec.schema_digest or validate_arguments(spec, dict(call.arguments)):
+        return _denied("commit-refused", "it is no commit that the agent could propose", rulebook, spec)
+    if why := staging.problem(call.arguments, call.staged):
+        return _denied("commit-refused", why, rulebook, spec)
+    entries = call.staged or ()
+    verdict = _verdict(f"default:{COMMIT_TOOL}", COMMIT, rulebook, spec)
+    for step in walk(call, spec, rulebook, exhausted):
+        name = step.rule.name
+        if step.error is not None:
+            ruling = _held_by_error(name, step.error, spec, rulebook.fallback)
+            verdict = replace(_verdict(name, ruling, rulebook, spec), by_error=True)
+        elif not step.why:
+            verdict = replace(_verdict(name, step.rule.ruling, rulebook, spec), demands=step.demands)
+    lets_through = verdict.effect is Effect.ALLOW and not staging.asked_by(entries)
+    if verdict.effect is Effect.DENY or lets_through:
+        return verdict
+    approval = staging.commit_approval(verdict.approval, entries, OPERATORS)
+    return replace(verdict, effect=Effect.REQUIRE_APPROVAL, approval=approval)
 
 
 def walk(call: CallFacts, spec: ToolSpec, rulebook: Rulebook, exhausted: Collection[str] = ()) -> Iterator[Step]:
@@ -119,6 +149,7 @@ def _verdict(rule: str, ruling: Ruling, rulebook: Rulebook, spec: ToolSpec) -> V
         model_reason=_model_reason(ruling),
         rulebook_digest=rulebook.digest,
         approval=ruling.approval,
+        plan=ruling.plan,
         spec=spec,
     )
 
@@ -127,8 +158,6 @@ def _model_reason(ruling: Ruling) -> str:
     match ruling.effect:
         case Effect.DENY:
             return _DID_NOT_RUN + (ruling.model_reason or "a rule does not allow it.")
-        case Effect.STAGE:
-            return _DID_NOT_RUN + "it changes data and would have to be staged, and staging is not available yet."
         case _:
             return ruling.model_reason or ""
 

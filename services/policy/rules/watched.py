@@ -41,7 +41,8 @@ def arguments_digest(arguments: Mapping[str, Any]) -> str:
 
 def is_watched(verdict: Verdict) -> bool:
     """Tell whether a call with this verdict is to be remembered."""
-    return verdict.approval is not None and verdict.approval.veto_window_seconds > 0
+    held = verdict.effect is Effect.REQUIRE_APPROVAL
+    return held and verdict.approval is not None and verdict.approval.veto_window_seconds > 0
 
 
 def held_again(verdict: Verdict, earlier: Watched) -> Verdict:

@@ -5,7 +5,7 @@ Statements are built once: building one costs more than running it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from placet.contracts.messages import AbandonCall, ApprovalRule, ToolCall
 from placet.policy.rules import Verdict
 from placet.policy.rules.history import COUNTERS
+from placet.policy.rules.staging import StagedEntry, StageTerms, terms_of
 from placet.policy.tables import VerdictRow
 from placet.runtime.database import table_of
 from placet.runtime.queries import load_queries, query
@@ -63,7 +64,7 @@ async def add_verdicts_once(work: Work, entries: Sequence[Entry]) -> set[str]:
 
 
 def _given(entries: Sequence[Entry], judged_at: datetime) -> dict[str, Any]:
-    calls, answers = [each.call for each in entries], [_answer(each.verdict) for each in entries]
+    calls, answers = [each.call for each in entries], [_answer(each.verdict, each.call) for each in entries]
     return {
         "verdict_ids": [each.verdict_id for each in entries],
         **{f"{name}s": [getattr(call, name) for call in calls] for name in _OF_CALLS},
@@ -75,9 +76,29 @@ def _given(entries: Sequence[Entry], judged_at: datetime) -> dict[str, Any]:
     }
 
 
-async def change_verdict(work: Work, verdict_id: str, verdict: Verdict) -> None:
+async def change_verdict(work: Work, entry: Entry, verdict: Verdict) -> None:
     """Change a verdict that this transaction has stored: a limit had no room, or a grant covers the call."""
-    await work.connection.run(QUERIES.change_verdict, verdict_id=verdict_id, **_answer(verdict))
+    answer = _answer(verdict, entry.call)
+    await work.connection.run(QUERIES.change_verdict, verdict_id=entry.verdict_id, **answer)
+
+
+async def load_staged(work: Work, call: ToolCall, call_ids: Sequence[str]) -> tuple[StagedEntry, ...]:
+    """Return those of these calls that policy let the tenant and conversation of `call` stage, in the order given."""
+    place = {"tenant": call.tenant, "conversation_id": call.conversation_id}
+    rows = await work.connection.run(QUERIES.staged_calls, call_ids=list(call_ids), **place)
+    found = {row["call_id"]: _staged_from(row) for row in rows}
+    return tuple(found[call_id] for call_id in call_ids if call_id in found)
+
+
+def _staged_from(row: Mapping[str, Any]) -> StagedEntry:
+    return StagedEntry(
+        row["call_id"],
+        row["tool"],
+        row["requester"],
+        row["digest"],
+        StageTerms.model_validate_json(row["terms"]),
+        ApprovalRule.model_validate_json(row["approval"]) if row["approval"] else None,
+    )
 
 
 async def load_history(work: Work, call: ToolCall) -> dict[str, int]:
@@ -90,11 +111,19 @@ async def load_history(work: Work, call: ToolCall) -> dict[str, int]:
     return dict(zip(COUNTERS, row, strict=True))
 
 
-def _answer(verdict: Verdict) -> dict[str, str | None]:
+def _answer(verdict: Verdict, call: ToolCall | AbandonCall) -> dict[str, str | None]:
     given: dict[str, str | None] = {
         name: getattr(verdict, name) for name in ("effect", "rule", "reason", "model_reason")
     }
-    return given | {"approval": verdict.approval.model_dump_json() if verdict.approval else None}
+    given["approval"] = verdict.approval.model_dump_json() if verdict.approval else None
+    given["terms"] = _terms(verdict, call) if verdict.plan else None
+    return given
+
+
+def _terms(verdict: Verdict, call: ToolCall | AbandonCall) -> str | None:
+    if verdict.plan is None or verdict.spec is None or not isinstance(call, ToolCall):
+        return None
+    return terms_of(verdict.spec, verdict.plan, call.message_id).model_dump_json()
 
 
 async def load_approval(work: Work, tenant: str, call_id: str) -> ApprovalRule | None:

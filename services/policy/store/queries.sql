@@ -4,17 +4,17 @@
 effect AS (
     INSERT INTO policy.verdicts (
         verdict_id, call_id, tenant, conversation_id, requester, tool, digest, schema_digest, effect, rule, reason,
-        model_reason, approval, rulebook_digest, facts, judged_at
+        model_reason, approval, terms, rulebook_digest, facts, judged_at
     )
     SELECT verdict_id, call_id, tenant, conversation_id, requester, tool, digest, schema_digest, effect, rule, reason,
-        model_reason, approval, rulebook_digest, facts, judged_at
+        model_reason, approval, terms, rulebook_digest, facts, judged_at
     FROM unnest(
         :verdict_ids::text[], :call_ids::text[], :tenants::text[], :conversation_ids::text[], :requesters::text[],
         :tools::text[], :digests::text[], :schema_digests::text[], :effects::text[], :rules::text[], :reasons::text[],
-        :model_reasons::text[], :approvals::text[], :rulebook_digests::text[], :facts::text[]
+        :model_reasons::text[], :approvals::text[], :termss::text[], :rulebook_digests::text[], :facts::text[]
     ) AS given (
         verdict_id, call_id, tenant, conversation_id, requester, tool, digest, schema_digest, effect, rule, reason,
-        model_reason, approval, rulebook_digest, facts
+        model_reason, approval, terms, rulebook_digest, facts
     ), (SELECT :judged_at::timestamptz AS judged_at) AS moment
     ORDER BY call_id
     ON CONFLICT (call_id) DO NOTHING RETURNING call_id AS key
@@ -22,11 +22,17 @@ effect AS (
 
 -- name: change_verdict
 UPDATE policy.verdicts
-SET effect = :effect, rule = :rule, reason = :reason, model_reason = :model_reason, approval = :approval
+SET effect = :effect, rule = :rule, reason = :reason, model_reason = :model_reason, approval = :approval,
+    terms = :terms
 WHERE verdict_id = :verdict_id
 
 -- name: digests
 SELECT call_id, digest FROM policy.verdicts WHERE call_id = ANY (:call_ids::text[])
+
+-- name: staged_calls
+-- Of these calls those that policy let a conversation stage.
+SELECT call_id, tool, requester, digest, approval, terms FROM policy.verdicts
+WHERE call_id = ANY (:call_ids::text[]) AND tenant = :tenant AND conversation_id = :conversation_id AND effect = 'stage'
 
 -- name: approval_of
 SELECT approval FROM policy.verdicts WHERE tenant = :tenant AND call_id = :call_id

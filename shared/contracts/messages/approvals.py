@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import AwareDatetime, Field
 
 from placet.contracts.messages.message import Digest, Identifier, Message, SignedMessage, Value
+from placet.contracts.messages.stage import StagedCall
 from placet.contracts.messages.tool_calls import AnswerKind, Category, Pool, ShownCall, ToolCall
 
 #: Longest reason that a person may give, in characters.
@@ -69,11 +70,25 @@ ProgressKind = Literal[
 Seconds = Annotated[int, Field(ge=1, le=2_592_000)]
 
 
+def _nothing(value: object) -> bool:
+    """Tell whether a field says nothing, so that calls that stage nothing carry no byte of it."""
+    return not value
+
+
 class Panel(Value):
     """One way to say yes: so many approvals of these people."""
 
     approvers: Annotated[list[Approver], Field(min_length=1)]
     approvals: Annotated[int, Field(ge=1, le=100)] = 1
+
+
+class Demand(Value):
+    """Another yes that is needed too: any one of its panels is enough, judged among those who meet its condition."""
+
+    panels: Annotated[list[Panel], Field(min_length=1)]
+    condition: Annotated[str, Field(max_length=4000)] = Field(
+        default="", description="CEL as in `ApprovalRule.condition`, for the places of this demand alone."
+    )
 
 
 class Escalation(Value):
@@ -107,6 +122,11 @@ class ApprovalRule(Value):
     approvers: Annotated[list[Approver], Field(min_length=1)]
     approvals: Annotated[int, Field(ge=1, le=100, description="Approvals of `approvers` that decide.")] = 1
     alternatives: list[Panel] = Field(default_factory=list, description="Other ways to say yes: any one is enough.")
+    also: list[Demand] = Field(
+        default_factory=list,
+        exclude_if=_nothing,
+        description="Demands that must all be met too: of a workspace whose entries ask different people.",
+    )
     denials: Annotated[int, Field(ge=1, le=100, description="Denials that decide.")] = 1
     veto: list[Approver] = Field(default_factory=list, description="Whose single denial decides.")
     veto_window_seconds: Annotated[
@@ -161,6 +181,11 @@ class ApprovalRequested(SignedMessage):
     rulebook_digest: Digest
     reason: str = Field(description="Why it is held, for people.")
     approval: ApprovalRule
+    staged: list[StagedCall] = Field(
+        default_factory=list,
+        exclude_if=_nothing,
+        description="Of `commit_changes`: its staged calls, in order; each gets a permit of its own.",
+    )
 
 
 class ApprovalOpened(Message):

@@ -7,12 +7,11 @@ call that runs a workspace; its arguments are `CommitArguments`.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from placet.contracts.canonical import sha256_hex
-from placet.contracts.messages.message import Digest, Identifier, Message, SignedMessage, Value
+from placet.contracts.messages.message import Digest, Identifier, Message, Value
 
 #: Name of the call that runs a workspace. No rulebook may give a tool this name.
 COMMIT_TOOL = "commit_changes"
@@ -42,7 +41,7 @@ class Staged(Value):
     workspace_id: Identifier
     position: int = Field(ge=1, description="Place of the entry in its workspace; gapless, in the order of staging.")
     kind: EntryKind
-    digest: Digest = Field(description="Of the entry, see `entry_digest`.")
+    digest: Digest = Field(description="Of the entry, see `placet.contracts.canonical.entry_digest`.")
     keys: list[str] = Field(
         default_factory=list,
         description="What a change touches, `pack:key`: entries that share one stand and fall together.",
@@ -83,7 +82,7 @@ class StagedCallPermitted(Message):
     permit: str = Field(description="Signed permit, JWS compact form; it names the digest of the staged call.")
 
 
-class DiscardWorkspace(SignedMessage):
+class DiscardWorkspace(Message):
     """Nobody wants the entries of a workspace any more. Sent by the agent to executors; what was committed stands."""
 
     type_name: ClassVar[str] = "placet.workspace.discard.v1"
@@ -92,6 +91,30 @@ class DiscardWorkspace(SignedMessage):
     conversation_id: Identifier
     by: str = Field(default="", description="Person who said so; empty for the clock and for the agent itself.")
     reason: str = ""
+
+
+#: What became of a whole workspace.
+CommitState = Literal["committed", "partly_committed", "conflicted", "discarded"]
+#: What became of one entry. `committed` and `conflicted` are said of changes, the kinds of results of staged calls.
+EntryOutcomeKind = Literal["committed", "conflicted", "left_out", "succeeded", "failed", "refused", "unknown"]
+
+
+class EntryOutcome(Value):
+    """What became of one entry of a workspace."""
+
+    call_id: Identifier
+    tool: str
+    outcome: EntryOutcomeKind
+    summary: str = Field(default="", description="The line that stood for the entry when it was staged.")
+    data: Any = Field(default=None, description="What a staged call answered; a JSON value.")
+    error: str = Field(default="", description="Why it did not take effect, for the model; empty where it did.")
+
+
+class CommitResult(Value):
+    """The `data` with which the executor finishes `commit_changes`: every entry of the workspace, in order."""
+
+    state: CommitState
+    entries: list[EntryOutcome]
 
 
 class ProposeChanges(Message):
@@ -103,20 +126,11 @@ class ProposeChanges(Message):
     by: Annotated[str, Field(min_length=1, max_length=128)]
 
 
-def workspace_id(conversation_id: str, number: int = 1) -> str:
-    """Return the id of the n-th workspace of a conversation: a new one opens when the one before has ended."""
-    return f"{conversation_id}.w{number}"
+class DiscardChanges(Message):
+    """A person wants what is staged in a conversation thrown away. Sent by the gateway to the agent."""
 
+    type_name: ClassVar[str] = "placet.workspace.discard-changes.v1"
 
-def entry_digest(call_digest: str, changes: list[dict[str, object]]) -> str:
-    """Return the digest of an entry: of its call, and of what it changes, in order.
-
-    A change is `{"pack", "key", "base", "after", "mode"}`: SHA-256 of the content before and after, null where there is
-    none; `mode` is null where the pack has none.
-    """
-    return sha256_hex({"call": call_digest, "changes": changes})
-
-
-def tree_digest(entries: list[tuple[str, str]]) -> str:
-    """Return the digest of a workspace, or of a part of it: of (call id, entry digest) in order."""
-    return sha256_hex([{"id": call_id, "digest": digest} for call_id, digest in entries])
+    conversation_id: Identifier
+    by: Annotated[str, Field(min_length=1, max_length=128)]
+    reason: str = ""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AwareDatetime, Field
 
 from placet.contracts.messages.message import Digest, Identifier, Message, ResultKind, SignedMessage, Tenant, Value
+from placet.contracts.messages.stage import Staged, StagePlan
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
@@ -90,6 +91,11 @@ class ToolCallProposed(Message):
     call: ToolCall
 
 
+def _nothing(value: object) -> bool:
+    """Tell whether a field says nothing, so that calls that stage nothing carry no byte of it."""
+    return value is None
+
+
 class ToolCallPermitted(Message):
     """A call may run once. Sent by policy (a rule allows it) or approval (people said yes) to one executor pool."""
 
@@ -98,6 +104,9 @@ class ToolCallPermitted(Message):
     pool: Pool
     call: ToolCall
     permit: str = Field(description="Signed permit, JWS compact form; executors trust nothing else.")
+    plan: StagePlan | None = Field(
+        default=None, exclude_if=_nothing, description="Set where the permit is one to stage: how the rule wants it."
+    )
 
 
 #: What a person's answer is for the model: the result of the call that does not run, or what to do instead.
@@ -139,7 +148,7 @@ class ToolCallFinished(Message):
     call_id: Identifier
     conversation_id: Identifier
     tool: ToolName
-    kind: Literal["succeeded", "failed", "unknown"]
+    kind: Literal["succeeded", "failed", "unknown", "staged"]
     data: Any = Field(default=None, description="What the tool answered; a JSON value.")
     error: str = Field(default="", description="Error text for the model; empty on success.")
     ui_blocks: list[dict[str, Any]] = Field(
@@ -152,6 +161,9 @@ class ToolCallFinished(Message):
     held: bool = Field(default=False, description="Whether people were asked about the call: it has an approval.")
     handover: Handover | None = Field(
         default=None, description="Set: the tool hands the conversation to people; the gateway sees to it."
+    )
+    staged: Staged | None = Field(
+        default=None, exclude_if=_nothing, description="Of a `staged` call: its place in the workspace."
     )
     attempt: int = Field(ge=1, description="Fence of the attempt that ended the call.")
     started_at: AwareDatetime

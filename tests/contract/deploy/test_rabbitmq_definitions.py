@@ -39,7 +39,7 @@ MAY_PUBLISH = {
     "agent": {
         "conversations": r"^(handover\..+|items\..+|delta\..+)$",
         "jobs": r"^(attempt\.ended)$",
-        "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn)$",
+        "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn|workspace\.discard)$",
     },
     "policy": {
         "approvals": r"^(approval\.requested|edit\.judged)$",
@@ -71,7 +71,7 @@ MAY_CONSUME = {
     "policy": {"policy.tool-calls", "policy.edits", "policy.grants", "policy.tool-results", "policy.trials"},
     "approval": {"approval.decisions", "approval.edits", "approval.requests", "approval.withdrawals"},
     "notifier": {"notifier.approvals"},
-    "executor": {"executor.default", "executor.payments"},
+    "executor": {"executor.default", "executor.payments", "workspaces.commands"},
     "jobs": {"jobs.attempts", "jobs.commands"},
     "dead_letters": {"dead-letters.commands", "dead-letters"},
 }

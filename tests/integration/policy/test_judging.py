@@ -82,7 +82,6 @@ async def test_a_held_call_is_passed_on_with_its_card(replica: Replica, rulebook
     ("tool", "changes", "effect", "reason"),
     [
         ("erase", {}, "deny", "erasing is not possible here"),
-        ("write", {}, "stage", "staging is not available yet"),
         ("vanished", {}, "deny", "there is no tool named 'vanished'"),
         ("search", {"schema_digest": "c" * 64}, "deny", "it has changed since"),
     ],

@@ -12,7 +12,7 @@ from placet.approval import rules
 from placet.approval.rules import Answer, Approval, Vote
 from placet.approval.rules.casting import with_voters
 from placet.approval.states import State
-from placet.contracts.messages import DecisionClaims, Panel
+from placet.contracts.messages import DecisionClaims, Demand, Panel
 from placet.domain.deciders import Delegation, Voter
 from placet.domain.directory import Directory
 from tests.builders import NOON, an_approval_rule
@@ -116,6 +116,47 @@ def test_any_one_panel_is_enough(votes: list[str], last: str, state: State | Non
     answer = decide(approval, claims_of(approval, last, "approve"), *map(vote, votes))
     expected = ("accepted", state) if state else ("not_allowed", State.PENDING)
     assert expected == outcome(answer)
+
+
+LEADS_TOO = [Demand(panels=[Panel(approvers=["group:leads"])])]
+
+
+@pytest.mark.parametrize(
+    ("votes", "last", "state"),
+    [
+        ([], "ada", State.PENDING),
+        (["ada"], "bob", State.PENDING),
+        (["ada"], "carl", State.APPROVED),
+        (["carl"], "ada", State.APPROVED),
+    ],
+)
+def test_every_demand_must_be_met(votes: list[str], last: str, state: State) -> None:
+    """Finance and the leads must both say yes, in whatever order; two of finance are no lead."""
+    approval = held_by(approvers=["group:finance"], also=LEADS_TOO)
+    assert ("accepted", state) == outcome(decide(approval, claims_of(approval, last, "approve"), *map(vote, votes)))
+
+
+def test_one_person_may_meet_every_demand() -> None:
+    """Who belongs to a panel of each says yes to all of it with one approval."""
+    demand = Demand(panels=[Panel(approvers=["person:ada"])])
+    approval = held_by(approvers=["group:finance"], also=[demand])
+    assert ("accepted", State.APPROVED) == outcome(decide(approval, claims_of(approval, "ada", "approve")))
+
+
+def test_a_demands_condition_is_asked_of_its_places_alone() -> None:
+    """Ada may decide for finance; the demand that wants another one than her is not met by her."""
+    demand = Demand(panels=[Panel(approvers=["group:finance"])], condition="person.id != 'person:ada'")
+    approval = held_by(approvers=["group:finance"], also=[demand])
+    first = decide(approval, claims_of(approval, "ada", "approve"))
+    second = decide(approval, claims_of(approval, "bob", "approve"))
+    assert [("accepted", State.PENDING), ("accepted", State.APPROVED)] == [outcome(first), outcome(second)]
+    assert "1 of 1 and 0 of 1 approvals" in first.detail
+
+
+def test_a_denial_for_one_demand_decides_for_all() -> None:
+    """Who may say no to a part says no to the whole."""
+    approval = held_by(approvers=["group:finance"], also=LEADS_TOO)
+    assert ("accepted", State.DENIED) == outcome(decide(approval, claims_of(approval, "carl", "deny")))
 
 
 def test_two_of_different_panels_are_not_two_of_one() -> None:

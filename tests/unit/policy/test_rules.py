@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.contracts.canonical import NotStrictJson, canonical_text
+from placet.contracts.messages import StagePlan
 from placet.contracts.messages.approvals import ApprovalRule
 from placet.contracts.messages.tool_calls import Category, ToolCall
 from placet.domain.catalog import Catalog, ToolSpec
@@ -97,7 +98,7 @@ def test_first_rule_that_matches_wins() -> None:
         (Category.SAFE_READ, Effect.ALLOW),
         (Category.SAFE_SEARCH, Effect.ALLOW),
         (Category.SAFE_COMPUTE, Effect.ALLOW),
-        (Category.UNSAFE_WRITE, Effect.STAGE),
+        (Category.UNSAFE_WRITE, Effect.REQUIRE_APPROVAL),
         (Category.UNSAFE_API, Effect.REQUIRE_APPROVAL),
         (Category.UNSAFE_EXEC, Effect.REQUIRE_APPROVAL),
     ],
@@ -134,10 +135,7 @@ def test_stale_catalogue_is_refused() -> None:
     [
         (DENY, "The call did not run: for the model."),
         (Ruling(Effect.DENY, "Secret."), "The call did not run: a rule does not allow it."),
-        (
-            Ruling(Effect.STAGE, "Changes data."),
-            "The call did not run: it changes data and would have to be staged, and staging is not available yet.",
-        ),
+        (Ruling(Effect.STAGE, "Changes data.", plan=StagePlan()), ""),
         (ALLOW, ""),
     ],
 )

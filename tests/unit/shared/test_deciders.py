@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.contracts.messages import Escalation, Panel
+from placet.contracts.messages import Demand, Escalation, Panel
 from placet.domain import deciders
 from placet.domain.deciders import Delegation, Voter
 from placet.domain.directory import Directory, Person
@@ -57,6 +57,14 @@ some_rules = st.fixed_dictionaries(
     {
         "approvers": AT_LEAST_ONE,
         "alternatives": st.lists(st.builds(Panel, approvers=AT_LEAST_ONE), max_size=1),
+        "also": st.lists(
+            st.builds(
+                Demand,
+                panels=st.lists(st.builds(Panel, approvers=AT_LEAST_ONE), min_size=1, max_size=1),
+                condition=st.sampled_from(CONDITIONS),
+            ),
+            max_size=1,
+        ),
         "veto": SOME,
         "exclude": st.lists(st.sampled_from(["requester", "agent_owner"]), unique=True),
         "escalations": st.lists(st.builds(Escalation, after_seconds=st.just(60), approvers=AT_LEAST_ONE), max_size=1),

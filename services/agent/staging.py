@@ -1,0 +1,190 @@
+"""Staged entries as the agent sees them: which still wait for a decision, the call that commits them, and their ends.
+
+Pure. The executor owns the workspace and its contents; the agent knows the order, the digests, and whether people were
+asked yet.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from placet.agent.rules import CheckedCall, Claim, Result, Settlement
+from placet.agent.states import Event
+from placet.contracts.canonical import call_digest, canonical_text, tree_digest
+from placet.contracts.ids import derived_id
+from placet.contracts.messages import COMMIT_TOOL, PROPOSE_TOOL, CommitArguments, CommitResult, ResultKind
+from placet.contracts.messages.stage import Decide, EntryOutcome, EntryOutcomeKind
+from placet.domain.house_tools import COMMIT_SPEC
+
+#: Label of conversations that are attempts at a job: the job proposes what they stage.
+JOB_LABEL = "job"
+#: What the model is told of a staged call where the executor has not said it.
+STAGED_NOTE = (
+    "Staged, not done: nothing has happened yet. It takes effect when people have let it through, after this turn or "
+    "when you call propose_changes. What it would return does not exist yet: let no later call depend on it."
+)
+ALONE = "not accepted: call propose_changes alone, after the results of the other calls"
+NOTHING_STAGED = "nothing is staged that people have not been asked about"
+FIRST_DECIDED = (
+    "not accepted yet: people decide first about what is staged. Call final_answer again when you have heard what they "
+    "decided"
+)
+DISCARDED = "Nothing of it happened: what was staged was thrown away."
+#: What becomes of undecided entries when their commit ended without having run.
+Fate = Literal["kept", "discarded"]
+
+_KINDS: Mapping[EntryOutcomeKind, ResultKind] = {
+    "committed": "succeeded",
+    "succeeded": "succeeded",
+    "conflicted": "failed",
+    "failed": "failed",
+    "refused": "refused",
+    "left_out": "denied",
+    "unknown": "unknown",
+}
+
+
+@dataclass(slots=True)
+class StagedEntry:
+    """An entry that waits for its end. `commit_id` is the commit that people are asked about, None where none is."""
+
+    call_id: str
+    workspace_id: str
+    position: int
+    digest: str
+    decide: Decide
+    commit_id: str | None
+    #: Of its call.
+    turn_id: str
+    tool: str
+    message_id: str
+    #: Of the turn that staged it.
+    author: dict[str, str]
+    cause: dict[str, str]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What every item about its call says."""
+        return {"call_id": self.call_id, "turn_id": self.turn_id, "tool": self.tool}
+
+
+def due(entries: Iterable[StagedEntry], *asked: Decide) -> list[StagedEntry]:
+    """Return the entries of the workspace to propose now, in order: one whose rule is among `asked` is enough.
+
+    None while people are asked about a commit already: what was staged since waits until that has ended.
+    """
+    waiting = sorted(entries, key=lambda each: (each.workspace_id, each.position))
+    if any(each.commit_id for each in waiting):
+        return []
+    for workspace_id in dict.fromkeys(each.workspace_id for each in waiting):
+        chosen = [each for each in waiting if each.workspace_id == workspace_id]
+        if any(each.decide in asked for each in chosen):
+            return chosen
+    return []
+
+
+def commit_of(
+    claim: Claim, entries: Sequence[StagedEntry], *, position: int, provider_call_id: str = ""
+) -> CheckedCall:
+    """Return the house's call that proposes entries, as if the model had made it at `position` of its answer."""
+    tree = tree_digest([(each.call_id, each.digest) for each in entries])
+    ids = [each.call_id for each in entries]
+    arguments = CommitArguments(workspace_id=entries[0].workspace_id, tree_digest=tree, entries=ids)
+    text = canonical_text(arguments.model_dump())
+    digest = call_digest(
+        tenant=claim.tenant,
+        conversation_id=claim.conversation_id,
+        tool=COMMIT_TOOL,
+        schema_digest=COMMIT_SPEC.schema_digest,
+        arguments=text,
+    )
+    return CheckedCall(
+        call_id=derived_id("call", claim.turn_id, str(claim.step), str(position)),
+        position=position,
+        provider_call_id=provider_call_id,
+        tool=COMMIT_TOOL,
+        arguments=text,
+        shown_arguments=text,
+        schema_digest=COMMIT_SPEC.schema_digest,
+        digest=digest,
+    )
+
+
+def with_commit(settlement: Settlement, claim: Claim, entries: Sequence[StagedEntry]) -> Settlement:
+    """Return what an answer of the model means where these entries are staged: its end may be their proposal."""
+    asked = [call for call in settlement.calls if call.tool == PROPOSE_TOOL and call.result is None]
+    if asked:
+        return _proposed(settlement, asked, claim, due(entries, "turn", "on_request", "each"))
+    if settlement.event is not Event.ANSWERED:
+        return settlement
+    chosen = due(entries, "turn", "each")
+    if not chosen:
+        return settlement
+    refused = tuple(replace(call, result=Result("invalid", error=FIRST_DECIDED)) for call in settlement.calls)
+    commit = commit_of(claim, chosen, position=len(refused))
+    return Settlement(Event.CALLS_PROPOSED, (*refused, commit))
+
+
+def _proposed(
+    settlement: Settlement, asked: Sequence[CheckedCall], claim: Claim, chosen: Sequence[StagedEntry]
+) -> Settlement:
+    """Let the model's wish become the house's call, or say why it cannot."""
+    error = ALONE if len(settlement.calls) > 1 else "" if chosen else NOTHING_STAGED
+    if not error:
+        (wish,) = asked
+        commit = commit_of(claim, chosen, position=wish.position, provider_call_id=wish.provider_call_id)
+        return replace(settlement, calls=(commit,))
+    calls = tuple(
+        replace(call, result=Result("invalid", error=error)) if call in asked else call for call in settlement.calls
+    )
+    still_open = any(call.result is None for call in calls)
+    return replace(settlement, calls=calls, event=Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED)
+
+
+def outcomes(result: Result) -> list[EntryOutcome] | None:
+    """Return what became of each entry, by the result of a commit that ran; None where it did not."""
+    try:
+        return CommitResult.model_validate(result.data).entries
+    except ValidationError:
+        return None
+
+
+def outcome_result(outcome: EntryOutcome) -> Result:
+    """Return the end of an entry as the result of its call."""
+    error = outcome.error or ("A person left it out: it did not run." if outcome.outcome == "left_out" else "")
+    return Result(_KINDS[outcome.outcome], data=outcome.data, error=error)
+
+
+def fate(result: Result, *, stopped: bool, ended: bool) -> Fate:
+    """Return what becomes of entries whose commit came to nothing.
+
+    What people turned down, or can never be committed, is thrown away. What the conversation itself took back, or a
+    person answered with words, may be proposed again.
+    """
+    if ended:
+        return "discarded"
+    taken_back = result.kind in {"superseded", "answered"} or (result.kind == "cancelled" and stopped)
+    return "kept" if taken_back else "discarded"
+
+
+def asked_text(by: str) -> str:
+    """Return what the model reads where a person asked for the decision: nobody wrote a message to it."""
+    return f"(From the system: {json.dumps(by, ensure_ascii=False)} asked that people decide now about what is staged.)"
+
+
+def discarded_text(by: str, reason: str) -> str:
+    """Return what the model is told with the next message of what a person threw away."""
+    said = f" They said: {json.dumps(reason, ensure_ascii=False)}." if reason else ""
+    return f"From the system, not from the user: {by} threw away what you had staged. Nothing of it happened.{said}"
+
+
+def staged_data(data: Any) -> Any:
+    """Return what the model reads of a staged call, with the note that nothing has happened yet."""
+    if isinstance(data, Mapping):
+        return data if "note" in data else {**data, "note": STAGED_NOTE}
+    return {"note": STAGED_NOTE} if data is None else {"data": data, "note": STAGED_NOTE}

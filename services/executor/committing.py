@@ -1,0 +1,386 @@
+"""Commits workspaces: first all changes at once, then the staged calls one after the other, then one answer.
+
+What is about to be done is written down before it is done:
+
+1. the decision: which entries are let through, all others stay as they are;
+2. `applying`: from here on every change is made, whoever has to make it; before it none is;
+3. `applied`: staged calls may begin, each under its own permit, each when the one before has ended.
+
+A crash before 2 leaves nothing but what the packs prepared, and the commit begins anew; after 2 it goes on. The changes
+of one commit hold the locks of their packs' scopes from before they are compared until they are made. Staged calls hold
+nothing: the plan stands in the workspace, and whoever ends a call sends the permit of the next one to its pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import structlog
+
+from placet.contracts.messages import DiscardWorkspace, StagedCallPermitted
+from placet.contracts.transitions import ExpectedRace
+from placet.executor import plans, rules, store, workspace_store
+from placet.executor.metrics import EXECUTIONS, count_answer
+from placet.executor.plans import Entry, Net
+from placet.executor.rules import Outcome
+from placet.executor.states import WORKSPACE_MACHINE, Event, State, WorkspaceEvent, WorkspaceState
+from placet.executor.store import Attempt
+from placet.executor.tables import Journal
+from placet.runtime.work import Cause, UnitOfWork, Work
+from placet.tools import CannotApply, DecidedChange, Staging, ToolContext, ToolError
+
+log = structlog.get_logger(__name__)
+
+Decided = Mapping[str, Sequence[DecidedChange]]
+_ENTRY_STATES = {Event.SUCCEEDED: "succeeded", Event.FAILED: "failed", Event.GAVE_UP: "unknown"}
+
+
+def _pass(_: str) -> None:
+    """Go on."""
+
+
+class Committing:
+    """Runs decided workspaces, and moves their plans on."""
+
+    def __init__(
+        self,
+        units: UnitOfWork,
+        packs: Mapping[str, Staging],
+        *,
+        worker: str,
+        attempts_max: int,
+        reached: Callable[[str], None] = _pass,
+    ) -> None:
+        """`reached` hears of each step; tests break off there."""
+        self._units = units
+        self._packs = packs
+        self._worker = worker
+        self._attempts_max = attempts_max
+        self._reached = reached
+
+    async def run(self, attempt: Attempt, context: ToolContext) -> None:
+        """Bring a commit as far as it gets without its staged calls; begun before, go on where it was."""
+        workspace = await self._decide(attempt)
+        if workspace is None:
+            return
+        self._reached("decided")
+        key, commit = workspace["workspace_id"], attempt.call.call_id
+        async with self._units.database.single() as connection:
+            steps = await workspace_store.steps_of(connection, key, commit)
+        nets = plans.net(steps)
+        doubts: dict[str, str] = {}
+        if workspace["journal"] != Journal.APPLIED:
+            context = replace(context, fence=workspace["journal_fence"] or attempt.fence)
+            decided = self._decided(nets, key, attempt.call.tenant)
+            async with self._scopes(decided, context):
+                applying = workspace["journal"] == Journal.APPLYING
+                if not applying and not await self._prepare(attempt, context, key, decided):
+                    return
+                self._reached("applying")
+                doubts = await self._apply(attempt, context, nets, decided)
+                self._reached("made")
+        async with self._units.begin(attempt.cause) as work:
+            await workspace_store.lock(work, key, attempt.call.tenant)
+            if await workspace_store.write_journal(work, attempt, key, Journal.APPLIED):
+                await self._applied(work, attempt, key, doubts)
+        self._reached("applied")
+
+    async def _decide(self, attempt: Attempt) -> Mapping[str, Any] | None:
+        """Let the commit run what it names; None where it is answered, because it must not or because it did."""
+        call = attempt.call
+        arguments = plans.arguments_of(call.arguments)
+        async with self._units.begin(attempt.cause) as work:
+            workspace = await workspace_store.lock(work, arguments.workspace_id, call.tenant) if arguments else None
+            if workspace is not None and workspace["commit_call_id"] == call.call_id:
+                return workspace if workspace["state"] == WorkspaceState.COMMITTING else None
+            problem = _problem(workspace, call.conversation_id)
+            if workspace is not None and not problem:
+                decision = plans.decide(await workspace_store.entries_of(work, workspace["workspace_id"]), call)
+                problem = decision.problem
+                if not problem:
+                    await workspace_store.begin_commit(work, attempt, workspace["workspace_id"], decision)
+                    return {**workspace, "journal": Journal.NONE, "journal_fence": None}
+            refused = Outcome(Event.FAILED, error=f"{plans.NOT_APPLIED}{problem}.", code="not_applied")
+            await self._answer(work, call.call_id, refused, before=State.RUNNING)
+        return None
+
+    def _decided(self, nets: Mapping[str, Sequence[Net]], workspace: str, tenant: str) -> Decided:
+        """Return by pack what is to be made of each key; contents are loaded when they are asked for."""
+
+        async def load(digest: str) -> bytes:
+            async with self._units.database.single() as connection:
+                return await workspace_store.content(connection, workspace, digest, tenant)
+
+        async def nothing() -> bytes:
+            return b""
+
+        return {
+            pack: [
+                DecidedChange(
+                    each.last.key,
+                    base=each.first.base,
+                    base_mode=each.first.base_mode,
+                    after=each.last.after,
+                    size=each.last.after_size,
+                    mode=each.last.after_mode,
+                    load=partial(load, each.last.after) if each.last.after else nothing,
+                )
+                for each in of_pack
+            ]
+            for pack, of_pack in nets.items()
+        }
+
+    @asynccontextmanager
+    async def _scopes(self, decided: Decided, context: ToolContext) -> AsyncIterator[None]:
+        """Keep other commits away from what this one touches; always in the same order, so that none waits in a ring.
+
+        A pack that this executor lacks is noticed when its changes are prepared.
+        """
+        scopes = sorted(f"{name}:{self._packs[name].scope(context)}" for name in decided if name in self._packs)
+        async with self._units.database.transaction() as connection:
+            for scope in scopes:
+                await workspace_store.lock_scope(connection, scope)
+            yield
+
+    async def _prepare(self, attempt: Attempt, context: ToolContext, workspace: str, decided: Decided) -> bool:
+        """Bring all packs to where nothing is left but to make the changes; False where the commit has ended."""
+        async with self._units.database.single() as connection:
+            if not await store.is_ours(connection, attempt):
+                return False
+        for fence in range(1, attempt.fence):
+            await self._abandon(decided, replace(context, fence=fence))
+        problem = self._not_here(decided) or self._too_often(attempt)
+        conflicts: list[str] = []
+        try:
+            for name, changes in decided.items() if not problem else ():
+                await self._packs[name].prepare(changes, context)
+                self._reached("prepared")
+                conflicts += [f"{name}:{key}" for key in await self._packs[name].conflicts(changes, context)]
+        except (CannotApply, ToolError, OSError) as error:
+            log.warning("commit.not_prepared", call_id=attempt.call.call_id, error=type(error).__name__)
+            problem = error.text if isinstance(error, ToolError) else str(error)
+        if problem or conflicts:
+            await self._abandon(decided, context)
+            async with self._units.begin(attempt.cause) as work:
+                await self._give_up(work, attempt, workspace, conflicts, problem)
+            return False
+        self._reached("compared")
+        async with self._units.begin(attempt.cause) as work:
+            await workspace_store.lock(work, workspace, attempt.call.tenant)
+            return await workspace_store.write_journal(work, attempt, workspace, Journal.APPLYING)
+
+    def _not_here(self, decided: Decided) -> str:
+        missing = sorted(decided.keys() - self._packs.keys())
+        return f"no worker of this pool has the pack {missing[0]!r}" if missing else ""
+
+    def _too_often(self, attempt: Attempt) -> str:
+        return "its worker was lost several times" if attempt.fence > self._attempts_max else ""
+
+    async def _abandon(self, decided: Decided, context: ToolContext) -> None:
+        for name in decided.keys() & self._packs.keys():
+            try:
+                await self._packs[name].abandon(context)
+            except (ToolError, OSError) as error:
+                # What is left lies where no tool looks; nothing was applied all the same.
+                log.warning("commit.left_behind", pack=name, error=type(error).__name__)
+
+    async def _give_up(
+        self, work: Work, attempt: Attempt, workspace: str, conflicts: Sequence[str], problem: str
+    ) -> None:
+        """End a commit of which nothing is applied."""
+        commit = attempt.call.call_id
+        locked = await workspace_store.lock(work, workspace, attempt.call.tenant)
+        if locked is None or not await workspace_store.write_journal(work, attempt, workspace, Journal.NONE):
+            return
+        entries = await workspace_store.committed_entries(work, workspace, commit)
+        states = {each.call_id: _not_applied(each, conflicts) for each in entries if each.state == "kept"}
+        others = "others have changed the same as another entry"
+        errors = {
+            call_id: plans.CONFLICT_TEXT if state == "conflicted" else f"{plans.NOT_APPLIED}{problem or others}."
+            for call_id, state in states.items()
+        }
+        await workspace_store.mark(work, workspace, commit, states, errors)
+        await self._end(work, locked, commit, before=State.RUNNING)
+
+    async def _apply(
+        self, attempt: Attempt, context: ToolContext, nets: Mapping[str, Sequence[Net]], decided: Decided
+    ) -> dict[str, str]:
+        """Make all changes; return the entries of which not all could be made, each with what is known."""
+        doubts: dict[str, str] = {}
+        for name, changes in decided.items():
+            pack = self._packs[name]
+            try:
+                await pack.apply(changes, context)
+            except Exception as error:
+                if not isinstance(error, CannotApply) and attempt.fence <= self._attempts_max:
+                    raise
+                log.exception("commit.in_doubt", call_id=attempt.call.call_id, pack=name)
+                words = str(error) if isinstance(error, CannotApply) else "the tool pack broke off"
+                for each, change in zip(nets[name], changes, strict=True):
+                    if not await _is_made(pack, change, context):
+                        doubts |= dict.fromkeys(each.call_ids, words)
+        return doubts
+
+    async def _applied(self, work: Work, attempt: Attempt, workspace: str, doubts: Mapping[str, str]) -> None:
+        """Write what became of the changes, and go on with the plan."""
+        commit = attempt.call.call_id
+        entries = await workspace_store.committed_entries(work, workspace, commit)
+        made = [each for each in entries if each.state == "kept" and each.kind == "change"]
+        states = {each.call_id: "failed" if each.call_id in doubts else "committed" for each in made}
+        await workspace_store.mark(work, workspace, commit, states, doubts)
+        if doubts:
+            await workspace_store.refuse_rest(work, workspace, commit, plans.STOPPED_TEXT)
+        elif await workspace_store.next_call(work, workspace, commit) is not None:
+            await workspace_store.await_calls(work, attempt, self._worker)
+            await self.move_on(work, workspace, attempt.call.tenant)
+            return
+        locked = await workspace_store.lock(work, workspace, attempt.call.tenant)
+        assert locked is not None  # noqa: S101 - its journal has just been written
+        await self._end(work, locked, commit, before=State.RUNNING)
+
+    async def move_on(self, work: Work, workspace: str, tenant: str) -> None:
+        """Let the next staged call begin, or answer the commit where there is none left."""
+        locked = await workspace_store.lock(work, workspace, tenant)
+        if locked is None or locked["state"] != WorkspaceState.COMMITTING or locked["journal"] != Journal.APPLIED:
+            return
+        commit = locked["commit_call_id"]
+        call = await workspace_store.next_call(work, workspace, commit)
+        if call is None:
+            await self._end(work, locked, commit, before=State.COMMITTING)
+        elif call["permit"] is not None:
+            work.cause = Cause(**call["cause"])
+            work.emit(
+                StagedCallPermitted(
+                    tenant=tenant,
+                    pool=call["pool"],
+                    call_id=call["call_id"],
+                    conversation_id=call["conversation_id"],
+                    workspace_id=workspace,
+                    permit=call["permit"],
+                )
+            )
+
+    async def _end(self, work: Work, workspace: Mapping[str, Any], commit: str, *, before: State) -> None:
+        """Answer a commit whose entries have all ended, and end its workspace unless others wait in it."""
+        key = workspace["workspace_id"]
+        entries = await workspace_store.committed_entries(work, key, commit)
+        result = plans.result_of(entries)
+        outcome = Outcome(
+            _event_of(entries),
+            result.model_dump(mode="json"),
+            plans.error_of(result),
+            ui_blocks=[block for each in entries for block in each.ui_blocks],
+            handover=next((each.handover for each in entries if each.handover), ""),
+        )
+        await self._answer(work, commit, outcome, before=before)
+        event = {
+            "committed": WorkspaceEvent.COMMITTED,
+            "conflicted": WorkspaceEvent.CONFLICTED,
+        }.get(result.state, WorkspaceEvent.FAILED)
+        if await workspace_store.any_waiting(work, key):
+            event = WorkspaceEvent.REOPENED
+        await workspace_store.end_workspace(work, workspace, event)
+
+    async def _answer(self, work: Work, commit: str, outcome: Outcome, *, before: State) -> None:
+        ended = await workspace_store.end_commit(
+            work, commit, outcome.event, outcome.error, before=before, worker=self._worker
+        )
+        if ended is None:
+            return
+        attempt, at = ended
+        answer = rules.finished(
+            attempt.call,
+            outcome,
+            fence=attempt.fence,
+            started_at=attempt.begun_at,
+            finished_at=at,
+            held=attempt.held,
+        )
+        work.cause = attempt.cause
+        work.emit(answer)
+        work.act(partial(count_answer, answer))
+
+    async def end_call(self, attempt: Attempt, outcome: Outcome) -> None:
+        """End a staged call that ran, and let the next one begin."""
+        async with self._units.begin(attempt.cause) as work:
+            workspace = await workspace_store.workspace_of(work.connection, attempt.call.call_id)
+            assert workspace is not None  # noqa: S101 - a staged call is in one
+            await workspace_store.lock(work, workspace, attempt.call.tenant)
+            if await workspace_store.end_call(work, attempt, outcome, worker=self._worker):
+                await self.call_ended(work, attempt, outcome)
+            else:
+                await store.keep_evidence(work, attempt, outcome, outcome.event, self._worker)
+
+    async def call_ended(self, work: Work, attempt: Attempt, outcome: Outcome, *, refused: bool = False) -> None:
+        """Write what a staged call came to, whose execution has just ended or will not begin; go on with the plan."""
+        call = attempt.call
+        state = "refused" if refused else _ENTRY_STATES[outcome.event]
+        ended = await workspace_store.end_entry(work, call.call_id, state, outcome)
+        if ended is None:
+            return
+        workspace, on_failure = ended
+        work.act(partial(_count, call.tool, state))
+        if state != "succeeded" and on_failure == "stop":
+            locked = await workspace_store.lock(work, workspace, call.tenant)
+            assert locked is not None  # noqa: S101 - an entry is in one
+            await workspace_store.refuse_rest(work, workspace, locked["commit_call_id"], plans.STOPPED_TEXT)
+        await self.move_on(work, workspace, call.tenant)
+
+    async def discard(self, message: DiscardWorkspace, work: Work) -> None:
+        """Throw away what waits; what a commit has taken goes on."""
+        workspace = await workspace_store.lock(work, message.workspace_id, message.tenant)
+        if workspace is None or workspace["conversation_id"] != message.conversation_id:
+            return
+        try:
+            WORKSPACE_MACHINE.next_state(WorkspaceState(workspace["state"]), WorkspaceEvent.DISCARDED)
+        except ExpectedRace:
+            return
+        await workspace_store.end_workspace(
+            work, workspace, WorkspaceEvent.DISCARDED, by=message.by, reason=message.reason
+        )
+
+
+async def _count(tool: str, kind: str) -> None:
+    EXECUTIONS.labels(tool, kind).inc()
+
+
+def _problem(workspace: Mapping[str, Any] | None, conversation: str) -> str:
+    """Return why nothing of a workspace may be committed, half a sentence; empty where it may."""
+    if workspace is None or workspace["conversation_id"] != conversation:
+        return "there is no such workspace"
+    if workspace["overdue"]:
+        return "nobody decided in time"
+    match WorkspaceState(workspace["state"]):
+        case WorkspaceState.OPEN:
+            return ""
+        case WorkspaceState.COMMITTING:
+            return "another commit of it is under way"
+        case ended:
+            return f"it was {ended.value.replace('_', ' ')} before"
+
+
+def _not_applied(entry: Entry, conflicts: Sequence[str]) -> str:
+    """Return what becomes of an entry of a commit of which nothing is applied."""
+    if conflicts and set(conflicts) & set(entry.keys):
+        return "conflicted"
+    return "refused" if conflicts or entry.kind == "call" else "failed"
+
+
+def _event_of(entries: Sequence[Entry]) -> Event:
+    let_through = [each for each in entries if each.state != "left_out"]
+    if all(each.good for each in let_through):
+        return Event.SUCCEEDED
+    return Event.GAVE_UP if any(each.state == "unknown" for each in let_through) else Event.FAILED
+
+
+async def _is_made(pack: Staging, change: DecidedChange, context: ToolContext) -> bool:
+    """Tell whether a change was made, as far as the pack can see."""
+    try:
+        standing = await pack.standing(change.key, context)
+    except (ToolError, OSError):
+        return False
+    return standing == (None if change.after is None else (change.after, change.mode))

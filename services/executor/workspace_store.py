@@ -1,0 +1,453 @@
+"""SQL of workspaces: named statements in `workspaces.sql`, and values instead of rows.
+
+Whoever changes anything in a workspace locks its row first. Every change of its state has its history row from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic_core import to_json
+
+from placet.contracts.canonical import entry_digest
+from placet.contracts.ids import workspace_id
+from placet.contracts.messages import Staged
+from placet.contracts.messages.stage import EntryKind, StagePlan
+from placet.contracts.permit import Permit
+from placet.executor.plans import Decision, Entry, Step
+from placet.executor.rules import Outcome
+from placet.executor.states import MACHINE, WORKSPACE_MACHINE, Event, State, WorkspaceEvent, WorkspaceState
+from placet.executor.store import Attempt, Holder, Sweep, attempt_of, record
+from placet.executor.tables import Journal
+from placet.runtime.database import Database
+from placet.runtime.queries import load_queries
+from placet.runtime.sql import Connection
+from placet.runtime.work import Change as HistoryChange
+from placet.runtime.work import Work
+from placet.tools import Change, Described, Waiting
+
+QUERIES = load_queries(__file__, "workspaces.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a workspace may hold, and for how long."""
+
+    entries_max: int
+    bytes_max: int
+    age_max: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a call is about to put into its workspace."""
+
+    kind: EntryKind
+    pack: str
+    summary: str
+    #: Of a staged call none.
+    changes: Sequence[tuple[Change, Described]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An entry, and the workspace that it is in now."""
+
+    staged: Staged
+    entries: int
+    bytes: int
+
+
+class Moved(Exception):
+    """Something that a call's changes were made from has been staged anew meanwhile: plan it again."""
+
+
+class Full(Exception):
+    """The workspace takes no more; the text is for the model."""
+
+
+class ConversationWorkspace:
+    """What waits in one conversation's workspace. Nothing is asked of the database before a tool asks."""
+
+    def __init__(self, database: Database, *, tenant: str, conversation_id: str) -> None:
+        self._database = database
+        self._place = {"tenant": tenant, "conversation_id": conversation_id}
+        #: Which workspace each content that was found is in.
+        self._found: dict[str, str] = {}
+
+    async def find(self, pack: str, key: str) -> Waiting | None:
+        """Return what waits under a key; None where no staged call has touched it."""
+        async with self._database.single() as connection:
+            rows = await connection.run(QUERIES.find, **self._place, pack=pack, key=key)
+        return self._waiting(rows[0]) if rows else None
+
+    async def under(self, pack: str, prefix: str) -> Mapping[str, Waiting]:
+        """Return what waits under all keys that begin with `prefix`, by key."""
+        async with self._database.single() as connection:
+            rows = await connection.run(QUERIES.under, **self._place, pack=pack, prefix=prefix)
+        return {row["key"]: self._waiting(row) for row in rows}
+
+    async def load(self, waiting: Waiting) -> bytes:
+        """Return the content that waits; empty where nothing is left."""
+        if waiting.digest is None or waiting.digest not in self._found:
+            return b""
+        async with self._database.single() as connection:
+            return await content(connection, self._found[waiting.digest], waiting.digest, self._place["tenant"])
+
+    def _waiting(self, row: Mapping[str, Any]) -> Waiting:
+        if row["after"] is not None:
+            self._found[row["after"]] = row["workspace_id"]
+        return Waiting(row["after"], row["after_size"] or 0, row["after_mode"])
+
+
+async def content(connection: Connection, workspace: str, digest: str, tenant: str) -> bytes:
+    """Return a content of a workspace; LookupError where it has none of this digest."""
+    rows = await connection.run(QUERIES.content, workspace_id=workspace, digest=digest, tenant=tenant)
+    if not rows:
+        raise LookupError(f"workspace {workspace} has no content {digest}")
+    found: bytes = rows[0]["content"]
+    return found
+
+
+async def put(work: Work, attempt: Attempt, planned: Planned, bounds: Bounds) -> Placed:
+    """Put a call into its conversation's workspace, opening one where there is none; the same call only once.
+
+    Raises Moved or Full, and then nothing was put.
+    """
+    if placed := await _placed(work.connection, attempt):
+        return placed
+    workspace = await _lock_live(work, attempt)
+    if placed := await _placed(work.connection, attempt):
+        return placed
+    if problem := _no_room(workspace, attempt, planned, bounds):
+        raise Full(problem)
+    for change, _ in planned.changes:
+        await _check_base(work.connection, attempt, planned.pack, change)
+    added = 0
+    for change, _ in planned.changes:
+        added += await _keep_content(work.connection, workspace["workspace_id"], change)
+    if workspace["bytes"] + added > bounds.bytes_max:
+        raise Full(f"its contents would have more than {bounds.bytes_max:,} bytes")
+    plan = attempt.plan or StagePlan()
+    rows = [_change_row(planned.pack, change) for change, _ in planned.changes]
+    staged = Staged(
+        workspace_id=workspace["workspace_id"],
+        position=workspace["entries"] + 1,
+        kind=planned.kind,
+        digest=entry_digest(attempt.call.digest, [{name: row[name] for name in _DIGESTED} for row in rows]),
+        keys=[f"{planned.pack}:{change.key}" for change, _ in planned.changes],
+        summary=planned.summary,
+        decide=plan.decide,
+    )
+    ids = {"call_id": attempt.call.call_id, "workspace_id": staged.workspace_id, "position": staged.position}
+    await work.run(
+        QUERIES.add_entry,
+        **ids,
+        tool=attempt.call.tool,
+        pool=attempt.pool,
+        kind=staged.kind,
+        digest=staged.digest,
+        keys=staged.keys,
+        summary=staged.summary,
+        decide=plan.decide,
+        on_failure=plan.on_failure,
+    )
+    for ordinal, (row, (_, told)) in enumerate(zip(rows, planned.changes, strict=True)):
+        shown = {"summary": told.summary, "diff": told.diff, "cut": told.cut, "opaque": told.binary}
+        more = {"added": told.added, "removed": told.removed, "after_mode": row["mode"]}
+        values = {name: value for name, value in row.items() if name != "mode"}
+        await work.run(QUERIES.add_change, **ids, ordinal=ordinal, **values, **shown, **more)
+    (grown,) = await work.run(
+        QUERIES.grow,
+        workspace_id=staged.workspace_id,
+        bytes=added,
+        pool=attempt.pool if planned.kind == "change" else None,
+        expires_after=timedelta(seconds=plan.expires_after_seconds),
+        age_max=bounds.age_max,
+    )
+    return Placed(staged, grown["entries"], grown["bytes"])
+
+
+#: What the digest of an entry says of each change.
+_DIGESTED = ("pack", "key", "base", "after", "mode")
+
+
+def _change_row(pack: str, change: Change) -> dict[str, Any]:
+    before, after = change.before, change.after
+    return {
+        "pack": pack,
+        "key": change.key,
+        "base": before and before.digest,
+        "base_size": None if before is None else len(before.data),
+        "base_mode": None if before is None else before.mode,
+        "after": after and after.digest,
+        "after_size": None if after is None else len(after.data),
+        "mode": None if after is None else after.mode,
+    }
+
+
+async def _placed(connection: Connection, attempt: Attempt) -> Placed | None:
+    rows = await connection.run(QUERIES.staged, call_id=attempt.call.call_id)
+    if not rows:
+        return None
+    names = ("workspace_id", "position", "kind", "digest", "keys", "summary", "decide")
+    staged = Staged(**{name: rows[0][name] for name in names})
+    return Placed(staged, rows[0]["entries"], rows[0]["bytes"])
+
+
+async def _lock_live(work: Work, attempt: Attempt) -> Mapping[str, Any]:
+    place = {"tenant": attempt.call.tenant, "conversation_id": attempt.call.conversation_id}
+    while not (rows := await work.run(QUERIES.lock_live, **place)):
+        (last,) = await work.run(QUERIES.last_number, **place)
+        number = last["number"] + 1
+        opened = workspace_id(**place, number=number)
+        if await work.run(QUERIES.open, **place, workspace_id=opened, number=number, agent=attempt.call.agent):
+            _record(work, attempt.call.tenant, opened, "opened", (None, WorkspaceState.OPEN), "", attempt.call.call_id)
+    row: Mapping[str, Any] = rows[0]
+    return row
+
+
+def _no_room(workspace: Mapping[str, Any], attempt: Attempt, planned: Planned, bounds: Bounds) -> str:
+    """Return why a workspace does not take an entry, half a sentence; empty where it does."""
+    if workspace["agent"] != attempt.call.agent:
+        return "it has changes of another agent, which must be decided first"
+    if workspace["entries"] >= bounds.entries_max:
+        return f"it has {workspace['entries']} entries, and not more than {bounds.entries_max} may wait"
+    if planned.kind == "change" and workspace["pool"] not in {None, attempt.pool}:
+        return f"it has changes of the pool {workspace['pool']!r}, which must be decided first"
+    return ""
+
+
+async def _check_base(connection: Connection, attempt: Attempt, pack: str, change: Change) -> None:
+    """Raise Moved where something else waits under a key by now than its change was made from."""
+    place = {"tenant": attempt.call.tenant, "conversation_id": attempt.call.conversation_id}
+    rows = await connection.run(QUERIES.find, **place, pack=pack, key=change.key)
+    if rows and rows[0]["after"] != (change.before and change.before.digest):
+        raise Moved(change.key)
+
+
+async def _keep_content(connection: Connection, workspace: str, change: Change) -> int:
+    """Keep what a change leaves; return how many bytes that added."""
+    if change.after is None:
+        return 0
+    values = {"workspace_id": workspace, "digest": change.after.digest, "content": change.after.data}
+    return len(change.after.data) if await connection.run(QUERIES.keep_content, **values) else 0
+
+
+async def lock(work: Work, workspace: str, tenant: str) -> Mapping[str, Any] | None:
+    """Lock a tenant's workspace; None where there is none."""
+    rows = await work.run(QUERIES.lock, workspace_id=workspace, tenant=tenant)
+    return rows[0] if rows else None
+
+
+async def entries_of(work: Work, workspace: str) -> list[Entry]:
+    """Return all entries of a workspace, in order."""
+    return [_entry(row) for row in await work.run(QUERIES.entries, workspace_id=workspace)]
+
+
+async def committed_entries(work: Work, workspace: str, commit: str) -> list[Entry]:
+    """Return the entries that a commit let through or left out, in order."""
+    rows = await work.run(QUERIES.committed_entries, workspace_id=workspace, commit_call_id=commit)
+    return [_entry(row) for row in rows]
+
+
+def _entry(row: Mapping[str, Any]) -> Entry:
+    return Entry(**{name: row[name] for name in Entry.__slots__})
+
+
+async def begin_commit(work: Work, attempt: Attempt, workspace: str, decision: Decision) -> None:
+    """Let a commit run what was decided of a workspace, which is locked and open."""
+    commit = attempt.call.call_id
+    state = WORKSPACE_MACHINE.next_state(WorkspaceState.OPEN, WorkspaceEvent.DECIDED)
+    await work.run(QUERIES.begin_commit, workspace_id=workspace, commit_call_id=commit, state=state.value)
+    states = {entry.call_id: "kept" for entry in decision.kept}
+    await mark(work, workspace, commit, states | {entry.call_id: "left_out" for entry in decision.left_out})
+    tenant = attempt.call.tenant
+    _record(work, tenant, workspace, WorkspaceEvent.DECIDED, (WorkspaceState.OPEN, state), "", commit)
+
+
+async def mark(
+    work: Work, workspace: str, commit: str, states: Mapping[str, str], errors: Mapping[str, str] | None = None
+) -> None:
+    """Write what became of entries of a commit, by call."""
+    await work.run(
+        QUERIES.mark_entries,
+        workspace_id=workspace,
+        commit_call_id=commit,
+        call_ids=list(states),
+        states=list(states.values()),
+        errors=[(errors or {}).get(call_id, "") for call_id in states],
+    )
+
+
+async def steps_of(connection: Connection, workspace: str, commit: str) -> list[Step]:
+    """Return what the entries that a commit lets through make of each key, in order."""
+    rows = await connection.run(QUERIES.steps, workspace_id=workspace, commit_call_id=commit)
+    return [Step(**dict(row)) for row in rows]
+
+
+async def write_journal(work: Work, attempt: Attempt, workspace: str, journal: Journal) -> bool:
+    """Say how far a commit is; False where this attempt no longer counts, and then nothing may be done."""
+    values = {"workspace_id": workspace, "commit_call_id": attempt.call.call_id, "fence": attempt.fence}
+    return bool(await work.run(QUERIES.journal, **values, journal=journal.value))
+
+
+async def await_calls(work: Work, attempt: Attempt, worker: str) -> None:
+    """Let a commit whose changes are made wait for its staged calls, without a lease."""
+    state = MACHINE.next_state(State.RUNNING, Event.APPLIED)
+    ours = {"call_id": attempt.call.call_id, "fence": attempt.fence}
+    if await work.run(QUERIES.await_calls, **ours, state=state.value):
+        record(work, attempt, Event.APPLIED, (State.RUNNING, state), worker, {"fence": attempt.fence})
+
+
+async def end_commit(
+    work: Work, commit: str, event: Event, error: str, *, before: State, worker: str
+) -> tuple[Attempt, datetime] | None:
+    """End the execution of a commit; return its attempt and when it ended, None where it had ended before."""
+    state = MACHINE.next_state(before, event)
+    rows = await work.run(QUERIES.end_commit, call_id=commit, state=state.value, error=error)
+    if not rows:
+        return None
+    attempt = attempt_of(rows[0])
+    record(work, attempt, event, (before, state), worker, {"fence": attempt.fence})
+    return attempt, rows[0]["finished_at"]
+
+
+async def end_workspace(
+    work: Work, workspace: Mapping[str, Any], event: WorkspaceEvent, *, by: str = "", reason: str = ""
+) -> bool:
+    """Move a locked workspace on by an event that ends it or its commit; False where it had ended before."""
+    before = WorkspaceState(workspace["state"])
+    state = WORKSPACE_MACHINE.next_state(before, event)
+    key = workspace["workspace_id"]
+    values = {"from_state": before.value, "state": state.value, "by": by, "reason": reason}
+    if not await work.run(QUERIES.end_workspace, workspace_id=key, **values):
+        return False
+    if state is not WorkspaceState.OPEN:
+        await work.run(QUERIES.discard_entries, workspace_id=key)
+        await work.run(QUERIES.forget_contents, workspace_id=key)
+    detail = {"reason": reason} if reason else {}
+    _record(work, workspace["tenant"], key, event, (before, state), by, workspace["commit_call_id"], detail)
+    return True
+
+
+async def any_waiting(work: Work, workspace: str) -> bool:
+    """Tell whether entries wait that no commit has let through or left out."""
+    return bool((await work.run(QUERIES.any_waiting, workspace_id=workspace))[0]["waiting"])
+
+
+async def lock_turn(work: Work, workspace: str, tenant: str, call_id: str) -> tuple[Any, Any] | None:
+    """Lock a workspace and return it with the entry of one of its staged calls and its execution; None without one."""
+    workspaces = await work.run(QUERIES.lock_turn, workspace_id=workspace, tenant=tenant)
+    turns = await work.run(QUERIES.turn, call_id=call_id, workspace_id=workspace) if workspaces else []
+    return (workspaces[0], turns[0]) if turns else None
+
+
+async def next_call(work: Work, workspace: str, commit: str) -> Mapping[str, Any] | None:
+    """Return the first staged call of a commit that has not ended; None where there is none."""
+    rows = await work.run(QUERIES.next_call, workspace_id=workspace, commit_call_id=commit)
+    return rows[0] if rows else None
+
+
+async def keep_permit(work: Work, call_id: str, token: str, permit: Permit) -> None:
+    """Keep the permit of a staged call until it is its turn."""
+    await work.run(QUERIES.keep_permit, call_id=call_id, permit=token, on_failure=permit.on_failure)
+
+
+async def release(
+    work: Work, attempt: Attempt, permit: Permit, holder: Holder, *, token: str, idempotent: bool
+) -> Attempt | None:
+    """Begin a staged call under its own permit; None where it has begun before."""
+    state = MACHINE.next_state(State.STAGED, Event.RELEASED)
+    rows = await work.run(
+        QUERIES.release,
+        call_id=attempt.call.call_id,
+        state=state.value,
+        permit=token,
+        permit_id=permit.jti,
+        permit_issuer=permit.iss,
+        permit_expires_at=datetime.fromtimestamp(permit.exp, UTC),
+        worker=holder.worker,
+        lease=holder.lease,
+        idempotent=idempotent,
+    )
+    if not rows:
+        return None
+    begun = attempt_of(rows[0])
+    ids = {"permit_id": permit.jti, "issuer": permit.iss, "reference": permit.reference, "fence": begun.fence}
+    record(work, begun, Event.RELEASED, (State.STAGED, state), holder.worker, ids)
+    return begun
+
+
+async def end_call(work: Work, attempt: Attempt, outcome: Outcome, *, worker: str) -> bool:
+    """End the execution of a staged call; False where this attempt no longer counts."""
+    state = MACHINE.next_state(attempt.state, outcome.event)
+    ours = {"call_id": attempt.call.call_id, "fence": attempt.fence}
+    if not await work.run(QUERIES.end_call, **ours, state=state.value, error=outcome.error):
+        return False
+    detail = {"fence": attempt.fence, "code": outcome.code}
+    record(work, attempt, outcome.event, (attempt.state, state), worker, detail)
+    return True
+
+
+async def end_entry(work: Work, call_id: str, state: str, outcome: Outcome) -> tuple[str, str] | None:
+    """Write what a staged call came to; return its workspace and what its end means for those behind it."""
+    rows = await work.run(
+        QUERIES.end_entry,
+        call_id=call_id,
+        state=state,
+        data=None if outcome.data is None else to_json(outcome.data).decode(),
+        ui_blocks=to_json(list(outcome.ui_blocks)).decode(),
+        handover=outcome.handover,
+        error=outcome.error,
+    )
+    return (rows[0]["workspace_id"], rows[0]["on_failure"]) if rows else None
+
+
+async def workspace_of(connection: Connection, call_id: str) -> str | None:
+    """Return the workspace that a staged call is in."""
+    rows = await connection.run(QUERIES.workspace_of, call_id=call_id)
+    return rows[0]["workspace_id"] if rows else None
+
+
+async def refuse_rest(work: Work, workspace: str, commit: str, error: str) -> None:
+    """End the staged calls of a commit that have not run."""
+    await work.run(QUERIES.refuse_rest, workspace_id=workspace, commit_call_id=commit, error=error)
+
+
+async def lost_commit(connection: Connection, sweep: Sweep) -> str | None:
+    """Lock a commit whose worker went silent; return its call, None where there is none."""
+    rows = await connection.run(QUERIES.lost_commit, pools=list(sweep.pools))
+    return rows[0]["call_id"] if rows else None
+
+
+async def overdue(work: Work, most: int) -> list[tuple[str, str]]:
+    """Lock workspaces whose time is over; return them with their tenants."""
+    return [(row["workspace_id"], row["tenant"]) for row in await work.run(QUERIES.overdue, most=most)]
+
+
+async def purge(connection: Connection, keep: timedelta, most: int) -> int:
+    """Delete workspaces that ended long ago, with all that is in them; return how many."""
+    return len(await connection.run(QUERIES.purge, keep=keep, most=most))
+
+
+async def lock_scope(connection: Connection, scope: str) -> None:
+    """Wait until no other commit touches the same; until the transaction ends none does."""
+    await connection.run(QUERIES.scope, scope=scope)
+
+
+def _record(  # noqa: PLR0913, PLR0917 - what a change of state has
+    work: Work,
+    tenant: str,
+    workspace: str,
+    event: str,
+    states: tuple[WorkspaceState | None, WorkspaceState],
+    actor: str,
+    call_id: str | None,
+    detail: dict[str, Any] | None = None,
+) -> None:
+    machine = WORKSPACE_MACHINE.name
+    work.record(HistoryChange(tenant, machine, workspace, event, *states, actor, call_id, detail or {}))

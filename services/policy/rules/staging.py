@@ -1,0 +1,117 @@
+"""Staged calls, and the one call that commits them: what a verdict keeps of each, and what the commit asks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from placet.contracts.messages import ApprovalRule, StagedCall, StagePlan
+from placet.contracts.messages.stage import OnFailure
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.catalog import ToolSpec
+from placet.domain.strictest import strictest
+
+#: Categories that may stand on a card, the most dangerous first.
+_BY_DANGER = (Category.UNSAFE_EXEC, Category.UNSAFE_API)
+
+
+class StageTerms(BaseModel):
+    """What a verdict keeps of a staged call beside who decides: what its permit will have to say."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pool: str
+    message_id: str
+    #: True: the tool's pack stages what it changes; else the whole call waits.
+    changes: bool
+    on_failure: OnFailure
+    category: Category
+
+
+@dataclass(frozen=True, slots=True)
+class StagedEntry:
+    """A call that policy let somebody stage."""
+
+    call_id: str
+    tool: str
+    requester: str
+    digest: str
+    terms: StageTerms
+    #: Who decides whether it takes effect; None leaves it to the commit's own rule.
+    approval: ApprovalRule | None
+
+    @property
+    def staged_call(self) -> StagedCall:
+        """What approval needs to let it run after the commit."""
+        return StagedCall(
+            call_id=self.call_id,
+            tool=self.tool,
+            pool=self.terms.pool,
+            digest=self.digest,
+            requester=self.requester,
+            message_id=self.terms.message_id,
+            on_failure=self.terms.on_failure,
+        )
+
+
+def terms_of(spec: ToolSpec, plan: StagePlan, message_id: str) -> StageTerms:
+    """Return what a verdict keeps of a call of `spec` that is staged by `plan`."""
+    return StageTerms(
+        pool=spec.pool,
+        message_id=message_id,
+        changes=spec.stage is not None,
+        on_failure=plan.on_failure,
+        category=spec.category,
+    )
+
+
+def wanted_entries(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the entries that arguments of a commit name, whatever else they are; none where they name none."""
+    entries = arguments.get("entries")
+    return [each for each in entries if isinstance(each, str)] if isinstance(entries, list) else []
+
+
+def problem(arguments: Mapping[str, Any], entries: Sequence[StagedEntry] | None) -> str:
+    """Return why nobody may commit these entries, half a sentence; empty where people may decide.
+
+    `entries` are those of the arguments that policy let this conversation stage.
+    """
+    wanted = arguments["entries"]
+    if len(set(wanted)) < len(wanted):
+        return "an entry stands in it twice"
+    known = {entry.call_id for entry in entries or ()}
+    missing = [call_id for call_id in wanted if call_id not in known]
+    return f"call {missing[0]} was never staged in this conversation" if missing else ""
+
+
+def asked_by(entries: Sequence[StagedEntry]) -> list[ApprovalRule]:
+    """Return what the entries' own rules ask, as it is asked of their commit.
+
+    What is said of a single call's arguments says nothing there: grants and veto windows stay out, and people may
+    always leave entries out.
+    """
+    cleared = {"grants": None, "edits": True, "veto_window_seconds": 0, "veto_on": "arguments", "independent": False}
+    return [entry.approval.model_copy(update=cleared) for entry in entries if entry.approval is not None]
+
+
+def commit_approval(own: ApprovalRule | None, entries: Sequence[StagedEntry], default: ApprovalRule) -> ApprovalRule:
+    """Return who decides a commit: at least whom its own rule and each entry's rule ask, else `default`.
+
+    People may always leave entries out. Nobody can allow commits from now on: each is of another tree.
+    """
+    rules = ([] if own is None else [own]) + asked_by(entries)
+    return strictest(rules or [default]).model_copy(update={"edits": True, "grants": None})
+
+
+def pool_of(entries: Sequence[StagedEntry]) -> str:
+    """Return the pool that commits: that of the packs whose changes it applies, else that of the first call."""
+    return next((entry.terms.pool for entry in entries if entry.terms.changes), entries[0].terms.pool)
+
+
+def category_of(entries: Sequence[StagedEntry]) -> Category:
+    """Return how dangerous a commit is: as its most dangerous call."""
+    found = {entry.terms.category for entry in entries if not entry.terms.changes}
+    return next((each for each in _BY_DANGER if each in found), Category.UNSAFE_WRITE)

@@ -1,0 +1,326 @@
+"""What the file tools do to the tree, as changes: made at once, or kept in a workspace until people say yes.
+
+Each of the writing tools is a plan: from its arguments to `Change`s, by what stands in the tree with everything that
+waits. Run at once, the same plan is applied on the spot.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+from placet.tools.contract import ToolContext, ToolError, ToolOutcomeUnknown
+from placet.tools.files.paths import Parts, fold, parts_of
+from placet.tools.files.settings import FilesSettings
+from placet.tools.files.tree import NEW_FILE_MODE, Draft, Tree
+from placet.tools.staging import CannotApply, Change, Content, DecidedChange, Described, Staging, describe
+from placet.tools.threads import call_in_thread
+
+Result = TypeVar("Result")
+
+NAME = "files"
+"""Under this name the tools find their resources; also the pack's own name."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilesResources:
+    """What one executor knows of files."""
+
+    settings: FilesSettings
+
+    def tree(self, context: ToolContext) -> Tree:
+        """Return the files of the call's tenant and agent; their folders are made where they are missing."""
+        return Tree(_root(self.settings.root, context), self.settings.bytes_max)
+
+
+def files_of(context: ToolContext) -> FilesResources:
+    """Return the resources the context carries."""
+    return context.resource(NAME, FilesResources)
+
+
+def _root(template: str, context: ToolContext) -> Path:
+    folder = Path("/")
+    made = False
+    for name in Path(template).parts[1:]:
+        made = made or name.startswith("{")
+        value = {"{tenant}": context.tenant, "{agent}": context.agent}.get(name, name)
+        if made:
+            # Tenants and agents have names of letters, digits, `-` and `_`; an agent that has none has no folder.
+            if not value.replace("-", "").replace("_", "").isalnum():
+                raise ToolError("This call has no folder of files.", code="no_root")
+            folder.joinpath(value).mkdir(mode=0o700, exist_ok=True)
+            if folder.joinpath(value).is_symlink():
+                raise ToolError("The folder of this call's files is a link.", code="no_root")
+        folder = folder / value
+    if not folder.is_dir():
+        raise ToolError("The root of the files does not exist; its operators can make it.", code="no_root")
+    return folder
+
+
+class Files(Staging):
+    """The files of a tenant's agent, under their paths."""
+
+    name: ClassVar[str] = NAME
+
+    async def stage(self, function: str, arguments: Mapping[str, Any], context: ToolContext) -> Sequence[Change]:
+        """Return what one of the writing tools would change."""
+        plan = _PLANS.get(function)
+        if plan is None:
+            raise ToolError("This tool changes no files.", code="not_staged")
+        return await plan(self, context, **arguments)
+
+    async def current(self, key: str, context: ToolContext) -> Content | None:
+        """Return a file as it stands in the tree."""
+        return await in_thread(partial(files_of(context).tree(context).read, parts_of(key)))
+
+    async def standing(self, key: str, context: ToolContext) -> tuple[str, int | None] | None:
+        """Return SHA-256 and mode of a file, without keeping it in memory."""
+        return await in_thread(partial(files_of(context).tree(context).digest, parts_of(key)))
+
+    def scope(self, context: ToolContext) -> str:
+        """Return the path of the root."""
+        return str(files_of(context).tree(context).path)
+
+    def describe(self, change: Change) -> Described:
+        """Return a change as a unified diff, with the mode where it changes."""
+        return describe(change)
+
+    async def conflicts(self, changes: Sequence[DecidedChange], context: ToolContext) -> list[str]:
+        """Return the paths at which another file stands than the changes were made from, or none can be written."""
+        return await in_thread(partial(_conflicts, files_of(context).tree(context), changes))
+
+    async def prepare(self, changes: Sequence[DecidedChange], context: ToolContext) -> None:
+        """Write new contents into a folder of the commit's own, one after the other."""
+        draft = self._draft(context)
+        await in_thread(draft.clear)
+        for number, change in enumerate(changes):
+            if change.after is not None:
+                mode = NEW_FILE_MODE if change.mode is None else change.mode
+                await in_thread(partial(draft.write, number, await change.load(), mode))
+
+    async def apply(self, changes: Sequence[DecidedChange], context: ToolContext) -> None:
+        """Let new contents take their places, then remove what goes: nothing is lost on the way."""
+        await in_thread(partial(_apply, self._draft(context), changes))
+
+    async def abandon(self, context: ToolContext) -> None:
+        """Remove the commit's folder."""
+        await in_thread(self._draft(context).clear)
+
+    def _draft(self, context: ToolContext) -> Draft:
+        return Draft(files_of(context).tree(context), f"{context.idempotency_key}-{context.fence}")
+
+    async def run(self, function: str, arguments: Mapping[str, Any], context: ToolContext) -> Sequence[Change]:
+        """Plan a call and make its changes at once; `context` has no workspace to look at."""
+        changes = await self.stage(function, arguments, context)
+        decided = [_decided(change) for change in changes]
+        try:
+            await self.prepare(decided, context)
+            conflicts = await self.conflicts(decided, context)
+        except BaseException:
+            await self.abandon(context)
+            raise
+        if conflicts:
+            await self.abandon(context)
+            raise ToolError(f"{conflicts[0]!r} has just been changed by others; read it again.", code="conflict")
+        try:
+            await self.apply(decided, context)
+        except CannotApply as error:
+            raise ToolOutcomeUnknown(f"Not all of it could be done: {error}.") from error
+        return changes
+
+    async def write_file(
+        self, context: ToolContext, *, path: str, content: str, encoding: str = "text", executable: bool | None = None
+    ) -> Sequence[Change]:
+        """Plan a file's whole content, whether it is there or not."""
+        before = await self.read(path, context)
+        after = Content(self._decoded(context, content, encoding), _mode(before, executable=executable))
+        if before is None:
+            await self._check_place(path, context)
+        elif before == after:
+            raise ToolError(f"{path!r} already has exactly this content.", code="no_change")
+        return [Change(path, before, after)]
+
+    async def create_file(
+        self, context: ToolContext, *, path: str, content: str, encoding: str = "text", executable: bool | None = None
+    ) -> Sequence[Change]:
+        """Plan a file that is not there yet."""
+        if await self.read(path, context) is not None:
+            raise ToolError(f"{path!r} exists already.", code="exists")
+        return await self.write_file(context, path=path, content=content, encoding=encoding, executable=executable)
+
+    async def edit_file(
+        self, context: ToolContext, *, path: str, old: str, new: str, every: bool = False
+    ) -> Sequence[Change]:
+        """Plan an exact replacement in a text."""
+        before = await self._existing(path, context)
+        text = _as_text(path, before)
+        if not old or old == new:
+            raise ToolError("`old` must be some text, and `new` another one.", code="no_change")
+        if not (count := text.count(old)):
+            raise ToolError(f"{path!r} does not contain `old`, character for character.", code="not_found")
+        if count > 1 and not every:
+            wanted = "give more of the text around it, or set `every`"
+            raise ToolError(f"{path!r} contains `old` {count} times; {wanted}.", code="ambiguous")
+        data = text.replace(old, new).encode()
+        self._check_size(context, data)
+        return [Change(path, before, Content(data, before.mode))]
+
+    async def move_file(self, context: ToolContext, *, path: str, to: str) -> Sequence[Change]:
+        """Plan another path for a file; nothing is overwritten."""
+        before = await self._existing(path, context)
+        if await self.read(to, context) is not None:
+            raise ToolError(f"{to!r} exists already.", code="exists")
+        await self._check_place(to, context)
+        return [Change(to, None, before), Change(path, before, None)]
+
+    async def delete_file(self, context: ToolContext, *, path: str) -> Sequence[Change]:
+        """Plan that a file goes."""
+        return [Change(path, await self._existing(path, context), None)]
+
+    async def _existing(self, path: str, context: ToolContext) -> Content:
+        found = await self.read(path, context)
+        if found is None:
+            raise ToolError(f"There is no file {path!r}.", code="not_found")
+        return found
+
+    async def _check_place(self, path: str, context: ToolContext) -> None:
+        """Refuse a path that cannot have a file, in the tree or among what waits."""
+        parts = parts_of(path)
+        tree = files_of(context).tree(context)
+        await in_thread(partial(tree.check_place, parts))
+        for depth in range(1, len(parts)):
+            above = "/".join(parts[:depth])
+            if await self.read_plain(above, context):
+                text = f"{above!r} is a file, or was one before what waits; decide that first."
+                raise ToolError(text, code="refused_path")
+        beneath = await context.workspace.under(self.name, f"{path}/")
+        if any(each.digest for each in beneath.values()):
+            raise ToolError(f"{path!r} is a folder.", code="refused_path")
+        folder = "/".join(parts[:-1])
+        siblings = await context.workspace.under(self.name, f"{folder}/" if folder else "")
+        twin = next((each for each, left in siblings.items() if left.digest and _twin(each, path)), None)
+        if twin:
+            raise ToolError(f"{path!r} differs from {twin!r} in case or form alone.", code="refused_path")
+
+    async def read_plain(self, path: str, context: ToolContext) -> bool:
+        """Tell whether a plain file stands at a path, in the tree or among what waits."""
+        waiting = await context.workspace.find(self.name, path)
+        if waiting is not None and waiting.digest:
+            return True
+        tree = files_of(context).tree(context)
+        return not await in_thread(partial(_free_for_folder, tree, parts_of(path)))
+
+    def _decoded(self, context: ToolContext, content: str, encoding: str) -> bytes:
+        if encoding == "base64":
+            try:
+                data = b64decode(content, validate=True)
+            except (NotBase64, ValueError) as error:
+                raise ToolError("`content` is no base64.", code="bad_content") from error
+        elif encoding == "text":
+            data = content.encode()
+        else:
+            raise ToolError("`encoding` is `text` or `base64`.", code="bad_content")
+        self._check_size(context, data)
+        return data
+
+    def _check_size(self, context: ToolContext, data: bytes) -> None:
+        most = files_of(context).settings.bytes_max
+        if len(data) > most:
+            raise ToolError(f"A file has at most {most:,} bytes; this would have {len(data):,}.", code="too_large")
+
+
+FILES = Files()
+"""What the rulebook names: `stage: placet.tools.files:FILES`."""
+
+Plan: TypeAlias = Callable[..., Awaitable[Sequence[Change]]]
+_PLANS: Mapping[str, Plan] = {
+    "write_file": Files.write_file,
+    "create_file": Files.create_file,
+    "edit_file": Files.edit_file,
+    "move_file": Files.move_file,
+    "delete_file": Files.delete_file,
+}
+
+
+async def in_thread(work: Callable[[], Result]) -> Result:
+    """Do something with the file system, which may hang, in a thread of its own."""
+    done: Result = await call_in_thread(work, name="files")
+    return done
+
+
+def _conflicts(tree: Tree, changes: Sequence[DecidedChange]) -> list[str]:
+    found = []
+    for change in changes:
+        parts = parts_of(change.key)
+        try:
+            stands = tree.digest(parts)
+            if change.base is None:
+                tree.check_place(parts)
+        except ToolError:
+            found.append(change.key)
+            continue
+        if stands != change.wanted:
+            found.append(change.key)
+    return found
+
+
+def _apply(draft: Draft, changes: Sequence[DecidedChange]) -> None:
+    for number, change in enumerate(changes):
+        if change.after is not None:
+            draft.place(number, parts_of(change.key), change.after)
+    for change in changes:
+        if change.after is None and change.base is not None:
+            draft.remove(parts_of(change.key), change.base)
+    draft.clear()
+
+
+def _free_for_folder(tree: Tree, parts: Parts) -> bool:
+    """Tell whether a folder stands, or could stand, at a path."""
+    try:
+        with tree.folder(parts[:-1]) as held:
+            os.stat(parts[-1], dir_fd=held, follow_symlinks=False)
+    except FileNotFoundError:
+        return True
+    return tree.is_folder(parts)
+
+
+def _decided(change: Change) -> DecidedChange:
+    before, after = change.before, change.after
+
+    async def load() -> bytes:
+        return after.data if after else b""
+
+    return DecidedChange(
+        change.key,
+        base=before.digest if before else None,
+        base_mode=before.mode if before else None,
+        after=after.digest if after else None,
+        size=len(after.data) if after else 0,
+        mode=after.mode if after else None,
+        load=load,
+    )
+
+
+def _mode(before: Content | None, *, executable: bool | None) -> int:
+    mode = NEW_FILE_MODE if before is None or before.mode is None else before.mode
+    if executable is None:
+        return mode
+    # Whoever may read may run, or nobody may.
+    return mode | (mode & 0o444) >> 2 if executable else mode & ~0o111
+
+
+def _as_text(path: str, content: Content) -> str:
+    try:
+        return content.data.decode()
+    except UnicodeDecodeError as error:
+        raise ToolError(f"{path!r} is no text in UTF-8; write it whole.", code="binary") from error
+
+
+def _twin(there: str, path: str) -> bool:
+    return there != path and fold(there) == fold(path)

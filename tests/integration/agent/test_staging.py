@@ -1,0 +1,128 @@
+"""Staged calls on real PostgreSQL: remembered over restarts, proposed once, told to the model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from placet.agent.provider_messages import provider_messages
+from placet.contracts.canonical import parse_arguments
+from placet.contracts.messages import (
+    CommitResult,
+    DiscardChanges,
+    DiscardWorkspace,
+    EntryOutcome,
+    ProposeChanges,
+    Staged,
+    ToolCallFinished,
+    ToolCallProposed,
+)
+from placet.domain.house_tools import COMMIT_SPEC, PROPOSE_SPEC
+from tests.builders import a_posted_message
+from tests.support.agents import ScriptedModel, an_agent, finished, says
+from tests.support.openai_rules import openai_fault
+
+PAY = ("pay", '{"amount": 299}')
+PLACE = {"tenant": "acme", "conversation_id": "conversation-1"}
+
+
+def staged(proposed: ToolCallProposed, position: int, decide: Any = "turn") -> ToolCallFinished:
+    """Return the executor's word that a call is in the workspace."""
+    place = Staged(
+        workspace_id="w1",
+        position=position,
+        kind="call",
+        digest=f"{position}" * 64,
+        summary="Pay 299",
+        decide=decide,
+    )
+    return finished(proposed, kind="staged", data={"summary": "Pay 299"}, staged=place)
+
+
+def committed(proposed: ToolCallProposed, *outcomes: tuple[ToolCallProposed, Any]) -> ToolCallFinished:
+    """Return the executor's word that a commit has ended."""
+    entries = [
+        EntryOutcome(call_id=each.call.call_id, tool=each.call.tool, outcome=outcome) for each, outcome in outcomes
+    ]
+    return finished(proposed, data=CommitResult(state="committed", entries=entries).model_dump(mode="json"))
+
+
+async def test_a_commit_is_proposed_and_told_over_a_restart(agent_url: str) -> None:
+    """Another process knows what is staged and what people are asked about; the model reads a valid history."""
+    model = ScriptedModel([says("I plan.", PAY, PAY), says("That is the plan."), says("Both are done.")])
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(a_posted_message())
+        first, second = await agent.came(ToolCallProposed, 2)
+        await agent.post(staged(first, 1))
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(staged(second, 2))
+        (commit,) = await agent.came(ToolCallProposed)
+        assert [(2,)] == agent.rows("SELECT staged FROM agent.conversations")
+    arguments = parse_arguments(commit.call.arguments)
+    assert (COMMIT_SPEC.name, [first.call.call_id, second.call.call_id]) == (commit.call.tool, arguments["entries"])
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(committed(commit, (first, "succeeded"), (second, "left_out")))
+        await agent.ended()
+        assert [(None, 0)] == agent.rows(
+            "SELECT staged, (SELECT count(*) FROM agent.staged_entries) FROM agent.conversations"
+        )
+        ends = [each.data for each in agent.items("tool_call") if "outcome" in each.data]
+    assert [(first.call.call_id, "succeeded"), (second.call.call_id, "left_out")] == [
+        (each["call_id"], each["outcome"]) for each in ends
+    ]
+    asked = model.asked[-1].messages
+    sent = provider_messages(asked, provider="openai", model="m")
+    assert openai_fault({"model": "m", "messages": sent}) is None
+    told = json.loads(asked[-1]["content"])
+    assert ["succeeded", "left_out"] == [each["outcome"] for each in told["data"]["entries"]]
+    assert "nothing has happened yet" in asked[3]["content"]
+
+
+async def test_propose_changes_is_offered_while_something_is_staged(agent_url: str) -> None:
+    """An agent whose rulebook stages a call learns of it with the first one."""
+    model = ScriptedModel([says("", PAY), says("", (PROPOSE_SPEC.name, "{}")), says("Done.")])
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(a_posted_message())
+        (payment,) = await agent.came(ToolCallProposed)
+        await agent.post(staged(payment, 1))
+        _, commit = await agent.came(ToolCallProposed, 2)
+        await agent.post(committed(commit, (payment, "succeeded")))
+        await agent.ended()
+    offered = [PROPOSE_SPEC.name in [each["function"]["name"] for each in asked.tools] for asked in model.asked]
+    assert [False, True, False] == offered
+
+
+async def test_a_person_asks_for_the_decision_between_turns(agent_url: str) -> None:
+    """A turn of its own without a model's step: its commit waits, and then the model speaks."""
+    model = ScriptedModel([says("", PAY), says("Later."), says("It is done.")])
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(a_posted_message())
+        (payment,) = await agent.came(ToolCallProposed)
+        await agent.post(staged(payment, 1, "on_request"))
+        await agent.ended()
+        await agent.post(ProposeChanges(**PLACE, by="person:ada"))
+        _, commit = await agent.came(ToolCallProposed, 2)
+        await agent.post(committed(commit, (payment, "succeeded")))
+        await agent.ended(2)
+    asked = model.asked[-1].messages
+    sent = provider_messages(asked, provider="openai", model="m")
+    assert openai_fault({"model": "m", "messages": sent}) is None
+    assert "asked that people decide now" in [each["content"] for each in asked if each["role"] == "user"][-1]
+    assert [] == agent.dead
+
+
+async def test_a_person_throws_away_what_is_staged(agent_url: str) -> None:
+    """Executors hear of it, and the model reads it before the next message."""
+    model = ScriptedModel([says("", PAY), says("Later."), says("I see.")])
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(a_posted_message())
+        (payment,) = await agent.came(ToolCallProposed)
+        await agent.post(staged(payment, 1, "on_request"))
+        await agent.ended()
+        await agent.post(DiscardChanges(**PLACE, by="person:ada", reason="Wrong week"))
+        (discarded,) = await agent.came(DiscardWorkspace)
+        await agent.post(a_posted_message(text="and now?"))
+        await agent.ended(2)
+    assert ("w1", "person:ada") == (discarded.workspace_id, discarded.by)
+    told = [str(each["content"]) for each in model.asked[-1].messages if each["role"] == "user"]
+    assert (True, "and now?") == ("threw away what you had staged" in told[-2], told[-1])

@@ -1,0 +1,185 @@
+"""Policy and workspaces on real PostgreSQL: permits to stage, and commits of what this conversation has staged."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placet.contracts.canonical import canonical_text
+from placet.contracts.messages import (
+    ApprovalRequested,
+    EditJudged,
+    EditProposed,
+    StagedCallPermitted,
+    ToolCall,
+    ToolCallPermitted,
+    ToolCallProposed,
+    ToolCallRefused,
+)
+from placet.contracts.messages.tool_calls import Edited
+from placet.contracts.permit import digest_of, verify_permit
+from placet.contracts.signed import signed, verify_signed
+from placet.contracts.signing import Verifier, load_signer
+from placet.domain.house_tools import COMMIT_SPEC
+from placet.policy.rulebook import load_rulebook
+from placet.policy.rules import Rulebook
+from placet.policy.service import build
+from placet.policy.settings import PolicySettings
+from tests.builders import a_call
+from tests.support.house import Replica, a_replica
+from tests.support.policy_builders import a_proposal
+
+RULEBOOK = """\
+permit_expires_after_seconds: 120
+tools:
+  write:
+    description: Write.
+    category: unsafe_write
+    stage: "packs:files"
+    pool: files
+    parameters: &parameters {type: object, properties: {amount: {type: number}}}
+  book: {description: Book., category: unsafe_api, pool: rooms, parameters: *parameters}
+rules:
+  - name: bookings
+    match: {tool: book, agent: default}
+    effect: stage
+    reason: They wait together.
+    stage: {on_failure: go_on}
+    approval: {approvers: [requester]}
+  - name: free-bookings
+    match: {tool: book, agent: free}
+    effect: stage
+    reason: Nobody need be asked.
+  - name: free-commits
+    match: {tool: commit_changes, agent: free}
+    effect: allow
+    reason: Nobody need be asked.
+"""
+TREE = "b" * 64
+
+
+@pytest.fixture(scope="module")
+def own_settings(settings: PolicySettings, tmp_path_factory: pytest.TempPathFactory) -> PolicySettings:
+    """Settings with a rulebook that stages."""
+    path: Path = tmp_path_factory.mktemp("staging") / "rulebook.yaml"
+    path.write_text(RULEBOOK)
+    return PolicySettings(keys=settings.keys, rulebook=path)
+
+
+@pytest.fixture
+def rulebook(own_settings: PolicySettings) -> Rulebook:
+    """What policy judges by."""
+    return load_rulebook(own_settings.rulebook)
+
+
+@pytest.fixture
+async def replica(policy_url: str, own_settings: PolicySettings) -> AsyncIterator[Replica]:
+    """A policy on an empty database."""
+    async with a_replica("policy", policy_url, partial(build, own_settings), keys=own_settings.keys) as one:
+        await one.empty_tables()
+        await one.execute('DELETE FROM "read".api_keys')
+        yield one
+
+
+async def staged(replica: Replica, rulebook: Rulebook, tool: str = "book", **changes: Any) -> ToolCall:
+    """Have policy let a call be staged; return it."""
+    proposed = a_proposal(rulebook, tool, **changes)
+    (permitted,) = await replica.send(proposed)
+    assert isinstance(permitted, ToolCallPermitted)
+    assert permitted.plan is not None
+    return proposed.call
+
+
+def a_commit(entries: Sequence[ToolCall], **changes: Any) -> ToolCallProposed:
+    """Return the agent's proposal to commit entries."""
+    arguments = {"workspace_id": "w1", "tree_digest": TREE, "entries": [each.call_id for each in entries]}
+    fields = {"tool": COMMIT_SPEC.name, "schema_digest": COMMIT_SPEC.schema_digest, "arguments": arguments}
+    call = a_call(**(fields | changes))
+    return ToolCallProposed(tenant=call.tenant, call=call)
+
+
+async def test_a_staged_call_gets_a_permit_to_stage_and_nothing_else(
+    replica: Replica, rulebook: Rulebook, verifier: Verifier
+) -> None:
+    """Its plan goes with it, and the verdict keeps what its own permit will have to say."""
+    proposed = a_proposal(rulebook, "book")
+    (permitted,) = await replica.send(proposed)
+    assert isinstance(permitted, ToolCallPermitted)
+    permit = verify_permit(verifier, permitted.permit, proposed.call, pool="rooms", modes=("stage",))
+    row = (await replica.rows("SELECT effect, rule, terms FROM policy.verdicts"))[0]
+    assert ("stage", "go_on", "stage", "bookings") == (
+        permit.mode,
+        permitted.plan and permitted.plan.on_failure,
+        row["effect"],
+        row["rule"],
+    )
+    assert '"pool":"rooms","message_id":"message-1","changes":false' in row["terms"]
+
+
+async def test_a_commit_asks_people_with_every_staged_call(
+    replica: Replica, rulebook: Rulebook, verifier: Verifier
+) -> None:
+    """To the pool of the changes; of the calls each what its permit must say, in the order of the workspace."""
+    entries = [await staged(replica, rulebook, tool) for tool in ("book", "write", "book")]
+    proposed = a_commit(entries)
+    (held,) = await replica.send(proposed)
+    assert isinstance(held, ApprovalRequested)
+    verify_signed(verifier, held)
+    assert ("files", "Apply 1 change and run 2 calls") == (held.pool, held.summary)
+    assert (["requester"], True) == (held.approval.approvers, held.approval.edits)
+    assert [(entries[at].call_id, entries[at].digest, "rooms", "go_on") for at in (0, 2)] == [
+        (each.call_id, each.digest, each.pool, each.on_failure) for each in held.staged
+    ]
+
+
+@pytest.mark.parametrize("place", [{"tenant": "globex"}, {"conversation_id": "conversation-2"}])
+async def test_nobody_commits_what_another_staged(replica: Replica, rulebook: Rulebook, place: dict[str, str]) -> None:
+    """Another tenant's or conversation's entry is none here, and people are not even asked."""
+    mine, others = await staged(replica, rulebook), await staged(replica, rulebook, **place)
+    (refused,) = await replica.send(a_commit([mine, others]))
+    assert isinstance(refused, ToolCallRefused)
+    assert f"call {others.call_id} was never staged in this conversation" in refused.reason
+
+
+async def test_a_rule_that_lets_a_commit_through_permits_its_calls_in_order(
+    replica: Replica, rulebook: Rulebook, verifier: Verifier
+) -> None:
+    """Policy signs the commit's permit and one for each staged call, each after the one before it."""
+    entries = [await staged(replica, rulebook, agent="free") for _ in range(2)]
+    proposed = a_commit(entries, agent="free")
+    sent = await replica.send(proposed)
+    commit, *calls = sent
+    assert isinstance(commit, ToolCallPermitted)
+    assert "commit" == verify_permit(verifier, commit.permit, proposed.call, pool="rooms", modes=("commit",)).mode
+    permits = [
+        verify_permit(verifier, each.permit, entry, pool="rooms", modes=("staged_call",))
+        for each, entry in zip(calls, entries, strict=True)
+        if isinstance(each, StagedCallPermitted)
+    ]
+    assert [([proposed.call.call_id], "stop"), ([entries[0].call_id], "stop")] == [
+        (permit.after, permit.on_failure) for permit in permits
+    ]
+    assert {proposed.call.call_id} == {permit.commit for permit in permits}
+
+
+async def test_entries_are_left_out_with_policys_word(
+    replica: Replica, rulebook: Rulebook, own_settings: PolicySettings, verifier: Verifier
+) -> None:
+    """An edit of a held commit is judged by what was staged, and answered under policy's signature."""
+    entries = [await staged(replica, rulebook) for _ in range(2)]
+    proposed = a_commit(entries)
+    (held,) = await replica.send(proposed)
+    assert isinstance(held, ApprovalRequested)
+    kept = canonical_text({"workspace_id": "w1", "tree_digest": "c" * 64, "entries": [entries[1].call_id]})
+    edited = Edited(person="person:ada", proposed=proposed.call.arguments, proposed_digest=proposed.call.digest)
+    call = proposed.call.model_copy(update={"arguments": kept, "shown_arguments": "", "edited": edited})
+    call = call.model_copy(update={"digest": digest_of(call)})
+    asked = EditProposed(tenant="acme", edit_id="e1", approval_id="a1", rule=held.rule, call=call)
+    (judged,) = await replica.send(signed(asked, load_signer(own_settings.keys, "approval")))
+    assert isinstance(judged, EditJudged)
+    verify_signed(verifier, judged)
+    assert (True, "Run 1 call", kept) == (judged.accepted, judged.summary, judged.shown_arguments)

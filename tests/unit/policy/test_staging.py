@@ -1,0 +1,275 @@
+"""Staged calls and their commit: what a rulebook may say, and that a commit asks no less than its entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from placet.contracts.canonical import canonical_text
+from placet.contracts.messages import ApprovalRule, Demand, EditJudged, EditProposed, Panel, StagedCall, StagePlan
+from placet.contracts.messages.tool_calls import Category, Edited
+from placet.domain.house_tools import COMMIT_SPEC
+from placet.domain.yaml_source import parse_yaml
+from placet.policy.rulebook import rulebook_from
+from placet.policy.rulebook.check import check_source
+from placet.policy.rules import CallFacts, Effect, Rulebook, judge
+from placet.policy.rules.cases import cases_from, run_cases
+from placet.policy.rules.edits import judged_commit, proposed_entries
+from placet.policy.rules.explain import call_from, explain
+from placet.policy.rules.staging import StagedEntry, StageTerms, category_of, pool_of
+from tests.builders import a_call
+
+RULEBOOK = """\
+tools:
+  write: {description: Write., category: unsafe_write, stage: "packs:files", pool: files, parameters: {type: object}}
+  note: {description: Note., category: unsafe_write, parameters: {type: object}}
+  book: {description: Book., category: unsafe_api, pool: rooms, parameters: {type: object}}
+  look: {description: Look., category: safe_read, parameters: {type: object}}
+rules:
+  - name: bookings
+    match: {tool: book}
+    effect: stage
+    stage: {decide: each, expires_after: 2h, on_failure: go_on}
+    reason: They wait together.
+    approval: {approvers: ["group:office"], approvals: 2}
+groups: {office: [ada, bob]}
+people: {ada: {}, bob: {}}
+"""
+FINANCE = ApprovalRule(approvers=["group:finance"])
+TREE = "b" * 64
+
+
+def rulebook(more: str = "") -> Rulebook:
+    """Return the rulebook, with more rules."""
+    return rulebook_from(parse_yaml("rulebook", (RULEBOOK.replace("groups:", f"{more}groups:")).encode()))
+
+
+def facts(tool: str, **changes: Any) -> CallFacts:
+    """Return a call of a tool as the agent proposes it."""
+    schema = COMMIT_SPEC if tool == COMMIT_SPEC.name else rulebook().tools[tool]
+    return CallFacts.of(a_call(**{"tool": tool, "schema_digest": schema.schema_digest, "arguments": {}} | changes))
+
+
+def an_entry(call_id: str, approval: ApprovalRule | None = None, **terms: Any) -> StagedEntry:
+    """Return a staged call of `book`; `changes` makes it one whose changes wait."""
+    kept = {"pool": "rooms", "message_id": "m1", "changes": False, "on_failure": "stop", "category": "unsafe_api"}
+    return StagedEntry(call_id, "book", "visitor-1", "c" * 64, StageTerms(**(kept | terms)), approval)
+
+
+def a_commit(entries: Sequence[str], staged: Sequence[StagedEntry], **changes: Any) -> CallFacts:
+    """Return the commit of entries of which policy knows some."""
+    arguments = {"workspace_id": "w1", "tree_digest": TREE, "entries": list(entries)}
+    return replace(facts(COMMIT_SPEC.name, **{"arguments": arguments} | changes), staged=tuple(staged))
+
+
+@pytest.mark.parametrize(
+    ("tool", "effect", "rule"),
+    [
+        ("write", Effect.STAGE, "default:unsafe_write"),
+        ("note", Effect.REQUIRE_APPROVAL, "default:unsafe_write"),
+        ("book", Effect.STAGE, "bookings"),
+        ("look", Effect.ALLOW, "default:safe_read"),
+    ],
+)
+def test_what_can_be_staged_is_staged_by_default(tool: str, effect: Effect, rule: str) -> None:
+    """A tool that writes and has no pack that stages it waits for people; a rule stages any other tool."""
+    verdict = judge(facts(tool), rulebook())
+    assert (effect, rule) == (verdict.effect, verdict.rule)
+
+
+def test_a_rule_says_how_its_calls_are_staged() -> None:
+    """Its plan and its people stand in the verdict; the model is told nothing but what the executor says."""
+    verdict = judge(facts("book"), rulebook())
+    assert (StagePlan(decide="each", expires_after_seconds=7200, on_failure="go_on"), 2, "") == (
+        verdict.plan,
+        verdict.approval and verdict.approval.approvals,
+        verdict.model_reason,
+    )
+
+
+def test_a_default_of_the_file_stages_every_write() -> None:
+    """Who writes the default down means it, also for tools whose whole call must wait."""
+    own = rulebook_from(parse_yaml("rulebook", f"defaults: {{unsafe_write: {{effect: stage}}}}\n{RULEBOOK}".encode()))
+    assert (Effect.STAGE, StagePlan()) == (judge(facts("note"), own).effect, judge(facts("note"), own).plan)
+
+
+def test_a_commit_asks_what_its_entries_ask() -> None:
+    """Each rule's people must say yes; nobody may allow commits from now on, and entries may be left out."""
+    office = ApprovalRule(approvers=["group:office"], grants={"uses": 3}, veto_window_seconds=60)  # type: ignore[arg-type]
+    verdict = judge(a_commit(["a", "b"], [an_entry("a", office), an_entry("b", FINANCE)]), rulebook())
+    asked = verdict.approval
+    assert asked is not None
+    assert (Effect.REQUIRE_APPROVAL, "default:commit_changes") == (verdict.effect, verdict.rule)
+    assert (["group:office"], [Demand(panels=[Panel(approvers=["group:finance"])])]) == (asked.approvers, asked.also)
+    assert (None, True, 0) == (asked.grants, asked.edits, asked.veto_window_seconds)
+
+
+def test_a_commit_of_nobodys_entries_asks_operators() -> None:
+    """Where no rule names anybody, somebody still decides."""
+    approval = judge(a_commit(["a"], [an_entry("a")]), rulebook()).approval
+    assert ["operators"] == (approval and approval.approvers)
+
+
+_ALLOWED = """\
+  - name: commits
+    match: {tool: commit_changes}
+    effect: allow
+    reason: They are small.
+"""
+
+
+@pytest.mark.parametrize(("approval", "effect"), [(None, Effect.ALLOW), (FINANCE, Effect.REQUIRE_APPROVAL)])
+def test_a_rule_lets_a_commit_through_only_where_no_entry_asks_anybody(
+    approval: ApprovalRule | None, effect: Effect
+) -> None:
+    """What one entry's rule asks, no rule for the commit takes away."""
+    verdict = judge(a_commit(["a", "b"], [an_entry("a"), an_entry("b", approval)]), rulebook(_ALLOWED))
+    assert (effect, "commits") == (verdict.effect, verdict.rule)
+
+
+def test_a_rule_for_every_tool_is_none_for_the_commit() -> None:
+    """A glob never means it, so no rule lets a workspace through by accident."""
+    everything = _ALLOWED.replace("match: {tool: commit_changes}", 'match: {tool: "*"}')
+    assert Effect.REQUIRE_APPROVAL is judge(a_commit(["a"], [an_entry("a")]), rulebook(everything)).effect
+
+
+def test_a_rule_may_refuse_a_commit_by_its_size() -> None:
+    """Its condition sees the arguments of the commit."""
+    large = _ALLOWED.replace("effect: allow", "effect: deny").replace(
+        "  - ", "  - when: size(arguments.entries) > 1\n    "
+    )
+    book = rulebook(large)
+    verdicts = [judge(a_commit(ids, [an_entry(each) for each in ids]), book) for ids in (["a"], ["a", "b"])]
+    assert [Effect.REQUIRE_APPROVAL, Effect.DENY] == [each.effect for each in verdicts]
+
+
+def test_a_commit_rule_and_the_entries_ask_together() -> None:
+    """Four eyes on the commit are beside what its entries ask."""
+    own = _ALLOWED.replace(
+        "effect: allow", "effect: require_approval\n    approval: {approvers: [operators], exclude: [requester]}"
+    )
+    asked = judge(a_commit(["a"], [an_entry("a", FINANCE)]), rulebook(own)).approval
+    assert asked is not None
+    assert (["operators"], ["requester"], 1) == (asked.approvers, asked.exclude, len(asked.also))
+
+
+@pytest.mark.parametrize(
+    ("entries", "reason"),
+    [(["a", "x"], "call x was never staged in this conversation"), (["a", "a"], "an entry stands in it twice")],
+)
+def test_a_commit_of_what_was_not_staged_is_refused(entries: list[str], reason: str) -> None:
+    """Whatever the agent says: policy knows what it let whom stage."""
+    verdict = judge(a_commit(entries, [an_entry("a")]), rulebook(_ALLOWED))
+    assert (Effect.DENY, "commit-refused", f"The call did not run: {reason}.") == (
+        verdict.effect,
+        verdict.rule,
+        verdict.model_reason,
+    )
+
+
+@pytest.mark.parametrize("changes", [{"arguments": {"entries": ["a"]}}, {"schema_digest": "f" * 64}])
+def test_what_is_no_commit_is_refused(changes: dict[str, Any]) -> None:
+    """Other arguments or another schema never reach people."""
+    assert "commit-refused" == judge(a_commit(["a"], [an_entry("a")], **changes), rulebook(_ALLOWED)).rule
+
+
+def test_a_commit_goes_to_the_pool_of_its_changes_and_is_as_dangerous_as_its_calls() -> None:
+    """A card says the worst that can happen."""
+    call = an_entry("a", category=Category.UNSAFE_EXEC)
+    change = an_entry("b", pool="files", changes=True, category=Category.UNSAFE_WRITE)
+    assert ("files", "rooms", Category.UNSAFE_EXEC, Category.UNSAFE_WRITE) == (
+        pool_of([call, change]),
+        pool_of([call]),
+        category_of([call, change]),
+        category_of([change]),
+    )
+
+
+def test_what_a_staged_call_needs_later_is_kept() -> None:
+    """Its own permit will bind its digest, its pool and who asked for it."""
+    entry = an_entry("a", on_failure="go_on")
+    expected = StagedCall(
+        call_id="a",
+        tool="book",
+        pool="rooms",
+        digest="c" * 64,
+        requester="visitor-1",
+        message_id="m1",
+        on_failure="go_on",
+    )
+    assert expected == entry.staged_call
+
+
+def left_out(kept: Sequence[str], proposed: Sequence[str], **changes: Any) -> EditJudged:
+    """Return policy's answer where people leave entries out of a commit."""
+    before = {"workspace_id": "w1", "tree_digest": TREE, "entries": list(proposed)}
+    call = a_call(
+        tool=COMMIT_SPEC.name,
+        schema_digest=COMMIT_SPEC.schema_digest,
+        arguments=before | {"tree_digest": "d" * 64, "entries": list(kept)} | changes,
+    )
+    edited = Edited(person="person:ada", proposed=canonical_text(before), proposed_digest="e" * 64)
+    call = call.model_copy(update={"edited": edited})
+    asked = EditProposed(tenant="acme", edit_id="e1", approval_id="p1", rule="default:commit_changes", call=call)
+    staged = [an_entry(each, FINANCE, changes=each == "a") for each in proposed_entries(asked)]
+    return judged_commit(asked, tuple(staged), rulebook(), {})
+
+
+def test_entries_may_be_left_out() -> None:
+    """What is left is a commit of its own, with its own sentence, for the same people."""
+    answer = left_out(["a", "c"], ["a", "b", "c"])
+    assert (True, "Apply 1 change and run 1 call") == (answer.accepted, answer.summary)
+
+
+@pytest.mark.parametrize(
+    ("kept", "changes"),
+    [(["c", "a"], {}), (["a", "x"], {}), (["a", "a"], {}), (["a"], {"workspace_id": "w2"}), ([], {})],
+)
+def test_nothing_else_of_a_commit_can_be_edited(kept: list[str], changes: dict[str, Any]) -> None:
+    """No other order, nothing added, nothing twice, no other workspace, and never nothing at all."""
+    assert not left_out(kept, ["a", "b", "c"], **changes).accepted
+
+
+def test_a_check_notes_what_cannot_be_staged() -> None:
+    """Who expects a tool that writes to be staged is told that people are asked about each of its calls."""
+    report = check_source(lambda: parse_yaml("rulebook", RULEBOOK.encode()), "rulebook")
+    assert (
+        True,
+        [
+            "rulebook:3:3: 'note' changes data and has no 'stage', so where no rule decides people are asked about "
+            "each call"
+        ],
+    ) == (
+        report.valid,
+        [str(note) for note in report.notes],
+    )
+
+
+def test_an_explanation_says_how_a_call_is_staged() -> None:
+    """Who decides, when, and how."""
+    book = rulebook()
+    found = explain(call_from({"tool": "book"}, book, "call"), book)
+    assert ("stage", 2, "each") == (found.effect, found.deciders[0].approvals, (found.stage or {})["decide"])
+    assert ["People decide at once about what is staged by then; these decide about this call."] == found.notes
+
+
+def test_an_explanation_of_a_default_names_operators() -> None:
+    """They decide about the commit where no rule names anybody."""
+    book = rulebook()
+    found = explain(call_from({"tool": "write"}, book, "call"), book)
+    assert [["operators"]] == [each.approvers for each in found.deciders]
+
+
+def test_cases_expect_staging() -> None:
+    """The effect, and who decides about it."""
+    text = """\
+cases:
+  - name: staged
+    call: {tool: book}
+    expect: {effect: stage, rule: bookings, approvers: ["group:office"], approvals: 2}
+"""
+    _, cases = cases_from(parse_yaml("cases", text.encode()))
+    assert [[]] == [result.differences for result in run_cases(cases, rulebook()).cases]
