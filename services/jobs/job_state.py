@@ -189,5 +189,6 @@ class JobCourse:
         again = f", asked {attempt.asked_again} times again after a worker died" if attempt.asked_again else ""
         if attempt.state is not AttemptState.RUNNING:
             told |= {"tokens": used, "cost": attempt.cost, "calls": attempt.calls, "asked_again": attempt.asked_again}
-        paid = f" ({attempt.calls} calls, {used} tokens{cost}{again})" if used else ""
+        calls = "1 call" if attempt.calls == 1 else f"{attempt.calls} calls"
+        paid = f" ({calls}, {used} tokens{cost}{again})" if used else ""
         self._note("attempt", told, f"{task.name}, attempt {attempt.attempt} {what}{paid}")

@@ -16,7 +16,7 @@ SQUARE, SQUARE_GAP = 14, 4
 #: Columns, or squares, side by side before the next row begins.
 COLUMNS, SQUARES = 8, 60
 #: Attempts that have a dot; the rest are a number.
-DOTS_MAX = 12
+DOTS_MAX = 10
 #: Characters of a task's name.
 NAME_MAX = 17
 
