@@ -1197,7 +1197,7 @@ CREATE TABLE executor.workspace_entries (
   state VARCHAR NOT NULL,
   commit_call_id VARCHAR,
   permit VARCHAR,
-  data JSONB NOT NULL,
+  data JSONB,
   ui_blocks JSONB DEFAULT '[]' NOT NULL,
   handover VARCHAR DEFAULT '' NOT NULL,
   error VARCHAR DEFAULT '' NOT NULL,

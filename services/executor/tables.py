@@ -208,7 +208,7 @@ class EntryRow(SQLModel, table=True):
     #: Of a staged call whose turn has not come: its signed permit.
     permit: str | None = None
     #: Of a staged call that ran: what its tool answered.
-    data: Any = Field(default=None, sa_type=pg.JSONB)
+    data: Any = Field(default=None, sa_column=sa.Column(pg.JSONB(none_as_null=True), nullable=True))
     ui_blocks: list[dict[str, Any]] = Field(sa_type=pg.JSONB, sa_column_kwargs={"server_default": "[]"})
     handover: str = Field(default="", sa_column_kwargs={"server_default": ""})
     error: str = Field(default="", sa_column_kwargs={"server_default": ""})

@@ -106,10 +106,11 @@ WHERE e.call_id = given.call_id AND e.workspace_id = :workspace_id
 -- name: journal
 -- Only for the newest attempt of the commit: a worker that was thought dead writes nothing here any more.
 UPDATE executor.workspaces AS w
-SET journal = :journal, journal_fence = coalesce(journal_fence, CASE :journal::text WHEN 'applying' THEN :fence END)
+SET journal = :journal::text,
+    journal_fence = coalesce(journal_fence, CASE :journal::text WHEN 'applying' THEN :fence::integer END)
 FROM executor.executions AS x
 WHERE w.workspace_id = :workspace_id AND w.commit_call_id = :commit_call_id AND w.state = 'committing'
-    AND x.call_id = w.commit_call_id AND x.fence = :fence AND x.state = 'running'
+    AND x.call_id = w.commit_call_id AND x.fence = :fence::integer AND x.state = 'running'
 RETURNING w.workspace_id
 
 -- name: await_calls
@@ -123,7 +124,7 @@ WHERE call_id = :call_id AND state IN ('running', 'committing') RETURNING *
 
 -- name: end_workspace
 UPDATE executor.workspaces
-SET state = :state, ended_at = CASE WHEN :state::text = 'open' THEN NULL ELSE clock_timestamp() END,
+SET state = :state::text, ended_at = CASE WHEN :state::text = 'open' THEN NULL ELSE clock_timestamp() END,
     ended_by = :by, reason = :reason
 WHERE workspace_id = :workspace_id AND state = :from_state RETURNING workspace_id
 

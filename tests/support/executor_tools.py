@@ -187,7 +187,7 @@ def write_ledger(ledger: str, *, hang: bool, context: ToolContext) -> str:
         file.write(f"begin {context.idempotency_key} {context.fence}\n")
         file.flush()
         os.fsync(file.fileno())
-    _say_begun()
+    say_begun()
     if hang and context.fence == 1:
         threading.Event().wait()
     return f"written by attempt {context.fence}"
@@ -195,10 +195,11 @@ def write_ledger(ledger: str, *, hang: bool, context: ToolContext) -> str:
 
 def read_fifo(fifo: str) -> str:
     """Say that it has begun, then return what somebody writes into `fifo`."""
-    _say_begun()
+    say_begun()
     return Path(fifo).read_text()
 
 
-def _say_begun() -> None:
+def say_begun() -> None:
+    """Tell a test that watches the process."""
     sys.stdout.write(f"{BEGUN}\n")
     sys.stdout.flush()

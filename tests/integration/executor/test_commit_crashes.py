@@ -1,0 +1,200 @@
+"""A commit is broken off at each of its steps; whoever goes on with it ends in all or nothing, and says so once."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from placet.contracts.messages import ToolCall
+from placet.executor.store import Attempt
+from placet.executor.worker import Worker
+from placet.runtime.work import Cause
+from placet.tools import DecidedChange, ToolContext
+from placet.tools.files.pack import Files, files_of
+from placet.tools.files.paths import parts_of
+from placet.tools.files.tree import Draft
+from tests.builders import an_envelope, an_event
+from tests.support.executor_house import House, Premises, open_house
+from tests.support.executor_tools import BEGUN
+from tests.support.workspaces import Scene, file_rulebook, outcomes, told
+
+ROOT = Path(__file__).parents[3]
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class BreaksInTheMiddle(Files):
+    """Makes one of several changes and then is no more."""
+
+    async def apply(self, changes: Sequence[DecidedChange], context: ToolContext) -> None:
+        """Let the first new content take its place."""
+        draft = Draft(files_of(context).tree(context), f"{context.idempotency_key}-{context.fence}")
+        number, change = next((n, each) for n, each in enumerate(changes) if each.after)
+        draft.place(number, parts_of(change.key), change.after or "")
+        raise Killed
+
+
+@pytest.fixture
+def files(place: Premises, monkeypatch: pytest.MonkeyPatch) -> Premises:
+    """A place whose executors have the tools for files."""
+    file_rulebook(place)
+    monkeypatch.setenv("FILES_ROOT", str(place.folder / "files"))
+    return place
+
+
+def break_off(house: House, point: str) -> asyncio.Event:
+    """Let the executor's commits end at a point as by kill -9; return what tells that one did."""
+    broken = asyncio.Event()
+
+    def reached(step: str) -> None:
+        if step == point:
+            broken.set()
+            raise Killed
+
+    worker = worker_of(house)
+    worker.committing._reached = reached
+    return broken
+
+
+def worker_of(house: House) -> Worker:
+    """Return the worker behind the executor's duties."""
+    duty = next(each for each in house.service.duties if each.name == "recover-commits")
+    worker: Worker = duty.run_once.__self__._worker  # type: ignore[attr-defined]
+    return worker
+
+
+async def stage_all(scene: Scene) -> None:
+    """Stage a change of each kind."""
+    (scene.root / "a.txt").write_text("one\n")
+    (scene.root / "b.txt").write_text("b\n")
+    await scene.stage("edit_file", path="a.txt", old="one", new="two")
+    await scene.stage("create_file", path="new/c.txt", content="c\n")
+    await scene.stage("move_file", path="b.txt", to="new/b.txt")
+
+
+BEFORE = {"a.txt": "one\n", "b.txt": "b\n"}
+AFTER = {"a.txt": "two\n", "new/b.txt": "b\n", "new/c.txt": "c\n"}
+
+
+async def broken_off(files: Premises, point: str, **changed: Any) -> tuple[Scene, ToolCall]:
+    """Stage changes, and break their commit off at a point; return the scene and the commit."""
+    async with open_house(files, executor_worker="broken") as house:
+        scene = Scene(house)
+        await stage_all(scene)
+        commit = scene.commit()
+        broken = break_off(house, point)
+        if pack := changed.get("pack"):
+            worker_of(house).committing._packs = {"files": pack}
+        await house.deliver(files.permitted(commit, mode="commit", issuer="approval"))
+        await house.idle()
+        assert broken.is_set() or pack
+        assert 0 == house.answers.qsize()
+    files.end_lease(commit)
+    return scene, commit
+
+
+async def gone_on(files: Premises, scene: Scene) -> tuple[str, list[str]]:
+    """Let another worker go on; return kind and outcomes of the one answer."""
+    async with open_house(files, executor_worker="next") as house:
+        scene.house = house
+        assert 1 == await house.sweep("recover-commits")
+        kind, result, _ = told(await scene.finished())
+        assert 0 == await house.sweep("recover-commits")
+        await house.idle()
+        assert 0 == house.answers.qsize()
+    return kind, outcomes(result)
+
+
+@pytest.mark.parametrize("point", ["decided", "prepared", "compared", "applying", "made"])
+async def test_a_commit_that_breaks_off_is_gone_on_with(files: Premises, point: str) -> None:
+    """Whatever the step, the next worker makes all changes, leaves nothing else behind and answers once."""
+    scene, commit = await broken_off(files, point)
+    assert (BEFORE if point != "made" else AFTER) == without_drafts(scene)
+    assert ("succeeded", ["committed"] * 3) == await gone_on(files, scene)
+    assert (AFTER, "committed") == (scene.files(), scene.state())
+    assert ["claimed", "reclaimed", "succeeded"] == files.history(commit)
+
+
+async def test_a_commit_that_breaks_off_between_two_changes_is_rolled_forward(files: Premises) -> None:
+    """One file was replaced when the process ended: the others follow."""
+    scene, _ = await broken_off(files, "never", pack=BreaksInTheMiddle())
+    assert AFTER["a.txt"] == scene.files()["a.txt"]
+    assert BEFORE["b.txt"] == scene.files()["b.txt"]
+    assert ("succeeded", ["committed"] * 3) == await gone_on(files, scene)
+    assert AFTER == scene.files()
+
+
+async def test_a_commit_that_broke_off_before_it_was_written_down_finds_a_conflict(files: Premises) -> None:
+    """Nothing was made yet, and others changed the file: nothing is made, and nothing is left behind."""
+    scene, _ = await broken_off(files, "compared")
+    (scene.root / "a.txt").write_text("three\n")
+    assert ("failed", ["conflicted", "refused", "refused"]) == await gone_on(files, scene)
+    assert BEFORE | {"a.txt": "three\n"} == scene.files()
+    assert "conflicted" == scene.state()
+
+
+async def test_a_commit_whose_permit_has_expired_is_finished_all_the_same(files: Premises) -> None:
+    """Half of it may be there: a permit lets a commit begin, and begun it must end."""
+    scene, commit = await broken_off(files, "never", pack=BreaksInTheMiddle())
+    files.sql("UPDATE executor.executions SET permit_expires_at = now() WHERE call_id = :id", id=commit.call_id)
+    assert ("succeeded", ["committed"] * 3) == await gone_on(files, scene)
+    assert AFTER == scene.files()
+
+
+async def test_what_cannot_be_made_any_more_is_said(files: Premises) -> None:
+    """After the first change a folder was put in the way of the second: each entry tells what became of it."""
+    scene, _ = await broken_off(files, "never", pack=BreaksInTheMiddle())
+    (scene.root / "new").mkdir()
+    (scene.root / "new" / "c.txt").mkdir()
+    kind, states = await gone_on(files, scene)
+    assert ("failed", ["committed", "failed"]) == (kind, states[:2])
+    assert "two\n" == scene.files()["a.txt"]
+    assert "partly_committed" == scene.state()
+
+
+async def test_a_worker_that_was_thought_dead_writes_nothing_any_more(files: Premises) -> None:
+    """It comes back behind another attempt of its commit: its journal is refused, and it changes no file."""
+    scene, commit = await broken_off(files, "decided")
+    files.sql("UPDATE executor.executions SET fence = fence + 1 WHERE call_id = :id", id=commit.call_id)
+    async with open_house(files) as house:
+        worker = worker_of(house)
+        (row,) = files.sql("SELECT cause, begun_at FROM executor.executions WHERE call_id = :id", id=commit.call_id)
+        late = Attempt(commit, "", "default", 1, row.begun_at, Cause(**row.cause), mode="commit")
+        await worker.committing.run(late, worker._context(late))
+    assert BEFORE == scene.files()
+
+
+def without_drafts(scene: Scene) -> Mapping[str, str]:
+    """Return what tools see of the folder."""
+    return {path: text for path, text in scene.files().items() if not path.startswith(".placet-")}
+
+
+@pytest.mark.parametrize("step", ["applying", "middle"])
+async def test_a_killed_process_leaves_all_or_nothing(files: Premises, step: str) -> None:
+    """Kill -9 of a real process with the journal written, and between two files: the next one makes the rest."""
+    async with open_house(files) as house:
+        scene = Scene(house)
+        await stage_all(scene)
+    commit = scene.commit()
+    event = files.folder / "event.json"
+    event.write_bytes(an_envelope(an_event(files.permitted(commit, mode="commit", issuer="approval"))))
+    arguments = ["-m", "tests.support.commit_process", files.url, str(files.folder), str(event), step]
+    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, cwd=ROOT, stdout=PIPE)
+    assert process.stdout is not None
+    async for line in process.stdout:
+        if BEGUN in line.decode():
+            process.kill()
+    assert -9 == await process.wait()
+    made = {"a.txt"} if step == "middle" else set()
+    assert {**BEFORE, **{path: AFTER[path] for path in made}} == without_drafts(scene)
+    files.end_lease(commit)
+    assert ("succeeded", ["committed"] * 3) == await gone_on(files, scene)
+    assert AFTER == scene.files()

@@ -1,0 +1,218 @@
+"""Staged calls run after the commit, one after the other, each under a permit of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+
+from placet.contracts.messages import ToolCall
+from placet.contracts.messages.stage import CommitResult, StagePlan
+from tests.support.executor_house import Premises, open_house
+from tests.support.executor_tools import a_gate
+from tests.support.workspaces import Scene, file_rulebook, outcomes, told
+
+
+@pytest.fixture
+async def scene(place: Premises, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    """An executor of two pools, with files."""
+    file_rulebook(place)
+    monkeypatch.setenv("FILES_ROOT", str(place.folder / "files"))
+    async with open_house(place, executor_pools="default,payments") as house:
+        yield Scene(house)
+
+
+async def let_through(scene: Scene, *places: int, commit: ToolCall, **how: str) -> tuple[str, CommitResult | None, str]:
+    """Deliver a commit and then the permits of its staged calls; return the answer."""
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    await scene.house.deliver(*scene.released(commit, *places, **how))
+    return told(await scene.finished())
+
+
+async def test_a_staged_call_waits_and_then_runs_with_its_own_arguments(scene: Scene) -> None:
+    """It is answered as staged, runs once after the commit, and its value stands in the commit's answer."""
+    staged = await scene.stage("add", a=1, b=2)
+    assert ("call", []) == (staged.kind, staged.keys)
+    kind, result, error = await let_through(scene, 0, commit=scene.commit())
+    assert ("succeeded", "", "committed") == (kind, error, result and result.state)
+    assert [{"sum": 3}] == [entry.data for entry in result.entries] if result else None
+    await scene.house.idle()
+    assert 0 == scene.house.answers.qsize()
+    assert ["claimed", "staged", "released", "succeeded"] == scene.place.history(scene.entries[0][0])
+
+
+async def test_the_blocks_of_staged_calls_come_with_the_commit(scene: Scene) -> None:
+    """What a tool shows to people is shown when it has run."""
+    await scene.stage("add", a=1, b=2)
+    commit = scene.commit()
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    await scene.house.deliver(*scene.released(commit, 0))
+    assert ["3"] == [block["text"] for block in (await scene.finished()).ui_blocks]
+
+
+async def test_the_model_is_told_that_nothing_may_use_the_result(scene: Scene) -> None:
+    """The answer says that nothing has happened, how full the workspace is, and that there is no result."""
+    answer = await scene.try_to_stage("add", a=1, b=2)
+    assert {"workspace_id": scene.workspace_id, "entries": 1, "bytes": 0} == answer.data["workspace"]
+    assert "Nothing has happened yet" in answer.data["note"]
+    assert "no other call may use anything that it would return" in answer.data["note"]
+
+
+async def test_calls_run_in_their_order_whenever_their_permits_come(scene: Scene) -> None:
+    """The permits come before the commit and backwards: the second call begins when the first has ended."""
+    for gate in ("first", "second"):
+        await scene.stage("wait", gate=f"{scene.place.url}-{gate}")
+    commit = scene.commit()
+    first, second = (a_gate(f"{scene.place.url}-{gate}") for gate in ("first", "second"))
+    await scene.house.deliver(*reversed(scene.released(commit, 0, 1)))
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    await first.has_begun()
+    assert not second.begun.is_set()
+    first.opened.set()
+    await second.has_begun()
+    second.opened.set()
+    _, result, _ = told(await scene.finished())
+    assert ["succeeded", "succeeded"] == outcomes(result)
+
+
+async def test_calls_of_several_pools_make_one_plan(scene: Scene) -> None:
+    """A call of another pool has its turn there, behind the changes of this one."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    call = scene.call("pay", gate=f"{scene.place.url}-pay")
+    permit = scene.place.permitted(call, mode="stage", pool="payments", plan=StagePlan())
+    await scene.house.deliver(permit, pool="payments")
+    answer = await scene.finished()
+    assert answer.staged
+    scene.entries.append((call, answer.staged))
+    gate, commit = a_gate(f"{scene.place.url}-pay"), scene.commit()
+    gate.opened.set()
+    await scene.house.deliver(*scene.released(commit, 1, pool="payments"), pool="payments")
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    _, result, _ = told(await scene.finished())
+    assert (["committed", "succeeded"], {"a.txt": "a\n"}) == (outcomes(result), scene.files())
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "expected"),
+    [("stop", ["succeeded", "failed", "refused"]), ("go_on", ["succeeded", "failed", "succeeded"])],
+)
+async def test_what_follows_a_failure_is_as_the_rule_says(scene: Scene, on_failure: str, expected: list[str]) -> None:
+    """With `stop` the rest is refused, with `go_on` it runs; the answer names what did not take effect."""
+    await scene.stage("add", a=1, b=2)
+    await scene.stage("say_no")
+    await scene.stage("add", a=3, b=4)
+    kind, result, error = await let_through(scene, 0, 1, 2, commit=scene.commit(), on_failure=on_failure)
+    assert ("failed", expected, "partly_committed") == (kind, outcomes(result), scene.state())
+    assert "say_no: failed" in error
+
+
+async def test_a_call_of_unknown_outcome_makes_the_commit_unknown(scene: Scene) -> None:
+    """Nobody knows whether it ran, so the commit does not say that it did, nor that it did not."""
+    await scene.stage("doubt")
+    await scene.stage("add", a=1, b=2)
+    kind, result, _ = await let_through(scene, 0, 1, commit=scene.commit())
+    assert ("unknown", ["unknown", "refused"]) == (kind, outcomes(result))
+
+
+async def test_no_call_runs_where_the_changes_conflict(scene: Scene) -> None:
+    """The permits are there, and good for nothing."""
+    (scene.root / "a.txt").write_text("one\n")
+    await scene.stage("edit_file", path="a.txt", old="one", new="two")
+    await scene.stage("add", a=1, b=2)
+    (scene.root / "a.txt").write_text("three\n")
+    _, result, _ = await let_through(scene, 1, commit=scene.commit())
+    await scene.house.idle()
+    assert ["conflicted", "refused"] == outcomes(result)
+    assert ["claimed", "staged"] == scene.place.history(scene.entries[1][0])
+
+
+async def test_a_call_that_was_left_out_never_runs(scene: Scene) -> None:
+    """A permit for it, from wherever it may come, begins nothing."""
+    await scene.stage("add", a=1, b=2)
+    await scene.stage("add", a=3, b=4)
+    commit = scene.commit(1, edited=True)
+    _, result, _ = await let_through(scene, 1, commit=commit)
+    assert ["left_out", "succeeded"] == outcomes(result)
+    await scene.house.deliver(*scene.released(commit, 0))
+    await scene.house.idle()
+    assert ["claimed", "staged"] == scene.place.history(scene.entries[0][0])
+
+
+async def test_a_permit_for_a_staged_call_alone_runs_nothing(scene: Scene) -> None:
+    """Without its commit, or under another one, a staged call waits."""
+    await scene.stage("add", a=1, b=2)
+    await scene.stage("add", a=3, b=4)
+    other, commit = scene.commit(0), scene.commit(0, edited=True)
+    await scene.house.deliver(*scene.released(other, 0))
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    await scene.house.deliver(*scene.released(other, 0))
+    await scene.house.idle()
+    assert (["claimed", "staged"], "committing") == (scene.place.history(scene.entries[0][0]), scene.state())
+    await scene.house.deliver(*scene.released(commit, 0))
+    assert "succeeded" == (await scene.finished()).kind
+
+
+async def test_a_permit_that_comes_twice_runs_its_call_once(scene: Scene) -> None:
+    """The second one, a message of its own, finds the call begun."""
+    gate = a_gate(f"{scene.place.url}-once")
+    await scene.stage("wait", gate=f"{scene.place.url}-once")
+    commit = scene.commit()
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    (permit,) = scene.released(commit, 0)
+    await scene.house.deliver(permit, permit)
+    await gate.has_begun()
+    await scene.house.deliver(permit)
+    gate.opened.set()
+    await scene.finished()
+    assert 1 == len(gate.attempts)
+
+
+async def test_a_permit_that_has_expired_ends_the_plan_honestly(scene: Scene) -> None:
+    """The call is refused, what stands behind it too, and what was committed stays."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    await scene.stage("add", a=1, b=2)
+    commit = scene.commit()
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    await scene.house.deliver(*scene.released(commit, 1, at=datetime(2020, 1, 1, tzinfo=UTC)))
+    kind, result, _ = told(await scene.finished())
+    assert ("failed", ["committed", "refused"]) == (kind, outcomes(result))
+    assert "the permission had expired" in (result.entries[1].error if result else "")
+
+
+async def test_a_forged_permit_of_a_staged_call_is_buried(scene: Scene) -> None:
+    """Signed for another call, it is no permit of this one."""
+    await scene.stage("add", a=1, b=2)
+    await scene.stage("add", a=3, b=4)
+    commit = scene.commit()
+    mine, other = scene.released(commit, 0, 1)
+    await scene.house.deliver(mine.model_copy(update={"permit": other.permit}))
+    assert "does not fit call" in await scene.house.dead.get()
+
+
+async def test_a_staged_call_whose_worker_was_lost_is_unknown_and_ends_the_plan(
+    place: Premises, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody saw its end: the sweeper says so, and answers the commit."""
+    file_rulebook(place)
+    monkeypatch.setenv("FILES_ROOT", str(place.folder / "files"))
+    name = f"{place.url}-lost"
+    async with open_house(place, executor_worker="lost") as house:
+        scene = Scene(house)
+        await scene.stage("wait", gate=name)
+        await scene.stage("add", a=1, b=2)
+        commit = scene.commit()
+        await house.deliver(place.permitted(commit, mode="commit", issuer="approval"))
+        await house.deliver(*scene.released(commit, 0, 1))
+        await a_gate(name).has_begun()
+        (call, _), _ = scene.entries
+        place.sql("UPDATE executor.executions SET fence = fence + 1 WHERE call_id = :id", id=call.call_id)
+        a_gate(name).opened.set()
+        await house.idle()
+    place.end_lease(call)
+    async with open_house(place, executor_worker="next") as house:
+        scene.house = house
+        assert 1 == await house.sweep("give-up-lost")
+        kind, result, _ = told(await scene.finished())
+    assert ("unknown", ["unknown", "refused"]) == (kind, outcomes(result))
+    assert "partly_committed" == scene.state()

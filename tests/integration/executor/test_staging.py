@@ -1,0 +1,294 @@
+"""Calls are staged: nothing happens, what waits is seen by the conversation's reads, and a commit makes it all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from placet.contracts.messages import DiscardWorkspace
+from placet.contracts.messages.stage import StagePlan
+from placet.contracts.topology import Destination
+from tests.builders import an_envelope, an_event
+from tests.support.executor_house import Premises, open_house
+from tests.support.workspaces import Scene, file_rulebook, outcomes
+
+
+@pytest.fixture
+async def scene(place: Premises, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
+    """An executor whose files are in a folder of the test."""
+    file_rulebook(place)
+    monkeypatch.setenv("FILES_ROOT", str(place.folder / "files"))
+    async with open_house(place) as house:
+        yield Scene(house)
+
+
+async def test_a_staged_write_changes_nothing_and_is_read_by_its_conversation_alone(scene: Scene) -> None:
+    """The file stays as it is; the conversation that staged it reads what will be, another one what is."""
+    (scene.root / "a.txt").write_text("one\n")
+    staged = await scene.stage("write_file", path="a.txt", content="two\n")
+    assert ("change", 1, ["files:a.txt"]) == (staged.kind, staged.position, staged.keys)
+    assert "Change a.txt (+1 -1)" == staged.summary
+    assert {"a.txt": "one\n"} == scene.files()
+    assert "two\n" == (await scene.run("read_file", path="a.txt")).data["text"]
+    other = Scene(scene.house, conversation_id="conversation-2")
+    assert "one\n" == (await other.run("read_file", path="a.txt")).data["text"]
+    foreign = Scene(scene.house, tenant="umbrella")
+    assert "one\n" == (await foreign.run("read_file", path="a.txt")).data["text"]
+
+
+async def test_what_waits_is_listed_and_found(scene: Scene) -> None:
+    """A created file is there, a deleted one is not, an edit builds on the write before it."""
+    (scene.root / "old.txt").write_text("needle\n")
+    await scene.stage("create_file", path="src/new.txt", content="hay\n")
+    await scene.stage("edit_file", path="src/new.txt", old="hay", new="needle")
+    await scene.stage("delete_file", path="old.txt")
+    listed = (await scene.run("list_files", depth=3)).data["files"]
+    assert [{"path": "src/new.txt", "size": 7, "mode": "644", "waiting": True}] == listed
+    hits = (await scene.run("search_files", text="needle")).data["hits"]
+    assert [{"path": "src/new.txt", "line": 1, "text": "needle"}] == hits
+    assert {"old.txt": "needle\n"} == scene.files()
+
+
+async def test_a_commit_makes_all_changes_and_keeps_modes(scene: Scene) -> None:
+    """Create, edit, move and delete are made together; a mode stays with its file; nothing else is left behind."""
+    (scene.root / "run.sh").write_text("echo one\n")
+    (scene.root / "run.sh").chmod(0o750)
+    (scene.root / "from.txt").write_text("moved\n")
+    (scene.root / "gone.txt").write_text("gone\n")
+    await scene.stage("edit_file", path="run.sh", old="one", new="two")
+    await scene.stage("create_file", path="deep/er/new.txt", content="new\n")
+    await scene.stage("move_file", path="from.txt", to="deep/to.txt")
+    await scene.stage("delete_file", path="gone.txt")
+    kind, result, error = await scene.committed(scene.commit())
+    assert ("succeeded", "") == (kind, error)
+    assert ["committed"] * 4 == outcomes(result)
+    assert {"deep/er/new.txt": "new\n", "deep/to.txt": "moved\n", "run.sh": "echo two\n"} == scene.files()
+    assert 0o750 == (scene.root / "run.sh").stat().st_mode & 0o777
+    assert "committed" == scene.state()
+    assert 0 == scene.place.sql("SELECT count(*) FROM executor.workspace_blobs")[0][0]
+
+
+async def test_a_binary_file_goes_through_unharmed(scene: Scene) -> None:
+    """Bytes that are no text are staged, told by their size and written as they are."""
+    staged = await scene.stage("write_file", path="a.bin", content="AP/+gA==", encoding="base64")
+    assert "Create a.bin (4 bytes)" == staged.summary
+    assert "AP/+gA==" == (await scene.run("read_file", path="a.bin", encoding="base64")).data["base64"]
+    await scene.committed(scene.commit())
+    assert b"\x00\xff\xfe\x80" == (scene.root / "a.bin").read_bytes()
+
+
+async def test_a_file_that_others_changed_is_a_conflict_and_nothing_is_applied(scene: Scene) -> None:
+    """The entry is named, its neighbours are refused, and the folder is as the others left it."""
+    (scene.root / "a.txt").write_text("one\n")
+    await scene.stage("edit_file", path="a.txt", old="one", new="two")
+    await scene.stage("create_file", path="b.txt", content="b\n")
+    (scene.root / "a.txt").write_text("three\n")
+    kind, result, error = await scene.committed(scene.commit())
+    assert ("failed", "conflicted") == (kind, result and result.state)
+    assert ["conflicted", "refused"] == outcomes(result)
+    assert error.startswith("Nothing of the workspace was applied: ")
+    assert {"a.txt": "three\n"} == scene.files()
+    assert "conflicted" == scene.state()
+
+
+async def test_a_changed_mode_is_a_conflict_too(scene: Scene) -> None:
+    """Somebody took a right away meanwhile: it does not come back by an edit of the text."""
+    (scene.root / "a.txt").write_text("one\n")
+    (scene.root / "a.txt").chmod(0o644)
+    await scene.stage("edit_file", path="a.txt", old="one", new="two")
+    (scene.root / "a.txt").chmod(0o600)
+    _, result, _ = await scene.committed(scene.commit())
+    assert ["conflicted"] == outcomes(result)
+
+
+async def test_left_out_entries_are_not_made(scene: Scene) -> None:
+    """People kept one of two: the other is told as left out, and the workspace has ended."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    await scene.stage("create_file", path="b.txt", content="b\n")
+    kind, result, _ = await scene.committed(scene.commit(1, edited=True))
+    assert "succeeded" == kind
+    assert ["left_out", "committed"] == outcomes(result)
+    assert {"b.txt": "b\n"} == scene.files()
+    assert "committed" == scene.state()
+
+
+async def test_changes_of_one_file_stand_and_fall_together(scene: Scene) -> None:
+    """A commit that leaves out one of two edits of a file is no tree that could be: nothing is applied."""
+    await scene.stage("create_file", path="a.txt", content="one\n")
+    await scene.stage("edit_file", path="a.txt", old="one", new="two")
+    kind, result, error = await scene.committed(scene.commit(0, edited=True))
+    assert ("failed", None) == (kind, result)
+    assert "stand and fall together" in error
+    assert ({}, "open") == (scene.files(), scene.state())
+
+
+async def test_another_tree_than_was_shown_is_not_applied(scene: Scene) -> None:
+    """A digest that is not that of the named entries stops the commit; the workspace still waits."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    kind, _, error = await scene.committed(scene.commit(digest="0" * 64))
+    assert ("failed", "open", {}) == (kind, scene.state(), scene.files())
+    assert "its digest is not that of what people were shown" in error
+
+
+async def test_what_came_after_the_card_waits_for_the_next_commit(scene: Scene) -> None:
+    """An entry staged between card and vote is not part of what was let through, and is not lost either."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    shown = scene.commit()
+    await scene.stage("create_file", path="b.txt", content="b\n")
+    _, result, _ = await scene.committed(shown)
+    assert (["committed"], {"a.txt": "a\n"}, "open") == (outcomes(result), scene.files(), scene.state())
+    _, result, _ = await scene.committed(scene.commit(1))
+    assert (["committed"], "committed") == (outcomes(result), scene.state())
+
+
+async def test_a_workspace_of_another_tenant_or_conversation_is_out_of_reach(scene: Scene) -> None:
+    """Its id is no secret, and yet nobody else commits it, or learns more than that there is none."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    arguments = scene.arguments(scene.entries, None)
+    for stranger in ({"tenant": "umbrella"}, {"conversation_id": "conversation-2"}):
+        kind, _, error = await scene.committed(scene.commit(arguments=arguments, **stranger))
+        assert ("failed", "Nothing of the workspace was applied: there is no such workspace.") == (kind, error)
+    assert ({}, "open") == (scene.files(), scene.state())
+
+
+@pytest.mark.parametrize(("mode", "tool"), [("run", "commit"), ("stage", "commit"), ("commit", "write")])
+async def test_a_permit_is_good_for_its_own_kind_of_call_alone(scene: Scene, mode: str, tool: str) -> None:
+    """A permit to stage or to run commits nothing, and one to commit runs nothing: the message is buried."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    call = scene.commit() if tool == "commit" else scene.call("write_file", path="b.txt", content="b\n")
+    await scene.house.deliver(scene.place.permitted(call, mode=mode))
+    assert "another kind of call" in await scene.house.dead.get()
+    assert {} == scene.files()
+
+
+async def test_calls_staged_at_once_get_gapless_places(scene: Scene) -> None:
+    """Ten calls of one conversation come together: ten places, and each of two edits of a file sees the other."""
+    (scene.root / "a.txt").write_text("one two\n")
+    wanted = [scene.call("create_file", path=f"{number}.txt", content="x") for number in range(8)]
+    wanted += [scene.call("edit_file", path="a.txt", old=old, new=old.upper()) for old in ("one", "two")]
+    permits = [scene.place.permitted(call, mode="stage", plan=StagePlan()) for call in wanted]
+    await asyncio.gather(*(scene.house.deliver(permit) for permit in permits))
+    answers = [await scene.finished() for _ in wanted]
+    assert list(range(1, 11)) == sorted(answer.staged.position for answer in answers if answer.staged)
+    by_id = {call.call_id: call for call in wanted}
+    placed = [(answer.staged.position, by_id[answer.call_id], answer.staged) for answer in answers if answer.staged]
+    scene.entries = [(call, staged) for _, call, staged in sorted(placed, key=lambda each: each[0])]
+    await scene.committed(scene.commit())
+    assert "ONE TWO\n" == scene.files()["a.txt"]
+
+
+async def test_a_permit_that_comes_twice_stages_once(scene: Scene) -> None:
+    """The same event again finds its call taken."""
+    call = scene.call("create_file", path="a.txt", content="a\n")
+    event = an_event(scene.place.permitted(call, mode="stage"))
+    await scene.house.deliver_event(event)
+    await scene.finished()
+    await scene.house.deliver_event(event)
+    await scene.house.idle()
+    assert (0, 1) == (
+        scene.house.answers.qsize(),
+        scene.place.sql("SELECT count(*) FROM executor.workspace_entries")[0][0],
+    )
+
+
+async def test_what_cannot_be_staged_says_so(scene: Scene) -> None:
+    """A pack's own no is the call's failure, word for word."""
+    answer = await scene.try_to_stage("edit_file", path="none.txt", old="a", new="b")
+    assert ("failed", "There is no file 'none.txt'.", "") == (answer.kind, answer.error, scene.state())
+
+
+async def test_a_discarded_workspace_leaves_nothing(scene: Scene) -> None:
+    """Its files are read as they are, a later commit finds it ended, and the next call opens another."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    ids = {"tenant": "acme", "conversation_id": scene.conversation_id, "workspace_id": scene.workspace_id}
+    event = an_event(DiscardWorkspace(**ids, by="person:ada", reason="not today"))
+    await scene.house.bus.publish(
+        Destination("", "workspaces.commands"), an_envelope(event), message_id=event.id, mandatory=True
+    )
+    assert "discarded" == scene.state()
+    assert [] == (await scene.run("list_files")).data["files"]
+    _, _, error = await scene.committed(scene.commit())
+    assert "Nothing of the workspace was applied: it was discarded before." == error
+    staged = await scene.stage("create_file", path="b.txt", content="b\n")
+    assert (1, scene.state(2)) == (staged.position, "open")
+
+
+async def test_a_workspace_whose_time_is_over_is_discarded(scene: Scene) -> None:
+    """Its rule gave it a minute: then no commit takes it, and the clock ends it."""
+    await scene.stage("create_file", path="a.txt", content="a\n", plan=StagePlan(expires_after_seconds=60))
+    assert 0 == await scene.house.sweep("expire-workspaces")
+    scene.place.sql("UPDATE executor.workspaces SET expires_at = now() - interval '1 second'")
+    _, _, error = await scene.committed(scene.commit())
+    assert "Nothing of the workspace was applied: nobody decided in time." == error
+    assert 1 == await scene.house.sweep("expire-workspaces")
+    assert ({}, "discarded") == (scene.files(), scene.state())
+
+
+async def test_an_ended_workspace_is_deleted_in_the_end(scene: Scene) -> None:
+    """Thirty days after its end nothing of it is left; before that its diffs are."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    await scene.committed(scene.commit())
+    assert (0, 1) == (await scene.house.sweep("purge-workspaces"), len(diffs(scene)))
+    scene.place.sql("UPDATE executor.workspaces SET ended_at = now() - interval '31 days'")
+    assert (1, 0) == (await scene.house.sweep("purge-workspaces"), len(diffs(scene)))
+
+
+def diffs(scene: Scene) -> list[str]:
+    """Return the diffs that are kept."""
+    return [row.diff for row in scene.place.sql("SELECT diff FROM executor.workspace_changes ORDER BY position")]
+
+
+async def test_the_diff_is_kept_as_it_was_staged(scene: Scene) -> None:
+    """A unified diff of what stood there with what waited, for people who decide later."""
+    (scene.root / "a.txt").write_text("one\ntwo\n")
+    await scene.stage("edit_file", path="a.txt", old="two", new="three")
+    assert ["--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+three\n "] == diffs(scene)
+
+
+async def test_a_full_workspace_takes_no_more(place: Premises, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries and bytes are bounded, and the call that is too much says what to do."""
+    file_rulebook(place)
+    monkeypatch.setenv("FILES_ROOT", str(place.folder / "files"))
+    bounds = {"executor_workspace_entries_max": 2, "executor_workspace_bytes_max": 10}
+    async with open_house(place, **bounds) as house:
+        scene = Scene(house)
+        large = await scene.try_to_stage("create_file", path="a.txt", content="x" * 11)
+        await scene.stage("create_file", path="b.txt", content="b")
+        await scene.stage("create_file", path="c.txt", content="c")
+        many = await scene.try_to_stage("create_file", path="d.txt", content="d")
+    assert "not more than 2 may wait" in many.error
+    assert "more than 10 bytes" in large.error
+    assert ["failed", "failed"] == [large.kind, many.kind]
+
+
+async def test_two_commits_at_once_touch_one_root_in_turn(scene: Scene) -> None:
+    """Two conversations changed the same file from the same text: one is made, the other conflicts."""
+    (scene.root / "a.txt").write_text("one\n")
+    scenes = [scene, Scene(scene.house, conversation_id="conversation-2")]
+    for number, each in enumerate(scenes):
+        await each.stage("edit_file", path="a.txt", old="one", new=f"by {number}")
+    commits = [each.commit() for each in scenes]
+    await scene.house.deliver(*(scene.place.permitted(commit, mode="commit", issuer="approval") for commit in commits))
+    answers = {answer.call_id: answer for answer in [await scene.finished(), await scene.finished()]}
+    kinds = [answers[commit.call_id].kind for commit in commits]
+    assert ["failed", "succeeded"] == sorted(kinds)
+    assert {"a.txt": f"by {kinds.index('succeeded')}\n"} == scene.files()
+
+
+async def test_a_link_swapped_in_before_the_commit_leads_nowhere(scene: Scene) -> None:
+    """The folder of a staged file becomes a link out of the root: a conflict, and nothing is written there."""
+    outside = scene.place.folder / "outside"
+    outside.mkdir()
+    (scene.root / "docs").mkdir()
+    (scene.root / "docs" / "a.txt").write_text("one\n")
+    await scene.stage("edit_file", path="docs/a.txt", old="one", new="two")
+    await scene.stage("create_file", path="docs/b.txt", content="b\n")
+    (outside / "a.txt").write_text("one\n")
+    (scene.root / "docs").rename(scene.root / "real")
+    (scene.root / "docs").symlink_to(outside)
+    _, result, _ = await scene.committed(scene.commit())
+    assert ["conflicted", "conflicted"] == outcomes(result)
+    assert ["a.txt"] == [path.name for path in outside.iterdir()]
+    assert "one\n" == (outside / "a.txt").read_text()
