@@ -668,6 +668,7 @@ CREATE TABLE jobs.attempts (
   vote_key VARCHAR,
   answer JSONB,
   tree_digest VARCHAR,
+  staged INTEGER NOT NULL,
   flags TEXT[] NOT NULL,
   reason VARCHAR NOT NULL,
   input_tokens INTEGER NOT NULL,
@@ -740,6 +741,7 @@ CREATE TABLE jobs.jobs (
   cost_most FLOAT NOT NULL,
   unpriced BOOLEAN NOT NULL,
   starved BOOLEAN NOT NULL,
+  staged BOOLEAN NOT NULL,
   log_seq INTEGER NOT NULL,
   reason VARCHAR NOT NULL,
   result JSONB,
@@ -792,9 +794,12 @@ CREATE TABLE jobs.tasks (
   drawn INTEGER NOT NULL,
   running INTEGER NOT NULL,
   answer JSONB,
+  winner VARCHAR,
+  drawn_before INTEGER NOT NULL,
+  conflicts INTEGER NOT NULL,
   reason VARCHAR NOT NULL,
   CONSTRAINT pk_tasks PRIMARY KEY (job_id, number),
-  CONSTRAINT ck_tasks_state_known CHECK (state IN ('blocked', 'ready', 'running', 'decided', 'failed'))
+  CONSTRAINT ck_tasks_state_known CHECK (state IN ('blocked', 'ready', 'running', 'committing', 'decided', 'failed'))
 )
  WITH (fillfactor = 70)
 ;;

@@ -56,6 +56,8 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.CancelJob: ("gateway",),
     m.AttemptRequested: ("jobs",),
     m.AttemptWithdrawn: ("jobs",),
+    m.CommitAttempt: ("jobs",),
+    m.AttemptCommitted: ("agent",),
     m.AttemptEnded: ("agent",),
     m.JobEvents: ("jobs",),
     m.StagedCallPermitted: ("policy", "approval", "executor"),

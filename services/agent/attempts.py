@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, get_args
 
@@ -12,10 +12,11 @@ from pydantic_core import from_json
 from placet.agent import rules
 from placet.agent.model_answer import ModelAnswer
 from placet.agent.rules import FINAL_ANSWER, CheckedCall, Result, Settlement
+from placet.agent.staging import StagedEntry
 from placet.agent.states import Event, State
 from placet.contracts import messages as m
-from placet.contracts.canonical import canonical_text
-from placet.contracts.messages.jobs import ATTEMPT_LABEL, Flag
+from placet.contracts.canonical import canonical_text, sha256_hex
+from placet.contracts.messages.jobs import ATTEMPT_LABEL, CommitEnd, Flag
 from placet.domain.catalog import Catalog, ToolSpec
 
 #: What the model reads before the last step of an attempt.
@@ -28,6 +29,8 @@ REASONS: Mapping[str, str] = {
     "token_limit": "It used more tokens than its share.",
     "answer_too_long": "It wrote more in one step than it may.",
 }
+NOTHING_LEFT = "What it had left staged is not there any more."
+_COMMIT_ENDS: frozenset[str] = frozenset(get_args(CommitEnd))
 _FLAGS: frozenset[str] = frozenset(get_args(Flag))
 _THROWN_OUT = Result("cancelled", reason="Not run: the attempt was thrown out.")
 
@@ -49,6 +52,8 @@ class Attempt:
     steps: int = 0
     calls: int = 0
     asked_again: int = 0
+    #: Digests of the calls that it proposed, by their ids: of tool and arguments alone, so that attempts can agree.
+    proposed: dict[str, str] = field(default_factory=dict)
     #: Whether its end was told.
     over: bool = False
 
@@ -56,6 +61,16 @@ class Attempt:
     def tokens(self) -> int:
         """All that it has used."""
         return self.input_tokens + self.output_tokens
+
+    def proposing(self, call_id: str, tool: str, arguments: str) -> Attempt:
+        """Return it with a call that goes to policy."""
+        digest = sha256_hex({"tool": tool, "arguments": arguments})
+        return replace(self, proposed={**self.proposed, call_id: digest})
+
+    def tree(self, staged: Sequence[StagedEntry]) -> str | None:
+        """Return the digest of what it left staged, in order; None where that is nothing."""
+        ordered = sorted(staged, key=lambda each: (each.workspace_id, each.position))
+        return sha256_hex([self.proposed[each.call_id] for each in ordered]) if ordered else None
 
     def after(self, answer: ModelAnswer, cost: float | None) -> Attempt:
         """Return it with an answer of the model counted."""
@@ -144,6 +159,7 @@ def ended(
     attempt: Attempt,
     place: Mapping[str, str],
     state: State,
+    staged: Sequence[StagedEntry],
     *,
     answer: dict[str, Any] | None,
     reason: str,
@@ -161,6 +177,8 @@ def ended(
         job_id=attempt.job_id,
         attempt_id=attempt.attempt_id,
         answer=None if flags else answer,
+        tree_digest=attempt.tree(staged),
+        staged=len(staged),
         flags=flags,
         reason=reason if flags else "",
         steps=attempt.steps,
@@ -169,4 +187,19 @@ def ended(
         output_tokens=attempt.output_tokens,
         cost=attempt.cost,
         asked_again=attempt.asked_again,
+    )
+
+
+def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None) -> m.AttemptCommitted:
+    """Return what jobs is told of the commit of an attempt; without a result there was nothing to commit any more."""
+    found = result.data.get("state") if result is not None and isinstance(result.data, dict) else None
+    state: Any = found if found in _COMMIT_ENDS else "not_committed"
+    reason = NOTHING_LEFT if result is None else result.reason or result.error
+    return m.AttemptCommitted(
+        tenant=place["tenant"],
+        conversation_id=place["conversation_id"],
+        job_id=attempt.job_id,
+        attempt_id=attempt.attempt_id,
+        state=state,
+        reason=reason,
     )

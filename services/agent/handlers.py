@@ -157,7 +157,13 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
                 wanted.call_ids.add(message.call.call_id)
             case m.AttemptRequested():
                 wanted.message_ids.add(message.message_id)
-            case m.AttemptWithdrawn() | m.HolderChanged() | m.ConversationEnded() | m.ConsentAnswered():
+            case (
+                m.AttemptWithdrawn()
+                | m.CommitAttempt()
+                | m.HolderChanged()
+                | m.ConversationEnded()
+                | m.ConsentAnswered()
+            ):
                 pass
             case m.ProposeChanges() | m.DiscardChanges():
                 pass
@@ -190,6 +196,7 @@ _TAKERS: Mapping[type[Message], _Taker] = {
     m.AttemptRequested: lambda here, it, agent: here.take_attempt(
         it, behaviour_of(agent), agent.labels if agent else {}
     ),
+    m.CommitAttempt: lambda here, _, __: here.commit_attempt(),
     m.AttemptWithdrawn: lambda here, it, _: here.take_withdrawn(it),
     m.OperatorSpoke: lambda here, it, _: here.take_spoken(it),
     m.HolderChanged: lambda here, it, agent: here.take_holder(it, behaviour_of(agent)),

@@ -27,6 +27,7 @@ class Event(StrEnum):
     CALLS_PROPOSED = "calls_proposed"  # the model called tools, and at least one call must run or wait elsewhere
     CALLS_SETTLED = "calls_settled"  # the model called tools, and each call has its result already
     RESULTS_COMPLETE = "results_complete"  # the last open call got its result
+    COMMITTED = "committed"  # an attempt of a job has won, and it is known what became of what it left staged
     WENT_ON = "went_on"  # people think about all open calls, and the model goes on with interim results for them
     TAKEN_OVER = "taken_over"  # the lease ran out; another worker asks again
     ANSWERED = "answered"
@@ -58,6 +59,7 @@ MACHINE = Machine(
         (State.THINKING, Event.CALLS_PROPOSED): State.WAITING,
         (State.THINKING, Event.CALLS_SETTLED): State.THINKING,
         (State.WAITING, Event.RESULTS_COMPLETE): State.THINKING,
+        (State.WAITING, Event.COMMITTED): State.FINISHED,
         (State.WAITING, Event.WENT_ON): State.THINKING,
         (State.THINKING, Event.TAKEN_OVER): State.THINKING,
         (State.THINKING, Event.ANSWERED): State.FINISHED,

@@ -142,6 +142,8 @@ class Turns(ConversationState):
         )
         if call.tool == COMMIT_TOOL and result is None:
             self._ask_about(call)
+        elif self.attempt is not None and result is None:
+            self._keep(self.attempt.proposing(call.call_id, call.tool, call.arguments))
         detail = {"turn_id": claim.turn_id, "tool": call.tool} | ({"kind": result.kind} if result else {})
         self._record_call(stored, "proposed", None, detail)
         if result is not None:
@@ -228,7 +230,9 @@ class Turns(ConversationState):
         if self.attempt is not None and not self.attempt.over:
             place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
             answer, reason = turn.final_answer, turn.reason
-            self._emit(attempts.ended(self.attempt, place, turn.state, answer=answer, reason=reason, limit=limit))
+            self._emit(
+                attempts.ended(self.attempt, place, turn.state, self.staged, answer=answer, reason=reason, limit=limit)
+            )
             self._keep(replace(self.attempt, over=True))
 
     def _keep(self, attempt: attempts.Attempt) -> None:

@@ -30,6 +30,8 @@ from placet.jobs.states import (
 DIVISION = 0
 #: Divisions that are refused before a job is given up.
 DIVISIONS_MAX = 3
+#: Times that a task is tried anew because its winner conflicted.
+CONFLICTS_MAX = 3
 #: Characters of a vote's key that people are shown.
 SHOWN_KEY = 8
 #: Characters of a job's task in its log.
@@ -97,6 +99,8 @@ class Course(JobCourse):
         self.tasks[task.number] = task
         task.running -= 1
         attempt.flags, attempt.answer, attempt.tree_digest = flags, ended.answer, ended.tree_digest
+        attempt.staged = ended.staged
+        self.job.staged |= ended.staged > 0
         attempt.reason = attempt.reason or ended.reason
         if flags:
             self.job.flagged += 1
@@ -141,6 +145,8 @@ class Course(JobCourse):
         for task in tasks:
             self.tasks[task.number] = task
             task.running = 0
+            if task.winner is not None:
+                self._leave(derived_id("attempt-conversation", task.winner))
             self._move_task(task, TaskEvent.JOB_OVER, {})
         for attempt in attempts:
             self._move_attempt(attempt, AttemptEvent.TASK_OVER, {})
@@ -197,7 +203,11 @@ class Course(JobCourse):
         plan = self.job.spec.plan
         most = DIVISIONS_MAX if task.number == DIVISION else plan.attempts_max
         after = voting.next_step(
-            task.votes, task.k, running=task.running, drawn=task.drawn, attempts_max=max(most, task.k)
+            task.votes,
+            task.k,
+            running=task.running,
+            drawn=task.drawn - task.drawn_before,
+            attempts_max=max(most, task.k),
         )
         if after.step == "decided":
             self._decide(task, after.winner, last)
@@ -208,9 +218,43 @@ class Course(JobCourse):
 
     def _decide(self, task: Task, winner: str, last: Attempt | None) -> None:
         task.answer = last.answer if last is not None else None
+        if last is not None and last.staged:
+            task.winner = last.attempt_id
+            self.settled.append(task.number)
+            self._move_task(task, TaskEvent.WON_STAGED, {"votes": task.votes, "k": task.k})
+            place = {"tenant": self.job.spec.tenant, "conversation_id": last.conversation_id}
+            self.emitted.append(m.CommitAttempt(**place, job_id=self.job.job_id, attempt_id=last.attempt_id))
+            what = f"{task.name} won by attempt {last.attempt}: what it left staged is to be committed"
+            self._note_task(task, what)
+            return
+        self._win(task, TaskEvent.WON, winner)
+
+    def take_committed(self, task: Task, committed: m.AttemptCommitted) -> None:
+        """Take what became of what a winner left staged."""
+        if task.state is not TaskState.COMMITTING or task.winner != committed.attempt_id:
+            return
+        self.tasks[task.number] = task
+        if committed.state == "committed":
+            self._win(task, TaskEvent.COMMITTED, voting.leader(task.votes)[0])
+            return
+        if committed.state == "conflicted" and task.conflicts < CONFLICTS_MAX:
+            task.conflicts, task.drawn_before, task.votes, task.winner = task.conflicts + 1, task.drawn, {}, None
+            task.answer = None
+            self._move_task(task, TaskEvent.CONFLICTED, {})
+            self._note_task(task, f"{task.name} conflicts with what was committed meanwhile: it is tried anew")
+            self._go_on(task)
+            return
+        words = {"partly_committed": "were committed in part only", "conflicted": "conflict again and again"}
+        task.reason = f"Its changes {words.get(committed.state, 'were not committed')}. {committed.reason}".rstrip()
+        self.job.active -= 1
+        self._move_task(task, TaskEvent.NOT_COMMITTED, {"state": committed.state})
+        self._note_task(task, f"{task.name} failed: {task.reason}")
+        self.give_up(f"Task {task.task_id} failed. {task.reason}")
+
+    def _win(self, task: Task, event: TaskEvent, winner: str) -> None:
         self.job.active -= 1
         self.opened = True
-        self._move_task(task, TaskEvent.WON, {"votes": task.votes, "k": task.k})
+        self._move_task(task, event, {"votes": task.votes, "k": task.k})
         if task.number == DIVISION:
             return
         agreed, cast = task.votes[winner], sum(task.votes.values())
@@ -218,9 +262,12 @@ class Course(JobCourse):
         self.job.agreed += agreed
         self.job.cast += cast
         self.decided.append(task)
-        told = {"task": task.task_id, "number": task.number, "state": task.state, "votes": task.votes, "k": task.k}
         against = f" against {cast - agreed}" if cast > agreed else ""
         line = f"{task.name} decided: {winner[:SHOWN_KEY]} with {agreed}{against} of {task.drawn} attempts, k {task.k}"
+        self._note_task(task, line)
+
+    def _note_task(self, task: Task, line: str) -> None:
+        told = {"task": task.task_id, "number": task.number, "state": task.state, "votes": task.votes, "k": task.k}
         self._note("task", told, line)
 
     def _fail(self, task: Task) -> None:
@@ -228,8 +275,7 @@ class Course(JobCourse):
         task.reason = f"No answer can win: {task.drawn} attempts, votes: {counted}."
         task.running, self.job.active = 0, self.job.active - 1
         self._move_task(task, TaskEvent.NO_MAJORITY, {"votes": task.votes, "k": task.k})
-        told = {"task": task.task_id, "number": task.number, "state": task.state, "votes": task.votes, "k": task.k}
-        self._note("task", told, f"{task.name} failed: {task.reason}")
+        self._note_task(task, f"{task.name} failed: {task.reason}")
         what = "No division was sound" if task.number == DIVISION else f"Task {task.task_id} failed"
         self.give_up(f"{what}. {task.reason}")
 
@@ -284,10 +330,16 @@ class Course(JobCourse):
         self.job.unpriced |= ended.cost is None and ended.input_tokens + ended.output_tokens > 0
         self.attempts[attempt.attempt_id] = attempt
 
+    def leave(self, conversation_ids: Sequence[str]) -> None:
+        """Throw away what attempts left staged that did not win."""
+        for each in conversation_ids:
+            self._leave(each)
+
     def _withdraw(self, attempt: Attempt) -> None:
-        self.emitted.append(
-            m.AttemptWithdrawn(tenant=self.job.spec.tenant, conversation_id=attempt.conversation_id, by="jobs")
-        )
+        self._leave(attempt.conversation_id)
+
+    def _leave(self, conversation_id: str) -> None:
+        self.emitted.append(m.AttemptWithdrawn(tenant=self.job.spec.tenant, conversation_id=conversation_id, by="jobs"))
 
 
 def _short(text: str) -> str:

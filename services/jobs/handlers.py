@@ -11,7 +11,7 @@ from prometheus_client import Counter
 
 from placet.contracts.errors import Poison
 from placet.contracts.ids import new_id, new_traceparent
-from placet.contracts.messages import AttemptEnded, CancelJob, Event, JobEvents, RunJob
+from placet.contracts.messages import AttemptCommitted, AttemptEnded, CancelJob, Event, JobEvents, RunJob
 from placet.jobs import store
 from placet.jobs.course import Course
 from placet.jobs.job_state import Job
@@ -69,6 +69,18 @@ async def take_attempt(message: AttemptEnded, work: Work, announce: Announce) ->
     await _save(course, work, announce)
 
 
+async def take_committed(message: AttemptCommitted, work: Work, announce: Announce) -> None:
+    """Take what became of what a winner left staged, and go on with its job."""
+    job = await store.lock_job(work.connection, message.job_id, message.tenant)
+    attempt = await store.load_attempt(work.connection, message.job_id, message.attempt_id) if job else None
+    if job is None or attempt is None:
+        raise Poison(f"tenant {message.tenant} has no attempt {message.attempt_id} of job {message.job_id}")
+    course = Course(job)
+    course.take_committed(await store.load_task(work.connection, job.job_id, attempt.number), message)
+    await _advance(course, work)
+    await _save(course, work, announce)
+
+
 async def sweep(units: UnitOfWork, announce: Announce) -> int:
     """Give up attempts of which nothing was heard in their time; return how many."""
     async with units.database.single() as connection:
@@ -93,6 +105,10 @@ async def _advance(course: Course, work: Work) -> None:
     if course.new_tasks and job.state not in JOB.final:
         # The division is rows before anything of it begins.
         await _save_first(course, work)
+    if course.settled:
+        await _save_first(course, work)
+        for number in course.settled:
+            course.leave(await store.losers(connection, job.job_id, number))
     for task in course.decided:
         for number, task_id in await store.unblock(connection, job.job_id, task.task_id):
             course.note_ready(number, task_id)
@@ -124,6 +140,8 @@ async def _begin_tasks(course: Course, work: Work) -> None:
 
 async def _close(course: Course, connection: Connection) -> None:
     course.close(*await store.load_open(connection, course.job.job_id))
+    if course.job.staged:
+        course.leave(await store.losers(connection, course.job.job_id, None))
 
 
 async def _save_first(course: Course, work: Work) -> None:

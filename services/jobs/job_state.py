@@ -46,6 +46,8 @@ class Job:
     unpriced: bool = False
     #: Whether a task could not draw an attempt because the budget had no room for its share.
     starved: bool = False
+    #: Whether any attempt left something staged.
+    staged: bool = False
     log_seq: int = 0
     reason: str = ""
     result: Data | None = None
@@ -78,6 +80,11 @@ class Task:
     drawn: int = 0
     running: int = 0
     answer: Data | None = None
+    #: The attempt that won, where what it left staged is to be committed.
+    winner: str | None = None
+    #: Attempts that were drawn before its winner conflicted, and how often that happened.
+    drawn_before: int = 0
+    conflicts: int = 0
     reason: str = ""
     #: Answers of what it needs, by task; where they were loaded.
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -100,6 +107,7 @@ class Attempt:
     vote_key: str | None = None
     answer: Data | None = None
     tree_digest: str | None = None
+    staged: int = 0
     flags: list[str] = field(default_factory=list)
     reason: str = ""
     input_tokens: int = 0
@@ -125,6 +133,8 @@ class JobCourse:
     decided: list[Task] = field(default_factory=list)
     #: Whether a place came free, or a task that may take one.
     opened: bool = False
+    #: Numbers of tasks whose other attempts are not wanted any more.
+    settled: list[int] = field(default_factory=list)
     #: Lines of the log that are stored, with their numbers.
     noted: list[tuple[int, str, Data]] = field(default_factory=list)
 

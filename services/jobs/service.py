@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from placet.contracts.messages import AttemptEnded, CancelJob, Message, RunJob
+from placet.contracts.messages import AttemptCommitted, AttemptEnded, CancelJob, Message, RunJob
 from placet.contracts.topology import queue
 from placet.jobs import handlers
 from placet.jobs.settings import JobsSettings
@@ -20,7 +20,8 @@ def build(settings: JobsSettings, runtime: Runtime) -> Service:
         CancelJob: one_by_one(partial(handlers.cancel, announce=announce)),
     }
     attempts: dict[type[Message], Handler] = {
-        AttemptEnded: one_by_one(partial(handlers.take_attempt, announce=announce))
+        AttemptEnded: one_by_one(partial(handlers.take_attempt, announce=announce)),
+        AttemptCommitted: one_by_one(partial(handlers.take_committed, announce=announce)),
     }
     return Service(
         name="jobs",

@@ -50,6 +50,7 @@ class TaskState(StrEnum):
     BLOCKED = "blocked"  # a task that it needs is not decided; the last one that is moves it on
     READY = "ready"  # it can be tried; a free place among the parallel ones moves it on
     RUNNING = "running"  # attempts are under way; a vote that is ahead by k moves it on
+    COMMITTING = "committing"  # an answer won; what its attempt left staged waits for people, or for its commit
     DECIDED = "decided"  # final: an answer won
     FAILED = "failed"  # final: no answer can win any more, or the job was over first
 
@@ -60,11 +61,15 @@ class TaskEvent(StrEnum):
     NEEDS_DECIDED = "needs_decided"
     BEGUN = "begun"
     WON = "won"
+    WON_STAGED = "won_staged"  # and what its attempt left staged is to be committed
+    COMMITTED = "committed"
+    CONFLICTED = "conflicted"  # something else was committed underneath: it is tried anew on what is there now
+    NOT_COMMITTED = "not_committed"  # people denied it, or it could not be done
     NO_MAJORITY = "no_majority"
     JOB_OVER = "job_over"
 
 
-_OPEN_TASKS = (TaskState.BLOCKED, TaskState.READY, TaskState.RUNNING)
+_OPEN_TASKS = (TaskState.BLOCKED, TaskState.READY, TaskState.RUNNING, TaskState.COMMITTING)
 
 TASK = Machine(
     name="task",
@@ -73,6 +78,10 @@ TASK = Machine(
         (TaskState.BLOCKED, TaskEvent.NEEDS_DECIDED): TaskState.READY,
         (TaskState.READY, TaskEvent.BEGUN): TaskState.RUNNING,
         (TaskState.RUNNING, TaskEvent.WON): TaskState.DECIDED,
+        (TaskState.RUNNING, TaskEvent.WON_STAGED): TaskState.COMMITTING,
+        (TaskState.COMMITTING, TaskEvent.COMMITTED): TaskState.DECIDED,
+        (TaskState.COMMITTING, TaskEvent.CONFLICTED): TaskState.RUNNING,
+        (TaskState.COMMITTING, TaskEvent.NOT_COMMITTED): TaskState.FAILED,
         (TaskState.RUNNING, TaskEvent.NO_MAJORITY): TaskState.FAILED,
         **{(state, TaskEvent.JOB_OVER): TaskState.FAILED for state in _OPEN_TASKS},
     },

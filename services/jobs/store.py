@@ -20,16 +20,29 @@ QUERIES = load_queries(__file__)
 #: Columns of `write` that are the job's own.
 _COUNTS = (
     *("state", "tasks", "decided", "active", "attempts", "running", "flagged", "agreed", "cast", "tokens", "cost"),
-    *("cost_most", "unpriced", "starved", "log_seq", "reason"),
+    *("cost_most", "unpriced", "starved", "staged", "log_seq", "reason"),
 )
 _NEW_TASK = (
     *("number", "task_id", "text", "state", "needs", "produces", "open_needs", "k", "votes", "drawn", "running"),
     "reason",
 )
-_TASK = ("number", "state", "k", "votes", "drawn", "running", "reason", "answer")
+_TASK = (
+    *("number", "state", "k", "votes", "drawn", "running", "reason", "answer", "winner", "drawn_before", "conflicts"),
+)
 _NEW_ATTEMPT = ("attempt_id", "number", "attempt", "conversation_id", "state")
 _ATTEMPT = (
-    *("attempt_id", "state", "vote_key", "answer", "tree_digest", "flags", "reason", "input_tokens", "output_tokens"),
+    *(
+        "attempt_id",
+        "state",
+        "vote_key",
+        "answer",
+        "tree_digest",
+        "staged",
+        "flags",
+        "reason",
+        "input_tokens",
+        "output_tokens",
+    ),
     *("cost", "calls", "asked_again"),
 )
 
@@ -89,6 +102,11 @@ async def load_answers(connection: Connection, job_id: str) -> tuple[list[JobTas
     rows = await connection.run(QUERIES.answers, job_id=job_id)
     tasks = [JobTask(id=row["task_id"], task=row["text"], needs=row["needs"], produces=row["produces"]) for row in rows]
     return tasks, {row["task_id"]: from_json(row["answer"]) for row in rows}
+
+
+async def losers(connection: Connection, job_id: str, number: int | None) -> list[str]:
+    """Return conversations of ended attempts that did not win and left something staged: of one task, or of all."""
+    return [row[0] for row in await connection.run(QUERIES.losers, job_id=job_id, number=number)]
 
 
 async def lost_attempts(connection: Connection, limit: int) -> list[tuple[str, str, str, int]]:

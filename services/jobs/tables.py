@@ -50,6 +50,7 @@ class JobRow(SQLModel, table=True):
     cost_most: float = 0.0
     unpriced: bool = False
     starved: bool = Field(default=False, description="Whether an attempt waits for room in the budget.")
+    staged: bool = Field(default=False, description="Whether any attempt left something staged.")
     log_seq: int = 0
     reason: str = ""
     result: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
@@ -83,6 +84,9 @@ class TaskRow(SQLModel, table=True):
     drawn: int = 0
     running: int = 0
     answer: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
+    winner: str | None = Field(default=None, description="Attempt whose staged entries are to be committed, or were.")
+    drawn_before: int = Field(default=0, description="Attempts drawn before its last conflict.")
+    conflicts: int = 0
     reason: str = ""
 
 
@@ -106,6 +110,7 @@ class AttemptRow(SQLModel, table=True):
     vote_key: str | None = None
     answer: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
     tree_digest: str | None = None
+    staged: int = Field(default=0, description="Entries that it left in its workspace.")
     flags: list[str] = Field(sa_type=_TEXTS)
     reason: str = ""
     input_tokens: int = 0

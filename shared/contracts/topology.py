@@ -105,6 +105,8 @@ ROUTES: dict[type[Message], Route] = {
     m.CancelJob: Route("jobs", lambda _: "job.cancel"),
     m.AttemptRequested: Route("jobs", lambda _: "attempt.requested"),
     m.AttemptWithdrawn: Route("jobs", lambda _: "attempt.withdrawn"),
+    m.CommitAttempt: Route("jobs", lambda _: "attempt.commit"),
+    m.AttemptCommitted: Route("jobs", lambda _: "attempt.committed"),
     m.AttemptEnded: Route("jobs", lambda _: "attempt.ended"),
     m.JobEvents: Route("conversations", lambda x: f"job.{x.tenant}", mandatory=False, transient=True),
     m.DiscardChanges: Route("messages", lambda x: x.tenant),
@@ -175,10 +177,16 @@ QUEUES = (
     QueueSpec(
         "agent.attempts",
         "agent",
-        (Destination("jobs", "attempt.requested"), Destination("jobs", "attempt.withdrawn")),
+        (
+            Destination("jobs", "attempt.requested"),
+            Destination("jobs", "attempt.withdrawn"),
+            Destination("jobs", "attempt.commit"),
+        ),
     ),
     QueueSpec("jobs.commands", "jobs", (Destination("jobs", "job.run"), Destination("jobs", "job.cancel"))),
-    QueueSpec("jobs.attempts", "jobs", (Destination("jobs", "attempt.ended"),)),
+    QueueSpec(
+        "jobs.attempts", "jobs", (Destination("jobs", "attempt.ended"), Destination("jobs", "attempt.committed"))
+    ),
     QueueSpec("agent.progress", "agent", (Destination("conversations", "progress.#"),)),
     QueueSpec(
         "policy.tool-calls",

@@ -39,10 +39,12 @@ from placet.contracts.messages.dead_letters import AbandonCall, ResolveDeadLette
 from placet.contracts.messages.deliveries import RetryDelivery, RetryWebhookEvent
 from placet.contracts.messages.grants import GrantAsked, RevokeGrant
 from placet.contracts.messages.jobs import (
+    AttemptCommitted,
     AttemptEnded,
     AttemptRequested,
     AttemptWithdrawn,
     CancelJob,
+    CommitAttempt,
     JobBudget,
     JobEvents,
     JobPlan,
@@ -127,6 +129,8 @@ MESSAGES: dict[str, type[Message]] = {
         AttemptRequested,
         AttemptWithdrawn,
         AttemptEnded,
+        CommitAttempt,
+        AttemptCommitted,
         JobEvents,
         DiscardChanges,
     )
@@ -143,6 +147,7 @@ __all__ = [
     "ApprovalProgressed",
     "ApprovalRequested",
     "ApprovalRule",
+    "AttemptCommitted",
     "AttemptEnded",
     "AttemptRequested",
     "AttemptWithdrawn",
@@ -152,6 +157,7 @@ __all__ = [
     "CancelJob",
     "CastVote",
     "CommitArguments",
+    "CommitAttempt",
     "CommitResult",
     "ConsentAnswered",
     "ConversationDelta",

@@ -160,7 +160,10 @@ class AttemptEnded(Message):
     job_id: Identifier
     attempt_id: Identifier
     answer: dict[str, Any] | None = Field(default=None, description="None where a flag says why there is none.")
-    tree_digest: Digest | None = Field(default=None, description="Of the attempt's workspace; none: it staged nothing.")
+    tree_digest: Digest | None = Field(
+        default=None, description="Of the calls that it left staged, in order; none: it staged nothing."
+    )
+    staged: int = Field(default=0, description="Entries that wait in its workspace.")
     flags: list[Flag] = Field(default_factory=list)
     reason: str = Field(default="", description="One sentence for people where it has no answer.")
     steps: int = 0
@@ -171,6 +174,32 @@ class AttemptEnded(Message):
     asked_again: int = Field(
         default=0, description="Times that a worker died while a model was asked: what it said then is paid and lost."
     )
+
+
+class CommitAttempt(Message):
+    """An attempt has won: ask for what it left staged as one call. Sent by jobs to the agent."""
+
+    type_name: ClassVar[str] = "placet.attempt.commit.v1"
+
+    conversation_id: Identifier
+    job_id: Identifier
+    attempt_id: Identifier
+
+
+#: What became of a winner's workspace; `not_committed`: nothing of it happened, and trying again changes nothing.
+CommitEnd = Literal["committed", "partly_committed", "conflicted", "not_committed"]
+
+
+class AttemptCommitted(Message):
+    """What became of what a winner left staged. Sent by the agent to jobs."""
+
+    type_name: ClassVar[str] = "placet.attempt.committed.v1"
+
+    conversation_id: Identifier
+    job_id: Identifier
+    attempt_id: Identifier
+    state: CommitEnd
+    reason: str = ""
 
 
 class JobEvents(Message):
