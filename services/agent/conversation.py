@@ -94,10 +94,6 @@ class Conversation(Turns):
             return
         self._begin_commit(entries, "jobs")
 
-    def _tell_commit(self, attempt: attempts.Attempt, result: Result | None) -> None:
-        place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
-        self._emit(attempts.committed(attempt, place, result))
-
     def take_withdrawn(self, withdrawn: m.AttemptWithdrawn) -> None:
         """Leave an attempt alone that nobody waits for any more, also one that never began."""
         place = {"tenant": self.tenant, "conversation_id": self.conversation_id, "by": withdrawn.by}

@@ -235,6 +235,10 @@ class Turns(ConversationState):
             )
             self._keep(replace(self.attempt, over=True))
 
+    def _tell_commit(self, attempt: attempts.Attempt, result: rules.Result | None) -> None:
+        place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+        self._emit(attempts.committed(attempt, place, result))
+
     def _keep(self, attempt: attempts.Attempt) -> None:
         self.attempt, self.attempt_changed = attempt, True
 

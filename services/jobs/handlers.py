@@ -102,18 +102,15 @@ async def sweep(units: UnitOfWork, announce: Announce) -> int:
 async def _advance(course: Course, work: Work) -> None:
     """Begin what may begin now; end a job that is complete, that can do nothing more, or that was given up."""
     job, connection = course.job, work.connection
-    if course.new_tasks and job.state not in JOB.final:
-        # The division is rows before anything of it begins.
+    if course.decided or course.settled or course.new_tasks:
+        # What follows reads it: tasks that begin are given the answers that they need.
         await _save_first(course, work)
-    if course.settled:
-        await _save_first(course, work)
-        for number in course.settled:
-            course.leave(await store.losers(connection, job.job_id, number))
+    for number in course.settled:
+        course.leave(await store.losers(connection, job.job_id, number))
     for task in course.decided:
         for number, task_id in await store.unblock(connection, job.job_id, task.task_id):
             course.note_ready(number, task_id)
     if course.complete:
-        await _save_first(course, work)
         course.finish(*await store.load_answers(connection, job.job_id))
         return
     if job.state not in JOB.final and (course.opened or job.starved):

@@ -124,7 +124,8 @@ async def test_a_denied_commit_ends_its_job_and_leaves_nothing(ada: Caller, grac
     (asked,) = await card(grace)
     await decide(grace, asked, "deny", "Not this one.")
     job = await ended(ada, job_id)
-    assert ("failed", True) == (job["state"], "Its changes were not committed. Not this one." in job["reason"])
+    said = 'The call did not run: a person denied it and said: "Not this one.".'
+    assert ("failed", f"Task only failed. Its changes were not committed. {said}") == (job["state"], job["reason"])
     assert "denied.txt" not in files(house)
 
 
@@ -135,8 +136,8 @@ async def test_a_winner_that_conflicts_is_tried_anew_on_what_is_there(
     tasks = [{"id": "only", "task": "Add the line two to shared.txt."}]
     job_id = await begin(ada, task="Write a file.", tasks=tasks, **SURE)
     (asked,) = await card(grace)
-    (place,) = {path.parent for path in (house.folder / "files").rglob("list.txt")}
-    (place / "shared.txt").write_text("one\n")
+    path = house.folder / "files" / "shared.txt"
+    path.write_text("one\n")
     await decide(grace, asked, "approve")
 
     async def asks_again() -> bool:
@@ -147,7 +148,7 @@ async def test_a_winner_that_conflicts_is_tried_anew_on_what_is_there(
     (asked,) = await card(grace)
     await decide(grace, asked, "approve")
     job = await ended(ada, job_id)
-    assert ("done", "one\ntwo\n") == (job["state"], (place / "shared.txt").read_text())
+    assert ("done", "one\ntwo\n") == (job["state"], path.read_text())
 
 
 async def test_a_cancelled_job_withdraws_the_question(ada: Caller, grace: Caller, house: System) -> None:

@@ -61,6 +61,8 @@ async def test_a_job_is_divided_tried_and_decided_without_one_wrong_move(ada: Ca
     assert states["flagged"] == job["attempts_thrown_out"] == sum(bool(each["flags"]) for each in tried)
     assert job["attempts"] == len(tried) + 1
     assert {"voted", "flagged"} >= set(states)
+    # Nobody was asked without what the task needs: the model would have had no answer.
+    assert {"malformed_call", "no_final_answer"} >= {flag for each in tried for flag in each["flags"]}
 
 
 async def test_no_more_attempts_are_drawn_than_the_leader_lacked(ada: Caller) -> None:

@@ -176,7 +176,7 @@ async def read_attempt(
     async with reading(deps.runtime.database) as connection:
         conversation_id = await store.conversation_of(connection, caller.tenant, job_id, attempt_id)
         if conversation_id is None:
-            raise _no_job("attempt")
+            raise Refused("There is no such attempt.", status=404, kind="not-found")
         return _log_out(await read_conversation(connection, caller.tenant, conversation_id, after, limit), after)
 
 
@@ -184,7 +184,7 @@ def may_see_jobs(caller: Caller) -> None:
     """Raise Refused (403) where the caller may not look at jobs."""
     caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
     if caller.conversation_id is not None:
-        raise _no_job("job")
+        raise _no_job()
 
 
 async def found_job(deps: Deps, caller: Caller, job_id: str) -> store.Row:
@@ -192,7 +192,7 @@ async def found_job(deps: Deps, caller: Caller, job_id: str) -> store.Row:
     async with reading(deps.runtime.database) as connection:
         row = await store.find_job(connection, caller.tenant, job_id)
     if row is None:
-        raise _no_job("job")
+        raise _no_job()
     return row
 
 
@@ -219,5 +219,5 @@ def _log_out(items: list[Item], after: int) -> LogOut:
     return LogOut(items=lines, last_event_id=lines[-1].id if lines else after)
 
 
-def _no_job(name: str) -> Refused:
-    return Refused(f"There is no such {name}.", status=404, kind="not-found")
+def _no_job() -> Refused:
+    return Refused("There is no such job.", status=404, kind="not-found")

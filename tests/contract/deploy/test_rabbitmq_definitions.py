@@ -38,7 +38,7 @@ MAY_PUBLISH = {
     },
     "agent": {
         "conversations": r"^(handover\..+|items\..+|delta\..+)$",
-        "jobs": r"^(attempt\.ended)$",
+        "jobs": r"^(attempt\.committed|attempt\.ended)$",
         "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn|workspace\.discard)$",
     },
     "policy": {
@@ -60,7 +60,7 @@ MAY_PUBLISH = {
     },
     "jobs": {
         "conversations": r"^(job\..+)$",
-        "jobs": r"^(attempt\.requested|attempt\.withdrawn)$",
+        "jobs": r"^(attempt\.requested|attempt\.withdrawn|attempt\.commit)$",
     },
     "dead_letters": {"decisions": r"^(abandon\..+)$"},
 }
