@@ -136,7 +136,7 @@ LOCK := pip compile --universal --python-version 3.11 --generate-hashes --no-emi
 	--custom-compile-command "make lock" --quiet $(if $(UPGRADE),--upgrade)
 
 # One lock file per image, each a part of requirements.lock.
-IMAGES := gateway agent policy approval notifier executor dead_letters cli
+IMAGES := gateway agent policy approval notifier executor jobs dead_letters cli
 
 .PHONY: lock
 lock: $(DONE)/venv ## Pin every dependency again (UPGRADE=1 to take newer ones)

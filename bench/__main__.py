@@ -15,7 +15,7 @@ from typing import Any
 
 import uvloop
 
-from bench import costs, fair_floor, floor, footprint, goals, inbox, linear, soak, stage
+from bench import costs, fair_floor, floor, footprint, goals, inbox, jobs, linear, soak, stage
 from bench.measurement import System
 from bench.placet_system import EMBEDDED, PLACET, SINGLE, UNGATED
 from bench.report import RESULTS, figures, in_turns, ratios, say, table, write
@@ -126,6 +126,17 @@ async def staged(extent: Extent) -> Found:
     return stage.ratios(found), stage.everything(found), stage.table(found)
 
 
+async def hanoi(extent: Extent) -> Found:
+    """Solve Towers of Hanoi with models that err: no wrong move may be left."""
+    seen = await jobs.measure(5 if extent.short else 10)
+    keys = {
+        "wrong_moves": float(sum(each.wrong for each in seen.runs)),
+        "cpu_ms_per_step": round(seen.runs[0].cpu_ms_per_step, 1),
+        "attempt_over_bare_call": round(seen.runs[0].cpu_ms_per_attempt / seen.bare_ms, 2),
+    }
+    return keys, asdict(seen), jobs.table(seen)
+
+
 PARTS: dict[str, Callable[[Extent], Coroutine[Any, Any, Found]]] = {
     "gated": gated,
     "ungated": ungated,
@@ -135,6 +146,7 @@ PARTS: dict[str, Callable[[Extent], Coroutine[Any, Any, Found]]] = {
     "memory": memory,
     "inbox": pending,
     "stage": staged,
+    "jobs": hanoi,
 }
 
 

@@ -19,6 +19,7 @@ MACHINES = {
     "policy": "A grant: what a person allowed from now on.",
     "executor": "An execution: one permitted call.",
     "notifier": "A delivery: one card of one approval at one address.",
+    "jobs": "A job, its tasks, and the attempts at them.",
     "dead_letters": "A dead letter: something that could not be handled.",
     "gateway": "The holder of a conversation: who answers in it.",
 }

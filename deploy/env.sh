@@ -10,7 +10,7 @@ added=0
 
 [ -e "$file" ] || printf '# Passwords of this installation; keep them secret. Further settings: deploy/example.env\n' > "$file"
 
-services="GATEWAY AGENT POLICY APPROVAL NOTIFIER EXECUTOR DEAD_LETTERS"
+services="GATEWAY AGENT POLICY APPROVAL NOTIFIER EXECUTOR JOBS DEAD_LETTERS"
 names="PLACET_DATABASE_PASSWORD_ADMIN PLACET_DATABASE_PASSWORD_OWNER"
 for service in $services; do
     names="$names PLACET_DATABASE_PASSWORD_$service PLACET_RABBITMQ_PASSWORD_$service"

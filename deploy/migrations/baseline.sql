@@ -8,11 +8,20 @@ CREATE SCHEMA IF NOT EXISTS executor
 ;;
 CREATE SCHEMA IF NOT EXISTS gateway
 ;;
+CREATE SCHEMA IF NOT EXISTS jobs
+;;
 CREATE SCHEMA IF NOT EXISTS notifier
 ;;
 CREATE SCHEMA IF NOT EXISTS policy
 ;;
 CREATE SCHEMA IF NOT EXISTS tools
+;;
+CREATE TABLE agent.attempts (
+  conversation_id VARCHAR NOT NULL,
+  data JSONB NOT NULL,
+  CONSTRAINT pk_attempts PRIMARY KEY (conversation_id)
+)
+ WITH (fillfactor = 50)
 ;;
 CREATE TABLE agent.conversations (
   conversation_id VARCHAR NOT NULL,
@@ -648,6 +657,155 @@ CREATE TABLE gateway.slack_seen (
 )
 ;;
 CREATE INDEX ix_slack_seen_at ON gateway.slack_seen (seen_at)
+;;
+CREATE TABLE jobs.attempts (
+  attempt_id VARCHAR NOT NULL,
+  job_id VARCHAR NOT NULL,
+  number INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  conversation_id VARCHAR NOT NULL,
+  state VARCHAR NOT NULL,
+  vote_key VARCHAR,
+  answer JSONB,
+  tree_digest VARCHAR,
+  staged INTEGER NOT NULL,
+  flags TEXT[] NOT NULL,
+  reason VARCHAR NOT NULL,
+  input_tokens INTEGER NOT NULL,
+  output_tokens INTEGER NOT NULL,
+  cost FLOAT,
+  calls INTEGER NOT NULL,
+  asked_again INTEGER NOT NULL,
+  begun_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
+  deadline TIMESTAMP WITH TIME ZONE NOT NULL,
+  ended_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT pk_attempts PRIMARY KEY (attempt_id),
+  CONSTRAINT ck_attempts_state_known CHECK (state IN ('running', 'voted', 'flagged', 'lost', 'withdrawn'))
+)
+ WITH (fillfactor = 70)
+;;
+CREATE INDEX ix_attempts_deadline ON jobs.attempts (deadline) WHERE state = 'running'
+;;
+CREATE UNIQUE INDEX ix_attempts_of_task ON jobs.attempts (job_id, number, attempt)
+;;
+CREATE TABLE jobs.history (
+  id BIGINT GENERATED ALWAYS AS IDENTITY,
+  tenant TEXT NOT NULL,
+  machine TEXT NOT NULL,
+  subject_id TEXT NOT NULL,
+  call_id TEXT,
+  event TEXT NOT NULL,
+  from_state TEXT,
+  to_state TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  message_id TEXT,
+  at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
+  detail JSONB DEFAULT '{}' NOT NULL,
+  CONSTRAINT pk_history PRIMARY KEY (id)
+)
+;;
+CREATE INDEX ix_history_call_id ON jobs.history (call_id) WHERE call_id IS NOT NULL
+;;
+COMMENT ON TABLE jobs.history IS 'Append-only: every change of a state, written in the transaction that made it.'
+;;
+CREATE TABLE jobs.inbox (
+  message_id TEXT NOT NULL,
+  queue TEXT NOT NULL,
+  handled_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT pk_inbox PRIMARY KEY (message_id, queue)
+)
+;;
+CREATE INDEX ix_inbox_handled_at ON jobs.inbox USING brin (handled_at)
+;;
+COMMENT ON TABLE jobs.inbox IS 'Ids of the events this service has handled; a second delivery finds its id here.'
+;;
+CREATE TABLE jobs.jobs (
+  job_id VARCHAR NOT NULL,
+  tenant VARCHAR NOT NULL,
+  agent VARCHAR NOT NULL,
+  author VARCHAR NOT NULL,
+  state VARCHAR NOT NULL,
+  spec JSONB NOT NULL,
+  tasks INTEGER NOT NULL,
+  decided INTEGER NOT NULL,
+  active INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  running INTEGER NOT NULL,
+  flagged INTEGER NOT NULL,
+  agreed INTEGER NOT NULL,
+  "cast" INTEGER NOT NULL,
+  tokens BIGINT NOT NULL,
+  cost FLOAT NOT NULL,
+  cost_most FLOAT NOT NULL,
+  unpriced BOOLEAN NOT NULL,
+  starved BOOLEAN NOT NULL,
+  staged BOOLEAN NOT NULL,
+  log_seq INTEGER NOT NULL,
+  reason VARCHAR NOT NULL,
+  result JSONB,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
+  ended_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT pk_jobs PRIMARY KEY (job_id),
+  CONSTRAINT ck_jobs_state_known CHECK (state IN ('dividing', 'running', 'done', 'failed', 'cancelled')),
+  CONSTRAINT ck_jobs_ended_iff_final CHECK ((state IN ('cancelled', 'done', 'failed')) = (ended_at IS NOT NULL))
+)
+ WITH (fillfactor = 70)
+;;
+CREATE INDEX ix_jobs_newest ON jobs.jobs (tenant, created_at)
+;;
+CREATE TABLE jobs.log (
+  job_id VARCHAR NOT NULL,
+  seq INTEGER NOT NULL,
+  tenant VARCHAR NOT NULL,
+  type VARCHAR NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
+  data JSONB NOT NULL,
+  CONSTRAINT pk_log PRIMARY KEY (job_id, seq)
+)
+;;
+CREATE TABLE jobs.outbox (
+  id TEXT NOT NULL,
+  exchange TEXT NOT NULL,
+  key TEXT NOT NULL,
+  batch SMALLINT NOT NULL,
+  mandatory BOOLEAN NOT NULL,
+  events TEXT[] NOT NULL,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
+  CONSTRAINT pk_outbox PRIMARY KEY (id)
+)
+;;
+COMMENT ON TABLE jobs.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
+;;
+CREATE TABLE jobs.tasks (
+  job_id VARCHAR NOT NULL,
+  number INTEGER NOT NULL,
+  task_id VARCHAR NOT NULL,
+  text VARCHAR NOT NULL,
+  state VARCHAR NOT NULL,
+  needs TEXT[] NOT NULL,
+  produces TEXT[] NOT NULL,
+  group_number INTEGER NOT NULL,
+  open_needs INTEGER NOT NULL,
+  k INTEGER NOT NULL,
+  votes JSONB NOT NULL,
+  drawn INTEGER NOT NULL,
+  running INTEGER NOT NULL,
+  answer JSONB,
+  winner VARCHAR,
+  drawn_before INTEGER NOT NULL,
+  conflicts INTEGER NOT NULL,
+  reason VARCHAR NOT NULL,
+  CONSTRAINT pk_tasks PRIMARY KEY (job_id, number),
+  CONSTRAINT ck_tasks_state_known CHECK (state IN ('blocked', 'ready', 'running', 'committing', 'decided', 'failed'))
+)
+ WITH (fillfactor = 70)
+;;
+CREATE INDEX ix_tasks_needs ON jobs.tasks USING gin (needs) WHERE state = 'blocked'
+;;
+CREATE INDEX ix_tasks_ready ON jobs.tasks (job_id, number) WHERE state = 'ready'
+;;
+CREATE UNIQUE INDEX ix_tasks_by_id ON jobs.tasks (job_id, task_id)
 ;;
 CREATE TABLE notifier.deliveries (
   delivery_id VARCHAR NOT NULL,

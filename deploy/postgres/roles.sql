@@ -10,7 +10,7 @@ SELECT pg_advisory_xact_lock(hashtext('placet_roles'));
 
 DO $$
 DECLARE
-    services CONSTANT text[] := ARRAY['gateway', 'agent', 'policy', 'approval', 'notifier', 'executor', 'dead_letters'];
+    services CONSTANT text[] := ARRAY['gateway', 'agent', 'policy', 'approval', 'notifier', 'executor', 'jobs', 'dead_letters'];
     -- The schema of a service has its name; in `tools` the tools of the executor make their own, `read` is nobody's.
     schemas CONSTANT text[] := services || ARRAY['tools', 'read'];
     prefix CONSTANT text := coalesce(nullif(current_setting('placet.role_prefix', true), ''), 'placet_');

@@ -54,6 +54,14 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.HandoverRequested: ("agent",),
     m.ConversationItems: ("agent",),
     m.ConversationDelta: ("agent",),
+    m.RunJob: ("gateway",),
+    m.CancelJob: ("gateway",),
+    m.AttemptRequested: ("jobs",),
+    m.AttemptWithdrawn: ("jobs",),
+    m.CommitAttempt: ("jobs",),
+    m.AttemptCommitted: ("agent",),
+    m.AttemptEnded: ("agent",),
+    m.JobEvents: ("jobs",),
     m.StagedCallPermitted: ("policy", "approval", "executor"),
     m.DiscardWorkspace: ("agent",),
     m.ProposeChanges: ("gateway",),
@@ -64,7 +72,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
 PRIVATE_QUEUES: Mapping[str, str] = {"gateway": r"gateway\.(live|answers)\.[A-Za-z0-9_-]+"}
 #: What such a queue may be bound to: exchange -> pattern of the binding's key.
 BOUND_BY: Mapping[str, Mapping[str, str]] = {
-    "gateway": {"decisions": r"^(answered|tried)\.", "conversations": r"^(delta|items)\."}
+    "gateway": {"decisions": r"^(answered|tried)\.", "conversations": r"^(delta|items|job)\."}
 }
 #: Who may write to the default exchange, whose key is any queue's name: dead_letters, to send a dead letter back.
 REPLAYERS = ("dead_letters",)

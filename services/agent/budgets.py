@@ -138,6 +138,12 @@ def counted(answer: ModelAnswer, asked: Sequence[Mapping[str, Any]]) -> ModelAns
     return replace(answer, input_tokens=read, output_tokens=written)
 
 
+def cost_of(answer: ModelAnswer, price_of: PriceOf) -> float | None:
+    """Return what an answer cost; None where nobody knows its model's price."""
+    amount = _amount(Used(answer.model, answer.input_tokens, answer.output_tokens), "cost", price_of)
+    return None if amount is None else float(amount)
+
+
 def _estimate(value: Any) -> int:
     """Return how many tokens a JSON value may be, at least 1."""
     return len(json.dumps(value, ensure_ascii=False).encode(errors="replace")) // BYTES_PER_TOKEN + 1

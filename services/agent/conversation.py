@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from placet.agent import items, rules, staging
+from placet.agent import attempts, items, rules, staging
 from placet.agent.conversation_state import Call, Held, Turn
 from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
@@ -74,6 +74,32 @@ class Conversation(Turns):
             self._heard_again(author, behaviour)
         if self._waits_for_people(author):
             item["waits"] = True
+
+    def take_attempt(self, asked: m.AttemptRequested, behaviour: Behaviour | None, labels: Mapping[str, str]) -> None:
+        """Begin an attempt of a job in a conversation of its own."""
+        attempt, posted = attempts.requested(asked)
+        if asked.message_id not in self.stored:
+            self._keep(attempt)
+        self.take_message(posted, behaviour, labels)
+
+    def commit_attempt(self) -> None:
+        """Ask for what an attempt left staged, as one call: it has won."""
+        if any(each.commit_id for each in self.staged):
+            return
+        entries = staging.due(self.staged, "turn", "on_request", "each")
+        if self.attempt is None:
+            raise Poison(f"conversation {self.conversation_id} is no attempt")
+        if not entries or self.ended or self.turn_id is not None:
+            self._tell_commit(self.attempt, None)
+            return
+        self._begin_commit(entries, "jobs")
+
+    def take_withdrawn(self, withdrawn: m.AttemptWithdrawn) -> None:
+        """Leave an attempt alone that nobody waits for any more, also one that never began."""
+        place = {"tenant": self.tenant, "conversation_id": self.conversation_id, "by": withdrawn.by}
+        if self.turn_id is not None:
+            self.stop(m.StopTurn(**place, turn_id=self.turn_id))
+        self.end(m.ConversationEnded(**place), ())
 
     def _waits_for_people(self, author: dict[str, str]) -> bool:
         """Tell whether nobody answers what an author has just written until people act."""
@@ -167,14 +193,18 @@ class Conversation(Turns):
                 self.changed_staged[each.call_id] = each
             self._record_turn(turn, "propose_asked", turn.state, {"by": asked.by})
             return
+        self._begin_commit(entries, asked.by)
+
+    def _begin_commit(self, entries: Sequence[StagedEntry], by: str) -> None:
+        """Begin a turn that is nothing but the question about entries."""
         newest = entries[-1]
         turn = Turn(new_id(), MACHINE.initial, 1, 1, 0, newest.message_id, newest.author, self.cause.as_json())
         self.turns[turn.turn_id] = turn
         self.turn_id = turn.turn_id
-        self._record_turn(turn, "started", None, {"by": asked.by})
+        self._record_turn(turn, "started", None, {"by": by})
         self._append("turn", {"state": "started", "turn_id": turn.turn_id})
-        self._say_instead(turn, staging.asked_text(asked.by))
-        self._move(turn, Event.CALLS_PROPOSED, {"step": turn.step, "fence": turn.fence, "by": asked.by})
+        self._say_instead(turn, staging.asked_text(by))
+        self._move(turn, Event.CALLS_PROPOSED, {"step": turn.step, "fence": turn.fence, "by": by})
         self._propose_commit(turn, entries)
 
     def _say_instead(self, turn: Turn, text: str) -> None:
@@ -272,7 +302,13 @@ class Conversation(Turns):
             turn.cause = turn.cause | {"id": self.cause.id, "traceparent": self.cause.traceparent}
             self.cause = Cause(**turn.cause)
             self.changed_turns[turn.turn_id] = turn
-            self._go_on_after(turn, call, behaviour)
+            if self.attempt is not None and call.tool == COMMIT_TOOL:
+                # Nobody is asked what to say about it: the attempt has said all.
+                self._move(turn, Event.COMMITTED, kind)
+                self._close(turn)
+                self._tell_commit(self.attempt, answer.result)
+            else:
+                self._go_on_after(turn, call, behaviour)
 
     def _keep_staged(self, call: Call, staged: m.Staged) -> None:
         """Remember an entry until its end, in its place."""
@@ -298,7 +334,8 @@ class Conversation(Turns):
         turn = self.turn
         if call.state is not CallState.OPEN or turn is None:
             return
-        held = held_as(opened.approval, behaviour)
+        # An attempt has all its results before it goes on: nobody writes there, and votes must mean the same.
+        held = "wait" if self.attempt is not None else held_as(opened.approval, behaviour)
         call.held = held if held in get_args(Held) else None  # type: ignore[assignment]
         call.next_message = None if call.held else held  # type: ignore[assignment]
         if self._go_on_if_due():

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from placet.agent import items
+from placet.agent.attempts import Attempt
 from placet.agent.items import Data, ItemType
 from placet.agent.rules import Claim, Queued
 from placet.agent.staging import StagedEntry
@@ -103,6 +104,9 @@ class ConversationState:
     staged: list[StagedEntry] = field(default_factory=list)
     #: Texts of those messages that were asked for and are there.
     known: dict[str, str] = field(default_factory=dict)
+    #: Where it is an attempt of a job, and whether that changed.
+    attempt: Attempt | None = None
+    attempt_changed: bool = False
     stored: set[str] = field(init=False)
 
     #: What the work goes back to; set before each thing that happens.

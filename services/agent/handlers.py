@@ -128,7 +128,9 @@ async def _take_all(
         if isinstance(message, m.ConversationEnded):
             conversation.end(message, await store.unanswered(work.connection, message.conversation_id))
         else:
-            agent = conversation.agent or (message.agent if isinstance(message, m.MessagePosted) else "")
+            agent = conversation.agent or (
+                message.agent if isinstance(message, m.MessagePosted | m.AttemptRequested) else ""
+            )
             _TAKERS[type(message)](conversation, message, profiles.find(conversation.tenant, agent))
 
 
@@ -174,13 +176,21 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
                 wanted.turn_ids.add(message.turn_id)
             case m.ApprovalOpened():
                 wanted.call_ids.add(message.call.call_id)
-            case m.HolderChanged() | m.ConversationEnded() | m.ConsentAnswered():
+            case m.AttemptRequested():
+                wanted.message_ids.add(message.message_id)
+            case (
+                m.AttemptWithdrawn()
+                | m.CommitAttempt()
+                | m.HolderChanged()
+                | m.ConversationEnded()
+                | m.ConsentAnswered()
+            ):
                 pass
             case m.ProposeChanges() | m.DiscardChanges():
                 pass
             case _:
                 wanted.call_ids.add(message.call_id)
-        if isinstance(message, m.MessagePosted | m.OperatorSpoke | m.HolderChanged | m.ConversationEnded):
+        if isinstance(message, _FIRST):
             wanted.born.setdefault(conversation_id, message.tenant)
     return wanted
 
@@ -190,10 +200,25 @@ def behaviour_of(profile: Profile | None) -> Behaviour | None:
     return profile.behaviour if profile else None
 
 
+#: What a conversation may begin with, as messages come in any order.
+_FIRST = (
+    m.MessagePosted,
+    m.OperatorSpoke,
+    m.HolderChanged,
+    m.ConversationEnded,
+    m.AttemptRequested,
+    m.AttemptWithdrawn,
+)
+
 _Taker: TypeAlias = Callable[[Conversation, Any, Profile | None], None]
 #: What each message does.
 _TAKERS: Mapping[type[Message], _Taker] = {
     m.MessagePosted: lambda here, it, agent: here.take_message(it, behaviour_of(agent), agent.labels if agent else {}),
+    m.AttemptRequested: lambda here, it, agent: here.take_attempt(
+        it, behaviour_of(agent), agent.labels if agent else {}
+    ),
+    m.CommitAttempt: lambda here, _, __: here.commit_attempt(),
+    m.AttemptWithdrawn: lambda here, it, _: here.take_withdrawn(it),
     m.OperatorSpoke: lambda here, it, _: here.take_spoken(it),
     m.HolderChanged: lambda here, it, agent: here.take_holder(it, behaviour_of(agent)),
     m.ConsentAnswered: lambda here, it, _: here.take_decision(it),

@@ -45,6 +45,12 @@ class Profile:
     labels: Mapping[str, str]
     #: What its model never sees but by pseudonyms; None: it sees everything.
     personal: Personal | None = None
+    #: Whom attempts of jobs ask, in turn; empty: whom everybody asks.
+    variants: Sequence[AskModel] = ()
+
+    def ask_as(self, variant: int) -> AskModel:
+        """Return whom the attempt of this number asks."""
+        return self.variants[variant % len(self.variants)] if self.variants else self.ask
 
 
 class Profiles:
@@ -57,6 +63,7 @@ class Profiles:
         behaviour: Callable[[AgentEntry], Behaviour],
         ask: Callable[[AgentEntry], AskModel],
         personal: Callable[[AgentEntry], Personal | None] = lambda _: None,
+        variants: Callable[[AgentEntry], Sequence[AskModel]] = lambda _: (),
     ) -> None:
         """Make them; raise ValueError where a tool of the rulebook takes the name of ours."""
         self._agents = agents
@@ -67,6 +74,7 @@ class Profiles:
                 ask(entry),
                 entry.labels,
                 personal(entry),
+                variants(entry),
             )
             for entry in agents.all().values()
         }

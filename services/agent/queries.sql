@@ -49,6 +49,9 @@ json_build_array(
         ) ORDER BY s.workspace_id, s.position)
         FROM agent.staged_entries s JOIN agent.tool_calls k USING (call_id) JOIN agent.turns t USING (turn_id)
         WHERE s.conversation_id = c.conversation_id
+    ) END,
+    CASE WHEN c.labels ? 'attempt' THEN (
+        SELECT a.data FROM agent.attempts a WHERE a.conversation_id = c.conversation_id
     ) END
 )
 
@@ -211,6 +214,13 @@ FROM unnest(
 ) AS b (conversation_id, message_id, turn_id, step, number, by_operator)
 JOIN held USING (conversation_id)
 WHERE m.conversation_id = b.conversation_id AND m.message_id = b.message_id
+
+-- name: write_attempts
+INSERT INTO agent.attempts (conversation_id, data)
+SELECT b.conversation_id, b.data
+FROM unnest(:attempts_conversation_id::text[], :attempts_attempt::jsonb[]) AS b (conversation_id, data)
+JOIN held USING (conversation_id)
+ON CONFLICT (conversation_id) DO UPDATE SET data = excluded.data
 
 -- name: write_turns
 -- In their order: a turn ends before the next one of its conversation begins.

@@ -41,6 +41,7 @@ _TAKEN: Mapping[str, tuple[type[Message], ...]] = {
     ),
     "agent.tool-results": (m.ToolCallFinished, m.ToolCallRefused, m.CallResolved, m.AbandonCall),
     "agent.approvals": (m.ApprovalOpened, m.ApprovalProgressed, m.ApprovalClosed),
+    "agent.attempts": (m.AttemptRequested, m.AttemptWithdrawn, m.CommitAttempt),
     "agent.progress": (m.ToolCallProgressed,),
 }
 
@@ -62,6 +63,7 @@ def build(settings: AgentSettings, runtime: Runtime) -> Service:
         settings.behaviour,
         lambda entry: partial(llm.ask, settings.model_settings(entry)),
         settings.personal,
+        lambda entry: [partial(llm.ask, each) for each in settings.attempt_models(entry)],
     )
     for entry in agents.all().values():
         for each in settings.model_settings(entry).chain():
@@ -98,7 +100,7 @@ def _build(
                 queue(name),
                 dict.fromkeys(types, Once(partial(take, queue=name))),
                 # What only tells does not wait for a model.
-                slots.wait_free if name in {"agent.messages", "agent.tool-results"} else None,
+                slots.wait_free if name in {"agent.messages", "agent.attempts", "agent.tool-results"} else None,
             )
             for name, types in _TAKEN.items()
         ),

@@ -125,6 +125,20 @@ class AgentSettings(Settings):
             fallbacks=house if entry.fallbacks is None else tuple(map(self._fallback, entry.fallbacks)),
         )
 
+    def attempt_models(self, entry: AgentEntry) -> list[ModelSettings]:
+        """Return whom the attempts of jobs ask, in turn; empty where the agent says nothing about them."""
+        plain = self.model_settings(entry)
+        return [
+            (
+                plain.model_copy(update={"temperature": each.temperature})
+                if each.model is None
+                else self._fallback(ModelEntry.model_validate(each.model_dump(exclude={"temperature"}))).model_copy(
+                    update={"temperature": each.temperature, "stream": plain.stream}
+                )
+            )
+            for each in entry.attempts
+        ]
+
     def behaviour(self, entry: AgentEntry = _PLAIN) -> Behaviour:
         """Return how an agent behaves; without an entry as the settings say."""
         return Behaviour(

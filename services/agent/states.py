@@ -27,11 +27,13 @@ class Event(StrEnum):
     CALLS_PROPOSED = "calls_proposed"  # the model called tools, and at least one call must run or wait elsewhere
     CALLS_SETTLED = "calls_settled"  # the model called tools, and each call has its result already
     RESULTS_COMPLETE = "results_complete"  # the last open call got its result
+    COMMITTED = "committed"  # an attempt of a job has won, and it is known what became of what it left staged
     WENT_ON = "went_on"  # people think about all open calls, and the model goes on with interim results for them
     TAKEN_OVER = "taken_over"  # the lease ran out; another worker asks again
     ANSWERED = "answered"
     STEPS_EXHAUSTED = "steps_exhausted"
     MODEL_FAILED = "model_failed"
+    THROWN_OUT = "thrown_out"  # an attempt of a job made its first wrong step
     BUDGET_SPENT = "budget_spent"  # what may be used is used up; the model was not asked
     GIVEN_UP = "given_up"  # worker after worker died on it
     STOPPED = "stopped"  # a person did not want to wait for its end
@@ -44,6 +46,7 @@ _WORKER_EVENTS = (
     Event.ANSWERED,
     Event.STEPS_EXHAUSTED,
     Event.MODEL_FAILED,
+    Event.THROWN_OUT,
     Event.BUDGET_SPENT,
 )
 _SWEEPER_EVENTS = (Event.TAKEN_OVER, Event.GIVEN_UP)
@@ -56,11 +59,13 @@ MACHINE = Machine(
         (State.THINKING, Event.CALLS_PROPOSED): State.WAITING,
         (State.THINKING, Event.CALLS_SETTLED): State.THINKING,
         (State.WAITING, Event.RESULTS_COMPLETE): State.THINKING,
+        (State.WAITING, Event.COMMITTED): State.FINISHED,
         (State.WAITING, Event.WENT_ON): State.THINKING,
         (State.THINKING, Event.TAKEN_OVER): State.THINKING,
         (State.THINKING, Event.ANSWERED): State.FINISHED,
         (State.THINKING, Event.STEPS_EXHAUSTED): State.FAILED,
         (State.THINKING, Event.MODEL_FAILED): State.FAILED,
+        (State.THINKING, Event.THROWN_OUT): State.FAILED,
         (State.THINKING, Event.BUDGET_SPENT): State.FAILED,
         (State.THINKING, Event.GIVEN_UP): State.FAILED,
         (State.THINKING, Event.STOPPED): State.STOPPED,

@@ -7,7 +7,7 @@ it without a lock and `write`, which stores nothing where somebody else changed 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from dataclasses import field as field_of
 from datetime import datetime, timedelta
 from functools import cache
@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
+from placet.agent.attempts import Attempt
 from placet.agent.budgets import Scope, Used
 from placet.agent.conversation import Conversation
 from placet.agent.conversation_state import Call, Turn
@@ -71,9 +72,14 @@ class ConversationSnapshot:
     conversation_id: str
 
     @property
+    def attempt(self) -> Attempt | None:
+        """The attempt of a job that it is."""
+        return attempt_of(self.state[-1])
+
+    @property
     def has_staged(self) -> bool:
         """Whether entries wait in a workspace."""
-        return bool(self.state[-1])
+        return bool(self.state[-2])
 
     def conversation(self) -> Conversation:
         """Return the conversation, for something to happen to it."""
@@ -137,7 +143,7 @@ def _snapshot_of(conversation_id: str, state: Any, history: str) -> Conversation
 
 def conversation_of(conversation_id: str, state: Sequence[Any]) -> Conversation:
     """Read what the statement `state` returned."""
-    *plain, turns, calls, queue, known, consents, staged = state
+    *plain, turns, calls, queue, known, consents, staged, attempt = state
     return Conversation(
         conversation_id,
         **dict(zip(_PLAIN, plain, strict=True)),
@@ -149,7 +155,13 @@ def conversation_of(conversation_id: str, state: Sequence[Any]) -> Conversation:
         queue=[Queued(*each) for each in queue or ()],
         staged=[StagedEntry(*each) for each in staged or ()],
         known={**(known or {}), **(consents or {})},
+        attempt=attempt_of(attempt),
     )
+
+
+def attempt_of(stored: dict[str, Any] | None) -> Attempt | None:
+    """Return the attempt of a job that a conversation is; None where it is none."""
+    return None if stored is None else Attempt(**stored)
 
 
 def effect(
@@ -170,6 +182,7 @@ def effect(
         "new_calls": _rows(conversations, lambda each: each.new_calls),
         "calls": _rows(conversations, _call_rows),
         "facts": _rows(conversations, lambda each: each.new_facts),
+        "attempts": _rows(conversations, _attempt_rows),
         "staged": _rows(conversations, _staged_rows),
         "unstaged": _rows(conversations, lambda each: [{"call_id": call_id} for call_id in each.gone_staged]),
     }
@@ -224,7 +237,7 @@ def _alone(chosen: Query) -> Query:
 
 
 #: Columns that are JSON.
-_JSON = frozenset({"author", "cause", "raw", "result", "final_answer", "data", "detail"})
+_JSON = frozenset({"author", "cause", "raw", "result", "final_answer", "data", "detail", "attempt"})
 
 
 def _json(value: Any) -> str | None:
@@ -273,6 +286,11 @@ def _call_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
     names = ("call_id", "state", "result_kind", "result", "held", "next_message", "approval_id", "approval_revision")
     for call in conversation.changed_calls.values():
         yield {name: getattr(call, name) for name in (*names, "undecided", "told_number")}
+
+
+def _attempt_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:
+    if conversation.attempt is not None and conversation.attempt_changed:
+        yield {"attempt": asdict(conversation.attempt)}
 
 
 def _staged_rows(conversation: Conversation) -> Iterable[dict[str, Any]]:

@@ -65,6 +65,16 @@ class ConversationRow(SQLModel, table=True):
     )
 
 
+class AttemptRow(SQLModel, table=True):
+    """What makes a conversation an attempt of a job."""
+
+    __tablename__ = "attempts"
+    __table_args__ = (_CHANGING,)
+
+    conversation_id: str = Field(primary_key=True)
+    data: dict[str, Any] = Field(sa_type=pg.JSONB, description="As `placet.agent.attempts.Attempt`.")
+
+
 class StagedEntryRow(SQLModel, table=True):
     """One staged entry that waits for its end; the row goes when it has one."""
 

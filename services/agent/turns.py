@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from placet.agent import items, rules, staging
+from placet.agent import attempts, items, rules, staging
 from placet.agent.conversation_state import Call, ConversationState, Held, NextMessage, Turn
 from placet.agent.items import Data
 from placet.agent.model_answer import ModelAnswer
@@ -33,6 +33,8 @@ class Said:
     #: What the model was offered, and how the agent behaves.
     tools: Catalog
     behaviour: Behaviour
+    #: What it cost in US dollars, where somebody counts; None: nobody knows.
+    cost: float | None = None
 
 
 class Turns(ConversationState):
@@ -49,6 +51,8 @@ class Turns(ConversationState):
         if isinstance(said, Said):
             interrupted = self._interruption(claim, said.behaviour) if said.answer.calls else None
             settlement = rules.settle(said.answer, claim, said.tools, said.behaviour, interrupted=interrupted)
+            if self.attempt is not None:
+                settlement = attempts.judged(self.attempt, said.answer, settlement)
             settlement = staging.with_commit(settlement, claim, self._proposable())
         else:
             settlement = said
@@ -60,6 +64,8 @@ class Turns(ConversationState):
             return
         self._move(turn, settlement.event, detail | ({"limit": settlement.limit} if settlement.limit else {}))
         if isinstance(said, Said):
+            if self.attempt is not None:
+                self._keep(self.attempt.after(said.answer, said.cost))
             self._say(claim, said, settlement.calls)
         turn.takeovers = 0
         turn.step += turn.state is State.THINKING
@@ -136,6 +142,8 @@ class Turns(ConversationState):
         )
         if call.tool == COMMIT_TOOL and result is None:
             self._ask_about(call)
+        elif self.attempt is not None and result is None:
+            self._keep(self.attempt.proposing(call.call_id, call.tool, call.arguments))
         detail = {"turn_id": claim.turn_id, "tool": call.tool} | ({"kind": result.kind} if result else {})
         self._record_call(stored, "proposed", None, detail)
         if result is not None:
@@ -177,6 +185,8 @@ class Turns(ConversationState):
             return True
         self.cause = Cause(**turn.cause)
         turn.fence, turn.takeovers = turn.fence + 1, turn.takeovers + 1
+        if self.attempt is not None:
+            self._keep(replace(self.attempt, asked_again=self.attempt.asked_again + 1))
         if turn.takeovers > rules.TAKEOVERS_MAX:
             self._move(turn, Event.GIVEN_UP, {"step": turn.step, "fence": turn.fence})
             turn.reason = rules.NO_MODEL
@@ -217,6 +227,20 @@ class Turns(ConversationState):
         unanswered = [call.call_id for call in self._of_turn(turn) if call.state is not CallState.ANSWERED]
         self.turn_id = None
         self._append("turn", end | {"idle": True, "open": unanswered})
+        if self.attempt is not None and not self.attempt.over:
+            place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+            answer, reason = turn.final_answer, turn.reason
+            self._emit(
+                attempts.ended(self.attempt, place, turn.state, self.staged, answer=answer, reason=reason, limit=limit)
+            )
+            self._keep(replace(self.attempt, over=True))
+
+    def _tell_commit(self, attempt: attempts.Attempt, result: rules.Result | None) -> None:
+        place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+        self._emit(attempts.committed(attempt, place, result))
+
+    def _keep(self, attempt: attempts.Attempt) -> None:
+        self.attempt, self.attempt_changed = attempt, True
 
     def _go_on_after(self, turn: Turn, call: Call, behaviour: Behaviour | None) -> None:
         """Ask the model again after the last result of a step, and show it the message that took a call's place."""

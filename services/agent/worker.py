@@ -14,7 +14,7 @@ from typing import TypeVar
 import structlog
 from prometheus_client import Counter
 
-from placet.agent import budgets, rules, store
+from placet.agent import attempts, budgets, rules, store
 from placet.agent.budgets import PriceOf, Stop
 from placet.agent.changes import Saving, hand_over, save, telling
 from placet.agent.conversation import Conversation
@@ -196,18 +196,22 @@ class Worker:
         deltas = Deltas(claim, self.saving.announce, gather_seconds=pause, while_waiting=aside)
         behaviour = profile.behaviour
         last = claim.step >= behaviour.steps_max
+        attempt = snapshot.attempt
+        tools = profile.tools if attempt is None else attempts.offered(profile.tools, attempt)
+        ask = profile.ask if attempt is None else profile.ask_as(attempt.variant)
         readable = await self._through_outages(lambda: self._pseudonymizer.pseudonymize(claim, snapshot, profile))
         heard = readable.listening(deltas.add, deltas.start_over)
-        tools = with_propose(profile.tools) if snapshot.has_staged else profile.tools
+        tools = with_propose(tools) if snapshot.has_staged and attempt is None else tools
         told_last = last and claim.step > 1 and bool(tools)
-        instructions = f"{behaviour.instructions}\n\n{rules.LAST_STEP}".strip() if told_last else behaviour.instructions
+        words = rules.LAST_STEP if attempt is None else attempts.LAST_STEP
+        instructions = f"{behaviour.instructions}\n\n{words}".strip() if told_last else behaviour.instructions
         messages = transcript(instructions, readable.history)
         try:
             with TRACING.span("model", claim.cause.get("traceparent", ""), "client", **_ids(claim)):
-                answer = await profile.ask(
+                answer = await ask(
                     messages,
                     tools.as_openai_tools(),
-                    tool_choice="none" if last else "auto",
+                    tool_choice="none" if last and attempt is None else "auto",
                     on_text=heard.add,
                     on_reset=heard.start_over,
                 )
@@ -218,8 +222,10 @@ class Worker:
             await deltas.start_over()
             raise
         deltas.close()
-        answer = readable.restored(budgets.counted(answer, messages) if behaviour.limits else answer)
-        return Said(answer, told.spoken_in(claim.turn_id), aside, tools, behaviour)
+        counts = bool(behaviour.limits) or attempt is not None
+        answer = readable.restored(budgets.counted(answer, messages) if counts else answer)
+        cost = None if attempt is None else budgets.cost_of(answer, self._price_of)
+        return Said(answer, told.spoken_in(claim.turn_id), aside, tools, behaviour, cost)
 
     async def _settle(self, claim: Claim, said: Said, snapshot: ConversationSnapshot) -> Claim | None:
         """Settle a step as the conversation was when the model was asked, or else as it is now."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import placet
-from placet.cli import approvals, rulebook, slack, workspace
+from placet.cli import approvals, jobs, rulebook, slack, workspace
 from placet.cli.administration import NOUNS
 from placet.cli.chat import chat
 from placet.cli.output import Json, fail, out, progress, show_json, tell_error
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.add_typer(approvals.app, name="approvals")
 for _name, _noun in NOUNS.items():
     app.add_typer(_noun.app, name=_name)
+app.add_typer(jobs.jobs.app, name="jobs")
 app.add_typer(rulebook.app, name="rulebook")
 app.add_typer(slack.app, name="slack")
 app.add_typer(workspace.app, name="workspace")
@@ -85,7 +86,7 @@ def up(
 @app.command()
 def run(
     service: Annotated[
-        str, typer.Argument(help="gateway, agent, policy, approval, notifier, executor or dead-letters.")
+        str, typer.Argument(help="gateway, agent, policy, approval, notifier, executor, jobs or dead-letters.")
     ],
     pool: Annotated[list[str] | None, typer.Option(help="Executor only: the pools to serve.")] = None,
 ) -> None:

@@ -34,7 +34,7 @@ from placet.runtime.tracing import TRACING, set_up_tracing
 
 log = structlog.get_logger(__name__)
 
-#: Connections that each service keeps; seven services share one small server.
+#: Connections that each service keeps; eight services share one small server.
 POOL_SIZE = 4
 HOST = "127.0.0.1"
 

@@ -35,6 +35,7 @@ from placet.gateway.identity.auth import Authenticator
 from placet.gateway.identity.oidc import Provider
 from placet.gateway.identity.rates import Rates
 from placet.gateway.identity.sessions import Sessions
+from placet.gateway.jobs.log import JobLog
 from placet.gateway.operators.service import Operators, escalate
 from placet.gateway.settings import GatewaySettings
 from placet.gateway.web import add_pages
@@ -112,7 +113,7 @@ def build(
     app = create_app(deps)
     add_pages(app)
     duties, resources = _open_to_slack(app, deps)
-    live = (Destination("conversations", "items.#"), Destination("conversations", "delta.#"))
+    live = tuple(Destination("conversations", key) for key in ("items.#", "delta.#", "job.#"))
     answers = tuple(Destination("decisions", key) for key in (answers_key(instance), trials_key(instance)))
     service = GatewayService(
         name="gateway",
@@ -177,6 +178,7 @@ def _deps(
         signer=signer,
         hub=hub,
         log=ConversationLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still, limits),
+        job_log=JobLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still),
         directory=directory,
         ready=ready,
         guesses=Guesses(settings.gateway_link_misses_max),

@@ -65,6 +65,7 @@ EXCHANGES = (
     "executions",
     "tool-results",
     "conversations",
+    "jobs",
     DEAD_LETTERS,
 )
 
@@ -102,6 +103,14 @@ ROUTES: dict[type[Message], Route] = {
     m.StagedCallPermitted: Route("executions", lambda x: x.pool, batch=1),
     m.DiscardWorkspace: Route("tool-calls", lambda _: "workspace.discard"),
     m.ProposeChanges: Route("messages", lambda x: x.tenant),
+    m.RunJob: Route("jobs", lambda _: "job.run"),
+    m.CancelJob: Route("jobs", lambda _: "job.cancel"),
+    m.AttemptRequested: Route("jobs", lambda _: "attempt.requested"),
+    m.AttemptWithdrawn: Route("jobs", lambda _: "attempt.withdrawn"),
+    m.CommitAttempt: Route("jobs", lambda _: "attempt.commit"),
+    m.AttemptCommitted: Route("jobs", lambda _: "attempt.committed"),
+    m.AttemptEnded: Route("jobs", lambda _: "attempt.ended"),
+    m.JobEvents: Route("conversations", lambda x: f"job.{x.tenant}", mandatory=False, transient=True),
     m.DiscardChanges: Route("messages", lambda x: x.tenant),
     m.ToolCallFinished: Route("tool-results", lambda _: "tool-call.finished"),
     m.ToolCallRefused: Route("tool-results", lambda _: "tool-call.refused"),
@@ -166,6 +175,19 @@ QUEUES = (
             Destination("approvals", "approval.progressed"),
             Destination("approvals", "approval.closed"),
         ),
+    ),
+    QueueSpec(
+        "agent.attempts",
+        "agent",
+        (
+            Destination("jobs", "attempt.requested"),
+            Destination("jobs", "attempt.withdrawn"),
+            Destination("jobs", "attempt.commit"),
+        ),
+    ),
+    QueueSpec("jobs.commands", "jobs", (Destination("jobs", "job.run"), Destination("jobs", "job.cancel"))),
+    QueueSpec(
+        "jobs.attempts", "jobs", (Destination("jobs", "attempt.ended"), Destination("jobs", "attempt.committed"))
     ),
     QueueSpec("agent.progress", "agent", (Destination("conversations", "progress.#"),)),
     QueueSpec(

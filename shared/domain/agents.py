@@ -69,6 +69,17 @@ class ModelEntry(_Entry):
     price: PriceEntry | None = Field(default=None, description="What it costs, where litellm does not know better.")
 
 
+class AttemptEntry(ModelEntry):
+    """How some attempts at a task of a job differ from the others."""
+
+    model: Annotated[str, Field(min_length=1)] | None = Field(  # type: ignore[assignment]  # here it may be left out
+        default=None, description="`provider/name` as litellm spells it; none: the agent's own."
+    )
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
+        default=None, description="None leaves it to the provider."
+    )
+
+
 class AgentEntry(ModelEntry):
     """One of `agents`. What it leaves out is as the settings of the agent service say.
 
@@ -83,6 +94,9 @@ class AgentEntry(ModelEntry):
         Field(default=None, description="What the chat's start page suggests to write.")
     )
     fallbacks: list[ModelEntry] | None = Field(default=None, description="Models to try when this one cannot answer.")
+    attempts: Annotated[list[AttemptEntry], Field(max_length=16)] = Field(
+        default_factory=list, description="Whom attempts of jobs ask, in turn; none: all ask the agent's own model."
+    )
     stream: bool | None = Field(default=None, description="Stream the text as it comes.")
     instructions: Annotated[_Text, Field(max_length=100_000)] | None = Field(
         default=None, description="Who the agent is; the house's own words about results and consent follow them."
@@ -231,6 +245,7 @@ def _check_models(source: YamlSource, steps: Steps, entry: AgentEntry, environme
                 source.report((*steps, key), f"{key!r} belongs to a model: name it with 'model'", at_key=True)
     own: list[tuple[Steps, ModelEntry]] = [(steps, entry)]
     own += [((*steps, "fallbacks", place), each) for place, each in enumerate(entry.fallbacks or ())]
+    own += [((*steps, "attempts", place), each) for place, each in enumerate(entry.attempts) if each.model]
     for at, each in own:
         name = each.model_api_key_env
         if name and environment is not None and not environment.get(name):

@@ -29,7 +29,7 @@ from placet.runtime.sql import Connection
 
 log = structlog.get_logger(__name__)
 
-SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "dead_letters")
+SERVICES = ("gateway", "agent", "policy", "approval", "notifier", "executor", "jobs", "dead_letters")
 
 #: How long a committed row of an outbox belongs to the process that wrote it, in seconds; then any replica's relay may
 #: send it. The tables and `take_due` have it too.

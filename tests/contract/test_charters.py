@@ -39,7 +39,7 @@ def brought(spec: QueueSpec) -> set[str]:
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_consumes_what_its_charter_says(service: str) -> None:
     """No message more and none less; what comes to one instance alone is left out, because no queue of ours has it."""
-    own = {"ConversationDelta", "DecisionAnswered", "RulebookTried", "ConversationItems"}
+    own = {"ConversationDelta", "DecisionAnswered", "RulebookTried", "ConversationItems", "JobEvents"}
     consumed = {name for spec in SPECS if spec.service == service for name in brought(spec)}
     assert consumed == told(service, _CONSUMES) - own
 

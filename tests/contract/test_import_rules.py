@@ -34,6 +34,7 @@ VIOLATIONS = [
     ("downward-agent", "services/agent/a_new_room.py", "import placet.agent.states"),
     ("downward-approval", "services/approval/rules/__init__.py", "import placet.approval.store"),
     ("downward-approval", "services/approval/store/__init__.py", "import placet.approval.handlers"),
+    ("downward-jobs", "services/jobs/store.py", "import placet.jobs.handlers"),
     ("downward-dead-letters", "services/dead_letters/store.py", "import placet.dead_letters.handlers"),
     ("downward-executor", "services/executor/rules.py", "import placet.executor.worker"),
     ("downward-policy", "services/policy/rules/limits.py", "import placet.policy.store"),

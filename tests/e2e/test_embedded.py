@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from hanoi import model as hanoi
 from tests.e2e.conftest import Stage
 from tests.e2e.scenes import rulebook
+from tests.support.jobs import MODEL, SURE, begin, decided, ended, wrong_moves
 from tests.support.people import Caller, Visitor, a_visitor, is_card, is_result, is_turn_end
 from tests.support.ports import free_port
 from tests.support.system import ROOT, SHOP_RULEBOOK, until
@@ -242,3 +244,16 @@ async def test_the_command_line_lists_and_decides(house: Embedded) -> None:
     second = placet(house, "approvals", "deny", card["approval_id"])
     assert (second.returncode, "decided_by" in second.stderr) == (1, True)
     assert await visitor.see_answer()
+
+
+async def test_a_job_survives_a_power_cut(embedded: Embedded) -> None:
+    """Everything goes at once in the middle of it; started again it goes on to a right end."""
+    embedded.environment |= MODEL
+    embedded.start()
+    ada = embedded.caller()
+    job_id = await begin(ada, **hanoi.job(5), **SURE)
+    await until(lambda: decided(ada, job_id, 4), "the job went on")
+    embedded.kill()
+    embedded.start()
+    job = await ended(ada, job_id)
+    assert ("done", 0) == (job["state"], wrong_moves(job))

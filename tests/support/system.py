@@ -195,6 +195,7 @@ REPLICAS: Mapping[str, int] = {
     "approval": 2,
     "notifier": 1,
     "executor": 3,
+    "jobs": 1,
     "dead_letters": 1,
 }
 

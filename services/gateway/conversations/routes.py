@@ -275,7 +275,7 @@ async def start_of(deps: Deps, topic: Topic, last_event_id: str | None, after: s
 
     The header wins: a browser that reconnects keeps its first address and sends the newer number beside it.
     """
-    wanted = _number("last-event-id", last_event_id) if last_event_id else _number("after", after or "0")
+    wanted = number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
     place = (topic.tenant, topic.conversation_id)
     async with reading(deps.runtime.database) as connection:
         if await store.find_conversation(connection, *place) is None:
@@ -308,7 +308,8 @@ def streaming(
     return StreamingResponse(frames(), media_type="text/event-stream", headers=HEADERS)
 
 
-def _number(name: str, text: str) -> int:
+def number_of(name: str, text: str) -> int:
+    """Return the number of an event that a client names; raise Refused (400) for anything else."""
     if not _NUMBER.fullmatch(text):
         fault = {"detail": "not the number of an event", "parameter": name}
         raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])

@@ -26,6 +26,7 @@ from placet.gateway.http.routing import add_routes
 from placet.gateway.http.strict import BodyLimit
 from placet.gateway.identity import key_routes as keys
 from placet.gateway.identity import session_routes as sessions
+from placet.gateway.jobs import routes as jobs
 from placet.gateway.operators import routes as operators
 from placet.gateway.workspaces import routes as workspaces
 
@@ -41,6 +42,7 @@ _ROUTERS = (
     admin.dead_letters,
     admin.deliveries,
     admin.webhook_events,
+    jobs.router,
     rulebook.router,
     keys.router,
     mail.router,

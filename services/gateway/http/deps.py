@@ -17,6 +17,7 @@ from placet.gateway.conversations.log import ConversationLog
 from placet.gateway.conversations.service import Posts
 from placet.gateway.identity.auth import Authenticator
 from placet.gateway.identity.oidc import Provider
+from placet.gateway.jobs.log import JobLog
 from placet.gateway.operators.service import Operators
 from placet.gateway.settings import GatewaySettings
 from placet.runtime.service import Runtime
@@ -40,6 +41,7 @@ class Deps:
     signer: Signer
     hub: Hub
     log: ConversationLog
+    job_log: JobLog
     #: Who is who now; says what "mine" is, never what is allowed.
     directory: Callable[[], Directory]
     #: Whether consumers run and database and broker answer.

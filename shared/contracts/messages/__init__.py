@@ -38,6 +38,19 @@ from placet.contracts.messages.conversations import (
 from placet.contracts.messages.dead_letters import AbandonCall, ResolveDeadLetter
 from placet.contracts.messages.deliveries import KeyOffered, RetryDelivery, RetryWebhookEvent
 from placet.contracts.messages.grants import GrantAsked, RevokeGrant
+from placet.contracts.messages.jobs import (
+    AttemptCommitted,
+    AttemptEnded,
+    AttemptRequested,
+    AttemptWithdrawn,
+    CancelJob,
+    CommitAttempt,
+    JobBudget,
+    JobEvents,
+    JobPlan,
+    JobTask,
+    RunJob,
+)
 from placet.contracts.messages.mail import MailBounced
 from placet.contracts.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
 from placet.contracts.messages.rulebook import RulebookTried, TryRulebook
@@ -114,6 +127,14 @@ MESSAGES: dict[str, type[Message]] = {
         StagedCallPermitted,
         DiscardWorkspace,
         ProposeChanges,
+        RunJob,
+        CancelJob,
+        AttemptRequested,
+        AttemptWithdrawn,
+        AttemptEnded,
+        CommitAttempt,
+        AttemptCommitted,
+        JobEvents,
         DiscardChanges,
     )
 }
@@ -129,12 +150,18 @@ __all__ = [
     "ApprovalProgressed",
     "ApprovalRequested",
     "ApprovalRule",
+    "AttemptCommitted",
+    "AttemptEnded",
+    "AttemptRequested",
+    "AttemptWithdrawn",
     "Author",
     "CallApproved",
     "CallResolved",
     "CallsWithdrawn",
+    "CancelJob",
     "CastVote",
     "CommitArguments",
+    "CommitAttempt",
     "CommitResult",
     "ConsentAnswered",
     "ConversationDelta",
@@ -158,6 +185,10 @@ __all__ = [
     "Handover",
     "HandoverRequested",
     "HolderChanged",
+    "JobBudget",
+    "JobEvents",
+    "JobPlan",
+    "JobTask",
     "KeyOffered",
     "MailBounced",
     "Message",
@@ -172,6 +203,7 @@ __all__ = [
     "RetryWebhookEvent",
     "RevokeGrant",
     "RulebookTried",
+    "RunJob",
     "ShownCall",
     "StagePlan",
     "Staged",

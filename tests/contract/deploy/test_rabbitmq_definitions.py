@@ -33,10 +33,12 @@ MAY_PUBLISH = {
     "gateway": {
         "decisions": "^(decide|grant-revoke|dead-letter|delivery-retry|webhook-retry|key-offered|try-rulebook"
         "|resolve\\.(default|payments)|mail-bounced)$",
+        "jobs": r"^(job\.run|job\.cancel)$",
         "messages": "^(.+)$",
     },
     "agent": {
         "conversations": r"^(handover\..+|items\..+|delta\..+)$",
+        "jobs": r"^(attempt\.committed|attempt\.ended)$",
         "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn|workspace\.discard)$",
     },
     "policy": {
@@ -58,16 +60,21 @@ MAY_PUBLISH = {
         "executions": r"^((default|payments))$",
         "tool-results": r"^(tool-call\.finished|tool-call\.refused|tool-call\.resolved)$",
     },
+    "jobs": {
+        "conversations": r"^(job\..+)$",
+        "jobs": r"^(attempt\.requested|attempt\.withdrawn|attempt\.commit)$",
+    },
     "dead_letters": {"decisions": r"^(abandon\..+)$"},
 }
 PRIVATE = {"gateway.live.replica-7", "gateway.answers.replica-7"}
 MAY_CONSUME = {
     "gateway": {"gateway.handovers", *PRIVATE},
-    "agent": {"agent.approvals", "agent.messages", "agent.progress", "agent.tool-results"},
+    "agent": {"agent.approvals", "agent.attempts", "agent.messages", "agent.progress", "agent.tool-results"},
     "policy": {"policy.tool-calls", "policy.edits", "policy.grants", "policy.tool-results", "policy.trials"},
     "approval": {"approval.decisions", "approval.edits", "approval.requests", "approval.withdrawals"},
     "notifier": {"notifier.approvals"},
     "executor": {"executor.default", "executor.payments", "workspaces.commands"},
+    "jobs": {"jobs.attempts", "jobs.commands"},
     "dead_letters": {"dead-letters.commands", "dead-letters"},
 }
 QUEUES = {*(name for names in MAY_CONSUME.values() for name in names), "retry.1s", "retry.120s"}

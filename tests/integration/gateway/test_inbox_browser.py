@@ -418,5 +418,7 @@ async def test_on_a_phone_facts_stand_above_the_buttons(house: House, browser: B
     amount = page.get_by_text("1250", exact=True).locator("visible=true").first
     deny = page.get_by_role("button", name="Deny", exact=True).locator("visible=true").first
     facts, no, yes = [await each.bounding_box() for each in (amount, deny, approve)]
-    assert facts and no and yes
+    assert facts is not None
+    assert no is not None
+    assert yes is not None
     assert (True, True, True) == (facts["y"] < yes["y"], no["y"] == yes["y"], no["x"] < yes["x"])

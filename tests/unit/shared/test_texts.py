@@ -16,15 +16,18 @@ from placet.approval.states import Event as ApprovalEvent
 from placet.approval.states import State as ApprovalState
 from placet.contracts.messages import ResultKind
 from placet.contracts.messages.approvals import Outcome, ProgressKind, Proof, Verb
+from placet.contracts.messages.jobs import Flag
 from placet.executor.states import State as ExecutionState
 from placet.executor.tables import EntryState
 from placet.gateway import slack, web
 from placet.gateway.approvals import argument_fields, decisions, leaving_out
 from placet.gateway.conversations import service as conversations
+from placet.gateway.jobs import routes as jobs
 from placet.gateway.operators import service as operators
 from placet.gateway.web.script_words import SCRIPT_WORDS
 from placet.gateway.web.words import UNITS
 from placet.gateway.workspaces import plans
+from placet.jobs.states import JobState
 from placet.notifier import channels, drawing
 from placet.notifier.states import State as DeliveryState
 from placet.surfaces import card, plan, texts
@@ -39,7 +42,10 @@ SOURCES = [
     *(_CHANNELS / name for name in ("apprise.py", "slack_blocks.py")),
     *_SLACK.glob("*.py"),
     *_WEB.glob("*.py"),
-    *(Path(str(each.__file__)) for each in (decisions, argument_fields, leaving_out, operators, conversations, plans)),
+    *(
+        Path(str(each.__file__))
+        for each in (decisions, argument_fields, leaving_out, operators, conversations, plans, jobs)
+    ),
 ]
 TEMPLATES = [*_CHANNELS.rglob("templates/*"), *(_WEB / "templates").iterdir()]
 SCRIPTS = [*(_WEB / "static").glob("*.js")]
@@ -50,11 +56,11 @@ FORMS = "(one, many)"
 NAMES = {"words", "title", "told", "AWAY", "_SLOW"}
 CALLS = {"text", "translated", "plural", "Refused", "NotHere", "NotAnArgument"}
 #: Lists whose names a page shows as words: states, events and kinds.
-LISTS = (ApprovalState, ApprovalEvent, EditState, DeliveryState, ExecutionState, EntryState)
-KINDS = (Verb, Outcome, ProgressKind, Proof, ResultKind)
+LISTS = (ApprovalState, ApprovalEvent, EditState, DeliveryState, ExecutionState, EntryState, JobState)
+KINDS = (Verb, Outcome, ProgressKind, Proof, ResultKind, Flag)
 LISTED = {str(each) for names in LISTS for each in names} | {each for kind in KINDS for each in get_args(kind)}
 #: What is looked up by a name of these lists, or comes from where it is told in English alone.
-VALUES = {name.replace("_", " ") for name in (*LISTED, "opened")} | {
+VALUES = {name.replace("_", " ") for name in (*LISTED, "opened", "unsound_division")} | {
     "You are not among this approval's approvers.",
     "You are not among the people who may decide this.",
     "it executes",
@@ -66,7 +72,7 @@ VALUES = {name.replace("_", " ") for name in (*LISTED, "opened")} | {
 }
 
 #: What pages say in every language: our name, keys, and examples.
-PAGE_NAMES = {"Placet", "j", "k", "o", "a", "d", "e", "x", "grace", "placet_…"}
+PAGE_NAMES = {'placet jobs run "…"', "Placet", "j", "k", "o", "a", "d", "e", "x", "grace", "placet_…"}
 
 _ATTRIBUTES = re.compile(r"{% block (?:body_class|words) %}.*?{% endblock %}")
 _JINJA, _LETTERS = re.compile(r"{#.*?#}|{%.*?%}|{{.*?}}", re.DOTALL), re.compile(r"[^\W\d_]")

@@ -1,0 +1,205 @@
+"""Attempts of jobs: conversations that end with one strict answer; the first wrong step throws one out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any, get_args
+
+from pydantic_core import from_json
+
+from placet.agent import rules
+from placet.agent.model_answer import ModelAnswer
+from placet.agent.rules import FINAL_ANSWER, CheckedCall, Result, Settlement
+from placet.agent.staging import StagedEntry
+from placet.agent.states import Event, State
+from placet.contracts import messages as m
+from placet.contracts.canonical import canonical_text, sha256_hex
+from placet.contracts.messages.jobs import ATTEMPT_LABEL, CommitEnd, Flag
+from placet.domain.catalog import Catalog, ToolSpec
+
+#: What the model reads before the last step of an attempt.
+LAST_STEP = "This is your last step: call `final_answer` now, and nothing else."
+#: Why an attempt has no vote, for people.
+REASONS: Mapping[str, str] = {
+    "malformed_call": "It made a call that does not fit the tool's schema.",
+    "no_final_answer": "It ended without calling `final_answer`.",
+    "step_limit": "It used all its steps without an answer.",
+    "token_limit": "It used more tokens than its share.",
+    "answer_too_long": "It wrote more in one step than it may.",
+}
+NOTHING_LEFT = "What it had left staged is not there any more."
+_COMMIT_ENDS: frozenset[str] = frozenset(get_args(CommitEnd))
+_FLAGS: frozenset[str] = frozenset(get_args(Flag))
+_THROWN_OUT = Result("cancelled", reason="Not run: the attempt was thrown out.")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt, and what it has used; stored as it is."""
+
+    job_id: str
+    attempt_id: str
+    variant: int
+    answer_schema: dict[str, Any]
+    tokens_max: int
+    answer_tokens_max: int | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    #: In US dollars; None: nobody knows the price of a model that was asked.
+    cost: float | None = 0.0
+    steps: int = 0
+    calls: int = 0
+    asked_again: int = 0
+    #: Digests of the calls that it proposed, by their ids: of tool and arguments alone, so that attempts can agree.
+    proposed: dict[str, str] = field(default_factory=dict)
+    #: Whether its end was told.
+    over: bool = False
+
+    @property
+    def tokens(self) -> int:
+        """All that it has used."""
+        return self.input_tokens + self.output_tokens
+
+    def proposing(self, call_id: str, tool: str, arguments: str) -> Attempt:
+        """Return it with a call that goes to policy."""
+        digest = sha256_hex({"tool": tool, "arguments": arguments})
+        return replace(self, proposed={**self.proposed, call_id: digest})
+
+    def tree(self, staged: Sequence[StagedEntry]) -> str | None:
+        """Return the digest of what it left staged, in order; None where that is nothing."""
+        ordered = sorted(staged, key=lambda each: (each.workspace_id, each.position))
+        return sha256_hex([self.proposed[each.call_id] for each in ordered]) if ordered else None
+
+    def after(self, answer: ModelAnswer, cost: float | None) -> Attempt:
+        """Return it with an answer of the model counted."""
+        return replace(
+            self,
+            input_tokens=self.input_tokens + answer.input_tokens,
+            output_tokens=self.output_tokens + answer.output_tokens,
+            cost=None if self.cost is None or cost is None else self.cost + cost,
+            steps=self.steps + 1,
+            calls=self.calls + len(answer.calls),
+        )
+
+
+def requested(message: m.AttemptRequested) -> tuple[Attempt, m.MessagePosted]:
+    """Return an attempt as it begins, and the one message of its conversation."""
+    attempt = Attempt(
+        message.job_id,
+        message.attempt_id,
+        message.variant,
+        message.answer_schema,
+        message.tokens_max,
+        message.answer_tokens_max,
+    )
+    # Not validated again: with its answers of earlier tasks it may be longer than what a person may write.
+    posted = m.MessagePosted.model_construct(
+        tenant=message.tenant,
+        conversation_id=message.conversation_id,
+        message_id=message.message_id,
+        text=message.text,
+        author=message.author,
+        agent=message.agent,
+        language=message.language,
+        # By this label it is found again.
+        labels={ATTEMPT_LABEL: "1", **message.labels},
+        held_revision=0,
+        taken_as=None,
+    )
+    return attempt, posted
+
+
+def offered(tools: Catalog, attempt: Attempt) -> Catalog:
+    """Return the tools that its model is offered: those of the agent, and the way to end with its answer."""
+    others = [tool for name, tool in tools.items() if name != FINAL_ANSWER.name]
+    return Catalog([*others, _final_answer(canonical_text(attempt.answer_schema))], redacts=tools.redacts)
+
+
+@lru_cache(maxsize=256)
+def _final_answer(schema: str) -> ToolSpec:
+    """Return the tool that ends an attempt; checking a schema costs more than asking for it again and again."""
+    return ToolSpec(
+        name=FINAL_ANSWER.name,
+        description="End the task with its answer. Call it alone.",
+        parameters=from_json(schema),
+        category=FINAL_ANSWER.category,
+    )
+
+
+def judged(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Settlement:
+    """Return what an answer of the model means: the first wrong step throws the attempt out, nothing is repaired."""
+    flag = _flag(attempt, answer, settlement)
+    if flag is None:
+        return settlement
+    calls = tuple(_unrun(call) for call in settlement.calls)
+    return Settlement(Event.THROWN_OUT, calls, reason=REASONS[flag], limit=flag)
+
+
+def _flag(attempt: Attempt, answer: ModelAnswer, settlement: Settlement) -> Flag | None:
+    if settlement.event is Event.STEPS_EXHAUSTED:
+        return "step_limit"
+    if any(call.result is not None and call.result.kind == "invalid" for call in settlement.calls):
+        return "malformed_call"
+    if settlement.event is Event.ANSWERED and settlement.final_answer is None:
+        return "no_final_answer"
+    if attempt.answer_tokens_max is not None and answer.output_tokens > attempt.answer_tokens_max:
+        return "answer_too_long"
+    if attempt.tokens + answer.input_tokens + answer.output_tokens > attempt.tokens_max:
+        return "token_limit"
+    return None
+
+
+def _unrun(call: CheckedCall) -> CheckedCall:
+    return call if call.result is not None and call.result.kind == "invalid" else replace(call, result=_THROWN_OUT)
+
+
+def ended(
+    attempt: Attempt,
+    place: Mapping[str, str],
+    state: State,
+    staged: Sequence[StagedEntry],
+    *,
+    answer: dict[str, Any] | None,
+    reason: str,
+    limit: str,
+) -> m.AttemptEnded:
+    """Return what jobs is told of the end of an attempt; `place` has its tenant and conversation."""
+    flags: list[Any] = []
+    if state is not State.FINISHED or answer is None:
+        others = {State.STOPPED: "stopped", State.FINISHED: "no_final_answer"}
+        named = {rules.STEPS: "step_limit"}.get(limit, limit)
+        flags = [named if named in _FLAGS else others.get(state, "no_model")]
+    return m.AttemptEnded(
+        tenant=place["tenant"],
+        conversation_id=place["conversation_id"],
+        job_id=attempt.job_id,
+        attempt_id=attempt.attempt_id,
+        answer=None if flags else answer,
+        tree_digest=attempt.tree(staged),
+        staged=len(staged),
+        flags=flags,
+        reason=reason if flags else "",
+        steps=attempt.steps,
+        calls=attempt.calls,
+        input_tokens=attempt.input_tokens,
+        output_tokens=attempt.output_tokens,
+        cost=attempt.cost,
+        asked_again=attempt.asked_again,
+    )
+
+
+def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None) -> m.AttemptCommitted:
+    """Return what jobs is told of the commit of an attempt; without a result there was nothing to commit any more."""
+    found = result.data.get("state") if result is not None and isinstance(result.data, dict) else None
+    state: Any = found if found in _COMMIT_ENDS else "not_committed"
+    reason = NOTHING_LEFT if result is None else result.reason or result.error
+    return m.AttemptCommitted(
+        tenant=place["tenant"],
+        conversation_id=place["conversation_id"],
+        job_id=attempt.job_id,
+        attempt_id=attempt.attempt_id,
+        state=state,
+        reason=reason,
+    )

@@ -1,0 +1,139 @@
+"""Jobs on the command line: run one and watch it, list, show, cancel, and read logs."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from placet.cli.client import TIMEOUT_SECONDS, address, call, client, problem_line
+from placet.cli.output import Json, fail, out, show_json
+from placet.cli.resources import Id, Resource
+
+jobs = Resource("jobs", "Run jobs: tasks that several agents try and vote on.")
+jobs.list(
+    "List jobs, newest first.",
+    ["id", "state", "tasks_decided", "tasks_total", "attempts", "tokens", "task", "created_at"],
+    states="dividing, running, done, failed, cancelled or all.",
+    state="all",
+)
+jobs.show("Show a job with its tasks, their attempts and votes.")
+jobs.act("cancel", "Cancel a job: its attempts are withdrawn.", "cancellation of {id} is on its way")
+
+#: States in which nothing more comes.
+OVER = frozenset({"done", "failed", "cancelled"})
+#: Silence after which a stream counts as broken, in seconds; heartbeats come more often.
+SILENCE_SECONDS = 60.0
+#: Lines of a log per request.
+PAGE = 1_000
+
+
+@jobs.app.command("run")
+def run(
+    task: Annotated[str, typer.Argument(help="What is to be done.")],
+    agent: Annotated[str, typer.Option(help="Which agent does it.")] = "default",
+    context: Annotated[str, typer.Option(help="What its agents should know beside.")] = "",
+    file: Annotated[
+        Path | None, typer.Option(help="More of the job as JSON, as `POST /v1/jobs` takes it: budget, tasks, schema.")
+    ] = None,
+    k: Annotated[int | None, typer.Option(min=1, help="Votes that an answer must be ahead by; none: computed.")] = None,
+    *,
+    wait: Annotated[bool, typer.Option(help="Follow it to its end.")] = True,
+    json: Json = False,
+) -> None:
+    """Have a job done, and say what happens line by line; it goes on where this command is interrupted."""
+    more = _read(file) if file else {}
+    own = {"task": task, "agent": agent, "context": context} | ({"k": k} if k else {})
+    sent = call("POST", "/v1/jobs", json={**more, **own})
+    if not wait:
+        show_json(sent) if json else out.print(sent["id"])
+        return
+    if not json:
+        out.print(f"job {sent['id']}")
+    state = _follow(sent["id"], 0, json=json)
+    found = call("GET", f"/v1/jobs/{sent['id']}")
+    if not json and found["result"] is not None:
+        show_json(found["result"])
+    if state != "done":
+        raise typer.Exit(1)
+
+
+@jobs.app.command("log")
+def log(
+    job_id: Id,
+    attempt: Annotated[str, typer.Option(help="Id of an attempt: what its agent was told, said, called and got.")] = "",
+    *,
+    follow: Annotated[bool, typer.Option(help="Go on with what comes.")] = False,
+    json: Json = False,
+) -> None:
+    """Print a job's log, one line per event; with `--json` every event whole, one per line."""
+    path = f"/v1/jobs/{job_id}/attempts/{attempt}/log" if attempt else f"/v1/jobs/{job_id}/log"
+    after = 0
+    while True:
+        page = call("GET", path, params={"after": after, "limit": PAGE})
+        for item in page["items"]:
+            _show(item, json=json)
+        after = page["last_event_id"]
+        if len(page["items"]) < PAGE:
+            break
+    if follow and not attempt:
+        _follow(job_id, after, json=json)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json_module.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        fail(f"{file} cannot be read: {error}", code=2)
+    if not isinstance(found, dict):
+        fail(f"{file} holds no JSON object", code=2)
+    return found
+
+
+def _follow(job_id: str, after: int, *, json: bool) -> str:
+    """Print a job's events as they come, up to its end; return the state that it ended in."""
+    import httpx
+    from httpx_sse import connect_sse
+
+    path = f"/v1/jobs/{job_id}/events"
+    while True:
+        try:
+            with client() as http:
+                timeout = httpx.Timeout(TIMEOUT_SECONDS, read=SILENCE_SECONDS)
+                with connect_sse(http, "GET", path, params={"after": after}, timeout=timeout) as source:
+                    if not source.response.is_success:
+                        source.response.read()
+                        # What was asked for just now may still be on its way.
+                        if source.response.status_code not in {404, 502, 503, 504}:
+                            fail(problem_line(source.response))
+                    else:
+                        for event in source.iter_sse():
+                            if not event.data:
+                                continue
+                            data = event.json()
+                            after = int(event.id)
+                            _show({"id": after, "type": event.event, "data": data}, json=json)
+                            if event.event == "job" and data["state"] in OVER:
+                                return str(data["state"])
+        except httpx.TransportError as error:
+            out.print(f"no answer from {address()}, trying again: {type(error).__name__}")
+        _pause()
+
+
+def _pause() -> None:
+    import time
+
+    time.sleep(1.0)
+
+
+def _show(item: dict[str, Any], *, json: bool) -> None:
+    if json:
+        sys.stdout.write(json_module.dumps(item, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+        return
+    data = item["data"]
+    told = data.get("line") or json_module.dumps({"type": item["type"], **data}, ensure_ascii=False)
+    out.print(f"{item['id']:>5}  {told}", markup=False, highlight=False)

@@ -1,0 +1,1 @@
+"""Jobs: asked for, followed and cancelled over HTTP; the service `jobs` does them."""

@@ -1,0 +1,42 @@
+-- What the gateway reads of jobs.
+
+-- name: list_jobs
+SELECT job_id, agent, author, state, spec ->> 'task' AS task, tasks, decided, running, attempts, flagged, tokens, cost,
+    unpriced, reason, created_at, ended_at
+FROM read.jobs
+WHERE tenant = :tenant AND (:state::text IS NULL OR state = :state)
+    AND (:after_at::timestamptz IS NULL OR (created_at, job_id) < (:after_at, :after_id::text))
+ORDER BY created_at DESC, job_id DESC
+LIMIT :most
+
+-- name: find_job
+SELECT job_id, agent, author, state, spec::text AS spec, spec ->> 'task' AS task, tasks, decided, active, running,
+    attempts, flagged, agreed, "cast", tokens, cost, unpriced, reason, result::text AS result, log_seq, created_at, ended_at
+FROM read.jobs
+WHERE tenant = :tenant AND job_id = :job_id
+
+-- name: tasks_of
+SELECT number, task_id, text, state, needs, produces, group_number, k, votes::text AS votes, drawn, running,
+    answer::text AS answer, reason
+FROM read.job_tasks
+WHERE tenant = :tenant AND job_id = :job_id
+ORDER BY number
+
+-- name: attempts_of
+SELECT attempt_id, number, attempt, conversation_id, state, vote_key, answer::text AS answer, flags, reason, input_tokens,
+    output_tokens, cost, calls, asked_again, begun_at, ended_at
+FROM read.job_attempts
+WHERE tenant = :tenant AND job_id = :job_id
+ORDER BY number, attempt
+
+-- name: read_log
+SELECT seq, type, at, data
+FROM read.job_log
+WHERE tenant = :tenant AND job_id = :job_id AND seq > :after
+ORDER BY seq
+LIMIT :limit
+
+-- name: conversation_of
+SELECT conversation_id
+FROM read.job_attempts
+WHERE tenant = :tenant AND job_id = :job_id AND attempt_id = :attempt_id

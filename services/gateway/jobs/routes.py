@@ -1,0 +1,223 @@
+"""Jobs over HTTP: ask for one, see how it stands, follow it, read its log, cancel it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+from pydantic import ValidationError
+
+from placet.contracts.errors import Refused
+from placet.contracts.ids import new_id
+from placet.contracts.messages import Author, CancelJob, JobBudget, RunJob
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.catalog import ToolSpec
+from placet.gateway.conversations.items import Item
+from placet.gateway.conversations.live import Closed
+from placet.gateway.conversations.routes import After, AfterItem, ItemLimit, LastEventId, number_of
+from placet.gateway.conversations.service import known_agent, may_open
+from placet.gateway.conversations.store import read_log as read_conversation
+from placet.gateway.http.callers import After as Cursor
+from placet.gateway.http.callers import CallerOf, DepsOf, Limit, PathId
+from placet.gateway.http.deps import Deps
+from placet.gateway.http.errors import described
+from placet.gateway.http.pages import cursor_of, next_of
+from placet.gateway.http.sse import HEADERS, HEARTBEAT, HELLO, item_frame
+from placet.gateway.http.strict import StrictRoute
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.jobs import store
+from placet.gateway.jobs.log import job_topic
+from placet.gateway.jobs.schemas import (
+    JobIn,
+    JobOut,
+    JobPage,
+    JobSent,
+    JobStateName,
+    LineOut,
+    LogOut,
+    WholeJobOut,
+    job_out,
+    whole_out,
+)
+from placet.gateway.store import reading
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
+
+#: How long an answer waits for the job to be there, in seconds: what is asked for next should find it.
+APPEARS_SECONDS = 2.0
+_SHOWN = described(401, 403, 404, 503)
+
+
+@router.post("", status_code=202, responses=described(400, 401, 403, 413, 415, 422, 503))
+async def run(deps: DepsOf, caller: CallerOf, body: JobIn, response: Response) -> JobSent:
+    """Have a job done; follow it by its events."""
+    may_open(caller)
+    agent = known_agent(deps.agents, caller.tenant, body.agent)
+    _check_schema(body.answer_schema)
+    job = RunJob(
+        tenant=caller.tenant,
+        job_id=body.id or new_id(),
+        agent=body.agent,
+        author=Author(kind="person", id=caller.person),
+        task=body.task,
+        context=body.context,
+        root=body.root,
+        outputs=body.outputs,
+        tasks=body.division(),
+        answer_schema=body.answer_schema,
+        plan=body.plan(),
+        budget=JobBudget(**body.budget.model_dump()),
+        language=body.language,
+        labels={**agent.labels, **body.labels},
+    )
+    with deps.hub.follow((job_topic(caller.tenant, job.job_id),)) as following:
+        async with deps.runtime.units.once() as work:
+            work.emit(job)
+        with suppress(Closed):
+            await following.next(APPEARS_SECONDS)
+    response.headers["location"] = f"/v1/jobs/{job.job_id}"
+    return JobSent(id=job.job_id)
+
+
+def _check_schema(schema: dict[str, Any] | None) -> None:
+    """Raise Refused (422) where a schema cannot be that of an answer."""
+    if schema is None:
+        return
+    try:
+        ToolSpec(name="final_answer", description="-", parameters=schema, category=Category.SAFE_COMPUTE)
+    except ValidationError as error:
+        fault = {"detail": error.errors()[0]["msg"], "pointer": "/answer_schema"}
+        raise Refused(
+            "The schema of answers is not valid.", status=422, kind="invalid-schema", errors=[fault]
+        ) from error
+
+
+@router.get("", responses=described(400, 401, 403, 503))
+async def list_all(
+    deps: DepsOf,
+    caller: CallerOf,
+    state: Annotated[JobStateName | None, Query(description="Only jobs in this state.")] = None,
+    limit: Limit = 50,
+    after: Cursor = None,
+) -> JobPage:
+    """List jobs of your tenant, newest first."""
+    may_see_jobs(caller)
+    async with reading(deps.runtime.database) as connection:
+        cursor = cursor_of(after)
+        rows = await store.list_jobs(connection, caller.tenant, state=state, after=cursor, limit=limit + 1)
+    following = next_of(rows, limit, "created_at", "job_id")
+    return JobPage(items=[JobOut(**job_out(row)) for row in rows[:limit]], next=following)
+
+
+@router.get("/{job_id}", responses=_SHOWN)
+async def show(deps: DepsOf, caller: CallerOf, job_id: PathId) -> WholeJobOut:
+    """Show a job with its tasks, their attempts and votes."""
+    may_see_jobs(caller)
+    return await whole_job(deps, caller, job_id)
+
+
+@router.post("/{job_id}/cancel", status_code=202, responses=_SHOWN)
+async def cancel(deps: DepsOf, caller: CallerOf, job_id: PathId) -> JobOut:
+    """Cancel a job: its attempts are withdrawn; one that is over stays as it ended."""
+    may_open(caller)
+    return JobOut(**await cancel_job(deps, caller, job_id))
+
+
+@router.get(
+    "/{job_id}/events",
+    response_class=StreamingResponse,
+    responses={
+        200: {"description": "Events.", "content": {"text/event-stream": {}}},
+        **described(400, 401, 403, 404, 503),
+    },
+)
+async def follow(
+    deps: DepsOf, caller: CallerOf, job_id: PathId, last_event_id: LastEventId = None, after: After = None
+) -> StreamingResponse:
+    """Follow a job: every line of its log after the given one, then what comes, without gap or repeat."""
+    may_see_jobs(caller)
+    await found_job(deps, caller, job_id)
+    start = number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
+    topic = job_topic(caller.tenant, job_id)
+
+    async def frames() -> Any:
+        entries = deps.job_log.follow_topics(caller, topic, (topic,), start)
+        await anext(entries)
+        yield HELLO
+        async for entry in entries:
+            if isinstance(entry, Item):
+                yield item_frame(entry)
+            elif entry is None:
+                yield HEARTBEAT
+
+    return StreamingResponse(frames(), media_type="text/event-stream", headers=HEADERS)
+
+
+@router.get("/{job_id}/log", responses=described(400, 401, 403, 404, 503))
+async def read_log(
+    deps: DepsOf, caller: CallerOf, job_id: PathId, after: AfterItem = 0, limit: ItemLimit = 200
+) -> LogOut:
+    """Return lines of a job's log: `data.line` says each in one sentence."""
+    may_see_jobs(caller)
+    await found_job(deps, caller, job_id)
+    async with reading(deps.runtime.database) as connection:
+        return _log_out(await store.read_log(connection, caller.tenant, job_id, after, limit), after)
+
+
+@router.get("/{job_id}/attempts/{attempt_id}/log", responses=described(400, 401, 403, 404, 503))
+async def read_attempt(
+    deps: DepsOf, caller: CallerOf, job_id: PathId, attempt_id: PathId, after: AfterItem = 0, limit: ItemLimit = 200
+) -> LogOut:
+    """Return what the agent of one attempt was told, said, called and got: the log of its conversation."""
+    may_see_jobs(caller)
+    async with reading(deps.runtime.database) as connection:
+        conversation_id = await store.conversation_of(connection, caller.tenant, job_id, attempt_id)
+        if conversation_id is None:
+            raise Refused("There is no such attempt.", status=404, kind="not-found")
+        return _log_out(await read_conversation(connection, caller.tenant, conversation_id, after, limit), after)
+
+
+def may_see_jobs(caller: Caller) -> None:
+    """Raise Refused (403) where the caller may not look at jobs."""
+    caller.need(Scope.CHAT, Scope.DECIDE, Scope.OPERATE)
+    if caller.conversation_id is not None:
+        raise _no_job()
+
+
+async def found_job(deps: Deps, caller: Caller, job_id: str) -> store.Row:
+    """Return a job; raise Refused (404) where the tenant has none of that id."""
+    async with reading(deps.runtime.database) as connection:
+        row = await store.find_job(connection, caller.tenant, job_id)
+    if row is None:
+        raise _no_job()
+    return row
+
+
+async def whole_job(deps: Deps, caller: Caller, job_id: str) -> WholeJobOut:
+    """Return a job with its tasks and attempts; raise Refused (404) where the tenant has none of that id."""
+    row = await found_job(deps, caller, job_id)
+    async with reading(deps.runtime.database) as connection:
+        tasks = await store.tasks_of(connection, caller.tenant, job_id)
+        attempts = await store.attempts_of(connection, caller.tenant, job_id)
+    return whole_out(row, tasks, attempts)
+
+
+async def cancel_job(deps: Deps, caller: Caller, job_id: str) -> dict[str, Any]:
+    """Cancel a job; return it as it was."""
+    row = await found_job(deps, caller, job_id)
+    if row["ended_at"] is None:
+        async with deps.runtime.units.once() as work:
+            work.emit(CancelJob(tenant=caller.tenant, job_id=job_id, by=caller.person))
+    return job_out(row)
+
+
+def _log_out(items: list[Item], after: int) -> LogOut:
+    lines = [LineOut(id=each.id, type=each.type, at=str(each.at), data=each.data) for each in items]
+    return LogOut(items=lines, last_event_id=lines[-1].id if lines else after)
+
+
+def _no_job() -> Refused:
+    return Refused("There is no such job.", status=404, kind="not-found")

@@ -1,0 +1,222 @@
+"""What is asked of a job over HTTP, and what is told of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, Strict
+
+from placet.contracts.messages import JobBudget, JobPlan, JobTask
+from placet.contracts.messages.jobs import ATTEMPTS_MAX, TASK_MAX, TASK_TEXT_MAX, TASKS_MAX, Name
+from placet.contracts.messages.message import Identifier
+from placet.gateway.jobs.store import Row
+from placet.gateway.texts import Text
+
+_PLAN = JobPlan()
+_BUDGET = JobBudget()
+
+JobStateName = Literal["dividing", "running", "done", "failed", "cancelled"]
+
+
+class _In(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class TaskIn(_In):
+    """One task of a division made before."""
+
+    id: Name
+    task: Annotated[Text, Field(min_length=1, max_length=TASK_TEXT_MAX)]
+    needs: Annotated[list[Name], Field(max_length=64)] = []
+    produces: Annotated[list[Name], Field(max_length=64)] = []
+
+
+class BudgetIn(_In):
+    """What a job may use up."""
+
+    tokens: Annotated[int | None, Field(ge=1, description="Of all attempts; none: any number.")] = None
+    cost: Annotated[float | None, Field(gt=0, description="Of all attempts, in US dollars.")] = None
+    tokens_per_attempt: Annotated[int, Field(ge=1, le=10_000_000)] = _BUDGET.tokens_per_attempt
+
+
+class JobIn(_In):
+    """A job."""
+
+    id: Annotated[Identifier | None, Field(description="Chosen by you: the same id again is the same job.")] = None
+    agent: Identifier = "default"
+    task: Annotated[Text, Field(min_length=1, max_length=TASK_MAX)]
+    context: Annotated[Text, Field(max_length=TASK_MAX)] = ""
+    root: Annotated[Text, Field(max_length=1_024)] = ""
+    outputs: Annotated[list[Name], Field(max_length=64, description="What it must produce.")] = []
+    tasks: Annotated[
+        list[TaskIn], Field(max_length=TASKS_MAX, description="A division made before; none: the agent divides.")
+    ] = []
+    answer_schema: Annotated[
+        dict[str, Any] | None, Field(description="JSON Schema of each task's answer, an object.")
+    ] = None
+    budget: BudgetIn = BudgetIn()
+    k: Annotated[int | None, Strict(), Field(ge=1, le=20)] = None
+    p: Annotated[float | None, Field(gt=0.5, le=1)] = None
+    epsilon: Annotated[float, Field(gt=0, lt=1)] = _PLAN.epsilon
+    attempts_max: Annotated[int, Strict(), Field(ge=1, le=ATTEMPTS_MAX)] = _PLAN.attempts_max
+    parallel_max: Annotated[int, Strict(), Field(ge=1, le=100)] = _PLAN.parallel_max
+    tasks_max: Annotated[int, Strict(), Field(ge=1, le=TASKS_MAX)] = _PLAN.tasks_max
+    min_complexity: Annotated[int, Strict(), Field(ge=0, le=10)] = _PLAN.min_complexity
+    answer_tokens_max: Annotated[int | None, Strict(), Field(ge=1)] = None
+    attempt_seconds: Annotated[int, Strict(), Field(ge=1, le=2_592_000)] = _PLAN.attempt_seconds
+    language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
+    labels: Annotated[dict[str, Text], Field(max_length=32)] = {}
+
+    def plan(self) -> JobPlan:
+        """Return how the job goes about its task."""
+        return JobPlan(**{name: getattr(self, name) for name in JobPlan.model_fields})
+
+    def division(self) -> list[JobTask]:
+        """Return the tasks that were given."""
+        return [JobTask(**each.model_dump()) for each in self.tasks]
+
+
+class JobSent(BaseModel):
+    """A job is safe, and will be done."""
+
+    id: str
+    state: Literal["accepted"] = "accepted"
+
+
+class JobOut(BaseModel):
+    """One job."""
+
+    id: str
+    state: JobStateName
+    agent: str
+    author: str
+    task: str
+    tasks_total: int = Field(description="Tasks of its division; 0 until there is one.")
+    tasks_decided: int
+    attempts: int = Field(description="Drawn so far.")
+    attempts_running: int
+    attempts_thrown_out: int
+    tokens: int
+    cost: float | None = Field(description="In US dollars; null where a price is not known.")
+    reason: str = Field(description="Why it ended where it is not done.")
+    created_at: datetime
+    ended_at: datetime | None
+
+
+class JobPage(BaseModel):
+    """Jobs, newest first."""
+
+    items: list[JobOut]
+    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
+
+
+class AttemptOut(BaseModel):
+    """One attempt at a task."""
+
+    id: str
+    attempt: int
+    conversation_id: str
+    state: str
+    vote: str | None = Field(description="Hash of its answer: attempts that share it agree.")
+    answer: dict[str, Any] | None
+    flags: list[str] = Field(description="Why it was thrown out.")
+    reason: str
+    tokens: int
+    cost: float | None
+    calls: int
+    asked_again: int = Field(description="Times that a model was asked again because a worker died: paid twice.")
+    begun_at: datetime
+    ended_at: datetime | None
+
+
+class TaskOut(BaseModel):
+    """One task."""
+
+    id: str
+    number: int
+    task: str
+    state: str
+    group: int
+    needs: list[str]
+    produces: list[str]
+    k: int
+    votes: dict[str, int]
+    answer: dict[str, Any] | None
+    reason: str
+    attempts: list[AttemptOut]
+
+
+class WholeJobOut(JobOut):
+    """One job with its tasks and their attempts."""
+
+    result: dict[str, Any] | None
+    plan: dict[str, Any]
+    budget: dict[str, Any]
+    p: float | None = Field(description="Share of the votes that were for the winners; null before the first.")
+    division: TaskOut | None = None
+    tasks: list[TaskOut]
+    last_event_id: int
+
+
+class LineOut(BaseModel):
+    """One line of a log."""
+
+    id: int
+    type: str
+    at: str
+    data: dict[str, Any]
+
+
+class LogOut(BaseModel):
+    """Lines of a log, oldest first."""
+
+    items: list[LineOut]
+    last_event_id: int
+
+
+def job_out(row: Row) -> dict[str, Any]:
+    """Return what is told of a job in a list."""
+    told = {
+        name: row[name] for name in ("state", "agent", "author", "task", "tokens", "reason", "created_at", "ended_at")
+    }
+    return told | {
+        "id": row["job_id"],
+        "tasks_total": row["tasks"],
+        "tasks_decided": row["decided"],
+        "attempts": row["attempts"],
+        "attempts_running": row["running"],
+        "attempts_thrown_out": row["flagged"],
+        "cost": None if row["unpriced"] else row["cost"],
+    }
+
+
+def whole_out(row: Row, tasks: Sequence[Row], attempts: Sequence[Row]) -> WholeJobOut:
+    """Return all that is told of a job."""
+    tried: dict[int, list[AttemptOut]] = {}
+    for each in attempts:
+        tried.setdefault(each["number"], []).append(_attempt_out(each))
+    told = [_task_out(each, tried.get(each["number"], [])) for each in tasks]
+    return WholeJobOut(
+        **job_out(row),
+        result=row["result"],
+        plan=row["spec"]["plan"],
+        budget=row["spec"]["budget"],
+        p=row["agreed"] / row["cast"] if row["cast"] else None,
+        division=next((each for each in told if each.number == 0), None),
+        tasks=[each for each in told if each.number],
+        last_event_id=row["log_seq"],
+    )
+
+
+def _task_out(row: Row, attempts: list[AttemptOut]) -> TaskOut:
+    told = {name: row[name] for name in ("number", "state", "needs", "produces", "k", "votes", "answer", "reason")}
+    return TaskOut(id=row["task_id"], task=row["text"], group=row["group_number"], attempts=attempts, **told)
+
+
+def _attempt_out(row: Row) -> AttemptOut:
+    names = ("attempt", "conversation_id", "state", "answer", "flags", "reason", "cost", "calls", "asked_again")
+    told = {name: row[name] for name in (*names, "begun_at", "ended_at")}
+    tokens = row["input_tokens"] + row["output_tokens"]
+    return AttemptOut(id=row["attempt_id"], vote=row["vote_key"], tokens=tokens, **told)

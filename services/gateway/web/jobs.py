@@ -1,0 +1,81 @@
+"""The pages of jobs at `/jobs`: which there are, and one of them with a picture of its tasks.
+
+Everything works without scripts; with them the page of a job follows its log and is drawn again as it goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from placet.gateway.conversations.service import may_open
+from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.http.pages import cursor_of, next_of
+from placet.gateway.identity.keys import Scope
+from placet.gateway.jobs import store
+from placet.gateway.jobs.routes import cancel_job, may_see_jobs, whole_job
+from placet.gateway.store import reading
+from placet.gateway.web.job_picture import picture
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, render, set_up_was_run
+
+router = APIRouter(prefix="/jobs", include_in_schema=False, route_class=PageRoute)
+
+#: Jobs on a page; lines of the log and thrown out attempts on the page of a job.
+PAGE = 25
+LINES_MAX = 40
+THROWN_OUT_MAX = 50
+
+Cursor = Annotated[str | None, Query(max_length=400)]
+
+
+@router.get("")
+async def show_list(deps: DepsOf, caller: SignedIn, cursor: Cursor = None) -> HTMLResponse:
+    """Show the jobs of the tenant, newest first."""
+    may_see_jobs(caller)
+    async with reading(deps.runtime.database) as connection:
+        found = await store.list_jobs(connection, caller.tenant, state=None, after=cursor_of(cursor), limit=PAGE + 1)
+    return render(
+        "jobs.html",
+        language=caller.language,
+        caller=caller,
+        here="jobs",
+        found=found[:PAGE],
+        following=next_of(found, PAGE, "created_at", "job_id"),
+        cursor=cursor,
+        set_up=set_up_was_run(),
+    )
+
+
+@router.get("/{job_id}")
+async def show(deps: DepsOf, caller: SignedIn, job_id: PathId) -> HTMLResponse:
+    """Show one job: its tasks, attempts and votes, what it used, what was thrown out and why."""
+    may_see_jobs(caller)
+    job = await whole_job(deps, caller, job_id)
+    async with reading(deps.runtime.database) as connection:
+        after = max(0, job.last_event_id - LINES_MAX)
+        lines = await store.read_log(connection, caller.tenant, job_id, after, LINES_MAX)
+    tried = [(task, each) for task in [*([job.division] if job.division else []), *job.tasks] for each in task.attempts]
+    thrown_out = [(task, each) for task, each in tried if each.state in {"flagged", "lost"}]
+    return render(
+        "job.html",
+        language=caller.language,
+        caller=caller,
+        here="jobs",
+        job=job,
+        drawn=picture(job.tasks),
+        thrown_out=thrown_out[-THROWN_OUT_MAX:],
+        asked_again=sum(each.asked_again for _, each in tried),
+        lines=list(reversed(lines)),
+        may_cancel=job.ended_at is None and caller.may(Scope.CHAT),
+        set_up=set_up_was_run(),
+    )
+
+
+@router.post("/{job_id}/cancel")
+async def cancel(deps: DepsOf, caller: SignedIn, job_id: PathId, _: Posted) -> Response:
+    """Cancel a job."""
+    may_open(caller)
+    await cancel_job(deps, caller, job_id)
+    return RedirectResponse(f"/jobs/{job_id}", 303)

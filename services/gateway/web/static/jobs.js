@@ -1,0 +1,28 @@
+// The page of a job, live: each line of its log has the server draw it again.
+import { keepTime } from "./time.js";
+import { t } from "./words.js";
+
+const GATHER_MS = 400;
+const main = document.getElementById("main");
+const connection = document.getElementById("connection");
+let waiting = null;
+
+function say(state) {
+  connection.textContent = { live: t("live"), connecting: t("connecting"), closed: t("signed out?") }[state];
+  connection.dataset.state = state;
+}
+
+function look() {
+  waiting ??= setTimeout(() => {
+    waiting = null;
+    document.getElementById("live")?.dispatchEvent(new CustomEvent("refresh"));
+  }, GATHER_MS);
+}
+
+const events = new EventSource(`/v1/jobs/${encodeURIComponent(main.dataset.job)}/events?after=${main.dataset.seen}`);
+events.onopen = () => say("live");
+events.onerror = () => say(events.readyState === EventSource.CLOSED ? "closed" : "connecting");
+for (const kind of ["job", "division", "task", "attempt"]) events.addEventListener(kind, look);
+addEventListener("pagehide", () => events.close());
+
+keepTime(document);

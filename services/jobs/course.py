@@ -1,0 +1,347 @@
+"""What happens to a job: its tasks begin, its attempts end, votes decide, and it is over. Pure.
+
+The caller locks the job's row, hands over what is stored of it and of the task in question, lets things happen, and
+stores what they came to: rows, lines of the log, history, and the messages to send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from placet.contracts import messages as m
+from placet.contracts.canonical import NotStrictJson
+from placet.contracts.ids import derived_id
+from placet.contracts.messages.jobs import ATTEMPT_LABEL, JOB_LABEL, TASK_LABEL
+from placet.contracts.transitions import ExpectedRace
+from placet.jobs.job_state import Attempt, JobCourse, Task
+from placet.jobs.rules import budget, division, prompts, reliability, voting
+from placet.jobs.states import (
+    TASK,
+    AttemptEvent,
+    AttemptState,
+    JobEvent,
+    JobState,
+    TaskEvent,
+    TaskState,
+)
+
+#: Number of the task that divides a job; the others count from 1.
+DIVISION = 0
+#: Divisions that are refused before a job is given up.
+DIVISIONS_MAX = 3
+#: Times that a task is tried anew because its winner conflicted.
+CONFLICTS_MAX = 3
+#: Characters of a vote's key that people are shown.
+SHOWN_KEY = 8
+#: Characters of a job's task in its log.
+SHOWN_TASK = 100
+
+
+class Course(JobCourse):
+    """A job to which things happen."""
+
+    __slots__ = ()
+
+    def begin(self) -> None:
+        """Take a new job: divide its task, or take the division that came with it."""
+        spec = self.job.spec
+        self._record_job("asked", None, self.job.state, actor=spec.author.id)
+        self._note("job", {"state": self.job.state}, f"asked by {spec.author.id}: {_short(spec.task)}")
+        if not spec.tasks:
+            self._add(Task(DIVISION, "", prompts.to_divide(spec), k=1))
+            return
+        try:
+            self._divide(division.checked(spec.tasks, spec.outputs, tasks_max=spec.plan.tasks_max))
+        except division.Unsound as error:
+            self.give_up(f"The division that was given cannot be used: {error}.")
+
+    def start(self, task: Task) -> None:
+        """Begin a ready task where the budget has room for an attempt, or draw what one that runs still lacks."""
+        self.tasks[task.number] = task
+        if task.state is TaskState.READY:
+            spec, job = self.job.spec, self.job
+            record = reliability.Record(job.agreed, job.cast)
+            plan = spec.plan
+            if task.number != DIVISION:
+                task.k = reliability.votes_needed(plan.k, plan.p, record, tasks=job.tasks, epsilon=plan.epsilon)
+            if not budget.affordable(1, spec.budget, job.spent):
+                job.starved = True
+                return
+            job.active += 1
+            self._move_task(task, TaskEvent.BEGUN, {"k": task.k})
+        self._go_on(task)
+
+    def take(self, task: Task, attempt: Attempt, ended: m.AttemptEnded) -> None:
+        """Take the end of an attempt: what it used is settled, and its vote counts unless it is thrown out."""
+        self._settle(attempt, ended)
+        if attempt.state is not AttemptState.RUNNING:
+            # It is paid for all the same, and somebody should know.
+            late = AttemptEvent.THROWN_OUT if ended.flags else AttemptEvent.ANSWERED
+            self._record_attempt(attempt, late, attempt.state, attempt.state)
+            self._note_attempt(task, attempt, "ended too late: it has no vote")
+            return
+        flags: list[str] = list(ended.flags)
+        key = ""
+        if not flags:
+            try:
+                key = voting.vote_key(ended.answer, ended.tree_digest)
+            except NotStrictJson:
+                flags = ["malformed_call"]
+        if not flags and task.number == DIVISION:
+            try:
+                self._divided(ended.answer or {})
+            except division.Unsound as error:
+                flags, attempt.reason = ["unsound_division"], str(error)
+        event = AttemptEvent.THROWN_OUT if flags else AttemptEvent.ANSWERED
+        self._move_attempt(attempt, event, {"flags": flags} if flags else {"key": key})
+        self.job.running -= 1
+        self.tasks[task.number] = task
+        task.running -= 1
+        attempt.flags, attempt.answer, attempt.tree_digest = flags, ended.answer, ended.tree_digest
+        attempt.staged = ended.staged
+        self.job.staged |= ended.staged > 0
+        attempt.reason = attempt.reason or ended.reason
+        if flags:
+            self.job.flagged += 1
+            self._note_attempt(task, attempt, f"thrown out: {', '.join(flags)}")
+        else:
+            attempt.vote_key = key
+            task.votes = {**task.votes, key: task.votes.get(key, 0) + 1}
+            self._note_attempt(task, attempt, f"voted {key[:SHOWN_KEY]}")
+        self._go_on(task, attempt)
+
+    def lose(self, task: Task, attempt: Attempt) -> None:
+        """Give up an attempt of which nothing was heard in its time; it may cost its whole share."""
+        self._move_attempt(attempt, AttemptEvent.TIME_OVER, {})
+        share = self.job.spec.budget.tokens_per_attempt
+        attempt.input_tokens, attempt.reason = share, "Nothing was heard of it in its time."
+        self.job.tokens += share
+        self.job.running -= 1
+        self.tasks[task.number] = task
+        task.running -= 1
+        self._withdraw(attempt)
+        self._note_attempt(task, attempt, f"lost: {share} tokens are counted, and the one in its place is paid for too")
+        self._go_on(task)
+
+    def cancel(self, by: str) -> None:
+        """Leave a job undone that nobody wants any more."""
+        try:
+            self._move_job(JobEvent.CANCELLED, {"by": by}, actor=by)
+        except ExpectedRace:
+            self._record_job(JobEvent.CANCELLED, self.job.state, self.job.state, actor=by)
+            return
+        self.job.reason = f"Cancelled by {by}."
+        self._note("job", {"state": self.job.state, "reason": self.job.reason}, self.job.reason)
+
+    def give_up(self, reason: str) -> None:
+        """Leave a job undone that cannot be done; people are told `reason`."""
+        self._move_job(JobEvent.GAVE_UP, {"reason": reason})
+        self.job.reason = reason
+        self._note("job", {"state": self.job.state, "reason": reason}, f"failed: {reason}")
+
+    def close(self, tasks: Sequence[Task], attempts: Sequence[Attempt]) -> None:
+        """End what is still open of a job that is over."""
+        for task in tasks:
+            self.tasks[task.number] = task
+            task.running = 0
+            if task.winner is not None:
+                self._leave(derived_id("attempt-conversation", task.winner))
+            self._move_task(task, TaskEvent.JOB_OVER, {})
+        for attempt in attempts:
+            self._move_attempt(attempt, AttemptEvent.TASK_OVER, {})
+            self._withdraw(attempt)
+            self.job.running -= 1
+        self.job.active = 0
+
+    def finish(self, tasks: Sequence[m.JobTask], answers: Mapping[str, Any]) -> None:
+        """End a job whose every task is decided."""
+        job = self.job
+        job.result = division.result_of(job.spec.outputs, tasks, answers)
+        self._move_job(JobEvent.FINISHED, {"attempts": job.attempts, "tokens": job.tokens})
+        told = f"done: {job.decided} tasks, {job.attempts} attempts, {job.flagged} thrown out, {job.tokens} tokens"
+        self._note("job", {"state": job.state, "result": job.result}, told)
+
+    def note_ready(self, number: int, task_id: str) -> None:
+        """Note that everything is decided that a task needs, which its row says already."""
+        task = Task(number, task_id, "", state=TaskState.BLOCKED)
+        after = TASK.next_state(task.state, TaskEvent.NEEDS_DECIDED)
+        self._record_task(task, TaskEvent.NEEDS_DECIDED, task.state, after)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last task was decided just now."""
+        return self.job.state is JobState.RUNNING and self.job.decided == self.job.tasks
+
+    # Inside.
+
+    def _divided(self, answer: Mapping[str, Any]) -> None:
+        spec = self.job.spec
+        limits = {"tasks_max": spec.plan.tasks_max, "easier": spec.plan.min_complexity}
+        self._divide(division.divided(answer, spec.task, spec.outputs, **limits))
+
+    def _divide(self, tasks: Sequence[m.JobTask]) -> None:
+        groups = division.groups_of(tasks)
+        self._move_job(JobEvent.DIVIDED, {"tasks": len(tasks)})
+        self.job.tasks = len(tasks)
+        number = max(groups.values()) + 1
+        shown = {"tasks": len(tasks), "groups": number}
+        self._note("division", shown, f"divided into {len(tasks)} tasks in {number} groups")
+        for place, each in enumerate(tasks, 1):
+            needs = list(dict.fromkeys(each.needs))
+            task = Task(place, each.id, each.task, needs=needs, produces=each.produces, group=groups[each.id])
+            task.open_needs, task.state = len(needs), TaskState.BLOCKED if needs else TaskState.READY
+            self._add(task)
+
+    def _add(self, task: Task) -> None:
+        self.new_tasks.append(task)
+        self.opened = True
+        self._record_task(task, "made", None, task.state)
+
+    def _go_on(self, task: Task, last: Attempt | None = None) -> None:
+        """Decide a task, give it up, or draw what its leader still lacks."""
+        plan = self.job.spec.plan
+        most = DIVISIONS_MAX if task.number == DIVISION else plan.attempts_max
+        after = voting.next_step(
+            task.votes,
+            task.k,
+            running=task.running,
+            drawn=task.drawn - task.drawn_before,
+            attempts_max=max(most, task.k),
+        )
+        if after.step == "decided":
+            self._decide(task, after.winner, last)
+        elif after.step == "failed":
+            self._fail(task)
+        else:
+            self._draw(task, after.draw)
+
+    def _decide(self, task: Task, winner: str, last: Attempt | None) -> None:
+        task.answer = last.answer if last is not None else None
+        if last is not None and last.staged:
+            task.winner = last.attempt_id
+            self.settled.append(task.number)
+            self._move_task(task, TaskEvent.WON_STAGED, {"votes": task.votes, "k": task.k})
+            place = {"tenant": self.job.spec.tenant, "conversation_id": last.conversation_id}
+            self.emitted.append(m.CommitAttempt(**place, job_id=self.job.job_id, attempt_id=last.attempt_id))
+            what = f"{task.name} won by attempt {last.attempt}: what it left staged is to be committed"
+            self._note_task(task, what)
+            return
+        self._win(task, TaskEvent.WON, winner)
+
+    def take_committed(self, task: Task, committed: m.AttemptCommitted) -> None:
+        """Take what became of what a winner left staged."""
+        if task.state is not TaskState.COMMITTING or task.winner != committed.attempt_id:
+            return
+        self.tasks[task.number] = task
+        if committed.state == "committed":
+            self._win(task, TaskEvent.COMMITTED, voting.leader(task.votes)[0])
+            return
+        if committed.state == "conflicted" and task.conflicts < CONFLICTS_MAX:
+            task.conflicts, task.drawn_before, task.votes, task.winner = task.conflicts + 1, task.drawn, {}, None
+            task.answer = None
+            self._move_task(task, TaskEvent.CONFLICTED, {})
+            self._note_task(task, f"{task.name} conflicts with what was committed meanwhile: it is tried anew")
+            self._go_on(task)
+            return
+        words = {"partly_committed": "were committed in part only", "conflicted": "conflict again and again"}
+        task.reason = f"Its changes {words.get(committed.state, 'were not committed')}. {committed.reason}".rstrip()
+        self.job.active -= 1
+        self._move_task(task, TaskEvent.NOT_COMMITTED, {"state": committed.state})
+        self._note_task(task, f"{task.name} failed: {task.reason}")
+        self.give_up(f"Task {task.task_id} failed. {task.reason}")
+
+    def _win(self, task: Task, event: TaskEvent, winner: str) -> None:
+        self.job.active -= 1
+        self.opened = True
+        self._move_task(task, event, {"votes": task.votes, "k": task.k})
+        if task.number == DIVISION:
+            return
+        agreed, cast = task.votes[winner], sum(task.votes.values())
+        self.job.decided += 1
+        self.job.agreed += agreed
+        self.job.cast += cast
+        self.decided.append(task)
+        against = f" against {cast - agreed}" if cast > agreed else ""
+        line = f"{task.name} decided: {winner[:SHOWN_KEY]} with {agreed}{against} of {task.drawn} attempts, k {task.k}"
+        self._note_task(task, line)
+
+    def _note_task(self, task: Task, line: str) -> None:
+        told = {"task": task.task_id, "number": task.number, "state": task.state, "votes": task.votes, "k": task.k}
+        self._note("task", told, line)
+
+    def _fail(self, task: Task) -> None:
+        counted = ", ".join(f"{key[:SHOWN_KEY]} {number}" for key, number in sorted(task.votes.items())) or "none"
+        task.reason = f"No answer can win: {task.drawn} attempts, votes: {counted}."
+        task.running, self.job.active = 0, self.job.active - 1
+        self._move_task(task, TaskEvent.NO_MAJORITY, {"votes": task.votes, "k": task.k})
+        self._note_task(task, f"{task.name} failed: {task.reason}")
+        what = "No division was sound" if task.number == DIVISION else f"Task {task.task_id} failed"
+        self.give_up(f"{what}. {task.reason}")
+
+    def _draw(self, task: Task, wanted: int) -> None:
+        spec = self.job.spec
+        number = budget.affordable(wanted, spec.budget, self.job.spent)
+        self.job.starved |= number < wanted
+        for _ in range(number):
+            task.drawn += 1
+            task.running += 1
+            self.job.attempts += 1
+            self.job.running += 1
+            attempt_id = derived_id("attempt", self.job.job_id, str(task.number), str(task.drawn))
+            conversation_id = derived_id("attempt-conversation", attempt_id)
+            attempt = Attempt(attempt_id, task.number, task.drawn, conversation_id)
+            self.new_attempts.append(attempt)
+            self._record_attempt(attempt, "begun", None, attempt.state)
+            self._note_attempt(task, attempt, "begun")
+            self.emitted.append(self._request(task, attempt))
+
+    def _request(self, task: Task, attempt: Attempt) -> m.AttemptRequested:
+        spec = self.job.spec
+        divides = task.number == DIVISION
+        text = task.text if divides else prompts.to_try(spec, task.text, task.inputs)
+        schema = division.schema_of(spec.plan.tasks_max) if divides else spec.answer_schema or prompts.PLAIN_ANSWER
+        own = {JOB_LABEL: self.job.job_id, TASK_LABEL: task.task_id or "division", ATTEMPT_LABEL: str(attempt.attempt)}
+        return m.AttemptRequested(
+            tenant=spec.tenant,
+            conversation_id=attempt.conversation_id,
+            message_id=attempt.attempt_id,
+            job_id=self.job.job_id,
+            attempt_id=attempt.attempt_id,
+            agent=spec.agent,
+            author=spec.author,
+            text=text,
+            language=spec.language,
+            labels={**spec.labels, **own},
+            variant=attempt.attempt - 1,
+            answer_schema=dict(schema),
+            tokens_max=spec.budget.tokens_per_attempt,
+            answer_tokens_max=None if divides else spec.plan.answer_tokens_max,
+        )
+
+    def _settle(self, attempt: Attempt, ended: m.AttemptEnded) -> None:
+        """Count what an attempt used; of a lost one its share is counted already."""
+        known = attempt.input_tokens + attempt.output_tokens
+        attempt.input_tokens, attempt.output_tokens = ended.input_tokens, ended.output_tokens
+        attempt.cost, attempt.calls, attempt.asked_again = ended.cost, ended.calls, ended.asked_again
+        self.job.tokens += ended.input_tokens + ended.output_tokens - known
+        self.job.cost += ended.cost or 0.0
+        self.job.cost_most = max(self.job.cost_most, ended.cost or 0.0)
+        self.job.unpriced |= ended.cost is None and ended.input_tokens + ended.output_tokens > 0
+        self.attempts[attempt.attempt_id] = attempt
+
+    def leave(self, conversation_ids: Sequence[str]) -> None:
+        """Throw away what attempts left staged that did not win."""
+        for each in conversation_ids:
+            self._leave(each)
+
+    def _withdraw(self, attempt: Attempt) -> None:
+        self._leave(attempt.conversation_id)
+
+    def _leave(self, conversation_id: str) -> None:
+        self.emitted.append(m.AttemptWithdrawn(tenant=self.job.spec.tenant, conversation_id=conversation_id, by="jobs"))
+
+
+def _short(text: str) -> str:
+    first = " ".join(text.split())
+    return first if len(first) <= SHOWN_TASK else f"{first[: SHOWN_TASK - 1]}…"

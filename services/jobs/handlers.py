@@ -1,0 +1,178 @@
+"""What the jobs service does with its messages, and with attempts of which nothing was heard in their time.
+
+Each is one transaction under the lock of the job's row: what happened, what follows from it, and the messages to send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import Counter
+
+from placet.contracts.errors import Poison
+from placet.contracts.ids import new_id, new_traceparent
+from placet.contracts.messages import AttemptCommitted, AttemptEnded, CancelJob, Event, JobEvents, RunJob
+from placet.jobs import store
+from placet.jobs.course import Course
+from placet.jobs.job_state import Job
+from placet.jobs.states import JOB, AttemptState, TaskState
+from placet.runtime.sql import Connection
+from placet.runtime.work import UnitOfWork, Work
+
+Announce = Callable[[Event], None]
+
+ATTEMPTS = Counter("placet_jobs_attempts_total", "Attempts that ended, by how.", ["state"])
+#: Lost attempts that one sweep gives up.
+LOST_MAX = 100
+
+NO_BUDGET = "The budget has no room for another attempt."
+
+
+async def run(message: RunJob, work: Work, announce: Announce) -> None:
+    """Begin a job; the same one again changes nothing."""
+    if not await store.add_job(work.connection, message):
+        return
+    course = Course(Job(message.job_id, message))
+    course.begin()
+    if course.job.state not in JOB.final:
+        await _save_first(course, work)
+    await _advance(course, work)
+    await _save(course, work, announce)
+
+
+async def cancel(message: CancelJob, work: Work, announce: Announce) -> None:
+    """Leave a job undone; one that is over stays as it ended."""
+    job = await store.lock_job(work.connection, message.job_id, message.tenant)
+    if job is None:
+        raise Poison(f"tenant {message.tenant} has no job {message.job_id}")
+    course = Course(job)
+    was_over = job.state in JOB.final
+    course.cancel(message.by)
+    if not was_over:
+        await _close(course, work.connection)
+    await _save(course, work, announce)
+
+
+async def take_attempt(message: AttemptEnded, work: Work, announce: Announce) -> None:
+    """Take the end of an attempt, and go on with its job."""
+    job = await store.lock_job(work.connection, message.job_id, message.tenant)
+    attempt = await store.load_attempt(work.connection, message.job_id, message.attempt_id) if job else None
+    if job is None or attempt is None:
+        raise Poison(f"tenant {message.tenant} has no attempt {message.attempt_id} of job {message.job_id}")
+    if attempt.state in {AttemptState.VOTED, AttemptState.FLAGGED}:
+        return
+    course = Course(job)
+    task = await store.load_task(work.connection, job.job_id, attempt.number)
+    course.take(task, attempt, message)
+    ATTEMPTS.labels(attempt.state).inc()
+    await _advance(course, work)
+    await _save(course, work, announce)
+
+
+async def take_committed(message: AttemptCommitted, work: Work, announce: Announce) -> None:
+    """Take what became of what a winner left staged, and go on with its job."""
+    job = await store.lock_job(work.connection, message.job_id, message.tenant)
+    attempt = await store.load_attempt(work.connection, message.job_id, message.attempt_id) if job else None
+    if job is None or attempt is None:
+        raise Poison(f"tenant {message.tenant} has no attempt {message.attempt_id} of job {message.job_id}")
+    course = Course(job)
+    course.take_committed(await store.load_task(work.connection, job.job_id, attempt.number), message)
+    await _advance(course, work)
+    await _save(course, work, announce)
+
+
+async def sweep(units: UnitOfWork, announce: Announce) -> int:
+    """Give up attempts of which nothing was heard in their time; return how many."""
+    async with units.database.single() as connection:
+        lost = await store.lost_attempts(connection, LOST_MAX)
+    for tenant, job_id, attempt_id, number in lost:
+        async with units.begin() as work:
+            job = await store.lock_job(work.connection, job_id, tenant)
+            attempt = await store.load_attempt(work.connection, job_id, attempt_id) if job else None
+            if job is None or attempt is None or attempt.state is not AttemptState.RUNNING:
+                continue
+            course = Course(job)
+            course.lose(await store.load_task(work.connection, job_id, number), attempt)
+            ATTEMPTS.labels(attempt.state).inc()
+            await _advance(course, work)
+            await _save(course, work, announce)
+    return len(lost)
+
+
+async def _advance(course: Course, work: Work) -> None:
+    """Begin what may begin now; end a job that is complete, that can do nothing more, or that was given up."""
+    job, connection = course.job, work.connection
+    if course.decided or course.settled or course.new_tasks:
+        # What follows reads it: tasks that begin are given the answers that they need.
+        await _save_first(course, work)
+    for number in course.settled:
+        course.leave(await store.losers(connection, job.job_id, number))
+    for task in course.decided:
+        for number, task_id in await store.unblock(connection, job.job_id, task.task_id):
+            course.note_ready(number, task_id)
+    if course.complete:
+        course.finish(*await store.load_answers(connection, job.job_id))
+        return
+    if job.state not in JOB.final and (course.opened or job.starved):
+        await _begin_tasks(course, work)
+    if job.state in JOB.final:
+        await _save_first(course, work)
+        await _close(course, connection)
+
+
+async def _begin_tasks(course: Course, work: Work) -> None:
+    job, starved = course.job, course.job.starved
+    if starved:
+        # What waits for room in the budget is looked at as it is now.
+        await _save_first(course, work)
+    job.starved = False
+    places = job.places + (job.active if starved else 0)
+    for number in await store.startable(work.connection, job.job_id, places=places, starved=starved):
+        task = await store.load_task(work.connection, job.job_id, number)
+        if task.state is TaskState.RUNNING or job.places > 0:
+            course.start(task)
+    if job.starved and not job.running:
+        course.give_up(NO_BUDGET)
+
+
+async def _close(course: Course, connection: Connection) -> None:
+    course.close(*await store.load_open(connection, course.job.job_id))
+    if course.job.staged:
+        course.leave(await store.losers(connection, course.job.job_id, None))
+
+
+async def _save_first(course: Course, work: Work) -> None:
+    """Store what happened so far, for statements that read it."""
+    await store.write(work.connection, course)
+    course.saved()
+
+
+async def _save(course: Course, work: Work, announce: Announce) -> None:
+    await store.write(work.connection, course)
+    course.saved()
+    work.emit(*course.emitted)
+    work.record(*course.changes)
+    event = _events(course, work)
+
+    async def tell() -> None:
+        announce(event)
+
+    if course.noted:
+        work.act(tell)
+
+
+def _events(course: Course, work: Work) -> Event:
+    """Return the event of a job's new lines, which is stored nowhere."""
+    at = work.now.isoformat()
+    lines = [{"id": seq, "type": kind, "at": at, "data": data} for seq, kind, data in course.noted]
+    message = JobEvents(tenant=course.job.spec.tenant, job_id=course.job.job_id, events=lines)
+    event_id = new_id()
+    return Event(
+        id=event_id,
+        source="jobs",
+        time=work.now,
+        correlation_id=work.cause.correlation_id or event_id,
+        causation_id=work.cause.id,
+        traceparent=work.cause.traceparent or new_traceparent(),
+        message=message,
+    )

@@ -1,0 +1,204 @@
+"""What is stored of a job, what happened to it since it was loaded, and how that is noted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from placet.contracts import messages as m
+from placet.jobs.rules import budget
+from placet.jobs.states import (
+    ATTEMPT,
+    JOB,
+    TASK,
+    AttemptEvent,
+    AttemptState,
+    JobEvent,
+    JobState,
+    TaskEvent,
+    TaskState,
+)
+from placet.runtime.work import Change
+
+Data = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Job:
+    """A job as it is stored."""
+
+    job_id: str
+    spec: m.RunJob
+    state: JobState = JOB.initial
+    tasks: int = 0
+    decided: int = 0
+    #: Tasks whose attempts are under way.
+    active: int = 0
+    attempts: int = 0
+    running: int = 0
+    flagged: int = 0
+    agreed: int = 0
+    cast: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    cost_most: float = 0.0
+    unpriced: bool = False
+    #: Whether a task could not draw an attempt because the budget had no room for its share.
+    starved: bool = False
+    #: Whether any attempt left something staged.
+    staged: bool = False
+    log_seq: int = 0
+    reason: str = ""
+    result: Data | None = None
+
+    @property
+    def spent(self) -> budget.Spent:
+        """What it has used up."""
+        return budget.Spent(self.tokens, self.running, self.cost, self.cost_most, self.unpriced)
+
+    @property
+    def places(self) -> int:
+        """Tasks that may begin now."""
+        return self.spec.plan.parallel_max - self.active
+
+
+@dataclass(slots=True)
+class Task:
+    """A task as it is stored."""
+
+    number: int
+    task_id: str
+    text: str
+    state: TaskState = TASK.initial
+    needs: list[str] = field(default_factory=list)
+    produces: list[str] = field(default_factory=list)
+    group: int = 0
+    open_needs: int = 0
+    k: int = 0
+    votes: dict[str, int] = field(default_factory=dict)
+    drawn: int = 0
+    running: int = 0
+    answer: Data | None = None
+    #: The attempt that won, where what it left staged is to be committed.
+    winner: str | None = None
+    #: Attempts that were drawn before its winner conflicted, and how often that happened.
+    drawn_before: int = 0
+    conflicts: int = 0
+    reason: str = ""
+    #: Answers of what it needs, by task; where they were loaded.
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What people are told."""
+        return f"task {self.task_id}" if self.number else "the division"
+
+
+@dataclass(slots=True)
+class Attempt:
+    """An attempt as it is stored."""
+
+    attempt_id: str
+    number: int
+    attempt: int
+    conversation_id: str
+    state: AttemptState = ATTEMPT.initial
+    vote_key: str | None = None
+    answer: Data | None = None
+    tree_digest: str | None = None
+    staged: int = 0
+    flags: list[str] = field(default_factory=list)
+    reason: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    calls: int = 0
+    asked_again: int = 0
+
+
+@dataclass(slots=True)
+class JobCourse:
+    """A job, and what happened to it since it was loaded."""
+
+    job: Job
+    new_tasks: list[Task] = field(default_factory=list)
+    tasks: dict[int, Task] = field(default_factory=dict)
+    new_attempts: list[Attempt] = field(default_factory=list)
+    attempts: dict[str, Attempt] = field(default_factory=dict)
+    log: list[tuple[str, Data]] = field(default_factory=list)
+    emitted: list[m.Message] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    #: Tasks that were decided now: what needs them may begin.
+    decided: list[Task] = field(default_factory=list)
+    #: Whether a place came free, or a task that may take one.
+    opened: bool = False
+    #: Numbers of tasks whose other attempts are not wanted any more.
+    settled: list[int] = field(default_factory=list)
+    #: Lines of the log that are stored, with their numbers.
+    noted: list[tuple[int, str, Data]] = field(default_factory=list)
+
+    def saved(self) -> None:
+        """Forget what is stored now, and keep what is to be sent."""
+        first = self.job.log_seq - len(self.log) + 1
+        self.noted += [(seq, kind, data) for seq, (kind, data) in enumerate(self.log, first)]
+        self.new_tasks, self.tasks, self.new_attempts, self.attempts, self.log = [], {}, [], {}, []
+
+    def _move_job(self, event: JobEvent, detail: Data, actor: str = "jobs") -> None:
+        before, self.job.state = self.job.state, JOB.next_state(self.job.state, event)
+        self._record_job(event, before, self.job.state, detail, actor=actor)
+
+    def _move_task(self, task: Task, event: TaskEvent, detail: Data) -> None:
+        before, task.state = task.state, TASK.next_state(task.state, event)
+        self._record_task(task, event, before, task.state, detail)
+
+    def _move_attempt(self, attempt: Attempt, event: AttemptEvent, detail: Data) -> None:
+        before, attempt.state = attempt.state, ATTEMPT.next_state(attempt.state, event)
+        self.attempts[attempt.attempt_id] = attempt
+        self._record_attempt(attempt, event, before, attempt.state, detail)
+
+    def _record_job(
+        self, event: str, before: JobState | None, to: JobState, detail: Data | None = None, *, actor: str = "jobs"
+    ) -> None:
+        job = self.job
+        self.changes.append(
+            Change(job.spec.tenant, JOB.name, job.job_id, event, before, to, actor, None, detail or {}, self._about)
+        )
+
+    def _record_task(
+        self, task: Task, event: str, before: TaskState | None, to: TaskState, detail: Data | None = None
+    ) -> None:
+        job, subject = self.job, f"{self.job.job_id}/{task.number}"
+        self.changes.append(
+            Change(job.spec.tenant, TASK.name, subject, event, before, to, "jobs", None, detail or {}, self._about)
+        )
+
+    def _record_attempt(
+        self, attempt: Attempt, event: str, before: AttemptState | None, to: AttemptState, detail: Data | None = None
+    ) -> None:
+        job, subject = self.job, attempt.attempt_id
+        self.changes.append(
+            Change(job.spec.tenant, ATTEMPT.name, subject, event, before, to, "jobs", None, detail or {}, self._about)
+        )
+
+    @property
+    def _about(self) -> dict[str, str]:
+        return {"job_id": self.job.job_id}
+
+    def _note(self, kind: str, data: Data, line: str) -> None:
+        self.job.log_seq += 1
+        self.log.append((kind, {**data, "line": line}))
+
+    def _note_attempt(self, task: Task, attempt: Attempt, what: str) -> None:
+        told: Data = {"task": task.task_id, "number": task.number, "attempt": attempt.attempt, "state": attempt.state}
+        told |= {"attempt_id": attempt.attempt_id, "conversation_id": attempt.conversation_id}
+        told |= {"flags": attempt.flags} if attempt.flags else {}
+        told |= {"key": attempt.vote_key} if attempt.vote_key else {}
+        used = attempt.input_tokens + attempt.output_tokens
+        cost = f", ${attempt.cost:.4f}" if attempt.cost else ""
+        again = f", asked {attempt.asked_again} times again after a worker died" if attempt.asked_again else ""
+        if attempt.state is not AttemptState.RUNNING:
+            told |= {"tokens": used, "cost": attempt.cost, "calls": attempt.calls, "asked_again": attempt.asked_again}
+        calls = "1 call" if attempt.calls == 1 else f"{attempt.calls} calls"
+        paid = f" ({calls}, {used} tokens{cost}{again})" if used else ""
+        self._note("attempt", told, f"{task.name}, attempt {attempt.attempt} {what}{paid}")

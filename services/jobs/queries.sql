@@ -1,0 +1,146 @@
+-- Statements of the jobs service. Whatever changes a job locks its row first.
+
+-- name: add_job
+INSERT INTO jobs.jobs (
+    job_id, tenant, agent, author, spec, state, tasks, decided, active, attempts, running, flagged, agreed, "cast", tokens,
+    cost, cost_most, unpriced, starved, staged, log_seq, reason
+)
+VALUES (
+    :job_id::text, :tenant::text, :agent, :author, :spec::jsonb, 'dividing', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, false,
+    false, 0, ''
+)
+ON CONFLICT DO NOTHING
+RETURNING job_id
+
+-- name: lock_job
+SELECT job_id, spec::text AS spec, state, tasks, decided, active, attempts, running, flagged, agreed, "cast", tokens,
+    cost, cost_most, unpriced, starved, staged, log_seq, reason
+FROM jobs.jobs
+WHERE job_id = :job_id::text AND tenant = :tenant::text
+FOR NO KEY UPDATE
+
+-- name: load_task
+-- A task with the answers that it needs.
+SELECT t.number, t.task_id, t.text, t.state, t.needs, t.produces, t.group_number, t.open_needs, t.k, t.votes::text AS votes,
+    t.drawn, t.running, t.winner, t.drawn_before, t.conflicts, t.reason, (
+        SELECT jsonb_object_agg(n.task_id, n.answer)::text
+        FROM jobs.tasks n WHERE n.job_id = t.job_id AND n.task_id = ANY (t.needs)
+    ) AS inputs
+FROM jobs.tasks t
+WHERE t.job_id = :job_id::text AND t.number = :number
+
+-- name: load_attempt
+SELECT attempt_id, number, attempt, conversation_id, state, vote_key, tree_digest, staged, flags, reason, input_tokens,
+    output_tokens, cost, calls, asked_again
+FROM jobs.attempts
+WHERE attempt_id = :attempt_id::text AND job_id = :job_id::text
+
+-- name: unblock
+-- Tell what needs a task that it is decided; return what needs nothing more.
+WITH told AS (
+    UPDATE jobs.tasks
+    SET open_needs = open_needs - 1, state = CASE WHEN open_needs = 1 THEN 'ready' ELSE state END
+    WHERE job_id = :job_id::text AND state = 'blocked' AND needs @> ARRAY[:task_id::text]
+    RETURNING number, task_id, open_needs
+)
+SELECT number, task_id FROM told WHERE open_needs = 0 ORDER BY number
+
+-- name: startable
+-- Tasks that may begin, and where the budget had no room, tasks that wait for it.
+SELECT number
+FROM jobs.tasks
+WHERE job_id = :job_id::text AND (state = 'ready' OR (:starved::bool AND state = 'running' AND running = 0))
+ORDER BY state DESC, number
+LIMIT :places
+
+-- name: open_tasks
+SELECT number, task_id, text, state, needs, produces, group_number, open_needs, k, votes::text AS votes, drawn, running,
+    winner, drawn_before, conflicts, reason, NULL AS inputs
+FROM jobs.tasks
+WHERE job_id = :job_id::text AND state IN ('blocked', 'ready', 'running', 'committing')
+ORDER BY number
+
+-- name: running_attempts
+SELECT attempt_id, number, attempt, conversation_id, state, vote_key, tree_digest, staged, flags, reason, input_tokens,
+    output_tokens, cost, calls, asked_again
+FROM jobs.attempts
+WHERE job_id = :job_id::text AND state = 'running'
+ORDER BY number, attempt
+
+-- name: answers
+SELECT task_id, text, needs, produces, answer::text AS answer
+FROM jobs.tasks
+WHERE job_id = :job_id::text AND number > 0
+ORDER BY number
+
+-- name: losers
+SELECT a.conversation_id
+FROM jobs.attempts a JOIN jobs.tasks t USING (job_id, number)
+WHERE a.job_id = :job_id AND (:number::int IS NULL OR a.number = :number) AND a.staged > 0
+    AND a.state IN ('voted', 'flagged') AND t.winner IS DISTINCT FROM a.attempt_id
+ORDER BY a.attempt_id
+
+-- name: lost_attempts
+SELECT attempt_id, job_id, number,
+    (SELECT tenant FROM jobs.jobs j WHERE j.job_id = a.job_id) AS tenant
+FROM jobs.attempts a
+WHERE state = 'running' AND deadline < clock_timestamp()
+ORDER BY deadline
+LIMIT :limit
+
+-- name: write
+-- Store what became of a locked job.
+WITH job AS (
+    UPDATE jobs.jobs
+    SET state = :state::text, tasks = :tasks, decided = :decided, active = :active, attempts = :attempts, running = :running,
+        flagged = :flagged, agreed = :agreed, "cast" = :cast, tokens = :tokens, cost = :cost, cost_most = :cost_most,
+        unpriced = :unpriced, starved = :starved, staged = :staged, log_seq = :log_seq, reason = :reason::text,
+        result = COALESCE(:result::jsonb, result),
+        ended_at = CASE WHEN :ended::bool THEN COALESCE(ended_at, clock_timestamp()) END
+    WHERE job_id = :job_id::text
+),
+new_tasks AS (
+    INSERT INTO jobs.tasks
+        (job_id, number, task_id, text, state, needs, produces, group_number, open_needs, k, votes, drawn, running, reason,
+         drawn_before, conflicts)
+    SELECT :job_id::text, number, task_id, text, state, needs, produces, group_number, open_needs, k, votes, drawn, running,
+        reason, 0, 0
+    FROM jsonb_to_recordset(:new_tasks::jsonb) AS b (
+        number int, task_id text, text text, state text, needs text[], produces text[], group_number int, open_needs int,
+        k int, votes jsonb, drawn int, running int, reason text
+    )
+),
+tasks AS (
+    UPDATE jobs.tasks t
+    SET state = b.state, k = b.k, votes = b.votes, drawn = b.drawn, running = b.running, reason = b.reason,
+        answer = COALESCE(b.answer, t.answer), winner = b.winner, drawn_before = b.drawn_before, conflicts = b.conflicts
+    FROM jsonb_to_recordset(:tasks_now::jsonb) AS b (
+        number int, state text, k int, votes jsonb, drawn int, running int, reason text, answer jsonb, winner text,
+        drawn_before int, conflicts int
+    )
+    WHERE t.job_id = :job_id::text AND t.number = b.number
+),
+new_attempts AS (
+    INSERT INTO jobs.attempts (
+        attempt_id, job_id, number, attempt, conversation_id, state, flags, deadline, reason, input_tokens, output_tokens,
+        calls, asked_again, staged
+    )
+    SELECT attempt_id, :job_id::text, number, attempt, conversation_id, state, '{}', clock_timestamp() + :lease::interval, '', 0,
+        0, 0, 0, 0
+    FROM jsonb_to_recordset(:new_attempts::jsonb)
+        AS b (attempt_id text, number int, attempt int, conversation_id text, state text)
+),
+attempts AS (
+    UPDATE jobs.attempts a
+    SET state = b.state, vote_key = b.vote_key, answer = COALESCE(b.answer, a.answer), tree_digest = b.tree_digest,
+        staged = b.staged, flags = b.flags, reason = b.reason, input_tokens = b.input_tokens, output_tokens = b.output_tokens, cost = b.cost,
+        calls = b.calls, asked_again = b.asked_again, ended_at = COALESCE(a.ended_at, clock_timestamp())
+    FROM jsonb_to_recordset(:attempts_now::jsonb) AS b (
+        attempt_id text, state text, vote_key text, answer jsonb, tree_digest text, staged int, flags text[], reason text,
+        input_tokens int, output_tokens int, cost float, calls int, asked_again int
+    )
+    WHERE a.attempt_id = b.attempt_id
+)
+INSERT INTO jobs.log (job_id, seq, tenant, type, data)
+SELECT :job_id::text, b.seq, :tenant::text, b.type, b.data
+FROM jsonb_to_recordset(:log::jsonb) AS b (seq int, type text, data jsonb)

@@ -1,0 +1,40 @@
+"""What a job may still begin: an attempt's share is reserved before it begins and settled when it has ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from placet.contracts.messages import JobBudget
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a job has used up, and what its running attempts may use."""
+
+    tokens: int = 0
+    #: Attempts that run now.
+    running: int = 0
+    #: In US dollars, of the attempts whose price is known.
+    cost: float = 0.0
+    #: Of the dearest attempt so far: what one that runs is taken to cost.
+    cost_most: float = 0.0
+    #: Whether an attempt ended whose price nobody knows.
+    unpriced: bool = False
+
+
+def affordable(wanted: int, budget: JobBudget, spent: Spent) -> int:
+    """Return how many of the wanted attempts may begin now: as many as have their whole share left.
+
+    A cost is known afterwards only, so each attempt counts as the dearest one so far; where a price is not known,
+    nobody can tell that a cost is within its bound, and none may begin.
+    """
+    if budget.tokens is not None:
+        free = budget.tokens - spent.tokens - spent.running * budget.tokens_per_attempt
+        wanted = min(wanted, free // budget.tokens_per_attempt)
+    if budget.cost is not None:
+        left = budget.cost - spent.cost - spent.running * spent.cost_most
+        if spent.unpriced or left <= 0:
+            return 0
+        if spent.cost_most > 0:
+            wanted = min(wanted, int(left / spent.cost_most))
+    return max(0, wanted)

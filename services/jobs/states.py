@@ -1,0 +1,125 @@
+"""States of a job, of its tasks and of the attempts at them. Every change of state is a row of a table below."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from placet.contracts.transitions import Machine
+
+
+class JobState(StrEnum):
+    """Where a job can be, and who moves it on."""
+
+    DIVIDING = "dividing"  # an agent divides the task; its division moves it on, or the last one that is refused
+    RUNNING = "running"  # its tasks are tried; the last decided one moves it on, or the first failed one
+    DONE = "done"  # final: every task is decided
+    FAILED = "failed"  # final: a task has no majority, no division was sound, or the budget is used up
+    CANCELLED = "cancelled"  # final: somebody did not want it any more
+
+
+class JobEvent(StrEnum):
+    """What can happen to a job."""
+
+    DIVIDED = "divided"
+    FINISHED = "finished"  # the last task is decided
+    GAVE_UP = "gave_up"
+    CANCELLED = "cancelled"
+
+
+_OVER = (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+
+JOB = Machine(
+    name="job",
+    initial=JobState.DIVIDING,
+    transitions={
+        (JobState.DIVIDING, JobEvent.DIVIDED): JobState.RUNNING,
+        (JobState.DIVIDING, JobEvent.GAVE_UP): JobState.FAILED,
+        (JobState.DIVIDING, JobEvent.CANCELLED): JobState.CANCELLED,
+        (JobState.RUNNING, JobEvent.FINISHED): JobState.DONE,
+        (JobState.RUNNING, JobEvent.GAVE_UP): JobState.FAILED,
+        (JobState.RUNNING, JobEvent.CANCELLED): JobState.CANCELLED,
+    },
+    final=frozenset(_OVER),
+    races=frozenset((state, JobEvent.CANCELLED) for state in _OVER),  # it ended by itself, or somebody was faster
+)
+
+
+class TaskState(StrEnum):
+    """Where a task can be, and who moves it on."""
+
+    BLOCKED = "blocked"  # a task that it needs is not decided; the last one that is moves it on
+    READY = "ready"  # it can be tried; a free place among the parallel ones moves it on
+    RUNNING = "running"  # attempts are under way; a vote that is ahead by k moves it on
+    COMMITTING = "committing"  # an answer won; what its attempt left staged waits for people, or for its commit
+    DECIDED = "decided"  # final: an answer won
+    FAILED = "failed"  # final: no answer can win any more, or the job was over first
+
+
+class TaskEvent(StrEnum):
+    """What can happen to a task."""
+
+    NEEDS_DECIDED = "needs_decided"
+    BEGUN = "begun"
+    WON = "won"
+    WON_STAGED = "won_staged"  # and what its attempt left staged is to be committed
+    COMMITTED = "committed"
+    CONFLICTED = "conflicted"  # something else was committed underneath: it is tried anew on what is there now
+    NOT_COMMITTED = "not_committed"  # people denied it, or it could not be done
+    NO_MAJORITY = "no_majority"
+    JOB_OVER = "job_over"
+
+
+_OPEN_TASKS = (TaskState.BLOCKED, TaskState.READY, TaskState.RUNNING, TaskState.COMMITTING)
+
+TASK = Machine(
+    name="task",
+    initial=TaskState.READY,
+    transitions={
+        (TaskState.BLOCKED, TaskEvent.NEEDS_DECIDED): TaskState.READY,
+        (TaskState.READY, TaskEvent.BEGUN): TaskState.RUNNING,
+        (TaskState.RUNNING, TaskEvent.WON): TaskState.DECIDED,
+        (TaskState.RUNNING, TaskEvent.WON_STAGED): TaskState.COMMITTING,
+        (TaskState.COMMITTING, TaskEvent.COMMITTED): TaskState.DECIDED,
+        (TaskState.COMMITTING, TaskEvent.CONFLICTED): TaskState.RUNNING,
+        (TaskState.COMMITTING, TaskEvent.NOT_COMMITTED): TaskState.FAILED,
+        (TaskState.RUNNING, TaskEvent.NO_MAJORITY): TaskState.FAILED,
+        **{(state, TaskEvent.JOB_OVER): TaskState.FAILED for state in _OPEN_TASKS},
+    },
+    final=frozenset({TaskState.DECIDED, TaskState.FAILED}),
+)
+
+
+class AttemptState(StrEnum):
+    """Where an attempt can be, and who moves it on."""
+
+    RUNNING = "running"  # an agent works on it; its end moves it on, or the sweeper when its time is over
+    VOTED = "voted"  # final: its answer counts
+    FLAGGED = "flagged"  # final: thrown out for the flags that it has
+    LOST = "lost"  # final: nothing was heard of it in its time
+    WITHDRAWN = "withdrawn"  # final: its job or its task was over first
+
+
+class AttemptEvent(StrEnum):
+    """What can happen to an attempt."""
+
+    ANSWERED = "answered"
+    THROWN_OUT = "thrown_out"
+    TIME_OVER = "time_over"
+    TASK_OVER = "task_over"
+
+
+_ENDED = (AttemptState.LOST, AttemptState.WITHDRAWN)
+
+ATTEMPT = Machine(
+    name="attempt",
+    initial=AttemptState.RUNNING,
+    transitions={
+        (AttemptState.RUNNING, AttemptEvent.ANSWERED): AttemptState.VOTED,
+        (AttemptState.RUNNING, AttemptEvent.THROWN_OUT): AttemptState.FLAGGED,
+        (AttemptState.RUNNING, AttemptEvent.TIME_OVER): AttemptState.LOST,
+        (AttemptState.RUNNING, AttemptEvent.TASK_OVER): AttemptState.WITHDRAWN,
+    },
+    final=frozenset({AttemptState.VOTED, AttemptState.FLAGGED, *_ENDED}),
+    # What ends after all is paid for, and is no vote any more.
+    races=frozenset((state, event) for state in _ENDED for event in (AttemptEvent.ANSWERED, AttemptEvent.THROWN_OUT)),
+)

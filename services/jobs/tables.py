@@ -1,0 +1,137 @@
+"""Rows of the jobs service."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+from sqlmodel import Field, SQLModel
+
+from placet.jobs.states import ATTEMPT, JOB, TASK, AttemptState, JobState, TaskState
+from placet.runtime.database import check_states
+
+_MOMENT = sa.TIMESTAMP(timezone=True)
+_NOW = {"server_default": sa.func.clock_timestamp()}
+_TEXTS = pg.ARRAY(sa.Text)
+_JOB_FINAL = ", ".join(f"'{state}'" for state in sorted(JOB.final))
+#: Tables whose rows change often: room on each page, so that a change stays there.
+_CHANGING = {"schema": "jobs", "postgresql_with": {"fillfactor": "70"}}
+
+
+class JobRow(SQLModel, table=True):
+    """One job. Its row is the lock under which everything in it changes."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (
+        check_states("state", JobState),
+        sa.CheckConstraint(f"(state IN ({_JOB_FINAL})) = (ended_at IS NOT NULL)", name="ended_iff_final"),
+        sa.Index("ix_jobs_newest", "tenant", "created_at"),
+        _CHANGING,
+    )
+
+    job_id: str = Field(primary_key=True)
+    tenant: str
+    agent: str
+    author: str
+    state: str = Field(default=JOB.initial)
+    spec: dict[str, Any] = Field(sa_type=pg.JSONB, description="As it was asked: RunJob, without its tasks.")
+    tasks: int = Field(default=0, description="Of its division; 0 until there is one.")
+    decided: int = 0
+    active: int = Field(default=0, description="Tasks whose attempts are under way.")
+    attempts: int = Field(default=0, description="Drawn so far.")
+    running: int = Field(default=0, description="Attempts under way: each has its share of the budget reserved.")
+    flagged: int = 0
+    agreed: int = Field(default=0, description="Votes for the winners of decided tasks.")
+    cast: int = Field(default=0, description="All votes of decided tasks.")
+    tokens: int = Field(default=0, sa_type=sa.BigInteger)
+    cost: float = Field(default=0.0, description="Of the attempts whose price is known, in US dollars.")
+    cost_most: float = 0.0
+    unpriced: bool = False
+    starved: bool = Field(default=False, description="Whether an attempt waits for room in the budget.")
+    staged: bool = Field(default=False, description="Whether any attempt left something staged.")
+    log_seq: int = 0
+    reason: str = ""
+    result: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
+    created_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+    ended_at: datetime | None = Field(default=None, sa_type=_MOMENT)
+
+
+class TaskRow(SQLModel, table=True):
+    """One task of a job; number 0 divides it."""
+
+    __tablename__ = "tasks"
+    __table_args__ = (
+        check_states("state", TaskState),
+        sa.Index("ix_tasks_by_id", "job_id", "task_id", unique=True),
+        sa.Index("ix_tasks_ready", "job_id", "number", postgresql_where=sa.text("state = 'ready'")),
+        sa.Index("ix_tasks_needs", "needs", postgresql_using="gin", postgresql_where=sa.text("state = 'blocked'")),
+        _CHANGING,
+    )
+
+    job_id: str = Field(primary_key=True)
+    number: int = Field(primary_key=True)
+    task_id: str = Field(description="As the division calls it; empty for the division itself.")
+    text: str
+    state: str = Field(default=TASK.initial)
+    needs: list[str] = Field(sa_type=_TEXTS)
+    produces: list[str] = Field(sa_type=_TEXTS)
+    group_number: int = 0
+    open_needs: int = Field(default=0, description="Tasks that it needs and that are not decided.")
+    k: int = 0
+    votes: dict[str, int] = Field(sa_type=pg.JSONB)
+    drawn: int = 0
+    running: int = 0
+    answer: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
+    winner: str | None = Field(default=None, description="Attempt whose staged entries are to be committed, or were.")
+    drawn_before: int = Field(default=0, description="Attempts drawn before its last conflict.")
+    conflicts: int = 0
+    reason: str = ""
+
+
+class AttemptRow(SQLModel, table=True):
+    """One attempt at a task, in a conversation of its own."""
+
+    __tablename__ = "attempts"
+    __table_args__ = (
+        check_states("state", AttemptState),
+        sa.Index("ix_attempts_of_task", "job_id", "number", "attempt", unique=True),
+        sa.Index("ix_attempts_deadline", "deadline", postgresql_where=sa.text("state = 'running'")),
+        _CHANGING,
+    )
+
+    attempt_id: str = Field(primary_key=True)
+    job_id: str
+    number: int = Field(description="Of its task.")
+    attempt: int = Field(description="Its place among the attempts at the task, from 1.")
+    conversation_id: str
+    state: str = Field(default=ATTEMPT.initial)
+    vote_key: str | None = None
+    answer: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
+    tree_digest: str | None = None
+    staged: int = Field(default=0, description="Entries that it left in its workspace.")
+    flags: list[str] = Field(sa_type=_TEXTS)
+    reason: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    calls: int = 0
+    asked_again: int = 0
+    begun_at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+    deadline: datetime = Field(sa_type=_MOMENT, description="Nothing heard until then: it is lost.")
+    ended_at: datetime | None = Field(default=None, sa_type=_MOMENT)
+
+
+class LogRow(SQLModel, table=True):
+    """One line of a job's log."""
+
+    __tablename__ = "log"
+    __table_args__ = ({"schema": "jobs"},)
+
+    job_id: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True, description="Gapless, from 1.")
+    tenant: str
+    type: str
+    at: datetime = Field(sa_type=_MOMENT, sa_column_kwargs=_NOW)
+    data: dict[str, Any] = Field(sa_type=pg.JSONB)

@@ -1,0 +1,90 @@
+"""The page of a job in a browser: its tasks are drawn, votes appear as they come, and it can be cancelled there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from hanoi import model as hanoi
+from placet.gateway.web.job_picture import DOTS_MAX
+from placet.gateway.web.render import set_up_was_run
+from tests.e2e.test_embedded import Embedded
+from tests.support.jobs import MODEL, SURE, begin, ended
+from tests.support.ports import free_port
+
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(not set_up_was_run(), reason="the vendored scripts are not there"),
+]
+
+#: Tasks of each group; each needs two of the group before.
+GROUPS = (8, 8, 8, 5, 1)
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """A running embedded Placet with a model that errs."""
+    made = Embedded(tmp_path_factory.mktemp("job-page") / "data", free_port(), dict(MODEL))
+    made.data.mkdir()
+    made.start()
+    yield made
+    made.stop()
+
+
+def a_tree() -> list[dict[str, Any]]:
+    """Return thirty tasks in five groups, all of them one move."""
+    tasks: list[dict[str, Any]] = []
+    before: list[str] = []
+    for group, size in enumerate(GROUPS, 1):
+        names = [f"part-{group}-{number}" for number in range(1, size + 1)]
+        for place, name in enumerate(names):
+            needs = sorted({before[place % len(before)], before[(place + 1) % len(before)]}) if before else []
+            tasks.append({"id": name, "task": "Make move 1 of 1 for 1 disks.", "needs": needs})
+        before = names
+    return tasks
+
+
+async def test_a_job_is_drawn_while_it_goes_on(house: Embedded, browser: Browser, tmp_path: Path) -> None:
+    """Thirty tasks stand in their groups; without a reload the page ends with all of them decided."""
+    ada = house.caller()
+    page = await browser.new_page(base_url=ada.url, extra_http_headers={"authorization": f"Bearer {ada.token}"})
+    try:
+        job_id = await begin(
+            ada, task="Thirty things.", tasks=a_tree(), answer_schema=dict(hanoi.ANSWER_SCHEMA), **SURE
+        )
+        await page.goto(f"/jobs/{job_id}")
+        await expect(page.locator("g.task")).to_have_count(sum(GROUPS))
+        await page.screenshot(path=tmp_path / "begun.png", full_page=True)
+        await expect(page.locator("g.task.decided")).to_have_count(sum(GROUPS), timeout=120_000)
+        await expect(page.locator(".badge.done")).to_be_visible()
+        job = await ended(ada, job_id)
+        columns = {await each.get_attribute("x") for each in await page.locator("g.task rect").all()}
+        assert len(GROUPS) == len(columns)
+        shown = [each for task in job["tasks"] for each in task["attempts"][-DOTS_MAX:]]
+        assert await page.locator("g.task circle").count() == len(shown)
+        assert await page.locator("circle.flagged").count() == sum(each["state"] == "flagged" for each in shown)
+        await page.screenshot(path=tmp_path / "job.png", full_page=True)
+        await page.goto("/jobs")
+        await expect(page.get_by_role("link", name="Thirty things.")).to_be_visible()
+    finally:
+        await page.close()
+
+
+async def test_a_job_is_cancelled_on_its_page(house: Embedded, browser: Browser) -> None:
+    """One button; the page says who did it."""
+    ada = house.caller()
+    job_id = await begin(ada, **hanoi.job(9), tasks=hanoi.tasks(9), tasks_max=600, **SURE)
+    page = await browser.new_page(base_url=ada.url, extra_http_headers={"authorization": f"Bearer {ada.token}"})
+    try:
+        await page.goto(f"/jobs/{job_id}")
+        # More than two hundred tasks are squares.
+        await expect(page.locator("rect.square")).to_have_count(511)
+        await page.get_by_role("button", name="Cancel job").click()
+        await expect(page.locator(".badge.cancelled")).to_be_visible()
+        await expect(page.get_by_text("Cancelled by person:admin.").first).to_be_visible()
+    finally:
+        await page.close()

@@ -1,0 +1,160 @@
+"""Jobs: divided, tried by several agents, decided by votes; on both footings, with processes killed in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from hanoi import model as hanoi
+from tests.conftest import migrate
+from tests.support.jobs import MODEL, SURE, begin, decided, ended, events, wrong_moves
+from tests.support.people import Caller
+from tests.support.postgres import Databases
+from tests.support.rabbitmq import VirtualHosts
+from tests.support.system import System, until
+
+pytestmark = pytest.mark.timeout(300)
+
+REPLICAS: Mapping[str, int] = {"gateway": 1, "agent": 2, "policy": 1, "jobs": 2, "dead_letters": 1}
+DISKS = 4
+
+
+@pytest.fixture(scope="module")
+def house(
+    databases: Databases, virtual_hosts: VirtualHosts, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[System]:
+    """A system with two agents and two of what runs jobs; its model is a function that errs."""
+    folder = tmp_path_factory.mktemp("jobs")
+    with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
+        made = System(folder, database_url, rabbitmq_url, environment=dict(MODEL))
+        made.prepare()
+        for name, count in REPLICAS.items():
+            for number in range(1, count + 1):
+                made.add(name, number=number)
+        try:
+            asyncio.run(made.start())
+            yield made
+        finally:
+            made.stop()
+
+
+@pytest.fixture(scope="module")
+def ada(house: System) -> Caller:
+    """A person with a key for chatting."""
+    return Caller(house.url, house.key("chat", person="ada"))
+
+
+async def test_a_job_is_divided_tried_and_decided_without_one_wrong_move(ada: Caller) -> None:
+    """Every move is right although one in ten is wrong; what made no sense is thrown out and counted, not repaired."""
+    job_id = await begin(ada, **hanoi.job(DISKS), **SURE)
+    job = await ended(ada, job_id)
+    assert ("done", 0) == (job["state"], wrong_moves(job))
+    last = job["tasks"][-1]
+    assert {last["id"]: last["answer"]} == job["result"]
+    assert [[], [], [4, 3, 2, 1]] == last["answer"]["state"]
+    tried = [attempt for task in job["tasks"] for attempt in task["attempts"]]
+    states = Counter(attempt["state"] for attempt in tried)
+    assert states["flagged"] == job["attempts_thrown_out"] == sum(bool(each["flags"]) for each in tried)
+    assert job["attempts"] == len(tried) + 1
+    assert {"voted", "flagged"} >= set(states)
+    # Nobody was asked without what the task needs: the model would have had no answer.
+    assert {"malformed_call", "no_final_answer"} >= {flag for each in tried for flag in each["flags"]}
+
+
+async def test_no_more_attempts_are_drawn_than_the_leader_lacked(ada: Caller) -> None:
+    """Each task ends with the vote that puts its winner ahead by k: no attempt was still on its way, none was spare."""
+    job = await ended(ada, await begin(ada, **hanoi.job(3), **SURE))
+    for task in job["tasks"]:
+        votes = sorted(task["votes"].values(), reverse=True)
+        assert task["k"] == votes[0] - (votes[1] if len(votes) > 1 else 0)
+        assert {"voted", "flagged"} >= {attempt["state"] for attempt in task["attempts"]}
+
+
+async def test_the_events_of_a_job_come_without_gap_and_say_each_attempt_in_one_line(ada: Caller) -> None:
+    """The stream ends with the job's end; its numbers have no gap; the stored log says the same."""
+    job_id = await begin(ada, **hanoi.job(2), **SURE)
+    seen = [event async for event in events(ada, f"/v1/jobs/{job_id}/events")]
+    job = await ada.get(f"/v1/jobs/{job_id}")
+    assert list(range(1, job["last_event_id"] + 1)) == [event["id"] for event in seen]
+    stored = await ada.get(f"/v1/jobs/{job_id}/log", params={"limit": 1000})
+    assert [(each["id"], each["data"]["line"]) for each in stored["items"]] == [
+        (each["id"], each["data"]["line"]) for each in seen
+    ]
+    attempts = [each["data"] for each in seen if each["type"] == "attempt" and each["data"]["state"] != "running"]
+    assert len(attempts) == job["attempts"]
+    assert sum(each["tokens"] for each in attempts) == job["tokens"] > 0
+
+
+async def test_what_an_agent_did_is_read_attempt_by_attempt(ada: Caller) -> None:
+    """The log of an attempt has what its agent was told, what it called and how its turn ended."""
+    job = await ended(ada, await begin(ada, **hanoi.job(1), **SURE))
+    first = job["tasks"][0]["attempts"][0]
+    log = (await ada.get(f"/v1/jobs/{job['id']}/attempts/{first['id']}/log"))["items"]
+    (told,) = [each["data"]["text"] for each in log if each["data"].get("role") == "user"]
+    assert "Make move 1 of 1 for 1 disks." in told
+    assert ["turn"] == [each["type"] for each in log if "final_answer" in each["data"] or each["data"].get("reason")]
+
+
+async def test_a_job_that_nobody_wants_is_cancelled(ada: Caller) -> None:
+    """Its attempts are withdrawn, what is open fails, and no model is asked for it again."""
+    job_id = await begin(
+        ada, task="T", tasks=hanoi.tasks(9), answer_schema=dict(hanoi.ANSWER_SCHEMA), tasks_max=600, **SURE
+    )
+    await ada.post(f"/v1/jobs/{job_id}/cancel")
+    job = await ended(ada, job_id)
+    assert ("cancelled", "Cancelled by person:ada.", 0) == (job["state"], job["reason"], job["attempts_running"])
+    assert {"decided", "failed"} >= {task["state"] for task in job["tasks"]}
+
+
+async def test_a_budget_ends_a_job_before_it_is_passed(ada: Caller) -> None:
+    """No attempt begins whose share is not there: the job fails, says so, and has used no more than it may."""
+    budget = {"tokens": 3_000, "tokens_per_attempt": 300}
+    job = await ended(ada, await begin(ada, **hanoi.job(5), tasks=hanoi.tasks(5), budget=budget, **SURE))
+    assert ("failed", "The budget has no room for another attempt.") == (job["state"], job["reason"])
+    assert 0 < job["tokens"] <= 3_000
+
+
+async def test_a_task_without_a_majority_fails_honestly(ada: Caller) -> None:
+    """It says how many attempts were made and how they voted, and the job says which task it was."""
+    tasks = [{"id": "riddle", "task": "What has an eye and cannot see?"}]
+    job = await ended(ada, await begin(ada, task="Riddles", tasks=tasks, k=2, attempts_max=4))
+    assert ("failed", "failed") == (job["state"], job["tasks"][0]["state"])
+    assert "Task riddle failed. No answer can win: 4 attempts, votes: none." == job["reason"]
+    # The last one could not have made a winner any more.
+    assert [("flagged", ["no_final_answer"])] * 3 + [("withdrawn", [])] == sorted(
+        (attempt["state"], attempt["flags"]) for attempt in job["tasks"][0]["attempts"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("tasks", "outputs", "why"),
+    [
+        ([{"id": "a", "task": "A", "needs": ["b"]}, {"id": "b", "task": "B", "needs": ["a"]}], [], "in a circle: a, b"),
+        ([{"id": "a", "task": "A"}], ["report"], "output report is produced by 0 tasks"),
+    ],
+)
+async def test_an_unsound_division_is_refused(
+    ada: Caller, tasks: list[dict[str, Any]], outputs: list[str], why: str
+) -> None:
+    """Nothing of it is tried."""
+    job = await ended(ada, await begin(ada, task="T", tasks=tasks, outputs=outputs))
+    assert ("failed", True, 0) == (job["state"], why in job["reason"], job["attempts"])
+
+
+async def test_a_job_survives_every_kill(ada: Caller, house: System) -> None:
+    """Agents and what runs jobs are killed in turn while it goes on: every move is right."""
+    job_id = await begin(ada, **hanoi.job(6), **SURE)
+    victims = ("jobs-1", "agent-1", "jobs-2", "agent-2")
+    for number, name in enumerate(victims):
+        await until(lambda wanted=3 + 4 * number: decided(ada, job_id, wanted), "the job went on")  # type: ignore[misc]
+        house.processes[name].kill()
+        await house.start_again(name)
+    job = await ended(ada, job_id)
+    assert ("done", 0) == (job["state"], wrong_moves(job))
+    attempts = [attempt for task in job["tasks"] for attempt in task["attempts"]]
+    assert len({attempt["conversation_id"] for attempt in attempts}) == len(attempts)
+    assert job["attempts"] == len(attempts) + 1

@@ -1,0 +1,160 @@
+"""What happens to a job, without a database: its attempts, its end, and what is said of money."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placet.contracts.messages import (
+    AttemptEnded,
+    AttemptRequested,
+    AttemptWithdrawn,
+    Author,
+    JobBudget,
+    JobPlan,
+    JobTask,
+    RunJob,
+)
+from placet.jobs.course import Course
+from placet.jobs.job_state import Attempt, Job, Task
+from placet.jobs.states import AttemptState, JobState, TaskState
+
+pytestmark = pytest.mark.unit
+
+
+def a_course(*tasks: str, **spec: Any) -> Course:
+    """Return a new job with tasks that need nothing, begun."""
+    given: dict[str, Any] = {"plan": JobPlan(k=2, attempts_max=6)} | spec
+    run = RunJob(
+        tenant="acme",
+        job_id="job",
+        agent="default",
+        author=Author(kind="person", id="person:ada"),
+        task="Everything.",
+        tasks=[JobTask(id=name, task=f"Do {name}.") for name in tasks],
+        **given,
+    )
+    course = Course(Job("job", run))
+    course.begin()
+    return course
+
+
+def started(course: Course, number: int = 0) -> tuple[Task, list[Attempt]]:
+    """Begin a task; return it with its attempts."""
+    task = course.new_tasks[number]
+    course.start(task)
+    return task, [each for each in course.new_attempts if each.number == task.number]
+
+
+def an_end(attempt: Attempt, answer: Any = "A", **more: Any) -> AttemptEnded:
+    """Return the end of an attempt."""
+    ids = {"conversation_id": attempt.conversation_id, "attempt_id": attempt.attempt_id}
+    told: dict[str, Any] = {"answer": None if more.get("flags") else {"answer": answer}}
+    return AttemptEnded(tenant="acme", job_id="job", **ids, **told | {"input_tokens": 10, "output_tokens": 5} | more)
+
+
+def test_a_first_wave_is_k_attempts_that_know_nothing_of_each_other() -> None:
+    """Each has its own conversation and the same words; rules see by labels which one it is."""
+    course = a_course("a")
+    started(course)
+    first, second = [each for each in course.emitted if isinstance(each, AttemptRequested)]
+    assert first.text == second.text
+    assert first.conversation_id != second.conversation_id
+    assert [("job", "a", "1"), ("job", "a", "2")] == [
+        (each.labels["job"], each.labels["task"], each.labels["attempt"]) for each in (first, second)
+    ]
+    assert (0, 1) == (first.variant, second.variant)
+
+
+def test_what_is_thrown_out_has_no_vote_and_another_takes_its_place() -> None:
+    """It is counted and paid for; the task needs as many votes as before."""
+    course = a_course("a")
+    task, (first, second) = started(course)
+    course.take(task, first, an_end(first, flags=["malformed_call"]))
+    assert (AttemptState.FLAGGED, {}, 2, 3) == (first.state, task.votes, task.running, task.drawn)
+    third = course.new_attempts[-1]
+    course.take(task, second, an_end(second))
+    course.take(task, third, an_end(third))
+    assert (TaskState.DECIDED, {"answer": "A"}) == (task.state, task.answer)
+    assert (1, 3, 45) == (course.job.flagged, course.job.attempts, course.job.tokens)
+
+
+def test_a_lost_attempt_costs_its_share_until_it_is_heard_of() -> None:
+    """It is said in the log; where it ends after all, what it really used is counted and its vote is not."""
+    course = a_course("a", budget=JobBudget(tokens_per_attempt=100))
+    task, (first, _) = started(course)
+    course.lose(task, first)
+    assert (100, 2, 3) == (course.job.tokens, task.running, task.drawn)
+    assert any(isinstance(each, AttemptWithdrawn) for each in course.emitted)
+    assert "lost: 100 tokens are counted" in next(data["line"] for _, data in course.log if data.get("state") == "lost")
+    course.take(task, first, an_end(first))
+    assert (15, {}, AttemptState.LOST) == (course.job.tokens, task.votes, first.state)
+    assert "ended too late: it has no vote" in course.log[-1][1]["line"]
+
+
+def test_what_was_paid_twice_is_said() -> None:
+    """A worker died while its model was asked: the line of the attempt says so."""
+    course = a_course("a")
+    task, (first, _) = started(course)
+    course.take(task, first, an_end(first, asked_again=1))
+    assert "asked 1 times again after a worker died" in course.log[-1][1]["line"]
+
+
+def test_a_job_without_room_for_a_share_waits_and_says_so() -> None:
+    """The second attempt of the wave has no room while the first has its share reserved."""
+    course = a_course("a", budget=JobBudget(tokens=150, tokens_per_attempt=100))
+    task, attempts = started(course)
+    assert (1, True) == (len(attempts), course.job.starved)
+    course.take(task, attempts[0], an_end(attempts[0]))
+    assert (2, 15) == (task.drawn, course.job.tokens)
+
+
+def test_a_task_that_nobody_can_win_any_more_ends_its_job() -> None:
+    """No attempt is drawn whose vote could not matter."""
+    course = a_course("a", plan=JobPlan(k=2, attempts_max=3))
+    task, (first, second) = started(course)
+    course.take(task, first, an_end(first, "A"))
+    course.take(task, second, an_end(second, "B"))
+    assert (TaskState.FAILED, JobState.FAILED, 2) == (task.state, course.job.state, task.drawn)
+    assert course.job.reason.startswith("Task a failed. No answer can win: 2 attempts, votes: ")
+
+
+def test_an_unsound_division_is_thrown_out_and_made_again() -> None:
+    """A division is an answer like any other: one that is no use has no vote."""
+    course = a_course()
+    task, (first,) = started(course)
+    circle = [{"id": "a", "task": "A", "needs": ["b"]}, {"id": "b", "task": "B", "needs": ["a"]}]
+    wrong = an_end(first).model_copy(update={"answer": {"complexity": 5, "tasks": circle}})
+    course.take(task, first, wrong)
+    assert (["unsound_division"], JobState.DIVIDING, 2) == (first.flags, course.job.state, task.drawn)
+    second = course.new_attempts[-1]
+    sound = {"complexity": 5, "tasks": [{"id": "a", "task": "A", "needs": []}]}
+    course.take(task, second, an_end(second).model_copy(update={"answer": sound}))
+    assert (JobState.RUNNING, 1, "a") == (course.job.state, course.job.tasks, course.new_tasks[-1].task_id)
+
+
+def test_a_late_division_divides_nothing() -> None:
+    """Where it was given up for lost, another one has taken its place."""
+    course = a_course()
+    task, (first,) = started(course)
+    course.lose(task, first)
+    sound = {"complexity": 5, "tasks": [{"id": "a", "task": "A", "needs": []}]}
+    course.take(task, first, an_end(first).model_copy(update={"answer": sound}))
+    assert (JobState.DIVIDING, 0) == (course.job.state, course.job.tasks)
+
+
+def test_a_cancelled_job_withdraws_what_is_under_way() -> None:
+    """And a second word changes nothing."""
+    course = a_course("a", "b")
+    task, attempts = started(course)
+    course.cancel("person:ada")
+    course.close([task, course.new_tasks[1]], attempts)
+    course.cancel("person:grace")
+    assert (JobState.CANCELLED, "Cancelled by person:ada.", 0) == (
+        course.job.state,
+        course.job.reason,
+        course.job.running,
+    )
+    assert {TaskState.FAILED} == {each.state for each in course.new_tasks}
+    assert {AttemptState.WITHDRAWN} == {each.state for each in attempts}
