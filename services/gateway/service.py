@@ -178,7 +178,7 @@ def _deps(
         signer=signer,
         hub=hub,
         log=ConversationLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still, limits),
-        job_log=JobLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still),
+        job_log=JobLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still, limits),
         directory=directory,
         ready=ready,
         guesses=Guesses(settings.gateway_link_misses_max),

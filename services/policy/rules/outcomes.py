@@ -18,7 +18,7 @@ from placet.contracts.messages import (
     ToolCallPermitted,
     ToolCallRefused,
 )
-from placet.contracts.permit import issue_permit, issue_staged_permit
+from placet.contracts.permit import Consent, issue_permit, issue_staged_permit
 from placet.contracts.signed import signed
 from placet.contracts.signing import Signer
 from placet.domain.catalog import ToolSpec, render_summary, shown_text
@@ -140,7 +140,7 @@ def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) ->
         reference=judged.verdict_id,
         now=now,
         lifetime_seconds=judged.permit_expires_after_seconds,
-        after=judged.after,
+        consent=Consent(after=judged.after),
         mode="stage" if plan else "commit" if staged else "run",
     )
     call = _shown(judged, spec)

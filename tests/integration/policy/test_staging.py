@@ -209,8 +209,15 @@ async def test_what_is_staged_is_judged_again_with_its_commit(
     """People's yes under another rulebook is handed on, until a tool of what they committed is another by now."""
     entry = await staged(replica, rulebook)
     call = a_commit([entry]).call
-    more = {"reference": "approval-1", "now": datetime.now(UTC), "lifetime_seconds": 60}
-    permit = issue_permit(approver, call, pool="rooms", mode="commit", **more)
+    permit = issue_permit(
+        approver,
+        call,
+        pool="rooms",
+        reference="approval-1",
+        now=datetime.now(UTC),
+        lifetime_seconds=60,
+        mode="commit",
+    )
     approved = CallApproved(tenant=call.tenant, pool="rooms", call=call, permit=permit, rule="default:commit_changes")
     (handed_on,) = await replica.send(approved)
     await replica.execute("UPDATE policy.verdicts SET schema_digest = repeat('0', 64) WHERE effect = 'stage'")
