@@ -117,7 +117,7 @@ class Talk:
 
 def a_result(*outcomes: tuple[ToolCall, str], state: Any = "committed") -> Any:
     """Return the data with which an executor ends a commit."""
-    entries = [EntryOutcome(call_id=call.call_id, tool=call.tool, outcome=outcome) for call, outcome in outcomes]  # type: ignore[arg-type]
+    entries = [EntryOutcome(call_id=call.call_id, tool=call.tool, outcome=outcome) for call, outcome in outcomes]
     return CommitResult(state=state, entries=entries).model_dump(mode="json")
 
 
