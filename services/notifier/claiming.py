@@ -40,8 +40,7 @@ async def claim(
     hushed = hush(found, manners.hours_of, work.now)
     await store.change(work, [each.after for each in hushed])
     rest = _without(found, hushed)
-    kept = await _keep_back(work, rest, manners.limits)
-    rest = _without(rest, kept)
+    rest = await _with_room(work, rest, manners.limits)
     lanes = {pacing.lane_of(each) for each in rest if each.address.kind in manners.per_minute}
     if lanes:
         spoken_for = await store.pace(work, lanes)
@@ -50,17 +49,20 @@ async def claim(
     return await store.claim(work, rest, lease), len(found) == limit
 
 
-async def _keep_back(work: Work, found: list[Delivery], limits: Limits) -> list[Moved]:
-    if not limits.exist:
-        return []
-    places = {card_limits.place_of(each) for each in found if card_limits.is_held_up(each)}
+async def _with_room(work: Work, found: list[Delivery], limits: Limits) -> list[Delivery]:
+    """Return what there is room for, and keep the rest back; what another transaction counts is left to the next look.
+
+    These deliveries are locked, and a recount locks addresses first: waiting for one here would be a deadlock.
+    """
+    places = {card_limits.place_of(each) for each in found if card_limits.is_held_up(each)} if limits.exist else set()
     if not places:
-        return []
-    await store.queue_up(work, places)
-    kept = card_limits.keep_back(found, await store.shown_at(work, places), limits)
+        return found
+    free = await store.try_places(work, places)
+    found = [each for each in found if not card_limits.is_held_up(each) or card_limits.place_of(each) in free]
+    kept = card_limits.keep_back(found, await store.shown_at(work, free), limits)
     await store.change(work, [each.after for each in kept])
     work.record(*map(change_of, kept))
-    return kept
+    return _without(found, kept)
 
 
 async def recount(units: UnitOfWork, limits: Limits) -> int:

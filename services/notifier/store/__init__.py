@@ -126,8 +126,17 @@ async def pace(work: Work, lanes: Iterable[tuple[str, str]]) -> dict[tuple[str, 
 
 
 async def queue_up(work: Work, places: Iterable[Place]) -> None:
-    """Return when no other transaction counts what waits at these addresses."""
+    """Return when no other transaction counts what waits at these addresses.
+
+    Addresses come before deliveries: who has locked deliveries waits for no address, but asks `try_places`.
+    """
     await work.connection.execute(statements.QUEUE_UP, {"places": _places(places)})
+
+
+async def try_places(work: Work, places: Iterable[Place]) -> set[Place]:
+    """Return those of these addresses at which no other transaction counts what waits; it waits for none."""
+    found = await work.connection.execute(statements.TRY_PLACES, {"places": _places(places)})
+    return {(row.tenant, row.channel, row.recipient) for row in found}
 
 
 async def shown_at(work: Work, places: Iterable[Place]) -> dict[Place, Counter[str]]:

@@ -151,12 +151,24 @@ def _at(places: sa.TableValuedAlias) -> sa.ColumnElement[bool]:
     return sa.and_(*same, DELIVERIES.c.pending, DELIVERIES.c.state.in_(states))
 
 
-def _queue_up() -> sa.Select[Any]:
-    """Let one transaction at a time count what waits at an address; locked in one order by all."""
-    places = _places()
+def _place_key(places: sa.TableValuedAlias) -> sa.ColumnElement[Any]:
     name = sa.func.concat_ws(sa.literal_column("chr(31)"), places.c.tenant, places.c.channel, places.c.recipient)
-    ordered = sa.select(sa.func.hashtextextended(name, sa.literal_column("0")).label("key")).order_by("key").subquery()
+    return sa.func.hashtextextended(name, sa.literal_column("0"))
+
+
+def _queue_up() -> sa.Select[Any]:
+    """Let one transaction at a time count what waits at an address. For who has locked no delivery yet."""
+    places = _places()
+    ordered = sa.select(_place_key(places).label("key")).order_by("key").subquery()
     return sa.select(sa.func.pg_advisory_xact_lock(ordered.c.key))
+
+
+def _try_places() -> sa.Select[Any]:
+    """Take those addresses that are free to be counted, without waiting: for who has locked deliveries."""
+    places = _places()
+    return sa.select(places.c.tenant, places.c.channel, places.c.recipient).where(
+        sa.func.pg_try_advisory_xact_lock(_place_key(places))
+    )
 
 
 def _shown() -> sa.Select[Any]:
@@ -237,6 +249,7 @@ SETTLE = _update("settled", _SETTLED, "fence").values(lease_until=None)
 PAUSE = _pause()
 PACE = _pace()
 QUEUE_UP = _queue_up()
+TRY_PLACES = _try_places()
 SHOWN = _shown()
 CROWDED = _crowded()
 WAITING = _waiting()

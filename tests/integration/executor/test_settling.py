@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from placet.contracts.messages import ToolCallFinished
 from placet.executor.rules import Outcome
@@ -82,3 +83,23 @@ async def test_an_outcome_that_comes_twice_is_answered_once(house: House) -> Non
     await end_tools(house, "twice")
     assert 1 == house.answers.qsize()
     assert ["claimed", "succeeded"] == house.premises.history(attempt.call)
+
+
+async def test_an_outcome_of_an_older_attempt_ends_nothing(house: House) -> None:
+    """Another worker took the call over: what the first one found out late is neither written nor answered."""
+    (attempt,), settling = await running(house, "older"), a_settling(house)
+    take_over = "UPDATE executor.executions SET fence = fence + 1 WHERE call_id = :id RETURNING fence"
+    house.premises.sql(take_over, id=attempt.call.call_id)
+    await settling.settle(attempt, Outcome(Event.SUCCEEDED, "late"))
+    row = house.premises.execution(attempt.call)
+    assert (State.RUNNING, attempt.fence + 1, 0) == (row.state, row.fence, house.answers.qsize())
+    await settling.settle(replace(attempt, fence=attempt.fence + 1), Outcome(Event.SUCCEEDED, "in time"))
+    assert ("in time", attempt.fence + 1) == await answered(house)
+    await end_tools(house, "older")
+
+
+async def answered(house: House) -> tuple[object, int]:
+    """Return data and attempt of the next answer."""
+    answer = await house.answer()
+    assert isinstance(answer, ToolCallFinished)
+    return answer.data, answer.attempt

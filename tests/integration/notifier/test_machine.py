@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import psycopg
 import pytest
 
 from placet.contracts.messages import ApprovalOpened, RetryDelivery
 from placet.domain.directory import Directory
+from placet.notifier import store
 from placet.notifier.card_limits import Limits
 from placet.notifier.channels import ChannelFailed
 from placet.notifier.claiming import Manners, recount
 from placet.notifier.falling_back import BATCH, UNTOLD, see_to_untold
 from placet.notifier.quiet_hours import quiet_hours
 from placet.notifier.rules import ASKED_TRIES_MAX, delivery_id, first_addresses
+from placet.notifier.states import State
 from placet.notifier.worker import Worker
 from tests.builders import a_call, an_approval_rule
 from tests.support.cards import Board, closed, finished, opened, progressed
@@ -451,3 +457,48 @@ async def test_tries_end_where_a_channel_only_ever_asks_for_rests(replica: Repli
         await replica.execute(FREE)
         await worker.run_once()
     assert ["given_up"] == await states(replica)
+
+
+COUNT = "SELECT pg_advisory_xact_lock(hashtextextended(concat_ws(chr(31), tenant, channel, recipient), 0)) FROM {}"
+
+
+async def test_who_claims_and_who_recounts_never_wait_for_each_other(replica: Replica, notifier_url: str) -> None:
+    """A recount has the address and wants the cards; a claim has these cards and leaves them to the next look."""
+    board, counting = Board(), threading.Event()
+    await replica.send(opened("wall", expires_at=LATER))
+
+    def recounting() -> None:
+        with psycopg.connect(notifier_url) as connection:
+            connection.execute(COUNT.format("notifier.deliveries").encode())
+            counting.set()
+            connection.execute("SELECT FROM notifier.deliveries FOR UPDATE")
+
+    with ThreadPoolExecutor(1) as pool:
+        threads: list[Future[None]] = []
+
+        def begin_recount(_: object) -> None:
+            # Between the claim's lock of the cards and whatever it does about their address.
+            threads.append(pool.submit(recounting))
+            counting.wait()
+
+        manners = Manners(Limits(waiting=1), hours_of=begin_recount)
+        await Worker(replica.units, {"wall": board}, manners=manners).run_once()
+        left = list(board.said)
+        await asyncio.to_thread(threads[0].result)
+    await Worker(replica.units, {"wall": board}, manners=Manners(Limits(waiting=1))).run_once()
+    assert ([], 1) == (left, len(board.shown))
+
+
+async def test_a_worker_whose_card_another_one_has_writes_nothing(replica: Replica) -> None:
+    """Its lease ran out while it sent, and somebody else claimed the card: what it found out is not kept."""
+    await replica.send(opened("wall", expires_at=LATER))
+    async with replica.units.begin() as work:
+        found = await store.claimable(work, store.ALL, 10)
+        first = await store.claim(work, found, timedelta(seconds=60))
+    async with replica.units.begin() as work:
+        second = await store.claim(work, first, timedelta(seconds=60))
+    late = [replace(each, state=State.GIVEN_UP, error="too late") for each in first]
+    async with replica.units.begin() as work:
+        await store.settle(work, [replace(each, error="in time") for each in second])
+        await store.settle(work, late)
+    assert [("due", "in time")] == [(row["state"], row["error"]) for row in await replica.rows(STATES)]

@@ -52,6 +52,10 @@ class Broker:
             raise PublishRefused("message size is larger than configured max size")
         self.taken.append(body)
 
+    async def connected(self) -> bool:
+        """It is there."""
+        return True
+
     async def dead_letter(self, delivery: Delivery, body: bytes, *, reason: str, message_id: str) -> None:
         """Note it."""
         del message_id
@@ -151,3 +155,72 @@ async def test_a_row_stays_until_all_of_it_is_confirmed(database: Database) -> N
     assert (1, 1, 0) == (left, swept, at_last)
     told = [event["data"]["call"]["call_id"] for body in broker.taken for event in json.loads(body)]
     assert {"call-0", "call-1", "call-2"} == set(told)
+
+
+class SlowBroker(Broker):
+    """Confirms nothing until it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(ENVELOPE_BYTES_MAX)
+        self.reached, self.confirming = asyncio.Event(), asyncio.Event()
+        self.options: list[dict[str, Any]] = []
+
+    async def publish(self, destination: Destination, body: bytes, **options: Any) -> None:
+        """Take an envelope; return once it is confirmed."""
+        self.options.append(options)
+        self.reached.set()
+        await self.confirming.wait()
+        await super().publish(destination, body)
+
+
+async def rows_left(database: Database) -> int:
+    """Return how many rows are in the outbox."""
+    async with database.single() as connection:
+        return int((await connection.run(query("q", "SELECT count(*) FROM agent.outbox")))[0][0])
+
+
+async def test_a_row_stays_until_its_confirm(database: Database) -> None:
+    """A broker that dies with the envelope in its hands has lost nothing: the row is there to be sent again."""
+    broker = SlowBroker()
+    outbox = Outbox(database, cast("Bus", broker))
+    async with UnitOfWork(database, outbox).begin() as work:
+        work.emit(a_reply("x"))
+    await broker.reached.wait()
+    await outbox._forget_once()
+    unconfirmed = await rows_left(database)
+    broker.confirming.set()
+    await outbox.drain()
+    assert (1, 0) == (unconfirmed, await rows_left(database))
+
+
+@pytest.mark.parametrize("relayed", [False, True])
+async def test_what_must_reach_a_queue_is_published_so(database: Database, *, relayed: bool) -> None:
+    """By its writer and by the relay: without `mandatory` the broker confirms what it throws away."""
+    broker = SlowBroker()
+    broker.confirming.set()
+    writer, relay = Outbox(database, cast("Bus", Dead() if relayed else broker)), Outbox(database, cast("Bus", broker))
+    async with UnitOfWork(database, writer).begin() as work:
+        work.emit(a_reply("x"))
+    await writer.drain()
+    if relayed:
+        async with database.single() as connection:
+            await connection.run(query("q", "UPDATE agent.outbox SET due_at = now() - interval '1 second' RETURNING 1"))
+        await relay.sweep()
+        await relay.drain()
+    assert [True] == [options["mandatory"] for options in broker.options]
+
+
+class Dead(Broker):
+    """Takes nothing at all."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    async def publish(self, destination: Destination, body: bytes, **options: Any) -> None:
+        """Fail."""
+        del destination, body, options
+        raise ConnectionError
+
+    async def connected(self) -> bool:
+        """It is not."""
+        return False
