@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(300)
 REPLICAS: Mapping[str, int] = {
     **dict.fromkeys(("gateway", "agent", "policy", "approval", "executor", "jobs", "dead_letters"), 1)
 }
-SURE = {"k": 3, "attempts_max": 40}
+SURE: dict[str, Any] = {"k": 3, "attempts_max": 40}
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ async def test_each_winner_commits_before_what_needs_it_begins(ada: Caller, grac
     await decide(grace, asked, "approve")
 
     async def is_next() -> bool:
-        return (await card(grace))[0]["id"] != asked["id"]
+        return bool((await card(grace))[0]["id"] != asked["id"])
 
     await until(is_next, "the second task asks")
     assert {"list.txt": "one\n"} == files(house)
@@ -142,7 +142,7 @@ async def test_a_winner_that_conflicts_is_tried_anew_on_what_is_there(
 
     async def asks_again() -> bool:
         found = await card(grace)
-        return found[0]["id"] != asked["id"]
+        return bool(found[0]["id"] != asked["id"])
 
     await until(asks_again, "the task asks again")
     (asked,) = await card(grace)
