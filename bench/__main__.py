@@ -15,7 +15,7 @@ from typing import Any
 
 import uvloop
 
-from bench import costs, fair_floor, floor, footprint, goals, inbox, jobs, linear, soak
+from bench import costs, fair_floor, floor, footprint, goals, inbox, jobs, linear, soak, stage
 from bench.measurement import System
 from bench.placet_system import EMBEDDED, PLACET, SINGLE, UNGATED
 from bench.report import RESULTS, figures, in_turns, ratios, say, table, write
@@ -131,6 +131,12 @@ async def hanoi(extent: Extent) -> Found:
     return keys, asdict(seen), jobs.table(seen)
 
 
+async def staged(extent: Extent) -> Found:
+    """Stage edits of very many files, and commit them at once."""
+    found = await stage.measure(*(((50, 100), 10_000) if extent.short else ((100, 1_000), 100_000)))
+    return stage.ratios(found), stage.everything(found), stage.table(found)
+
+
 PARTS: dict[str, Callable[[Extent], Coroutine[Any, Any, Found]]] = {
     "gated": gated,
     "ungated": ungated,
@@ -139,6 +145,7 @@ PARTS: dict[str, Callable[[Extent], Coroutine[Any, Any, Found]]] = {
     "linear": executors,
     "memory": memory,
     "inbox": pending,
+    "stage": staged,
     "jobs": hanoi,
 }
 

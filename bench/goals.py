@@ -44,6 +44,10 @@ GOALS = (
     Goal("a million pending: decision", "decision_vs_1000", 1.2),
     Goal("a million pending: first page", "first_page_vs_1000", 1.2),
     Goal("a million pending: expiry", "expiry_of_5_vs_1000", 1.2),
+    Goal("a thousand staged files: last entry to first", "stage_last_vs_first", 1.5, 1.2),
+    Goal("a thousand staged files: commit, s", "commit_s", 30, 10),
+    Goal("a thousand staged files: commit of an entry to few", "commit_per_entry_vs_few", 1.5, 1.2),
+    Goal("100 MB staged: memory to commit, MB", "commit_memory_mb", 50, 20),
     Goal("2 executors, share of the time of one", "linear_2", 1.05),
     Goal("10 executors, share of the time of one", "linear_10", 1.05),
     *(

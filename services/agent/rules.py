@@ -256,11 +256,6 @@ def offered(catalog: Catalog, behaviour: Behaviour) -> Catalog:
     return Catalog([*catalog.values(), *own], redacts=catalog.redacts) if own else catalog
 
 
-def with_propose(tools: Catalog) -> Catalog:
-    """Return the tools that are offered where something is staged: the model may ask for a decision about it."""
-    return tools if PROPOSE_SPEC.name in tools else Catalog([*tools.values(), PROPOSE_SPEC], redacts=tools.redacts)
-
-
 def settle(
     answer: ModelAnswer,
     claim: Claim,

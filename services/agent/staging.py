@@ -19,7 +19,8 @@ from placet.contracts.canonical import call_digest, canonical_text, tree_digest
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import COMMIT_TOOL, PROPOSE_TOOL, CommitArguments, CommitResult, ResultKind
 from placet.contracts.messages.stage import Decide, EntryOutcome, EntryOutcomeKind
-from placet.domain.house_tools import COMMIT_SPEC
+from placet.domain.catalog import Catalog
+from placet.domain.house_tools import COMMIT_SPEC, PROPOSE_SPEC
 
 #: Label of conversations that are attempts at a job: the job proposes what they stage.
 JOB_LABEL = "job"
@@ -71,6 +72,11 @@ class StagedEntry:
     def names(self) -> dict[str, str]:
         """What every item about its call says."""
         return {"call_id": self.call_id, "turn_id": self.turn_id, "tool": self.tool}
+
+
+def with_propose(tools: Catalog) -> Catalog:
+    """Return the tools that are offered where something is staged: the model may ask for a decision about it."""
+    return tools if PROPOSE_SPEC.name in tools else Catalog([*tools.values(), PROPOSE_SPEC], redacts=tools.redacts)
 
 
 def due(entries: Iterable[StagedEntry], *asked: Decide) -> list[StagedEntry]:

@@ -23,6 +23,7 @@ from placet.agent.llm import ModelUnavailable
 from placet.agent.profiles import Profile, Profiles
 from placet.agent.pseudonymizing import Pseudonymizer
 from placet.agent.rules import Claim, Settlement
+from placet.agent.staging import with_propose
 from placet.agent.states import Event
 from placet.agent.store import ConversationSnapshot, Wanted
 from placet.agent.transcript import transcript
@@ -200,7 +201,7 @@ class Worker:
         ask = profile.ask if attempt is None else profile.ask_as(attempt.variant)
         readable = await self._through_outages(lambda: self._pseudonymizer.pseudonymize(claim, snapshot, profile))
         heard = readable.listening(deltas.add, deltas.start_over)
-        tools = rules.with_propose(tools) if snapshot.has_staged and attempt is None else tools
+        tools = with_propose(tools) if snapshot.has_staged and attempt is None else tools
         told_last = last and claim.step > 1 and bool(tools)
         words = rules.LAST_STEP if attempt is None else attempts.LAST_STEP
         instructions = f"{behaviour.instructions}\n\n{words}".strip() if told_last else behaviour.instructions

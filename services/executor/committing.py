@@ -23,7 +23,7 @@ import structlog
 
 from placet.contracts.messages import DiscardWorkspace, StagedCallPermitted
 from placet.contracts.transitions import ExpectedRace
-from placet.executor import plans, rules, store, workspace_store
+from placet.executor import commit_store, plans, rules, store, workspace_store
 from placet.executor.metrics import EXECUTIONS, count_answer
 from placet.executor.plans import Entry, Net
 from placet.executor.rules import Outcome
@@ -70,7 +70,7 @@ class Committing:
         self._reached("decided")
         key, commit = workspace["workspace_id"], attempt.call.call_id
         async with self._units.database.single() as connection:
-            steps = await workspace_store.steps_of(connection, key, commit)
+            steps = await commit_store.steps_of(connection, key, commit)
         nets = plans.net(steps)
         doubts: dict[str, str] = {}
         if workspace["journal"] != Journal.APPLIED:
@@ -85,7 +85,7 @@ class Committing:
                 self._reached("made")
         async with self._units.begin(attempt.cause) as work:
             await workspace_store.lock(work, key, attempt.call.tenant)
-            if await workspace_store.write_journal(work, attempt, key, Journal.APPLIED):
+            if await commit_store.write_journal(work, attempt, key, Journal.APPLIED):
                 await self._applied(work, attempt, key, doubts)
         self._reached("applied")
 
@@ -99,10 +99,10 @@ class Committing:
                 return workspace if workspace["state"] == WorkspaceState.COMMITTING else None
             problem = _problem(workspace, call.conversation_id)
             if workspace is not None and not problem:
-                decision = plans.decide(await workspace_store.entries_of(work, workspace["workspace_id"]), call)
+                decision = plans.decide(await commit_store.entries_of(work, workspace["workspace_id"]), call)
                 problem = decision.problem
                 if not problem:
-                    await workspace_store.begin_commit(work, attempt, workspace["workspace_id"], decision)
+                    await commit_store.begin_commit(work, attempt, workspace["workspace_id"], decision)
                     return {**workspace, "journal": Journal.NONE, "journal_fence": None}
             refused = Outcome(Event.FAILED, error=f"{plans.NOT_APPLIED}{problem}.", code="not_applied")
             await self._answer(work, call.call_id, refused, before=State.RUNNING)
@@ -143,7 +143,7 @@ class Committing:
         scopes = sorted(f"{name}:{self._packs[name].scope(context)}" for name in decided if name in self._packs)
         async with self._units.database.transaction() as connection:
             for scope in scopes:
-                await workspace_store.lock_scope(connection, scope)
+                await commit_store.lock_scope(connection, scope)
             yield
 
     async def _prepare(self, attempt: Attempt, context: ToolContext, workspace: str, decided: Decided) -> bool:
@@ -171,7 +171,7 @@ class Committing:
         self._reached("compared")
         async with self._units.begin(attempt.cause) as work:
             await workspace_store.lock(work, workspace, attempt.call.tenant)
-            return await workspace_store.write_journal(work, attempt, workspace, Journal.APPLYING)
+            return await commit_store.write_journal(work, attempt, workspace, Journal.APPLYING)
 
     def _not_here(self, decided: Decided) -> str:
         missing = sorted(decided.keys() - self._packs.keys())
@@ -194,16 +194,16 @@ class Committing:
         """End a commit of which nothing is applied."""
         commit = attempt.call.call_id
         locked = await workspace_store.lock(work, workspace, attempt.call.tenant)
-        if locked is None or not await workspace_store.write_journal(work, attempt, workspace, Journal.NONE):
+        if locked is None or not await commit_store.write_journal(work, attempt, workspace, Journal.NONE):
             return
-        entries = await workspace_store.committed_entries(work, workspace, commit)
+        entries = await commit_store.committed_entries(work, workspace, commit)
         states = {each.call_id: _not_applied(each, conflicts) for each in entries if each.state == "kept"}
         others = "others have changed the same as another entry"
         errors = {
             call_id: plans.CONFLICT_TEXT if state == "conflicted" else f"{plans.NOT_APPLIED}{problem or others}."
             for call_id, state in states.items()
         }
-        await workspace_store.mark(work, workspace, commit, states, errors)
+        await commit_store.mark(work, workspace, commit, states, errors)
         await self._end(work, locked, commit, before=State.RUNNING)
 
     async def _apply(
@@ -228,14 +228,14 @@ class Committing:
     async def _applied(self, work: Work, attempt: Attempt, workspace: str, doubts: Mapping[str, str]) -> None:
         """Write what became of the changes, and go on with the plan."""
         commit = attempt.call.call_id
-        entries = await workspace_store.committed_entries(work, workspace, commit)
+        entries = await commit_store.committed_entries(work, workspace, commit)
         made = [each for each in entries if each.state == "kept" and each.kind == "change"]
         states = {each.call_id: "failed" if each.call_id in doubts else "committed" for each in made}
-        await workspace_store.mark(work, workspace, commit, states, doubts)
+        await commit_store.mark(work, workspace, commit, states, doubts)
         if doubts:
-            await workspace_store.refuse_rest(work, workspace, commit, plans.STOPPED_TEXT)
-        elif await workspace_store.next_call(work, workspace, commit) is not None:
-            await workspace_store.await_calls(work, attempt, self._worker)
+            await commit_store.refuse_rest(work, workspace, commit, plans.STOPPED_TEXT)
+        elif await commit_store.next_call(work, workspace, commit) is not None:
+            await commit_store.await_calls(work, attempt, self._worker)
             await self.move_on(work, workspace, attempt.call.tenant)
             return
         locked = await workspace_store.lock(work, workspace, attempt.call.tenant)
@@ -248,7 +248,7 @@ class Committing:
         if locked is None or locked["state"] != WorkspaceState.COMMITTING or locked["journal"] != Journal.APPLIED:
             return
         commit = locked["commit_call_id"]
-        call = await workspace_store.next_call(work, workspace, commit)
+        call = await commit_store.next_call(work, workspace, commit)
         if call is None:
             await self._end(work, locked, commit, before=State.COMMITTING)
         elif call["permit"] is not None:
@@ -267,7 +267,7 @@ class Committing:
     async def _end(self, work: Work, workspace: Mapping[str, Any], commit: str, *, before: State) -> None:
         """Answer a commit whose entries have all ended, and end its workspace unless others wait in it."""
         key = workspace["workspace_id"]
-        entries = await workspace_store.committed_entries(work, key, commit)
+        entries = await commit_store.committed_entries(work, key, commit)
         result = plans.result_of(entries)
         outcome = Outcome(
             _event_of(entries),
@@ -286,7 +286,7 @@ class Committing:
         await workspace_store.end_workspace(work, workspace, event)
 
     async def _answer(self, work: Work, commit: str, outcome: Outcome, *, before: State) -> None:
-        ended = await workspace_store.end_commit(
+        ended = await commit_store.end_commit(
             work, commit, outcome.event, outcome.error, before=before, worker=self._worker
         )
         if ended is None:
@@ -307,10 +307,10 @@ class Committing:
     async def end_call(self, attempt: Attempt, outcome: Outcome) -> None:
         """End a staged call that ran, and let the next one begin."""
         async with self._units.begin(attempt.cause) as work:
-            workspace = await workspace_store.workspace_of(work.connection, attempt.call.call_id)
+            workspace = await commit_store.workspace_of(work.connection, attempt.call.call_id)
             assert workspace is not None  # noqa: S101 - a staged call is in one
             await workspace_store.lock(work, workspace, attempt.call.tenant)
-            if await workspace_store.end_call(work, attempt, outcome, worker=self._worker):
+            if await commit_store.end_call(work, attempt, outcome, worker=self._worker):
                 await self.call_ended(work, attempt, outcome)
             else:
                 await store.keep_evidence(work, attempt, outcome, outcome.event, self._worker)
@@ -319,7 +319,7 @@ class Committing:
         """Write what a staged call came to, whose execution has just ended or will not begin; go on with the plan."""
         call = attempt.call
         state = "refused" if refused else _ENTRY_STATES[outcome.event]
-        ended = await workspace_store.end_entry(work, call.call_id, state, outcome)
+        ended = await commit_store.end_entry(work, call.call_id, state, outcome)
         if ended is None:
             return
         workspace, on_failure = ended
@@ -327,7 +327,7 @@ class Committing:
         if state != "succeeded" and on_failure == "stop":
             locked = await workspace_store.lock(work, workspace, call.tenant)
             assert locked is not None  # noqa: S101 - an entry is in one
-            await workspace_store.refuse_rest(work, workspace, locked["commit_call_id"], plans.STOPPED_TEXT)
+            await commit_store.refuse_rest(work, workspace, locked["commit_call_id"], plans.STOPPED_TEXT)
         await self.move_on(work, workspace, call.tenant)
 
     async def discard(self, message: DiscardWorkspace, work: Work) -> None:

@@ -22,7 +22,7 @@ from placet.contracts.permit import Permit, PermitMode, verify_permit
 from placet.contracts.signed import verify_signed
 from placet.contracts.signing import Verifier
 from placet.contracts.transitions import ExpectedRace
-from placet.executor import rules, store, workspace_store
+from placet.executor import commit_store, rules, store
 from placet.executor.committing import Committing
 from placet.executor.metrics import count_answer
 from placet.executor.rules import Admission, Outcome
@@ -113,7 +113,7 @@ def _wanted(arrival: Arrival[ToolCallPermitted], work: Work, *, pool: str, worke
 
 async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, worker: Worker) -> None:
     """Begin a staged call of a committed workspace if it is its turn; else keep its permit until it is."""
-    found = await workspace_store.lock_turn(work, message.workspace_id, message.tenant, message.call_id)
+    found = await commit_store.lock_turn(work, message.workspace_id, message.tenant, message.call_id)
     if found is None:
         raise SecurityAlert(f"a permit came for call {message.call_id}, which is not staged in that workspace")
     workspace, turn = found
@@ -121,11 +121,11 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
     permit = verify_permit(worker.verifier, message.permit, attempt.call, pool=pool, modes=_STAGED)
     state, commit = turn["entry_state"], workspace["commit_call_id"]
     if state == "waiting" or (state == "kept" and permit.commit == commit):
-        await workspace_store.keep_permit(work, message.call_id, message.permit, permit)
+        await commit_store.keep_permit(work, message.call_id, message.permit, permit)
     if state != "kept" or permit.commit != commit or turn["state"] != State.STAGED:
         # Its commit has not come, or it began or ended before.
         return
-    following = await workspace_store.next_call(work, message.workspace_id, commit)
+    following = await commit_store.next_call(work, message.workspace_id, commit)
     if workspace["journal"] != Journal.APPLIED or following is None or following["call_id"] != message.call_id:
         return
     spec = worker.specs.get(attempt.call.tool)
@@ -135,7 +135,7 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
         await worker.committing.call_ended(work, attempt, refused, refused=True)
         return
     idempotent = spec is not None and spec.idempotent
-    begun = await workspace_store.release(
+    begun = await commit_store.release(
         work, attempt, permit, worker.holder, token=message.permit, idempotent=idempotent
     )
     if begun is not None:

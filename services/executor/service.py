@@ -135,6 +135,7 @@ def assemble(
             Duty("verify-lost", every, sweeper.verify_lost),
             Duty("recover-commits", every, sweeper.recover_commits),
             Duty("expire-workspaces", EXPIRE_SECONDS, sweeper.expire_workspaces),
+            Duty("end-stuck-plans", EXPIRE_SECONDS, sweeper.end_stuck_plans),
             Duty("purge-workspaces", PURGE_SECONDS, partial(sweeper.purge_workspaces, keep)),
             Duty("measure", MEASURE_SECONDS, partial(measure, pools, runtime)),
         ),

@@ -18,7 +18,7 @@ import structlog
 from placet.contracts.errors import SecurityAlert
 from placet.contracts.permit import verify_permit
 from placet.contracts.topology import executor_queue
-from placet.executor import rules, store, workspace_store
+from placet.executor import commit_store, rules, store, workspace_store
 from placet.executor.metrics import count_answer
 from placet.executor.rules import Outcome
 from placet.executor.slot_gate import NoSlot, SlotGate
@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 GIVE_UP_ROWS = 100
 #: Workspaces ended or deleted in one transaction.
 EXPIRE_ROWS = 50
+#: How long the permit of a staged call may be on its way once it is its turn.
+STUCK = timedelta(days=1)
 
 
 @dataclass
@@ -87,11 +89,11 @@ class Sweeper:
         if not await self._sees():
             return 0
         async with self._worker.units.database.single() as connection:
-            if await workspace_store.lost_commit(connection, self._sweep) is None:
+            if await commit_store.lost_commit(connection, self._sweep) is None:
                 return 0
         try:
             async with self._gate.enter(), self._worker.units.begin() as work:
-                call_id = await workspace_store.lost_commit(work.connection, self._sweep)
+                call_id = await commit_store.lost_commit(work.connection, self._sweep)
                 if call_id is None:
                     return 0
                 attempt = await store.begin_again(work, call_id, State.RUNNING, Event.RECLAIMED, self._worker.holder)
@@ -109,6 +111,21 @@ class Sweeper:
                     reason = "Nobody decided in time."
                     await workspace_store.end_workspace(work, workspace, WorkspaceEvent.EXPIRED, reason=reason)
         return len(due)
+
+    async def end_stuck_plans(self) -> int:
+        """Refuse one staged call whose permit has come to nobody for a day, so that its commit ends; return how many."""
+        committing = self._worker.committing
+        async with self._worker.units.begin() as work:
+            found = await commit_store.stuck(work.connection, STUCK)
+            if found is None:
+                return 0
+            call_id, tenant, workspace = found
+            turn = await commit_store.lock_turn(work, workspace, tenant, call_id)
+            if turn is None or turn[1]["entry_state"] != "kept" or turn[1]["state"] != State.STAGED:
+                return 0
+            outcome = Outcome(Event.FAILED, error=f"{rules.NOTHING_RAN}its permit never came.")
+            await committing.call_ended(work, store.attempt_of(turn[1]), outcome, refused=True)
+        return 1
 
     async def purge_workspaces(self, keep: timedelta) -> int:
         """Delete workspaces that ended long ago; return how many."""

@@ -192,6 +192,23 @@ ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
 SELECT workspace_id, tenant FROM executor.workspaces
 WHERE state = 'open' AND expires_at <= clock_timestamp() ORDER BY expires_at LIMIT :most FOR UPDATE SKIP LOCKED
 
+-- name: stuck
+-- Staged calls whose turn it has been for long, and whose permit came to nobody: it is lost, or a dead letter.
+SELECT e.call_id, w.tenant, e.workspace_id
+FROM executor.workspaces AS w
+JOIN executor.executions AS c ON c.call_id = w.commit_call_id AND c.state = 'committing'
+CROSS JOIN LATERAL (
+    SELECT call_id, workspace_id FROM executor.workspace_entries
+    WHERE workspace_id = w.workspace_id AND commit_call_id = w.commit_call_id AND kind = 'call' AND state = 'kept'
+    ORDER BY position LIMIT 1
+) AS e
+JOIN executor.executions AS x ON x.call_id = e.call_id AND x.state = 'staged'
+WHERE w.state = 'committing' AND clock_timestamp() - :patience::interval > greatest(c.begun_at, (
+    SELECT max(ended_at) FROM executor.workspace_entries
+    WHERE workspace_id = w.workspace_id AND commit_call_id = w.commit_call_id
+))
+LIMIT 1
+
 -- name: purge
 DELETE FROM executor.workspaces WHERE workspace_id IN (
     SELECT workspace_id FROM executor.workspaces

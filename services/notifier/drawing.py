@@ -177,7 +177,9 @@ def _votes_at_end(card: Card, news: ApprovalClosed) -> Iterator[VoteShown]:
 
 
 def ran(card: Card, news: ToolCallFinished) -> Card:
-    """Return the card as it is when the approved call ran, or may have run."""
+    """Return the card as it is when the approved call ran, or may have run; what was only staged has no card."""
+    if news.kind == "staged":
+        return card
     # A tool's words may repeat what people must not see.
     told = "" if any(each.redacted for each in card.arguments) else news.error
     error = cut(visible(told[: ERROR_MAX + 1]), ERROR_MAX)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from placet.contracts.canonical import NotStrictJson, parse_arguments
 from placet.contracts.errors import SecurityAlert
@@ -37,6 +38,9 @@ from placet.policy.store import watched as watched_store
 from placet.runtime.batcher import waves
 from placet.runtime.consumer import Arrival
 from placet.runtime.work import Cause, UnitOfWork, Work
+
+#: The last call that was staged, by turn and step.
+Places: TypeAlias = dict[tuple[str, int], ToolCall]
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work,
     plain: dict[str, Proposed] = {}
     entries: list[store.Entry] = []
     others: list[Proposed] = []
+    places: Places = {}
     for each in proposed:
         if each.call.tool == COMMIT_TOOL:
             others.append(each)
@@ -89,7 +94,8 @@ async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work,
         entry = store.Entry(new_id(), each.call, verdict, kept_text(each.call, each.facts))
         entries.append(entry)
         work.cause = each.cause
-        judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds)
+        after = _staged_before(each.call, places) if verdict.plan else ()
+        judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds, after)
         work.emit(outcome(judged, deps.signer, work.now), key=each.call.call_id)
         work.tell(records.judged(each.facts, verdict, entry.verdict_id), key=each.call.call_id)
     if entries:
@@ -102,20 +108,34 @@ async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work,
             raise
     if others:
         async with deps.units.begin() as own:
-            await _judge_all(others, own, rulebook, deps.signer)
+            await _judge_all(others, own, rulebook, deps.signer, places)
 
 
-async def _judge_all(proposed: Sequence[Proposed], work: Work, rulebook: Rulebook, signer: Signer) -> None:
+async def _judge_all(
+    proposed: Sequence[Proposed], work: Work, rulebook: Rulebook, signer: Signer, places: Places
+) -> None:
     counters = limit_store.Counters(work)
     proposed = [await _with_entries(each, work) for each in proposed]
     if rulebook.uses_history:
         # A verdict counts for the next call's conditions.
         for each in proposed:
             history = await store.load_history(work, each.call)
-            await _judge([replace(each, facts=replace(each.facts, history=history))], counters, rulebook, signer)
+            await _judge(
+                [replace(each, facts=replace(each.facts, history=history))], counters, rulebook, signer, places
+            )
         return
     for wave in waves(proposed, key=lambda each: each.call.call_id):
-        await _judge(wave, counters, rulebook, signer)
+        await _judge(wave, counters, rulebook, signer, places)
+
+
+def _staged_before(call: ToolCall, places: Places) -> tuple[str, ...]:
+    """Return the staged call that stands before this one in the same answer of the model, and note this one.
+
+    The calls of one answer are proposed together; so a workspace has them in the model's order.
+    """
+    here = (call.turn_id, call.step)
+    before, places[here] = places.get(here), call
+    return (before.call_id,) if before is not None and before.position < call.position else ()
 
 
 async def _with_entries(proposed: Proposed, work: Work) -> Proposed:
@@ -127,7 +147,7 @@ async def _with_entries(proposed: Proposed, work: Work) -> Proposed:
 
 
 async def _judge(
-    proposed: Sequence[Proposed], counters: limit_store.Counters, rulebook: Rulebook, signer: Signer
+    proposed: Sequence[Proposed], counters: limit_store.Counters, rulebook: Rulebook, signer: Signer, places: Places
 ) -> None:
     """Judge calls of which no two are the same.
 
@@ -149,7 +169,8 @@ async def _judge(
         verdict = await judging.settle(work, each.facts, entry.verdict, rulebook, counters)
         if verdict is not entry.verdict:
             await store.change_verdict(work, entry, verdict)
-        judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds)
+        after = _staged_before(each.call, places) if verdict.plan else ()
+        judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds, after)
         work.emit(outcome(judged, signer, work.now))
         if each.facts.staged is not None:
             work.emit(*staged_permits(judged, signer, work.now))

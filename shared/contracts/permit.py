@@ -7,7 +7,7 @@ public keys only. What it binds is the digest; everything else narrows it.
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Literal
 
@@ -166,7 +166,7 @@ def check_digest(call: ToolCall, tenant: str) -> None:
 
 
 def verify_permit(
-    verifier: Verifier, token: str, call: ToolCall, *, pool: str, modes: Collection[PermitMode] = _RUN
+    verifier: Verifier, token: str, call: ToolCall, *, pool: str, modes: tuple[PermitMode, ...] = _RUN
 ) -> Permit:
     """Return the permit if it is signed for exactly this call, this pool and a mode of `modes`; else SecurityAlert.
 

@@ -12,5 +12,6 @@ from __future__ import annotations
 
 from placet.testing.model import ScriptedModel, call, say
 from placet.testing.tools import TestedTools, open_tools, tool_context
+from placet.testing.workspaces import TestedWorkspace
 
-__all__ = ["ScriptedModel", "TestedTools", "call", "open_tools", "say", "tool_context"]
+__all__ = ["ScriptedModel", "TestedTools", "TestedWorkspace", "call", "open_tools", "say", "tool_context"]

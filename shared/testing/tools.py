@@ -11,7 +11,8 @@ from typing import Any
 
 from placet.contracts.ids import new_id
 from placet.domain.catalog import ToolSpec, load_catalog, validate_arguments
-from placet.tools import Finding, PackSettings, ToolContext, ToolError, ToolReply
+from placet.testing.workspaces import TestedWorkspace
+from placet.tools import Described, Finding, PackSettings, Staging, ToolContext, ToolError, ToolReply
 from placet.tools.registry import LoadedTool, load_tools
 from placet.tools.resources import open_tool_resources
 
@@ -55,16 +56,42 @@ class TestedTools:
         """
         if problems := validate_arguments(self.specs[tool], arguments):
             raise ToolError("; ".join(map(str, problems)), code="invalid_arguments")
-        return await self.loaded[tool].run(arguments, self._context(context))
+        return await self.loaded[tool].run(arguments, self.context(context))
+
+    async def stage(
+        self, tool: str, workspace: TestedWorkspace, /, *, context: ToolContext | None = None, **arguments: Any
+    ) -> list[Described]:
+        """Stage a call as its pack does; return its changes as people see them. Raises ToolError as `call` does."""
+        if problems := validate_arguments(self.specs[tool], arguments):
+            raise ToolError("; ".join(map(str, problems)), code="invalid_arguments")
+        loaded, context = self.loaded[tool], replace(self.context(context), workspace=workspace)
+        pack = self._pack(tool)
+        changes = await loaded.plan(arguments, context)
+        workspace.changes += [(pack.name, change) for change in changes]
+        return [pack.describe(change) for change in changes]
+
+    async def commit(
+        self, tool: str, workspace: TestedWorkspace, /, *, context: ToolContext | None = None
+    ) -> list[str]:
+        """Commit what the tool's pack has staged; return the keys that conflict, and then nothing is made."""
+        return await workspace.make(self._pack(tool), self.context(context))
+
+    def _pack(self, tool: str) -> Staging:
+        pack = self.loaded[tool].staging
+        if pack is None:
+            raise LookupError(f"the rulebook names no `stage` for the tool {tool!r}")
+        return pack
 
     async def verify(self, tool: str, /, *, context: ToolContext | None = None, **arguments: Any) -> Finding:
         """Ask the tool's probe once."""
         probe = self.loaded[tool].probe
         if probe is None:
             raise LookupError(f"the rulebook names no `verify` for the tool {tool!r}")
-        return await probe.find(arguments, self._context(context))
+        return await probe.find(arguments, self.context(context))
 
-    def _context(self, context: ToolContext | None) -> ToolContext:
+    def context(self, context: ToolContext | None = None) -> ToolContext:
+        """Return a context with the resources of the tools."""
+
         def report(fraction: float | None, text: str) -> None:
             self.reports.append((fraction, text))
 

@@ -26,13 +26,16 @@ def run(folder: Path, *command: str) -> str:
 
 
 def test_each_state_of_the_page_passes_its_own_tests(tmp_path: Path) -> None:
-    """First without resources, then with secrets, an unknown outcome and a script."""
+    """First without resources, then with secrets and an unknown outcome, then with changes that wait, and a script."""
     names = [name for name, _ in FILES]
-    assert ["forecasts.py", "rulebook.yaml", "test_forecasts.py"] * 2 + ["script.py"] == names
-    for part, counted in ((FILES[:3], "1 tools, 0 rules"), (FILES[3:], "2 tools, 1 rules")):
+    alarms = ["alarms.py", "alarms.yaml", "test_alarms.py"]
+    assert [*["forecasts.py", "rulebook.yaml", "test_forecasts.py"] * 2, *alarms, "script.py"] == names
+    parts = ((FILES[:3], "1 tools, 0 rules"), (FILES[3:6], "2 tools, 1 rules"), (FILES[6:], "1 tools, 0 rules"))
+    for part, counted in parts:
         for name, content in part:
             (tmp_path / name).write_text(content)
-        said = run(tmp_path, "-m", "placet.cli", "rulebook", "check", "rulebook.yaml", "--import", "--tools", ".")
-        assert f"rulebook.yaml: {counted}, no problems\n" == said
+        rulebook = part[1][0]
+        said = run(tmp_path, "-m", "placet.cli", "rulebook", "check", rulebook, "--import", "--tools", ".")
+        assert f"{rulebook}: {counted}, no problems\n" == said
         assert " passed" in run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider")
     run(tmp_path, "-c", "import script; assert callable(script.model)")

@@ -42,6 +42,14 @@ async def deploy(service: str, version: str, context: ToolContext) -> dict[str, 
     return {"service": service, "version": version, "url": f"https://{service}.example.test"}
 
 
+def book_room(room: str, context: ToolContext) -> dict[str, str]:
+    """Book a room; one that is called `none` is not there."""
+    _write(context, "begin", "book_room", room=room)
+    if room == "none":
+        raise ToolError("There is no such room.")
+    return {"room": room, "booking": f"B-{room}"}
+
+
 def slow_deploy(service: str, context: ToolContext) -> dict[str, str]:
     """Deploy until somebody opens the gate, a named pipe; must never run twice for one call."""
     _write(context, "begin", "slow_deploy", service=service)

@@ -26,6 +26,7 @@ class Entry:
     function: str | None
     redact: tuple[str, ...] = ()
     verify: str | None = None
+    stage: str | None = None
 
 
 def a_schema(*names: str, required: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -141,3 +141,16 @@ async def load_product(connection: AsyncConnection, tenant: str, product_id: str
         stock=row.stock,
         variants=tuple(variants),
     )
+
+
+async def load_price(connection: AsyncConnection, tenant: str, product_id: str, *, lock: bool = False) -> Any | None:
+    """Return `price`, `list_price` and `currency` of a product, None when the tenant has no such product."""
+    own = (PRODUCTS.c.tenant == tenant) & (PRODUCTS.c.id == product_id)
+    statement = sa.select(PRODUCTS.c.price, PRODUCTS.c.list_price, PRODUCTS.c.currency).where(own)
+    return (await connection.execute(statement.with_for_update() if lock else statement)).one_or_none()
+
+
+async def set_price(connection: AsyncConnection, tenant: str, product_id: str, price: Decimal) -> None:
+    """Set what a product costs."""
+    own = (PRODUCTS.c.tenant == tenant) & (PRODUCTS.c.id == product_id)
+    await connection.execute(sa.update(PRODUCTS).where(own).values(price=price))

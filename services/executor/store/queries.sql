@@ -39,7 +39,7 @@ SELECT call_id, cause ->> 'id' AS taken_by FROM executor.executions WHERE call_i
 SELECT call_id FROM unnest(:call_ids::text[]) AS call_id
 WHERE NOT EXISTS (
     SELECT FROM executor.executions AS e
-    WHERE e.call_id = call_id.call_id AND e.state NOT IN ('running', 'verifying')
+    WHERE e.call_id = call_id.call_id AND e.state NOT IN ('running', 'verifying', 'committing')
 )
 
 -- name: turn_away

@@ -39,6 +39,8 @@ class Judged:
     verdict_id: str
     #: The rulebook's, for whoever signs the permit.
     permit_expires_after_seconds: int
+    #: Of a call that is staged: the one before it in the model's answer, whose place comes first.
+    after: tuple[str, ...] = ()
 
 
 def outcome(judged: Judged, signer: Signer, now: datetime) -> Message:
@@ -114,6 +116,7 @@ def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) ->
         reference=judged.verdict_id,
         now=now,
         lifetime_seconds=judged.permit_expires_after_seconds,
+        after=judged.after,
         mode="stage" if plan else "commit" if staged else "run",
     )
     call = _shown(judged, spec)

@@ -7,9 +7,11 @@ waits. Run at once, the same plan is applied on the spot.
 from __future__ import annotations
 
 import os
+import re
 from base64 import b64decode
 from binascii import Error as NotBase64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,7 @@ from placet.tools.staging import CannotApply, Change, Content, DecidedChange, De
 from placet.tools.threads import call_in_thread
 
 Result = TypeVar("Result")
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 NAME = "files"
 """Under this name the tools find their resources; also the pack's own name."""
@@ -45,19 +48,20 @@ def files_of(context: ToolContext) -> FilesResources:
 
 
 def _root(template: str, context: ToolContext) -> Path:
+    values = {"{tenant}": context.tenant, "{agent}": context.agent}
+    # Tenants and agents have names of letters, digits, `-` and `_`; an agent that has none has no folder.
+    if any(name in template and not _NAME.fullmatch(value) for name, value in values.items()):
+        raise ToolError("This call has no folder of files.", code="no_root")
     folder = Path("/")
     made = False
     for name in Path(template).parts[1:]:
-        made = made or name.startswith("{")
-        value = {"{tenant}": context.tenant, "{agent}": context.agent}.get(name, name)
+        folder /= values.get(name, name)
+        made = made or name in values
         if made:
-            # Tenants and agents have names of letters, digits, `-` and `_`; an agent that has none has no folder.
-            if not value.replace("-", "").replace("_", "").isalnum():
-                raise ToolError("This call has no folder of files.", code="no_root")
-            folder.joinpath(value).mkdir(mode=0o700, exist_ok=True)
-            if folder.joinpath(value).is_symlink():
+            with suppress(FileNotFoundError):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            if folder.is_symlink():
                 raise ToolError("The folder of this call's files is a link.", code="no_root")
-        folder = folder / value
     if not folder.is_dir():
         raise ToolError("The root of the files does not exist; its operators can make it.", code="no_root")
     return folder

@@ -56,6 +56,7 @@ MAY_PUBLISH = {
     "notifier": {},
     "executor": {
         "conversations": r"^(progress\..+)$",
+        "executions": r"^((default|payments))$",
         "tool-results": r"^(tool-call\.finished|tool-call\.refused|tool-call\.resolved)$",
     },
     "jobs": {

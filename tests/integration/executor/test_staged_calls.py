@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+import yaml
 
 from placet.contracts.messages import ToolCall
 from placet.contracts.messages.stage import CommitResult, StagePlan
 from tests.support.executor_house import Premises, open_house
 from tests.support.executor_tools import a_gate
 from tests.support.workspaces import Scene, file_rulebook, outcomes, told
+
+#: The rulebook of those who keep the example's shop.
+PRICES = Path(__file__).parents[3] / "examples" / "shop" / "prices.yaml"
 
 
 @pytest.fixture
@@ -216,3 +221,44 @@ async def test_a_staged_call_whose_worker_was_lost_is_unknown_and_ends_the_plan(
         kind, result, _ = told(await scene.finished())
     assert ("unknown", ["unknown", "refused"]) == (kind, outcomes(result))
     assert "partly_committed" == scene.state()
+
+
+async def test_a_plan_whose_next_permit_never_comes_ends_after_a_day(scene: Scene) -> None:
+    """Before that it is waited for; then the call is refused, and the commit says so."""
+    await scene.stage("create_file", path="a.txt", content="a\n")
+    await scene.stage("add", a=1, b=2)
+    commit = scene.commit()
+    await scene.house.deliver(scene.place.permitted(commit, mode="commit", issuer="approval"))
+    await scene.house.idle()
+    assert (0, "committing") == (await scene.house.sweep("end-stuck-plans"), scene.state())
+    scene.place.sql("UPDATE executor.executions SET begun_at = begun_at - interval '25 hours'")
+    scene.place.sql("UPDATE executor.workspace_entries SET ended_at = ended_at - interval '25 hours'")
+    assert 1 == await scene.house.sweep("end-stuck-plans")
+    _, result, _ = told(await scene.finished())
+    assert (["committed", "refused"], "partly_committed") == (outcomes(result), scene.state())
+    await scene.house.deliver(*scene.released(commit, 1))
+    await scene.house.idle()
+    assert ["claimed", "staged"] == scene.place.history(scene.entries[1][0])
+
+
+async def test_changes_of_two_packs_are_made_together_or_not_at_all(
+    place: Premises, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files and prices in one workspace: a price that others changed keeps the file from being written, too."""
+    prices = yaml.safe_load(PRICES.read_text())["tools"]
+    file_rulebook(place, set_price=prices["set_price"])
+    place.sql("CREATE SCHEMA tools")
+    monkeypatch.setenv("FILES_ROOT", str(place.folder / "files"))
+    monkeypatch.setenv("PLACET_DATA", str(place.folder))
+    async with open_house(place) as house:
+        for conversation, others in (("conversation-1", False), ("conversation-2", True)):
+            scene = Scene(house, conversation_id=conversation)
+            await scene.stage("create_file", path=f"{conversation}.txt", content="new prices\n")
+            await scene.stage("set_price", product_id="tshirt-white", price=199 if not others else 189)
+            if others:
+                place.sql("UPDATE tools.products SET price = 150 WHERE id = 'tshirt-white'")
+            _, result, _ = await scene.committed(scene.commit())
+            expected = ["refused", "conflicted"] if others else ["committed", "committed"]
+            assert expected == outcomes(result)
+    assert {"conversation-1.txt": "new prices\n"} == scene.files()
+    assert 150 == place.sql("SELECT price FROM tools.products WHERE id = 'tshirt-white'")[0][0]

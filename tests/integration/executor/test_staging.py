@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -147,7 +148,8 @@ async def test_a_workspace_of_another_tenant_or_conversation_is_out_of_reach(sce
     """Its id is no secret, and yet nobody else commits it, or learns more than that there is none."""
     await scene.stage("create_file", path="a.txt", content="a\n")
     arguments = scene.arguments(scene.entries, None)
-    for stranger in ({"tenant": "umbrella"}, {"conversation_id": "conversation-2"}):
+    strangers: list[dict[str, Any]] = [{"tenant": "umbrella"}, {"conversation_id": "conversation-2"}]
+    for stranger in strangers:
         kind, _, error = await scene.committed(scene.commit(arguments=arguments, **stranger))
         assert ("failed", "Nothing of the workspace was applied: there is no such workspace.") == (kind, error)
     assert ({}, "open") == (scene.files(), scene.state())
@@ -251,7 +253,7 @@ async def test_a_full_workspace_takes_no_more(place: Premises, monkeypatch: pyte
     """Entries and bytes are bounded, and the call that is too much says what to do."""
     file_rulebook(place)
     monkeypatch.setenv("FILES_ROOT", str(place.folder / "files"))
-    bounds = {"executor_workspace_entries_max": 2, "executor_workspace_bytes_max": 10}
+    bounds: dict[str, Any] = {"executor_workspace_entries_max": 2, "executor_workspace_bytes_max": 10}
     async with open_house(place, **bounds) as house:
         scene = Scene(house)
         large = await scene.try_to_stage("create_file", path="a.txt", content="x" * 11)

@@ -120,6 +120,22 @@ async def test_a_staged_call_gets_a_permit_to_stage_and_nothing_else(
     assert '"pool":"rooms","message_id":"message-1","changes":false' in row["terms"]
 
 
+async def test_staged_calls_of_one_answer_keep_its_order(
+    replica: Replica, rulebook: Rulebook, verifier: Verifier
+) -> None:
+    """Each is staged after the one before it, so the workspace has them as the model wrote them down."""
+    first, second, third = (a_proposal(rulebook, "book", step=1, position=at) for at in range(3))
+    elsewhere = a_proposal(rulebook, "book", step=2, position=0)
+    sent = await replica.send(first, second, elsewhere, third)
+    permits = {
+        each.call.call_id: verify_permit(verifier, each.permit, each.call, pool="rooms", modes=("stage",)).after
+        for each in sent
+        if isinstance(each, ToolCallPermitted)
+    }
+    ids = [each.call.call_id for each in (first, second, third, elsewhere)]
+    assert [[], [ids[0]], [ids[1]], []] == [permits[call_id] for call_id in ids]
+
+
 async def test_a_commit_asks_people_with_every_staged_call(
     replica: Replica, rulebook: Rulebook, verifier: Verifier
 ) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from placet.agent.conversation import Answer, Conversation
 from placet.agent.handlers import _ran
-from placet.agent.rules import FINAL_ANSWER, Behaviour, Claim, Result, offered, with_propose
-from placet.agent.staging import StagedEntry, due
+from placet.agent.rules import FINAL_ANSWER, Behaviour, Claim, Result, offered
+from placet.agent.staging import StagedEntry, due, with_propose
 from placet.agent.turns import Said
 from placet.contracts.canonical import parse_arguments, tree_digest
 from placet.contracts.messages import (
@@ -117,7 +117,7 @@ class Talk:
 
 def a_result(*outcomes: tuple[ToolCall, str], state: Any = "committed") -> Any:
     """Return the data with which an executor ends a commit."""
-    entries = [EntryOutcome(call_id=call.call_id, tool=call.tool, outcome=outcome) for call, outcome in outcomes]  # type: ignore[arg-type]
+    entries = [EntryOutcome(call_id=call.call_id, tool=call.tool, outcome=outcome) for call, outcome in outcomes]
     return CommitResult(state=state, entries=entries).model_dump(mode="json")
 
 

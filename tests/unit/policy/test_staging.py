@@ -19,8 +19,9 @@ from placet.policy.rules import CallFacts, Effect, Rulebook, judge
 from placet.policy.rules.cases import cases_from, run_cases
 from placet.policy.rules.edits import judged_commit, proposed_entries
 from placet.policy.rules.explain import call_from, explain
+from placet.policy.rules.simulate import Past, Replay
 from placet.policy.rules.staging import StagedEntry, StageTerms, category_of, pool_of
-from tests.builders import a_call
+from tests.builders import NOON, a_call
 
 RULEBOOK = """\
 tools:
@@ -98,7 +99,7 @@ def test_a_default_of_the_file_stages_every_write() -> None:
 
 def test_a_commit_asks_what_its_entries_ask() -> None:
     """Each rule's people must say yes; nobody may allow commits from now on, and entries may be left out."""
-    office = ApprovalRule(approvers=["group:office"], grants={"uses": 3}, veto_window_seconds=60)  # type: ignore[arg-type]
+    office = ApprovalRule(approvers=["group:office"], grants={"uses": 3}, veto_window_seconds=60)
     verdict = judge(a_commit(["a", "b"], [an_entry("a", office), an_entry("b", FINANCE)]), rulebook())
     asked = verdict.approval
     assert asked is not None
@@ -236,16 +237,8 @@ def test_nothing_else_of_a_commit_can_be_edited(kept: list[str], changes: dict[s
 def test_a_check_notes_what_cannot_be_staged() -> None:
     """Who expects a tool that writes to be staged is told that people are asked about each of its calls."""
     report = check_source(lambda: parse_yaml("rulebook", RULEBOOK.encode()), "rulebook")
-    assert (
-        True,
-        [
-            "rulebook:3:3: 'note' changes data and has no 'stage', so where no rule decides people are asked about "
-            "each call"
-        ],
-    ) == (
-        report.valid,
-        [str(note) for note in report.notes],
-    )
+    note = "'note' changes data and has no 'stage', so where no rule decides people are asked about each call"
+    assert (True, [f"rulebook:3:3: {note}"]) == (report.valid, [str(each) for each in report.notes])
 
 
 def test_an_explanation_says_how_a_call_is_staged() -> None:
@@ -261,6 +254,24 @@ def test_an_explanation_of_a_default_names_operators() -> None:
     book = rulebook()
     found = explain(call_from({"tool": "write"}, book, "call"), book)
     assert [["operators"]] == [each.approvers for each in found.deciders]
+
+
+def test_a_simulation_compares_staged_calls_and_counts_their_commits() -> None:
+    """What a commit asks follows from its entries; of these another rule is a change."""
+    held = rulebook_from(
+        parse_yaml(
+            "rulebook",
+            RULEBOOK.replace("effect: stage", "effect: require_approval")
+            .replace("    stage: {decide: each, expires_after: 2h, on_failure: go_on}\n", "")
+            .encode(),
+        )
+    )
+    verdict, commit = judge(facts("book"), rulebook()), a_commit(["a"], [an_entry("a")])
+    replay = Replay(held)
+    replay.add([Past(facts("book"), verdict.effect, verdict.rule, verdict.approval, NOON)])
+    replay.add([Past(commit, Effect.REQUIRE_APPROVAL, "default:commit_changes", FINANCE, NOON)])
+    report = replay.report()
+    assert (2, 1, 1) == (report.calls, report.commits, report.changed)
 
 
 def test_cases_expect_staging() -> None:

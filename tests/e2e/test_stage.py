@@ -1,0 +1,443 @@
+"""Stage from outside, on both footings: what waits together, what people decide once, and what they are never asked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+import psycopg
+import pytest
+import yaml
+
+from placet.contracts.canonical import canonical_text, tree_digest
+from tests.conftest import migrate
+from tests.e2e.test_embedded import Embedded
+from tests.support.http import http_client
+from tests.support.model_script import Answer, Call, Rule, Script
+from tests.support.orphans import end_with_parent
+from tests.support.people import Caller, Visitor, a_visitor, is_card
+from tests.support.ports import free_port
+from tests.support.postgres import Databases
+from tests.support.rabbitmq import VirtualHosts
+from tests.support.system import ROOT, System, until
+
+pytestmark = pytest.mark.timeout(300)
+
+_ROOM = {"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]}
+BOOK = {
+    "description": "Book a room.",
+    "category": "unsafe_api",
+    "function": "tests.e2e.ledger_tools:book_room",
+    "parameters": _ROOM,
+}
+RULE = {
+    "name": "bookings",
+    "match": {"tool": "book_room"},
+    "effect": "stage",
+    "reason": "They wait with the rest of the plan.",
+    "stage": {"decide": "turn", "on_failure": "stop"},
+}
+
+
+def _call(name: str, /, **arguments: Any) -> Call:
+    return Call(name=name, arguments=arguments)
+
+
+def _writes(*names: str) -> tuple[Call, ...]:
+    return tuple(_call("write_file", path=f"{name}.txt", content=f"Notes on {name}.\n") for name in names)
+
+
+def _after_commit(contains: str, text: str) -> Rule:
+    return Rule(after_results_of=("commit_changes",), results_contain=contains, answer=Answer(text=text))
+
+
+_PLAN = ("write_file", "write_file", "book_room")
+SCRIPT = Script(
+    rules=(
+        Rule(user="plan the week", after_results_of=_PLAN, answer=Answer(text="That is the plan.")),
+        Rule(user="no such room", after_results_of=_PLAN[1:], answer=Answer(text="That is the plan.")),
+        Rule(after_results_of=("read_file",), results_contain="Notes on more", answer=Answer(text="It reads well.")),
+        Rule(after_results_of=("write_file",), answer=Answer(calls=(_call("read_file", path="more.txt"),))),
+        _after_commit('"result": "denied"', "Nothing of it happened."),
+        _after_commit('"result": "pending_confirmation"', "It waits for you."),
+        _after_commit("left_out", "Some of it was left out."),
+        _after_commit('"state": "conflicted"', "Others were faster."),
+        _after_commit('"state": "partly_committed"', "Not all of it worked."),
+        _after_commit('"result": "succeeded"', "All of it is done."),
+        _after_commit("", "It failed."),
+        Rule(
+            user="plan the week",
+            answer=Answer(text="I plan.", calls=(*_writes("monday", "tuesday"), _call("book_room", room="blue"))),
+        ),
+        Rule(user="no such room", answer=Answer(calls=(*_writes("monday"), _call("book_room", room="none")))),
+        Rule(user="write more", answer=Answer(calls=_writes("more"))),
+        Rule(
+            user='"tool": "commit_changes", "result": "succeeded"', answer=Answer(text="All of it is done after all.")
+        ),
+    ),
+    otherwise=Answer(text="I have no line for that."),
+)
+
+
+class Footing(Protocol):
+    """A Placet that a test can cut the power of."""
+
+    def operator(self) -> Caller:
+        """Return a person who may decide."""
+        ...
+
+    def frontend(self) -> Caller:
+        """Return a chat product's backend."""
+        ...
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return what its database says."""
+        ...
+
+    async def power_cut(self) -> None:
+        """End everything at once, and start it again."""
+        ...
+
+
+@dataclass
+class Place:
+    """What stands around it: the model, the files, the ledger of what the tools did."""
+
+    folder: Path
+    model_port: int = field(default_factory=free_port)
+
+    @property
+    def files(self) -> Path:
+        """Where the agent's files are."""
+        return self.folder / "files"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Settings that make a Placet play here."""
+        return {
+            "PLACET_MODEL": "openai/scripted",
+            "PLACET_MODEL_API_BASE": f"http://127.0.0.1:{self.model_port}/v1",
+            "PLACET_MODEL_API_KEY": "scripted-key",
+            "PLACET_EXECUTOR_POOLS": "*",
+            "PLACET_EXECUTOR_LEASE_SECONDS": "3",
+            "PLACET_EXECUTOR_SWEEP_SECONDS": "0.5",
+            "PLACET_TEST_LEDGER": str(self.folder / "ledger.jsonl"),
+            "FILES_ROOT": str(self.files),
+        }
+
+    def booked(self, conversation: str) -> list[str]:
+        """Return the rooms that were booked for a conversation, in order."""
+        path = self.folder / "ledger.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        return [line["room"] for line in lines if line["conversation"] == conversation]
+
+    def written(self) -> dict[str, str]:
+        """Return the files that are really there."""
+        return {path.name: path.read_text() for path in sorted(self.files.glob("*.txt"))}
+
+    def rulebook(self) -> Path:
+        """Write the coder's rulebook with a room to book, and return where."""
+        content = yaml.safe_load((ROOT / "examples" / "coder" / "rulebook.yaml").read_text())
+        content["tools"] |= {"book_room": BOOK}
+        content["rules"] += [RULE]
+        path = self.folder / "rulebook.yaml"
+        path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+        return path
+
+
+@dataclass
+class OnRabbitMQ:
+    """Every service a process of its own."""
+
+    system: System
+
+    def operator(self) -> Caller:
+        """Return a person who may decide."""
+        return Caller(self.system.url, self.system.key("decide", person="grace"))
+
+    def frontend(self) -> Caller:
+        """Return a chat product's backend."""
+        return Caller(self.system.url, self.system.key("chat", person="shop-frontend"))
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return what its database says."""
+        with psycopg.connect(self.system.database_url) as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    async def power_cut(self) -> None:
+        """End everything at once, and start it again."""
+        for process in self.system.processes.values():
+            process.kill()
+        for process in self.system.processes.values():
+            process.start()
+        for process in self.system.processes.values():
+            await until(process.ready, f"{process.name} is ready again")
+
+
+@dataclass
+class InOneProcess:
+    """`placet up`."""
+
+    embedded: Embedded
+
+    def operator(self) -> Caller:
+        """Return the administrator."""
+        return self.embedded.caller()
+
+    frontend = operator
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """Return what its database says."""
+        lines = (self.embedded.data / "postgres" / "postmaster.pid").read_text().splitlines()
+        with psycopg.connect(host=lines[4], port=lines[3], user="postgres", dbname="placet") as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    async def power_cut(self) -> None:
+        """End everything at once, and start it again."""
+        self.embedded.kill()
+        await asyncio.to_thread(_start, self.embedded)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """The scripted model as a process, and an empty folder of files."""
+    made = Place(tmp_path_factory.mktemp("place"))
+    made.files.mkdir()
+    script = made.folder / "script.json"
+    script.write_text(SCRIPT.model_dump_json())
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.model_server",
+        "--port",
+        str(made.model_port),
+        "--script",
+        str(script),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    running = subprocess.Popen(command, cwd=ROOT, env=environment, preexec_fn=end_with_parent)  # noqa: PLW1509 - it only asks the kernel for a signal
+
+    async def answers() -> bool:
+        try:
+            async with http_client() as client:
+                return (await client.get(f"http://127.0.0.1:{made.model_port}/_log")).is_success
+        except httpx.HTTPError:
+            return False
+
+    try:
+        asyncio.run(until(answers, "the model answers"))
+        yield made
+    finally:
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+
+
+@pytest.fixture(scope="module", params=["embedded", "rabbitmq"])
+def footing(
+    request: pytest.FixtureRequest,
+    place: Place,
+    databases: Databases,
+    virtual_hosts: VirtualHosts,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Footing]:
+    """A running Placet on either footing."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "embedded":
+        arguments = ("--rulebook", str(place.rulebook()))
+        embedded = Embedded(folder / "data", free_port(), place.environment, arguments)
+        embedded.data.mkdir()
+        _start(embedded)
+        yield InOneProcess(embedded)
+        embedded.stop()
+        return
+    with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
+        made = System(folder, database_url, rabbitmq_url, place.rulebook(), place.environment)
+        made.prepare()
+        replicas = {"gateway": 1, "agent": 2, "policy": 1, "approval": 1, "executor": 2}
+        for name, count in replicas.items():
+            for number in range(1, count + 1):
+                made.add(name, number=number)
+        try:
+            asyncio.run(made.start())
+            yield OnRabbitMQ(made)
+        finally:
+            made.stop()
+
+
+def _start(embedded: Embedded) -> None:
+    """Start it; its PostgreSQL may take longer than its library waits where everything else runs too."""
+    for _ in range(3):
+        if embedded.start():
+            return
+        assert embedded.running is not None
+        assert embedded.running.stdout is not None
+        embedded.running.wait(60)
+        embedded.running.stdout.close()
+    raise AssertionError((embedded.data.parent / "embedded.log").read_text()[-2000:])
+
+
+@pytest.fixture(autouse=True)
+def no_files(place: Place) -> None:
+    """Each test finds an empty folder."""
+    for path in place.files.glob("*.txt"):
+        path.unlink()
+
+
+def outcomes(visitor: Visitor) -> dict[str, str]:
+    """Return what the log says at last of each staged call: path or room -> outcome."""
+    calls = {item["data"]["call_id"]: item["data"] for item in visitor.items if item["data"].get("arguments")}
+    ends = [item["data"] for item in visitor.items if item["type"] == "tool_call" and item["data"].get("outcome")]
+    named = {call_id: call["arguments"].get("path") or call["arguments"].get("room") for call_id, call in calls.items()}
+    return {named[end["call_id"]]: end["outcome"] for end in ends}
+
+
+def tree_of(footing: Footing, entries: list[str]) -> str:
+    """Return the digest of a part of a workspace, as anybody may compute it from what is shown of it."""
+    rows = footing.rows("SELECT call_id, digest FROM read.workspace_entries")
+    digests = {str(call_id): str(digest) for call_id, digest in rows}
+    return tree_digest([(call_id, digests[call_id]) for call_id in entries])
+
+
+async def leave_out(footing: Footing, card: dict[str, Any], index: int, **other: Any) -> httpx.Response:
+    """Approve a card without one of its entries."""
+    arguments = dict(card["arguments"])
+    arguments["entries"] = [each for at, each in enumerate(arguments["entries"]) if at != index]
+    arguments["tree_digest"] = tree_of(footing, arguments["entries"])
+    return await footing.operator().decide(card, "edit", arguments=arguments | other)
+
+
+@asynccontextmanager
+async def planned(footing: Footing, text: str = "plan the week") -> AsyncIterator[tuple[Visitor, dict[str, Any]]]:
+    """Let the agent plan; yield its visitor and the card."""
+    visitor = await a_visitor(footing.frontend())
+    await visitor.say(text)
+    yield visitor, await visitor.see_card()
+
+
+async def test_a_plan_is_decided_once_and_done_in_order(footing: Footing, place: Place) -> None:
+    """D1: two writes and a call wait together; one card, one approval, and only then anything happens."""
+    async with planned(footing) as (visitor, card):
+        staged = [item["data"] for item in visitor.items if item["data"].get("kind") == "staged"]
+        assert ("Apply 2 changes and run 1 call", 3) == (card["summary"], len(staged))
+        assert ({}, []) == (place.written(), place.booked(visitor.conversation))
+        assert "othing has happened yet" in json.dumps(staged[0]["data"])
+        assert (await footing.operator().decide(card, "approve")).status_code == 200
+        assert "All of it is done." == await visitor.see_answer()
+    assert {"monday.txt": "Notes on monday.\n", "tuesday.txt": "Notes on tuesday.\n"} == place.written()
+    assert ["blue"] == place.booked(visitor.conversation)
+    assert {"monday.txt": "committed", "tuesday.txt": "committed", "blue": "succeeded"} == outcomes(visitor)
+
+
+async def test_a_denied_plan_is_thrown_away(footing: Footing, place: Place) -> None:
+    """Nothing is written or booked, the model is told so, and the workspace is gone."""
+    async with planned(footing) as (visitor, card):
+        assert (await footing.operator().decide(card, "deny", "not this week")).status_code == 200
+        assert "Nothing of it happened." == await visitor.see_answer()
+    assert ({}, []) == (place.written(), place.booked(visitor.conversation))
+    assert {"discarded"} == set(outcomes(visitor).values())
+
+    async def discarded() -> bool:
+        query = f"SELECT state FROM read.workspaces WHERE conversation_id = '{visitor.conversation}'"  # noqa: S608
+        return [("discarded",)] == footing.rows(query)
+
+    await until(discarded, "the workspace is discarded")
+
+
+async def test_one_entry_is_left_out(footing: Footing, place: Place) -> None:
+    """An edit to fewer entries: what is left is done, the rest never was, and the log says which."""
+    async with planned(footing) as (visitor, card):
+        answer = await leave_out(footing, card, 1)
+        assert answer.status_code == 200, answer.text
+        assert "Some of it was left out." == await visitor.see_answer()
+    assert (["monday.txt"], ["blue"]) == (list(place.written()), place.booked(visitor.conversation))
+    assert {"monday.txt": "committed", "tuesday.txt": "left_out", "blue": "succeeded"} == outcomes(visitor)
+
+
+async def test_what_changed_underneath_is_a_conflict(footing: Footing, place: Place) -> None:
+    """Somebody else wrote the file between card and vote: nothing is applied, and no call is made."""
+    async with planned(footing) as (visitor, card):
+        (place.files / "tuesday.txt").write_text("Somebody else's.\n")
+        assert (await footing.operator().decide(card, "approve")).status_code == 200
+        assert "Others were faster." == await visitor.see_answer()
+    assert ({"tuesday.txt": "Somebody else's.\n"}, []) == (place.written(), place.booked(visitor.conversation))
+    assert "conflicted" == outcomes(visitor)["tuesday.txt"]
+
+
+async def test_a_call_that_fails_is_said(footing: Footing, place: Place) -> None:
+    """The files stand, the call did not do it, and the model knows which."""
+    async with planned(footing, "no such room") as (visitor, card):
+        assert (await footing.operator().decide(card, "approve")).status_code == 200
+        assert "Not all of it worked." == await visitor.see_answer()
+    assert (["monday.txt"], {"monday.txt": "committed", "none": "failed"}) == (list(place.written()), outcomes(visitor))
+
+
+async def test_another_tree_than_was_shown_is_refused(footing: Footing, place: Place) -> None:
+    """Whoever makes up the digest of what is left: the executor compares it with what waits, and touches nothing."""
+    async with planned(footing) as (visitor, card):
+        answer = await leave_out(footing, card, 1, tree_digest="0" * 64)
+        assert answer.status_code == 200, answer.text
+        assert "It failed." == await visitor.see_answer()
+    assert ({}, []) == (place.written(), place.booked(visitor.conversation))
+
+
+async def test_a_workspace_of_others_is_not_committed(footing: Footing, place: Place) -> None:
+    """Neither entries nor the workspace of another conversation get into a card by an edit of it."""
+    async with planned(footing) as (theirs, their_card), planned(footing) as (mine, card):
+        stolen = their_card["arguments"]
+        answers = [
+            await leave_out(footing, card, 1, workspace_id=stolen["workspace_id"]),
+            await leave_out(footing, card, 1, entries=stolen["entries"]),
+            await leave_out(footing, card, 1, entries=[*card["arguments"]["entries"], *stolen["entries"]]),
+        ]
+        assert [400] * 3 == [answer.status_code for answer in answers]
+        for visitor, each in ((theirs, their_card), (mine, card)):
+            assert (await footing.operator().decide(each, "deny")).status_code == 200
+            assert "Nothing of it happened." == await visitor.see_answer()
+    assert {} == place.written()
+
+
+async def test_what_is_staged_after_the_card_is_not_in_the_vote(footing: Footing, place: Place) -> None:
+    """The agent goes on and stages more while people look: they approve what they saw, and are asked about the rest."""
+    async with planned(footing) as (visitor, card):
+        await visitor.say("write more")
+        assert "It reads well." == await visitor.see_answer()
+        assert (await footing.operator().decide(card, "approve")).status_code == 200
+        again = (await visitor.see(lambda item: is_card(item) and item["data"]["approval_id"] != card["approval_id"]))[
+            "data"
+        ]
+        assert (["monday.txt", "tuesday.txt"], 1) == (list(place.written()), len(again["arguments"]["entries"]))
+        assert (await footing.operator().decide(again, "approve")).status_code == 200
+        await visitor.see_answer()
+    assert "more.txt" in place.written()
+
+
+async def test_a_power_cut_in_the_middle_loses_nothing(footing: Footing, place: Place) -> None:
+    """The card still waits, is approved once, and everything is done once."""
+    async with planned(footing) as (visitor, card):
+        await footing.power_cut()
+        path = f"/v1/approvals?state=pending&conversation={visitor.conversation}"
+        (waiting,) = (await footing.operator().get(path))["items"]
+        assert waiting["id"] == card["approval_id"]
+        assert (await footing.operator().decide(card, "approve")).status_code == 200
+        assert "All of it is done." == await visitor.see_answer()
+    assert (["monday.txt", "tuesday.txt"], ["blue"]) == (list(place.written()), place.booked(visitor.conversation))
+
+
+async def test_arguments_of_the_card_are_the_tree(footing: Footing) -> None:
+    """What people decide about names the entries and their digest, canonical, and anybody can check it."""
+    async with planned(footing) as (visitor, card):
+        arguments = card["arguments"]
+        assert tree_of(footing, arguments["entries"]) == arguments["tree_digest"]
+        assert canonical_text(arguments) == canonical_text(json.loads(json.dumps(arguments)))
+        assert (await footing.operator().decide(card, "deny")).status_code == 200
+        await visitor.see_answer()
