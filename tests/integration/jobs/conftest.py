@@ -7,14 +7,15 @@ from functools import partial
 
 import pytest
 
-from placet.jobs import tables
 from placet.jobs.service import build
 from placet.jobs.settings import JobsSettings
+from placet.jobs.tables import JobRow
+from placet.runtime.database import table_of
 from tests.support.house import Replica, a_replica, create_tables
 from tests.support.postgres import Databases
 
 #: Importing the tables has made them known.
-_create = create_tables(tables.JobRow.__table_args__[-1]["schema"])
+_create = create_tables(str(table_of(JobRow).schema))
 
 
 @pytest.fixture(scope="module")
