@@ -55,6 +55,7 @@ GOALS = (
         for name in ("policy", "approval", "executor", "dead_letters")
     ),
     *(Goal(f"memory of {name}, MB", f"pss_mb_{name}", 120) for name in ("gateway", "notifier")),
+    Goal("jobs: wrong moves in any run", "wrong_moves", 0),
     Goal("memory of agent, MB", "pss_mb_agent", 300),
     Goal("memory of all in one, MB", "pss_mb_placet up", 300),
     *(

@@ -22,8 +22,6 @@ from placet.contracts.messages.stage import Decide, EntryOutcome, EntryOutcomeKi
 from placet.domain.catalog import Catalog
 from placet.domain.house_tools import COMMIT_SPEC, PROPOSE_SPEC
 
-#: Label of conversations that are attempts at a job: the job proposes what they stage.
-JOB_LABEL = "job"
 #: What the model is told of a staged call where the executor has not said it.
 STAGED_NOTE = (
     "Staged, not done: nothing has happened yet. It takes effect when people have let it through, after this turn or "

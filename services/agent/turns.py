@@ -79,7 +79,7 @@ class Turns(ConversationState):
 
     def _proposable(self) -> list[StagedEntry]:
         """Return the staged entries that the agent proposes itself: none of an attempt at a job, or after the end."""
-        return [] if self.ended or staging.JOB_LABEL in self.labels else self.staged
+        return [] if self.ended or self.attempt is not None else self.staged
 
     def _propose_commit(self, turn: Turn, entries: Sequence[StagedEntry]) -> None:
         """Let the house ask people about entries, beside the calls of the turn's present step."""

@@ -28,7 +28,19 @@ from placet.client.items import (
     ToolCallItem,
     TurnItem,
 )
-from placet.client.models import Approval, ConversationView, Posted, StagedChange, StagedEntry, ToolCall, Workspace
+from placet.client.models import (
+    Approval,
+    ConversationView,
+    Job,
+    JobAttempt,
+    JobLine,
+    JobTask,
+    Posted,
+    StagedChange,
+    StagedEntry,
+    ToolCall,
+    Workspace,
+)
 from placet.client.requests import ApiError
 from placet.client.sync_client import Client, Conversation
 
@@ -46,6 +58,10 @@ __all__ = [
     "EndedItem",
     "HolderItem",
     "Item",
+    "Job",
+    "JobAttempt",
+    "JobLine",
+    "JobTask",
     "MessageItem",
     "OtherItem",
     "Posted",

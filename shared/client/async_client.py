@@ -12,7 +12,18 @@ from httpx_sse import aconnect_sse
 
 from placet.client import requests as r
 from placet.client.items import Delta, Item
-from placet.client.models import Approval, ConversationView, Posted, StagedChange, State, ToolCall, Verb, Workspace
+from placet.client.models import (
+    Approval,
+    ConversationView,
+    Job,
+    JobLine,
+    Posted,
+    StagedChange,
+    State,
+    ToolCall,
+    Verb,
+    Workspace,
+)
 
 
 class AsyncClient:
@@ -76,6 +87,41 @@ class AsyncClient:
     async def tool_call(self, call_id: str) -> ToolCall:
         """Return one tool call with its history."""
         return ToolCall.model_validate(await self.request("GET", f"/v1/tool-calls/{call_id}", again=True))
+
+    async def run_job(self, task: str, **more: Any) -> str:
+        """Have a job done; return its id. `more` is what `POST /v1/jobs` takes; sent twice, it is one job."""
+        body = r.job_of(task, more)
+        return str((await self.request("POST", "/v1/jobs", json=body, again=True))["id"])
+
+    async def job(self, job_id: str) -> Job:
+        """Return a job with its tasks, their attempts and votes."""
+        return Job.model_validate(await self.request("GET", f"/v1/jobs/{job_id}", again=True))
+
+    async def cancel_job(self, job_id: str) -> None:
+        """Withdraw every attempt of a job; one that is over stays as it ended."""
+        await self.request("POST", f"/v1/jobs/{job_id}/cancel", again=True)
+
+    async def follow_job(self, job_id: str, after: int = 0) -> AsyncIterator[JobLine]:
+        """Yield a job's log after a line, then what comes, up to its end: no gap, no repeat."""
+        while True:
+            headers = {"last-event-id": str(after)} if after else {}
+            try:
+                async with aconnect_sse(self.http, "GET", f"/v1/jobs/{job_id}/events", headers=headers) as source:
+                    if not source.response.is_success:
+                        await source.response.aread()
+                        if not r.is_worth_another_try(source.response):
+                            raise r.error_of(source.response)
+                    else:
+                        async for event in source.aiter_sse():
+                            line = r.line_of(event)
+                            if line is not None:
+                                after = line.id
+                                yield line
+                                if line.is_end:
+                                    return
+            except httpx.TransportError:
+                pass
+            await asyncio.sleep(r.REOPEN_SECONDS)
 
     async def request(self, method: str, path: str, *, again: bool = False, **options: Any) -> Any:
         """Return the JSON of an answer; where it may be sent again, try a few times."""

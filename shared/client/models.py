@@ -116,6 +116,60 @@ class Workspace(Open):
     entries: list[StagedEntry]
 
 
+class JobAttempt(Open):
+    """One attempt at a task of a job."""
+
+    id: str
+    attempt: int
+    state: str
+    vote: str | None
+    answer: dict[str, Any] | None
+    flags: list[str]
+
+
+class JobTask(Open):
+    """One task of a job."""
+
+    id: str
+    task: str
+    state: str
+    k: int
+    votes: dict[str, int]
+    answer: dict[str, Any] | None
+    attempts: list[JobAttempt]
+
+
+class Job(Open):
+    """One job with its tasks."""
+
+    id: str
+    state: Literal["dividing", "running", "done", "failed", "cancelled"]
+    task: str
+    tasks: list[JobTask]
+    tokens: int
+    cost: float | None
+    reason: str
+    result: dict[str, Any] | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self.state in {"done", "failed", "cancelled"}
+
+
+class JobLine(Open):
+    """One line of a job's log; `data["line"]` says it in a sentence."""
+
+    id: int
+    type: str
+    data: dict[str, Any]
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it is the job's last one."""
+        return self.type == "job" and self.data.get("state") in {"done", "failed", "cancelled"}
+
+
 class ToolCall(Open):
     """One tool call with everything that happened to it."""
 

@@ -14,7 +14,7 @@ import httpx
 from httpx_sse import ServerSentEvent
 
 from placet.client.items import Delta, Item, items
-from placet.client.models import Approval, Verb
+from placet.client.models import Approval, JobLine, Verb
 
 #: Longest wait for an answer, and for the next sign of life of a stream, in seconds.
 TIMEOUT = httpx.Timeout(20.0, read=60.0)
@@ -75,6 +75,18 @@ def deciding(approval: Approval, decision: Verb, reason: str, more: Mapping[str,
     """Return the body of a decision about what was seen."""
     seen = {"digest": approval.digest, "revision": approval.revision}
     return {"decision": decision, **seen, **({"reason": reason} if reason else {}), **more}
+
+
+def job_of(task: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body that asks for a job, which may be sent twice."""
+    return {"id": str(uuid4()), "task": task, **more}
+
+
+def line_of(event: ServerSentEvent) -> JobLine | None:
+    """Return the line of a job's log that an event is; None where it is none."""
+    if not event.id or not event.data:
+        return None
+    return JobLine(id=int(event.id), type=event.event, data=event.json())
 
 
 def event_of(event: ServerSentEvent) -> Item | Delta | None:

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(300)
 REPLICAS: Mapping[str, int] = {
     **dict.fromkeys(("gateway", "agent", "policy", "approval", "executor", "jobs", "dead_letters"), 1)
 }
-SURE = {"k": 3, "attempts_max": 40}
+SURE: dict[str, Any] = {"k": 3, "attempts_max": 40}
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hanoi import model as hanoi
+from placet.client import AsyncClient, Client
 from tests.conftest import migrate
 from tests.support.jobs import MODEL, SURE, begin, decided, ended, events, wrong_moves
 from tests.support.people import Caller
@@ -97,6 +103,50 @@ async def test_what_an_agent_did_is_read_attempt_by_attempt(ada: Caller) -> None
     (told,) = [each["data"]["text"] for each in log if each["data"].get("role") == "user"]
     assert "Make move 1 of 1 for 1 disks." in told
     assert ["turn"] == [each["type"] for each in log if "final_answer" in each["data"] or each["data"].get("reason")]
+
+
+def _run_by_client(url: str, key: str) -> tuple[str, list[int], int]:
+    with Client(url, key) as placet:
+        job_id = placet.run_job(**hanoi.job(1), tasks=hanoi.tasks(1), **SURE)
+        ids = [line.id for line in placet.follow_job(job_id)]
+        placet.cancel_job(job_id)
+        job = placet.job(job_id)
+        return job.state, ids, job.tasks[0].k
+
+
+async def test_programs_run_follow_and_cancel_jobs(ada: Caller) -> None:
+    """The typed clients do what the API does; a job that is over cannot be cancelled any more."""
+    state, ids, k = await asyncio.to_thread(_run_by_client, ada.url, ada.token)
+    assert ("done", list(range(1, len(ids) + 1)), True) == (state, ids, k > 1)
+    async with AsyncClient(ada.url, ada.token) as placet:
+        job_id = await placet.run_job(**hanoi.job(1), tasks=hanoi.tasks(1), **SURE)
+        lines = [line async for line in placet.follow_job(job_id, after=2)]
+        assert (3, True) == (lines[0].id, lines[-1].is_end)
+        assert (await placet.job(job_id)).is_over
+
+
+async def test_the_command_line_runs_a_job_to_its_end(ada: Caller, tmp_path: Path) -> None:
+    """`placet jobs run` says what happens line by line and then the result; `list`, `show` and `log` find it again."""
+    more = tmp_path / "job.json"
+    more.write_text(json.dumps({**hanoi.job(2), **SURE}))
+
+    def placet(*arguments: str) -> str:
+        environment = os.environ | {"PLACET_URL": ada.url, "PLACET_KEY": ada.token}
+        command = [sys.executable, "-m", "placet.cli", "jobs", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=True)
+        return done.stdout
+
+    said = await asyncio.to_thread(placet, "run", hanoi.job(2)["task"], "--file", str(more))
+    job_id = said.split()[1]
+    assert "divided into 3 tasks in 3 groups" in said
+    assert '"state": [' in said
+    assert job_id in await asyncio.to_thread(placet, "list")
+    shown = json.loads(await asyncio.to_thread(placet, "show", job_id, "--json"))
+    log = (await asyncio.to_thread(placet, "log", job_id)).splitlines()
+    assert ("done", shown["last_event_id"]) == (shown["state"], len(log))
+    attempt = shown["tasks"][0]["attempts"][0]["id"]
+    told = await asyncio.to_thread(placet, "log", job_id, "--attempt", attempt)
+    assert "Make move 1 of 3 for 2 disks." in told
 
 
 async def test_a_job_that_nobody_wants_is_cancelled(ada: Caller) -> None:

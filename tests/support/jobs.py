@@ -22,7 +22,7 @@ MODEL = {
     "PLACET_AGENT_LEASE_SECONDS": "2",
 }
 #: How sure these tests are that no task is decided wrongly: a run that fails by chance is one in a hundred thousand.
-SURE = {"p": 0.85, "epsilon": 0.00001, "attempts_max": 60}
+SURE: dict[str, Any] = {"p": 0.85, "epsilon": 0.00001, "attempts_max": 60}
 
 
 async def begin(caller: Caller, **job: Any) -> str:

@@ -280,11 +280,12 @@ def test_a_final_answer_waits_for_the_decision() -> None:
     assert "finished" == talk.items[-1][1]["state"]
 
 
-def test_an_attempt_at_a_job_proposes_nothing() -> None:
-    """The job does, once, when its attempts have voted."""
-    talk = Talk(job="j1")
-    talk.staged_calls(1)
-    assert ([], None, 1) == (talk.says(text="Done."), talk.now.turn, len(talk.now.staged))
+def test_a_label_that_a_client_chose_makes_no_attempt() -> None:
+    """What a conversation stages is proposed, whatever its labels say; attempts are known by their own rows."""
+    talk = Talk(job="j1", task="t1", attempt="1")
+    talk.staged_calls()
+    talk.says(text="Done.")
+    assert 1 == len(talk.commits())
 
 
 def test_what_is_staged_while_people_decide_waits_its_turn() -> None:

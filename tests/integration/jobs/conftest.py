@@ -1,0 +1,33 @@
+"""The jobs service on one database; who asks and who answers is the test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+
+import pytest
+
+from placet.jobs.service import build
+from placet.jobs.settings import JobsSettings
+from placet.jobs.tables import JobRow
+from placet.runtime.database import table_of
+from tests.support.house import Replica, a_replica, create_tables
+from tests.support.postgres import Databases
+
+#: Importing the tables has made them known.
+_create = create_tables(str(table_of(JobRow).schema))
+
+
+@pytest.fixture(scope="module")
+def jobs_url(databases: Databases) -> Iterator[str]:
+    """A database for the tests of one module; each finds it empty."""
+    with databases.fresh(_create) as url:
+        yield url
+
+
+@pytest.fixture
+async def replica(jobs_url: str) -> AsyncIterator[Replica]:
+    """One process of the jobs service."""
+    async with a_replica("jobs", jobs_url, partial(build, JobsSettings())) as replica:
+        await replica.empty_tables()
+        yield replica

@@ -1,0 +1,165 @@
+"""Jobs on real PostgreSQL: what is stored, what is sent, what comes twice, late or from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from placet.contracts.messages import (
+    AttemptCommitted,
+    AttemptEnded,
+    AttemptRequested,
+    AttemptWithdrawn,
+    Author,
+    CancelJob,
+    CommitAttempt,
+    JobBudget,
+    JobPlan,
+    JobTask,
+    RunJob,
+)
+from placet.jobs.handlers import NO_BUDGET, sweep
+from tests.support.house import Replica
+
+TREE = "a" * 64
+
+
+def a_job(*tasks: JobTask, **changes: Any) -> RunJob:
+    """Return a job with a division made before, k 2."""
+    fields: dict[str, Any] = {
+        "tenant": "acme",
+        "job_id": "job-1",
+        "agent": "default",
+        "author": Author(kind="person", id="person:ada"),
+        "task": "Everything.",
+        "tasks": list(tasks),
+        "plan": JobPlan(k=2, attempts_max=6),
+    }
+    return RunJob(**fields | changes)
+
+
+def an_end(asked: AttemptRequested, answer: str = "A", **changes: Any) -> AttemptEnded:
+    """Return the end of an attempt that answered."""
+    fields: dict[str, Any] = {
+        "tenant": asked.tenant,
+        "conversation_id": asked.conversation_id,
+        "job_id": asked.job_id,
+        "attempt_id": asked.attempt_id,
+        "answer": {"answer": answer},
+        "input_tokens": 10,
+        "output_tokens": 5,
+    }
+    return AttemptEnded(**fields | changes)
+
+
+def asked_of(replica: Replica, task: str) -> list[AttemptRequested]:
+    """Return the attempts at a task that were asked for."""
+    return [each for each in replica.all_sent(AttemptRequested) if each.labels["task"] == task]
+
+
+async def state(replica: Replica) -> tuple[str, str]:
+    """Return a job's state and why."""
+    ((found),) = [(row["state"], row["reason"]) for row in await replica.rows("SELECT state, reason FROM jobs.jobs")]
+    return found
+
+
+async def test_a_task_is_given_the_answers_that_it_needs(replica: Replica) -> None:
+    """From its first attempt on: what was decided just now is stored before what needs it is drawn."""
+    await replica.send(a_job(JobTask(id="a", task="Do a."), JobTask(id="b", task="Do b.", needs=["a"])))
+    for each in asked_of(replica, "a"):
+        await replica.send(an_end(each, "42"))
+    second = asked_of(replica, "b")
+    assert [True, True] == ['Answers of earlier tasks:\n{"a": {"answer": "42"}}' in each.text for each in second]
+    for each in second:
+        await replica.send(an_end(each, "43"))
+    assert ("done", "") == await state(replica)
+    ((result,),) = [tuple(row.values()) for row in await replica.rows("SELECT result FROM jobs.jobs")]
+    assert {"b": {"answer": "43"}} == result
+
+
+async def test_the_same_job_and_the_same_end_twice_change_nothing(replica: Replica) -> None:
+    """Whether the event is the same or another with the same content."""
+    job = a_job(JobTask(id="a", task="Do a."))
+    await replica.send(job)
+    await replica.send(job)
+    first, second = asked_of(replica, "a")
+    await replica.send(an_end(first))
+    await replica.send(an_end(first))
+    (row,) = await replica.rows("SELECT votes, drawn, running FROM jobs.tasks WHERE task_id = 'a'")
+    assert ([1], 2, 1) == (list(row["votes"].values()), row["drawn"], row["running"])
+    await replica.send(an_end(second))
+    assert ("done", "") == await state(replica)
+    assert 2 == len(asked_of(replica, "a"))
+
+
+async def test_an_attempt_of_which_nothing_is_heard_is_replaced_in_its_time(replica: Replica) -> None:
+    """Its conversation is withdrawn; what it says later is paid for, said, and no vote."""
+    plan = JobPlan(k=1, attempts_max=6)
+    await replica.send(a_job(JobTask(id="a", task="Do a."), plan=plan, budget=JobBudget(tokens_per_attempt=100)))
+    assert 0 == await sweep(replica.units, lambda _: None)
+    await replica.execute("UPDATE jobs.attempts SET deadline = now() - interval '1 second'")
+    assert 1 == await sweep(replica.units, lambda _: None)
+    await replica.settle()
+    first, second = asked_of(replica, "a")
+    assert [first.conversation_id] == [each.conversation_id for each in replica.all_sent(AttemptWithdrawn)]
+    await replica.send(an_end(first, "late"))
+    await replica.send(an_end(second, "in time"))
+    (row,) = await replica.rows("SELECT state, tokens FROM jobs.jobs")
+    assert ("done", 30) == (row["state"], row["tokens"])
+    lines = [row["line"] for row in await replica.rows("SELECT data ->> 'line' AS line FROM jobs.log ORDER BY seq")]
+    assert 1 == sum("lost: 100 tokens are counted" in line for line in lines)
+    assert 1 == sum("ended too late: it has no vote" in line for line in lines)
+
+
+async def test_a_task_waits_for_room_in_the_budget(replica: Replica) -> None:
+    """One share at a time: the second attempt begins when the first is settled; without room for one the job fails."""
+    budget = JobBudget(tokens=130, tokens_per_attempt=100)
+    tasks = (JobTask(id="a", task="Do a."), JobTask(id="b", task="Do b."))
+    await replica.send(a_job(*tasks, budget=budget))
+    assert (1, 0) == (len(asked_of(replica, "a")), len(asked_of(replica, "b")))
+    await replica.send(an_end(asked_of(replica, "a")[0]))
+    assert (2, 0) == (len(asked_of(replica, "a")), len(asked_of(replica, "b")))
+    await replica.send(an_end(asked_of(replica, "a")[1]))
+    assert 1 == len(asked_of(replica, "b"))
+    await replica.send(an_end(asked_of(replica, "b")[0]))
+    assert ("failed", NO_BUDGET) == await state(replica)
+
+
+async def test_no_more_tasks_are_tried_at_a_time_than_may_be(replica: Replica) -> None:
+    """The next one begins when a place is free, in the order of the division."""
+    tasks = [JobTask(id=name, task=f"Do {name}.") for name in "abc"]
+    await replica.send(a_job(*tasks, plan=JobPlan(k=1, parallel_max=2)))
+    assert ["a", "b"] == [each.labels["task"] for each in replica.all_sent(AttemptRequested)]
+    await replica.send(an_end(asked_of(replica, "b")[0]))
+    assert ["a", "b", "c"] == [each.labels["task"] for each in replica.all_sent(AttemptRequested)]
+
+
+async def test_what_won_is_committed_and_the_rest_discarded(replica: Replica) -> None:
+    """The winner is asked to commit; the others' conversations are withdrawn; what needs it begins afterwards."""
+    tasks = (JobTask(id="a", task="Do a."), JobTask(id="b", task="Do b.", needs=["a"]))
+    await replica.send(a_job(*tasks))
+    first, second = asked_of(replica, "a")
+    await replica.send(an_end(first, tree_digest=TREE, staged=2))
+    await replica.send(an_end(second, tree_digest=TREE, staged=2))
+    (wanted,) = replica.all_sent(CommitAttempt)
+    assert (second.attempt_id, []) == (wanted.attempt_id, asked_of(replica, "b"))
+    assert [first.conversation_id] == [each.conversation_id for each in replica.all_sent(AttemptWithdrawn)]
+    ids = wanted.model_dump(include={"tenant", "conversation_id", "job_id", "attempt_id"})
+    await replica.send(AttemptCommitted(**ids, state="conflicted"))
+    third, fourth = asked_of(replica, "a")[2:]
+    for each in (third, fourth):
+        await replica.send(an_end(each, tree_digest=TREE, staged=1))
+    ids |= {"conversation_id": fourth.conversation_id, "attempt_id": fourth.attempt_id}
+    await replica.send(AttemptCommitted(**ids, state="committed"))
+    assert 2 == len(asked_of(replica, "b"))
+
+
+@pytest.mark.parametrize("tenant", ["acme", "umbrella"])
+async def test_only_its_own_tenant_cancels_a_job(replica: Replica, tenant: str) -> None:
+    """Another tenant's word is a dead letter and changes nothing."""
+    await replica.send(a_job(JobTask(id="a", task="Do a.")))
+    await replica.send(CancelJob(tenant=tenant, job_id="job-1", by="person:grace"))
+    expected = ("cancelled", "Cancelled by person:grace.") if tenant == "acme" else ("running", "")
+    assert expected == await state(replica)
+    assert (2 if tenant == "acme" else 0) == len(replica.all_sent(AttemptWithdrawn))
