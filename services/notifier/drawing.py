@@ -236,9 +236,6 @@ def ran(card: Card, news: ToolCallFinished) -> Card:
     # A tool's words may repeat what people must not see.
     told = "" if any(each.redacted for each in card.arguments) else news.error
     error = cut(visible(told[: ERROR_MAX + 1]), ERROR_MAX)
-    if news.kind == "staged":
-        # Nothing has happened: a call that was staged has no card of its own.
-        return card
     ended = _ended(card, news.data) if card.plan else {}
     note = text(card.locale, _FINISHES[news.kind])
     return replace(card, ended=news.kind, error=error, happened="finished", note=note, **ended)

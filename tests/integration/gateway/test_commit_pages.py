@@ -220,7 +220,7 @@ async def test_the_chat_tells_what_is_staged_and_what_became_of_it(house: House,
         {"call_id": "c1", "tool": "send_mail", "outcome": "failed", "summary": "Send a mail", "error": "No server."},
         {"call_id": "c0", "tool": "write_file", "outcome": "committed", "summary": "Create a.md", "error": ""},
     ]
-    ended = {"kind": "failed", "status": "error", "data": None, "error": "No server.", "ui_blocks": []}
+    ended: dict[str, Any] = {"kind": "failed", "status": "error", "data": None, "error": "No server.", "ui_blocks": []}
     done = {"kind": "failed", "status": "error", "data": {"state": "partly_committed", "entries": entries}} | nothing
     await house.append(
         CONVERSATION,
