@@ -7,8 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.e2e.conftest import Stage
 from tests.support.people import Caller, Visitor, a_visitor, is_result
 from tests.support.system import System
@@ -155,21 +153,17 @@ async def test_an_unanswered_approval_expires(frontend: Caller, operator: Caller
     assert stage.begun("deploy", visitor.conversation) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "tool", "status"),
-    [
-        ("red shoes", "search_products", "success"),
-        ("write a file", "write_file", "pending_confirmation"),
-    ],
-)
-async def test_categories_decide_where_no_rule_does(
-    frontend: Caller, stage: Stage, text: str, tool: str, status: str
-) -> None:
+async def test_categories_decide_where_no_rule_does(frontend: Caller, operator: Caller, stage: Stage) -> None:
     """D1: a safe search runs; an unsafe write that nothing can stage waits for people."""
     visitor = await a_visitor(frontend)
-    await visitor.say(text)
-    assert (await visitor.see(is_result(tool)))["data"]["status"] == status
-    assert stage.begun("write_file", visitor.conversation) == []
+    await visitor.say("red shoes")
+    assert (await visitor.see(is_result("search_products")))["data"]["status"] == "success"
+    await visitor.see_answer()
+    await visitor.say("write a file")
+    card = await visitor.see_card()
+    assert ("write_file", []) == (card["tool"], stage.begun("write_file", visitor.conversation))
+    await operator.decide(card, "deny")
+    assert await visitor.see_answer() == "It was not written."
 
 
 async def test_a_limit_lets_calls_through_until_it_has_no_room(

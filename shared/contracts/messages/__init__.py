@@ -36,7 +36,7 @@ from placet.contracts.messages.conversations import (
     TakenAs,
 )
 from placet.contracts.messages.dead_letters import AbandonCall, ResolveDeadLetter
-from placet.contracts.messages.deliveries import RetryDelivery, RetryWebhookEvent
+from placet.contracts.messages.deliveries import KeyOffered, RetryDelivery, RetryWebhookEvent
 from placet.contracts.messages.grants import GrantAsked, RevokeGrant
 from placet.contracts.messages.mail import MailBounced
 from placet.contracts.messages.message import ENVELOPE_EVENTS_MAX, Event, Message, ResultKind, event_from
@@ -103,6 +103,7 @@ MESSAGES: dict[str, type[Message]] = {
         RevokeGrant,
         ResolveDeadLetter,
         AbandonCall,
+        KeyOffered,
         RetryDelivery,
         RetryWebhookEvent,
         TryRulebook,
@@ -154,6 +155,7 @@ __all__ = [
     "Handover",
     "HandoverRequested",
     "HolderChanged",
+    "KeyOffered",
     "MailBounced",
     "Message",
     "MessagePosted",

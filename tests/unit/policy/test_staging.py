@@ -19,8 +19,9 @@ from placet.policy.rules import CallFacts, Effect, Rulebook, judge
 from placet.policy.rules.cases import cases_from, run_cases
 from placet.policy.rules.edits import judged_commit, proposed_entries
 from placet.policy.rules.explain import call_from, explain
+from placet.policy.rules.simulate import Past, Replay
 from placet.policy.rules.staging import StagedEntry, StageTerms, category_of, pool_of
-from tests.builders import a_call
+from tests.builders import NOON, a_call
 
 RULEBOOK = """\
 tools:
@@ -253,6 +254,24 @@ def test_an_explanation_of_a_default_names_operators() -> None:
     book = rulebook()
     found = explain(call_from({"tool": "write"}, book, "call"), book)
     assert [["operators"]] == [each.approvers for each in found.deciders]
+
+
+def test_a_simulation_compares_staged_calls_and_counts_their_commits() -> None:
+    """What a commit asks follows from its entries; of these another rule is a change."""
+    held = rulebook_from(
+        parse_yaml(
+            "rulebook",
+            RULEBOOK.replace("effect: stage", "effect: require_approval")
+            .replace("    stage: {decide: each, expires_after: 2h, on_failure: go_on}\n", "")
+            .encode(),
+        )
+    )
+    verdict, commit = judge(facts("book"), rulebook()), a_commit(["a"], [an_entry("a")])
+    replay = Replay(held)
+    replay.add([Past(facts("book"), verdict.effect, verdict.rule, verdict.approval, NOON)])
+    replay.add([Past(commit, Effect.REQUIRE_APPROVAL, "default:commit_changes", FINANCE, NOON)])
+    report = replay.report()
+    assert (2, 1, 1) == (report.calls, report.commits, report.changed)
 
 
 def test_cases_expect_staging() -> None:

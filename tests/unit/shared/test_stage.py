@@ -14,7 +14,8 @@ from placet.contracts.permit import Permit, PermitMode, issue_permit, issue_stag
 from placet.contracts.signing import Purpose, Signer, Verifier, create_keys, load_signer, load_verifier
 from placet.domain.catalog import validate_arguments
 from placet.domain.house_tools import COMMIT_SPEC, commit_summary
-from tests.builders import NOON, a_call
+from tests.builders import NOON, a_call, a_result, an_approval_rule
+from tests.support.approval_builders import a_request
 
 #: Digests of nothing in particular.
 ONE, TWO = "1" * 64, "2" * 64
@@ -82,10 +83,12 @@ def test_a_permit_to_run_says_nothing_of_modes(signer: Signer, verifier: Verifie
     assert set() == {"mode", "commit", "on_failure"} & verifier.verify(Purpose.PERMIT, token).keys()
 
 
-def test_a_permitted_call_that_is_not_staged_says_nothing_of_plans() -> None:
-    """The message of a call that is not staged carries no byte more."""
-    permitted = ToolCallPermitted(tenant="acme", pool="default", call=a_call(), permit="x")
-    assert b"plan" not in to_json(permitted)
+def test_what_is_not_staged_says_nothing_of_staging() -> None:
+    """The messages of a call that is not staged carry no byte more."""
+    call = a_call()
+    permitted = ToolCallPermitted(tenant="acme", pool="default", call=call, permit="x")
+    said = to_json([permitted, a_result(call), a_request(call), an_approval_rule()])
+    assert [] == [name for name in (b'"plan"', b'"staged"', b'"also"', b'"mode"') if name in said]
 
 
 @pytest.mark.parametrize("mode", ["stage", "commit", "staged_call"])
