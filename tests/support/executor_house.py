@@ -15,6 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from pydantic import SecretStr
+from sqlmodel import SQLModel
 
 from placet.contracts.messages import (
     CallResolved,
@@ -46,8 +47,8 @@ Answer = ToolCallFinished | ToolCallRefused | CallResolved
 def make_schema(url: str) -> None:
     """Create the executor's tables in the database at `url`."""
     tables = service_tables("executor")
-    rows = (ExecutionRow, WorkspaceRow, EntryRow, ChangeRow, BlobRow)
-    wanted = [*map(table_of, rows), tables.inbox, tables.outbox, tables.history]
+    rows: list[type[SQLModel]] = [ExecutionRow, WorkspaceRow, EntryRow, ChangeRow, BlobRow]
+    wanted = [*(table_of(row) for row in rows), tables.inbox, tables.outbox, tables.history]
     engine = sa.create_engine(async_url(url))
     with engine.begin() as connection:
         connection.execute(sa.text("CREATE SCHEMA executor"))
