@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -11,11 +11,10 @@ from placet.cli.client import call
 from placet.cli.output import Json, at_terminal, fail, out, show_fields, show_json, show_table, show_whole
 from placet.cli.resources import LIMIT, After, Limit, show_page
 from placet.cli.workspace import headline, show_entries
-from placet.contracts.canonical import NotStrictJson, parse_arguments
+from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments
 from placet.contracts.messages import COMMIT_TOOL
 from placet.domain.approvers import identity_of, is_person
-from placet.domain.card_text import visible
-from placet.surfaces.card import arguments_of, tricks
+from placet.domain.card_text import mixed_scripts, visible
 
 app = typer.Typer(no_args_is_help=True, help="List, show and decide approvals.")
 
@@ -248,17 +247,27 @@ def show_call(approval: dict[str, Any]) -> None:
         out.print(f"\ndigest {approval['digest'][:16]}, revision {approval['revision']}")
         return
     out.print("\narguments", style="bold")
-    arguments = arguments_of(approval["call"]["arguments_text"])
-    for each in arguments:
-        first, *others = each.text.split("\n")
-        out.print(f"  {each.name}: {first}")
+    value = approval["call"]["arguments"]
+    for name, said in _leaves(value, ()):
+        first, *others = [visible(line) for line in said.split("\n")]
+        out.print(f"  {visible(name)}: {first}")
         for line in others:
-            out.print(f"  {' ' * len(each.name)}| {line}")
-    if not arguments:
-        out.print(f"  {visible(approval['call']['arguments_text'])}")
-    for trick in tricks(approval["call"]["arguments_text"]):
-        out.print(f"  ! {trick.said('en')}", style="yellow")
+            out.print(f"  {' ' * len(name)}| {line}")
+        for word, scripts in mixed_scripts(said):
+            out.print(f"  ! {visible(name)}: the word {visible(word)!r} mixes alphabets ({', '.join(scripts)})")
+    if not isinstance(value, dict):
+        out.print(f"  {visible(approval['call']['arguments_text'] or 'not to be seen')}")
     out.print(f"\ndigest {approval['digest'][:16]}, revision {approval['revision']}")
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield every value that has no parts as text, with the path to it."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    if parts:
+        for name, child in parts:
+            yield from _leaves(child, (*path, str(name)))
+    elif path:
+        yield ".".join(path), value if isinstance(value, str) else canonical_text(value)
 
 
 def _show_staged(approval: dict[str, Any]) -> bool:

@@ -176,11 +176,11 @@ def _not_set_up(file: Path) -> list[Problem]:
     from placet.contracts.errors import PlacetError
     from placet.domain.channels import not_set_up
     from placet.domain.yaml_source import read_yaml
-    from placet.notifier.settings import NotifierSettings
+    from placet.notifier.channel_settings import ChannelSettings
 
     source = read_yaml(file)
     try:
-        channels = NotifierSettings().channels()
+        channels = ChannelSettings().channels()
     except PlacetError as error:
         fail(str(error), code=2)
     for steps, name in not_set_up(source.data, channels):

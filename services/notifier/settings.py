@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, field_validator
 
-from placet.notifier.email_settings import EmailSettings
+from placet.notifier.channel_settings import ChannelSettings
 from placet.notifier.quiet_hours import quiet_hours
-from placet.notifier.webhooks.endpoints import load_endpoints
 from placet.runtime.settings import LanguageSettings
-from placet.surfaces.slack import SlackSettings
 
 
-class NotifierSettings(SlackSettings, EmailSettings, LanguageSettings):
+class NotifierSettings(ChannelSettings, LanguageSettings):
     """Where things are, and how often to look."""
 
     notifier_cards_per_minute: dict[str, Annotated[int, Field(ge=1, le=6_000)]] = Field(
@@ -32,31 +29,9 @@ class NotifierSettings(SlackSettings, EmailSettings, LanguageSettings):
         description="Tenant (* for all others) to hours without new cards for people: 22:00-07:00 Europe/Berlin.",
     )
 
-    notifier_webhooks: Path | None = Field(
-        default=None, description="YAML file of webhooks with their secrets; empty: there are none."
-    )
-    notifier_apprise: dict[str, SecretStr] = Field(
-        default_factory=dict, description="Name to Apprise URL: the places of channels `apprise:<name>`."
-    )
-
     @field_validator("notifier_quiet_hours")
     @classmethod
     def _check_hours(cls, hours: dict[str, str]) -> dict[str, str]:
         for words in hours.values():
             quiet_hours(words)
         return hours
-
-    def channels(self) -> frozenset[str]:
-        """Return the channels that are set up: kinds, and single ones of kinds whose places are named one by one.
-
-        Raise SlackMisconfigured or WebhooksInvalid where a file that says so cannot be read.
-        """
-        kinds = {"log"}
-        if self.email_host and self.email_from:
-            kinds.add("email")
-        if self.slack().teams:
-            kinds.add("slack")
-        webhooks = load_endpoints(self.notifier_webhooks)
-        return frozenset(
-            {*kinds, *(f"apprise:{name}" for name in self.notifier_apprise), *(f"webhook:{name}" for name in webhooks)}
-        )

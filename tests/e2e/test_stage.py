@@ -363,6 +363,32 @@ async def test_one_entry_is_left_out(footing: Footing, place: Place) -> None:
     assert {"monday.txt": "committed", "tuesday.txt": "left_out", "blue": "succeeded"} == outcomes(visitor)
 
 
+async def test_people_see_the_plan_and_what_became_of_it(footing: Footing, place: Place) -> None:
+    """What waits, its diffs and its end are shown over HTTP; whoever leaves an entry out names it, and no digest."""
+    async with planned(footing) as (visitor, card):
+        waiting = await visitor.get(f"{visitor.path}/workspace")
+        ids = [each["id"] for each in waiting["entries"]]
+        (diff,) = (await visitor.get(f"{visitor.path}/workspace/entries/{ids[0]}/diff"))["changes"]
+        assert ("open", 2, 1, card["arguments"]["entries"]) == (
+            waiting["state"],
+            waiting["created"],
+            waiting["calls"],
+            ids,
+        )
+        assert "+Notes on monday." in diff["diff"]
+        answer = await footing.operator().decide(card, "edit", leave_out=[ids[1]])
+        assert answer.status_code == 200, answer.text
+        assert "Some of it was left out." == await visitor.see_answer()
+        ended = await visitor.get(f"{visitor.path}/workspace")
+    assert ["monday.txt"] == list(place.written())
+    assert ("committed", ["committed", "left_out", "succeeded"]) == (
+        ended["state"],
+        [each["state"] for each in ended["entries"]],
+    )
+    again = await visitor.request("POST", f"{visitor.path}/workspace/propose")
+    assert 409 == again.status_code
+
+
 async def test_what_changed_underneath_is_a_conflict(footing: Footing, place: Place) -> None:
     """Somebody else wrote the file between card and vote: nothing is applied, and no call is made."""
     async with planned(footing) as (visitor, card):

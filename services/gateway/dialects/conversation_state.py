@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from placet.contracts.messages import COMMIT_TOOL
 from placet.gateway.conversations.items import Delta, Item
-from placet.gateway.dialects import changes
+from placet.gateway.dialects import changes, staged
 from placet.gateway.dialects.changes import Call, Change, Data
 
 Entry = Item | Delta
@@ -296,7 +296,7 @@ class ConversationState:
 
     def _tool_call(self, data: Data) -> Iterator[Change]:
         call = self.calls.get(data["call_id"])
-        self._stage(data)
+        staged.note(self.staged, data)
         if data["status"] == "proposed" and call is None:
             turn = self._known(data["turn_id"])
             call = Call(data["call_id"], turn.turn_id, turn.reply_id, data["tool"], data["arguments"])
@@ -306,21 +306,6 @@ class ConversationState:
             yield changes.CallMade(turn.reply_id, call)
         elif data["status"] in {"success", "error"} and call is not None and not call.kind:
             yield from self._answered(replace(call, kind=data["kind"]), data)
-
-    def _stage(self, data: Data) -> None:
-        """Note a call that was staged, and later what became of it."""
-        call_id = data["call_id"]
-        if data.get("kind") == "staged":
-            told = data.get("data")
-            summary = str(told.get("summary", "")) if isinstance(told, Mapping) else ""
-            self.staged[call_id] = {"call_id": call_id, "tool": data["tool"], "summary": summary}
-        elif call_id in self.staged and data.get("outcome"):
-            self.staged[call_id] = {**self.staged[call_id], "outcome": data["outcome"]}
-
-    def _entries_of(self, arguments: Any) -> list[Data]:
-        """Return what a commit would do, entry by entry; its arguments are ids, which say nothing to people."""
-        named = arguments.get("entries") if isinstance(arguments, Mapping) else None
-        return [self.staged[each] for each in named or () if each in self.staged]
 
     def _answered(self, call: Call, data: Data) -> Iterator[Change]:
         self.calls[call.call_id] = call
@@ -350,7 +335,7 @@ class ConversationState:
             if not call.kind:
                 self._go_on(call.turn_id)
         if call.tool == COMMIT_TOOL and "arguments" in data:
-            data = {**data, "staged": self._entries_of(data["arguments"])}
+            data = {**data, "staged": staged.entries_of(self.staged, data["arguments"])}
         edited = "arguments" in data and "arguments" in call.card and data["arguments"] != call.card["arguments"]
         call = replace(call, card={**call.card, **data}, arguments=data["arguments"] if edited else call.arguments)
         self.calls[call.call_id] = call

@@ -130,11 +130,11 @@ class SlackDoor:
     async def _edit(self, click: Click, acting: Acting) -> None:
         caller = self._caller(click.sender, click.subject)
         row = await self._waiting(caller, click.subject)
+        if not row["approval_rule"].get("edits"):
+            raise Refused("The rule does not let anybody change the arguments.", status=400, kind="invalid-decision")
         if is_commit(row["tool"]):
             await self._leave_out(click, row, acting)
             return
-        if not row["approval_rule"].get("edits"):
-            raise Refused("The rule does not let anybody change the arguments.", status=400, kind="invalid-decision")
         if row["digest"] != click.subject.digest:
             raise Refused("The card has changed since it was shown.", status=409, kind="stale-card")
         fields = edit_form.edit_fields(_arguments(row), await self._spec(row))

@@ -280,10 +280,9 @@ def _buttons(card: Card, *, blind: bool = False) -> Block | None:
                 text(card.locale, "Approve"), slack.APPROVE, subject, style="primary", confirm=_confirmation(card)
             ),
         ]
-        if card.plan_head:
-            elements.append(kit.button(text(card.locale, "Leave some out"), slack.EDIT, subject))
-        elif card.edits:
-            elements.append(kit.button(text(card.locale, "Edit"), slack.EDIT, subject))
+        if card.edits:
+            words = text(card.locale, "Leave some out") if card.plan_head else text(card.locale, "Edit")
+            elements.append(kit.button(words, slack.EDIT, subject))
     elif card.url:
         # Slack does not know people surely enough for this rule, or the card does not show what they would approve.
         elements.append(kit.button(text(card.locale, "Decide in Placet"), slack.OPEN, url=card.url, style="primary"))

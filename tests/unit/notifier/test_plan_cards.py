@@ -21,7 +21,7 @@ from placet.notifier.channels.email.threads import Kind, Told
 from placet.notifier.drawing import PLAN_LINES_MAX, Pen
 from placet.surfaces import slack as names
 from placet.surfaces.plan import Entry, FileChange, Plan, staged_call
-from tests.builders import a_call
+from tests.builders import a_call, an_approval_rule
 from tests.support.cards import closed, finished, opened, progressed
 from tests.support.shown_cards import HOSTILE
 from tests.support.slack_rules import message_problems
@@ -48,7 +48,9 @@ def a_commit(entries: tuple[Entry, ...]) -> tuple[ApprovalOpened, Card]:
     """Return the news that a commit waits, and its first card."""
     ids = [each.call_id for each in entries]
     arguments = {"workspace_id": "w", "tree_digest": "0" * 64, "entries": ids}
-    news = opened(call=a_call(tool=COMMIT_TOOL, arguments=arguments), summary=f"Apply {len(ids)} entries")
+    rule = an_approval_rule(edits=True)
+    call = a_call(tool=COMMIT_TOOL, arguments=arguments)
+    news = opened(call=call, approval=rule, summary=f"Apply {len(ids)} entries")
     return news, drawing.first_card(news, PEN, (), Plan("w", "open", entries))
 
 
