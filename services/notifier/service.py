@@ -67,21 +67,15 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     """
     directory = directory or DirectoryFile(settings.rulebook).current
     endpoints, poster = load_endpoints(settings.notifier_webhooks), Poster()
+    in_slack, resources = _slack(settings, directory)
     channels: dict[str, Channel] = {
         "log": LogChannel(),
         "webhook": WebhookChannel(endpoints, poster),
         "apprise": AppriseChannel(settings.notifier_apprise),
         **email_channel(settings, runtime.units),
+        **in_slack,
     }
-    resources: list[AbstractAsyncContextManager[object]] = []
-    if (slack := settings.slack()).teams:
-        # Imported where it is used: Slack's library is large.
-        from placet.notifier.channels.slack import SlackChannel  # noqa: PLC0415
-
-        channels["slack"] = in_slack = SlackChannel(slack, settings.slack_api_url, directory)
-        resources.append(in_slack.running())
-    if missing := _not_set_up(settings):
-        log.warning("notifier.channels_not_set_up", channels=missing, rulebook=str(settings.rulebook))
+    _warn_of_missing(settings)
     announcer = Announcer(
         directory,
         load_catalog(settings.rulebook),
@@ -122,6 +116,24 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         resources=tuple(resources),
         drain_seconds=settings.drain_seconds,
     )
+
+
+def _slack(
+    settings: NotifierSettings, directory: Callable[[], Directory]
+) -> tuple[dict[str, Channel], list[AbstractAsyncContextManager[object]]]:
+    """Return the Slack channel by its name with what it holds open; nothing where no team is set."""
+    if not (slack := settings.slack()).teams:
+        return {}, []
+    # Imported where it is used: Slack's library is large.
+    from placet.notifier.channels.slack import SlackChannel  # noqa: PLC0415
+
+    channel = SlackChannel(slack, settings.slack_api_url, directory)
+    return {"slack": channel}, [channel.running()]
+
+
+def _warn_of_missing(settings: NotifierSettings) -> None:
+    if missing := _not_set_up(settings):
+        log.warning("notifier.channels_not_set_up", channels=missing, rulebook=str(settings.rulebook))
 
 
 def _not_set_up(settings: NotifierSettings) -> list[str]:

@@ -396,9 +396,5 @@ def _ours(attempt: Attempt) -> dict[str, Any]:
 
 
 def _swept(sweep: Sweep) -> dict[str, Any]:
-    return {
-        "pools": list(sweep.pools),
-        "repeatable": list(sweep.repeatable),
-        "attempts_max": sweep.attempts_max,
-        "probed": list(sweep.probed),
-    }
+    named = {name: list(getattr(sweep, name)) for name in ("pools", "repeatable", "probed")}
+    return {**named, "attempts_max": sweep.attempts_max}
