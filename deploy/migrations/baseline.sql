@@ -93,13 +93,13 @@ CREATE TABLE agent.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE agent.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE agent.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE approval.approvals (
   approval_id VARCHAR NOT NULL,
@@ -295,13 +295,13 @@ CREATE TABLE approval.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE approval.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE approval.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE approval.word_cursor (
   singleton BOOLEAN NOT NULL,
@@ -379,13 +379,13 @@ CREATE TABLE dead_letters.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE dead_letters.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE dead_letters.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE executor.executions (
   call_id VARCHAR NOT NULL,
@@ -471,13 +471,13 @@ CREATE TABLE executor.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE executor.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE executor.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE executor.workspaces (
   workspace_id VARCHAR NOT NULL,
@@ -523,12 +523,21 @@ CREATE TABLE gateway.api_keys (
   created_by VARCHAR NOT NULL,
   revoked_at TIMESTAMP WITH TIME ZONE,
   revoked_by VARCHAR,
+  taken_over_at TIMESTAMP WITH TIME ZONE,
+  taken_over_by VARCHAR,
+  code_hash VARCHAR,
+  code_expires_at TIMESTAMP WITH TIME ZONE,
+  code_tries INTEGER DEFAULT '0' NOT NULL,
   CONSTRAINT pk_api_keys PRIMARY KEY (key_id),
   CONSTRAINT ck_api_keys_scopes_known CHECK (scopes <@ ARRAY['chat', 'decide', 'operate', 'admin']),
   CONSTRAINT ck_api_keys_scopes_some CHECK (cardinality(scopes) > 0),
   CONSTRAINT ck_api_keys_revoked_by_somebody CHECK ((revoked_at IS NULL) = (revoked_by IS NULL)),
-  CONSTRAINT ck_api_keys_secret_hashed CHECK (length(secret_hash) = 64)
+  CONSTRAINT ck_api_keys_secret_hashed CHECK (length(secret_hash) = 64),
+  CONSTRAINT ck_api_keys_taken_over_somehow CHECK ((taken_over_at IS NULL) = (taken_over_by IS NULL)),
+  CONSTRAINT ck_api_keys_taken_over_by_known CHECK (taken_over_by IN ('maker', 'set-up', 'sign-in', 'code', 'key'))
 )
+;;
+CREATE INDEX ix_api_keys_person ON gateway.api_keys (tenant, person)
 ;;
 CREATE INDEX ix_api_keys_tenant ON gateway.api_keys (tenant, created_at)
 ;;
@@ -618,13 +627,13 @@ CREATE TABLE gateway.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE gateway.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE gateway.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE gateway.sessions (
   session_id VARCHAR NOT NULL,
@@ -771,13 +780,13 @@ CREATE TABLE jobs.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE jobs.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE jobs.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE jobs.tasks (
   job_id VARCHAR NOT NULL,
@@ -926,13 +935,13 @@ CREATE TABLE notifier.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE notifier.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE notifier.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE notifier.paces (
   tenant VARCHAR NOT NULL,
@@ -1068,13 +1077,13 @@ CREATE TABLE policy.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE policy.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE policy.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE policy.verdicts (
   verdict_id VARCHAR NOT NULL,

@@ -40,6 +40,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.AbandonCall: ("dead_letters",),
     m.RetryDelivery: ("gateway",),
     m.RetryWebhookEvent: ("gateway",),
+    m.KeyOffered: ("gateway",),
     m.TryRulebook: ("gateway",),
     m.RulebookTried: ("policy",),
     m.ResolveCall: ("gateway",),

@@ -283,6 +283,8 @@ class Conversation(Turns):
         result = items.answered(call.names, answer.result, error=answer.error, ui_blocks=answer.ui_blocks)
         # Where its turn is over: whether another one begins is known at the end.
         self._append("tool_call", result | ({} if turn and turn is self.turn else {"idle": True}))
+        if answer.staged is not None and self.ended:
+            self._discard([each for each in self.staged if each.call_id == call.call_id])
         if call.tool == COMMIT_TOOL:
             self._end_commit(call, answer.result, stopped=before is CallState.STOPPED)
         if answer.handover:

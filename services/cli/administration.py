@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from placet.cli.client import call
-from placet.cli.output import Json, fail, out, show_json
+from placet.cli.output import Json, err, fail, out, show_json
 from placet.cli.resources import LIMIT, After, Id, Limit, Resource, show_page
 
 calls = Resource("tool-calls", "Show tool calls, and resolve those of unknown outcome.")
@@ -67,7 +67,7 @@ grants.show("Show one grant.")
 grants.act("revoke", "Take a grant back.", "revocation of {id} is on its way")
 
 keys = Resource("keys", "Create, list and revoke API keys.")
-keys.list("List the keys of your tenant.", ["id", "person", "scopes", "created_at", "revoked_at"])
+keys.list("List the keys of your tenant.", ["id", "person", "scopes", "created_at", "taken_over_at", "revoked_at"])
 keys.act("revoke", "Revoke a key; it stops working at once.", "revoked {id}", method="DELETE")
 
 sessions = Resource("sessions", "List and end the sessions of browsers.")
@@ -153,7 +153,28 @@ def create(
         made = _bootstrap(tenant or "default", person, scope)
     else:
         made = call("POST", "/v1/keys", json={"person": person, "scopes": scope})
-    show_json(made) if json else out.print(made["key"])
+    if json:
+        show_json(made)
+        return
+    out.print(made["key"])
+    if not made.get("taken_over", True) and {"decide", "admin"} & set(scope):
+        sent = f"{person} was sent a code for that" if made["code_sent"] else "by signing in, or with another key"
+        err.print(f"It decides and administers once {person} has taken it over: {sent}.")
+
+
+@keys.app.command("take-over")
+def take_over(
+    key_id: Annotated[str, typer.Argument(metavar="[ID]", help="A key that somebody made for you.")] = "",
+    *,
+    code: Annotated[str, typer.Option(help="What you were sent; PLACET_API_KEY is the key itself then.")] = "",
+    json: Json = False,
+) -> None:
+    """Take a key over that somebody made for you, so that it decides in your name."""
+    if bool(key_id) == bool(code):
+        fail("name the key (with another one of yours set), or say its code (with the key itself set)", code=2)
+    path, body = (f"/v1/keys/{key_id}/take-over", None) if key_id else ("/v1/keys/take-over", {"code": code})
+    answer = call("POST", path, json=body)
+    show_json(answer) if json else out.print(f"{answer['id']} is yours")
 
 
 def _bootstrap(tenant: str, person: str, scopes: list[str]) -> dict[str, object]:

@@ -113,7 +113,7 @@ class Sweeper:
         return len(due)
 
     async def end_stuck_plans(self) -> int:
-        """Refuse one staged call whose permit has come to nobody for a day; return how many."""
+        """Refuse one staged call whose permit has come to nobody for a day, so its commit ends; return how many."""
         committing = self._worker.committing
         async with self._worker.units.begin() as work:
             found = await commit_store.stuck(work.connection, STUCK)

@@ -23,7 +23,13 @@ class ApiKeyRow(SQLModel, table=True):
         sa.CheckConstraint("cardinality(scopes) > 0", name="scopes_some"),
         sa.CheckConstraint("(revoked_at IS NULL) = (revoked_by IS NULL)", name="revoked_by_somebody"),
         sa.CheckConstraint("length(secret_hash) = 64", name="secret_hashed"),
+        sa.CheckConstraint("(taken_over_at IS NULL) = (taken_over_by IS NULL)", name="taken_over_somehow"),
+        sa.CheckConstraint(
+            "taken_over_by IN ('maker', 'set-up', 'sign-in', 'code', 'key')", name="taken_over_by_known"
+        ),
         sa.Index("ix_api_keys_tenant", "tenant", "created_at"),
+        # Who made keys for whoever asked for a call? Asked with each decision.
+        sa.Index("ix_api_keys_person", "tenant", "person"),
         {"schema": "gateway"},
     )
 
@@ -36,6 +42,19 @@ class ApiKeyRow(SQLModel, table=True):
     created_by: str
     revoked_at: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
     revoked_by: str | None = None
+    taken_over_at: datetime | None = Field(
+        default=None,
+        sa_type=sa.TIMESTAMP(timezone=True),
+        description="Since when its owner has it to themselves; until then it neither decides nor administers.",
+    )
+    taken_over_by: str | None = Field(
+        default=None,
+        description="How that is known: `maker` (made for oneself), `set-up` (made beside the database), `sign-in`, "
+        "`code` (which its owner alone was sent), or `key` (another of their own).",
+    )
+    code_hash: str | None = Field(default=None, description="SHA-256 of the code that its owner was sent.")
+    code_expires_at: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
+    code_tries: int = Field(default=0, sa_column_kwargs={"server_default": "0"}, description="Wrong codes so far.")
 
 
 class SessionRow(SQLModel, table=True):

@@ -11,6 +11,7 @@ from placet.contracts.messages import (
     ApprovalClosed,
     ApprovalOpened,
     ApprovalProgressed,
+    KeyOffered,
     MailBounced,
     Message,
     RetryDelivery,
@@ -34,6 +35,7 @@ from placet.notifier.channels.log import LogChannel
 from placet.notifier.channels.webhook import WebhookChannel
 from placet.notifier.claiming import Manners, recount
 from placet.notifier.falling_back import see_to_untold
+from placet.notifier.key_codes import send_code
 from placet.notifier.quiet_hours import hours_of
 from placet.notifier.rules import IN_PLACE
 from placet.notifier.settings import NotifierSettings
@@ -93,7 +95,11 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
             ),
             Subscription(
                 queue("notifier.commands"),
-                {RetryDelivery: one_by_one(handlers.retry), RetryWebhookEvent: one_by_one(handlers.retry_event)},
+                {
+                    RetryDelivery: one_by_one(handlers.retry),
+                    RetryWebhookEvent: one_by_one(handlers.retry_event),
+                    KeyOffered: one_by_one(partial(send_code, directory=directory, channels=channels)),
+                },
             ),
             Subscription(queue("notifier.bounces"), {MailBounced: take_bounces}),
         ),

@@ -69,6 +69,11 @@ class ActiveRulebook:
             self._rulebook = replace(self._rulebook, directory=people)
         return self._rulebook
 
+    @property
+    def as_file(self) -> tuple[str, Directory]:
+        """The text of the rulebook to judge by now, and the people."""
+        return self._source.text, self._people.current()
+
     async def look(self) -> int:
         """Take over a new version of the file, or refuse it; a duty. Return 0: there is never more to do at once."""
         if not self._recorded:

@@ -93,6 +93,7 @@ ROUTES: dict[type[Message], Route] = {
     m.AbandonCall: Route("decisions", lambda x: abandon_key(x.queue)),
     m.RetryDelivery: Route("decisions", lambda _: "delivery-retry"),
     m.RetryWebhookEvent: Route("decisions", lambda _: "webhook-retry"),
+    m.KeyOffered: Route("decisions", lambda _: "key-offered"),
     m.TryRulebook: Route("decisions", lambda _: "try-rulebook"),
     m.RulebookTried: Route("decisions", lambda x: f"tried.{x.answer_to}", mandatory=False),
     m.ResolveCall: Route("decisions", lambda x: resolve_key(x.pool)),
@@ -233,7 +234,11 @@ QUEUES = (
     QueueSpec(
         "notifier.commands",
         "notifier",
-        (Destination("decisions", "delivery-retry"), Destination("decisions", "webhook-retry")),
+        (
+            Destination("decisions", "delivery-retry"),
+            Destination("decisions", "webhook-retry"),
+            Destination("decisions", "key-offered"),
+        ),
     ),
     # Whatever pool an executor serves: all of them keep workspaces.
     QueueSpec("workspaces.commands", "executor", (Destination("tool-calls", "workspace.discard"),)),

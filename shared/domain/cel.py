@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeAlias
 
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
 
+from placet.contracts.canonical import ARGUMENTS_BYTES_MAX
 from placet.contracts.errors import PlacetError
+from placet.domain.cel_cost import Extent, TooCostly, check_cost, extent_of
+from placet.domain.cel_tree import Node, Tree
 
 #: A type of CEL; of its kind the library says nothing to a type checker.
 Kind: TypeAlias = Any
@@ -29,6 +32,11 @@ STRING: Kind = cel.Type.STRING
 TEXTS: Kind = cel.Type.Map(STRING, STRING)
 #: Values of any type by name.
 VALUES: Kind = cel.Type.Map(STRING, DYN)
+
+#: What every condition must bear: variables of two kilobytes, with lists of so many elements.
+_USUAL = Extent(2_048.0, 256.0)
+#: The most that the arguments of a call can be: a list of one digit numbers has the most elements.
+_LARGEST = Extent(8.0 * ARGUMENTS_BYTES_MAX, ARGUMENTS_BYTES_MAX / 2)
 
 _ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*)")
 _OVERLOAD = re.compile(r"found no matching overload for '[^']+' applied to '\((?P<types>.*)\)'")
@@ -54,6 +62,8 @@ class Expression:
     text: str
     _compiled: Any = field(repr=False, compare=False)
     _environment: Any = field(repr=False, compare=False)
+    #: Its tree where it must be weighed before each evaluation; None where variables of any size cost little.
+    _weighed: Node | None = field(default=None, repr=False, compare=False)
 
     @property
     def type_name(self) -> str:
@@ -70,7 +80,12 @@ class Expression:
         return Expression(self.text, self._environment.deserialize(checked), self._environment)
 
     def value(self, variables: Mapping[str, Any]) -> Any:
-        """Return its value; raise ConditionFailed where it has none."""
+        """Return its value; raise ConditionFailed where it has none, or where its variables are too large for it."""
+        if self._weighed is not None:
+            try:
+                check_cost(self._weighed, extent_of(variables))
+            except TooCostly as error:
+                raise ConditionFailed(f"the call is too large for the condition: {error}") from error
         try:
             found = self._compiled.eval(data=dict(variables))
         except Exception as error:  # fail closed: a value that CEL cannot take has no answer
@@ -110,19 +125,37 @@ class Environment:
         self._environment = cel.NewEnv(variables=dict(variables), extensions=[ext_strings.ExtStrings()])
 
     def compile(self, text: str) -> Expression:
-        """Return the compiled `text`; raise ConditionInvalid with everything that CEL says against it."""
+        """Return the compiled `text`; raise ConditionInvalid with everything that CEL says against it.
+
+        So is one that costs too much even where its variables are small.
+        """
         try:
-            return Expression(text, self._environment.compile(text), self._environment)
+            expression = Expression(text, self._environment.compile(text), self._environment)
         except RuntimeError as error:
             found = _ERROR.findall(str(error))
             problems = [(_offset(text, int(line), int(column)), _hinted(_plain(said))) for line, column, said in found]
             raise ConditionInvalid(problems or [(0, _plain(str(error)))]) from error
+        return _weighed(expression)
 
     def compile_condition(self, text: str) -> Expression:
         """Return the compiled `text`, which must be true or false; raise ConditionInvalid with every problem."""
         expression = self.compile(text)
         check_condition(expression.type_name)
         return expression
+
+
+def _weighed(expression: Expression) -> Expression:
+    """Return an expression that is weighed before each evaluation where it must be; raise ConditionInvalid."""
+    tree = Tree.of(expression.checked)
+    try:
+        check_cost(tree.root, _USUAL)
+    except TooCostly as error:
+        raise ConditionInvalid([(tree.places.get(error.number, 0), f"this costs too much: {error}")]) from error
+    try:
+        check_cost(tree.root, _LARGEST)
+    except TooCostly:
+        return replace(expression, _weighed=tree.root)
+    return expression
 
 
 def check_condition(type_name: str) -> None:

@@ -32,7 +32,9 @@ class Voter:
     conversation_id: str | None = None
     #: Set where an API key, or a session begun with one, proved them: what they decide stands and falls with it.
     key_id: str | None = None
-    #: Who opened the call's conversation with a key that may decide too; empty for nobody. They hold its token as well.
+    #: Who may have asked for the call in its requester's name, separated by spaces; empty for nobody. For a visitor it
+    #: is who opened the conversation with a key that may decide too: they hold its token as well. For a person it is
+    #: who made a key for them that they had not taken over.
     opened_by: str = ""
 
     @property
@@ -352,9 +354,8 @@ def _excluded(held: Held, voter: Voter, directory: Directory) -> bool:
 
 
 def _askers(held: Held, voter: Voter) -> set[str]:
-    """Return whoever may have asked for the call: its requester, and for a visitor also who holds the token."""
-    requester = held.call.requester
-    return {requester} if is_person(requester) or not voter.opened_by else {requester, voter.opened_by}
+    """Return whoever may have asked for the call: its requester, who holds a visitor's token, who made their key."""
+    return {held.call.requester, *voter.opened_by.split()}
 
 
 def _condition_holds(held: Held, voter: Voter, directory: Directory) -> bool:

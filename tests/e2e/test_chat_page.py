@@ -39,7 +39,7 @@ def house(tmp_path: Path) -> Iterator[Embedded]:
 
 @pytest.fixture
 async def page(house: Embedded, browser: Browser) -> AsyncIterator[Page]:
-    """A page in which ada is signed in; anything that its console complains about fails the test."""
+    """A page in which the administrator is signed in; anything that its console complains about fails the test."""
     complaints: list[str] = []
     made = await _signed_in(house, browser)
     made.on("pageerror", lambda error: complaints.append(str(error)))
@@ -55,7 +55,7 @@ def is_complaint(said: ConsoleMessage) -> bool:
 
 async def _signed_in(house: Embedded, browser: Browser) -> Page:
     admin = house.caller()
-    key = (await admin.post("/v1/keys", {"person": "ada", "scopes": ["chat", "decide"]}))["key"]
+    key = (await admin.post("/v1/keys", {"person": "admin", "scopes": ["chat", "decide"]}))["key"]
     page = await (await browser.new_context(locale="en-GB", viewport={"width": 1100, "height": 900})).new_page()
     page.set_default_timeout(30_000)
     form: dict[str, str | float | bool] = {"key": key}
@@ -127,7 +127,7 @@ async def test_cards_are_confirmed_cancelled_edited_and_stopped_and_stay_so(
     card = await _ask(page, "create a payment link over 500 TRY", 4)
     await page.get_by_role("button", name="Stop").click()
     await expect(card.locator(".badge").first).to_have_text("withdrawn")
-    await expect(page.get_by_text("Stopped by ada.", exact=True)).to_be_visible()
+    await expect(page.get_by_text("Stopped by admin.", exact=True)).to_be_visible()
     await expect(page.get_by_role("button", name="Stop")).to_be_hidden()
 
     before = await page.locator("#feed .card .badge").all_text_contents()

@@ -27,7 +27,9 @@ _PLAIN_COLUMNS = tuple(sorted(set(Approval.__slots__) & set(ApprovalRow.model_fi
 #: What changes where an approval is only closed.
 _CLOSING_COLUMNS = ("state", "decided_by", "decision_reason", "result_kind", "answer_kind", "closed_at")
 #: What only some decisions carry.
-_DETAILS = frozenset({"arguments", "response", "response_kind", "to", "seconds", "grant", "said", "opened_by"})
+_DETAILS = frozenset(
+    {"arguments", "response", "response_kind", "to", "seconds", "grant", "said", "opened_by", "key_made_by"}
+)
 _CLAIMED = tuple(name for name in DecisionRow.model_fields if name in DecisionClaims.model_fields)
 
 Row = Mapping[str, Any]

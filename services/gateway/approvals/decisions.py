@@ -268,6 +268,7 @@ def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
         proof=caller.proof,
         key_id=caller.key_id,
         opened_by=approval["opened_by"],
+        key_made_by=caller.key_made_by,
     )
 
 

@@ -35,6 +35,8 @@ COOKIE = "placet_session"
 #: A decision by a revoked key counts for nothing even within it: approval looks the key up when it decides.
 REMEMBER_SECONDS = 1.0
 REMEMBERED_MAX = 10_000
+#: What a key that somebody else made does not do before its owner has taken it over.
+RESERVED = frozenset({Scope.DECIDE, Scope.ADMIN})
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -65,6 +67,10 @@ class Caller:
     session_id: str | None = None
     #: In which our pages speak to them.
     language: str = LANGUAGES[0]
+    #: False: somebody else made the key, and its owner has not taken it over yet.
+    own_key: bool = True
+    #: Who made the key, where somebody else did.
+    key_made_by: str = ""
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the caller has a scope."""
@@ -76,6 +82,8 @@ class Caller:
             wanted = " or ".join(scopes)
             has = ", ".join(sorted(self.scopes)) or "none"
             detail = f"What you show has the scopes {has}; ask who gives out keys for one with {wanted}."
+            if not self.own_key and RESERVED & set(scopes):
+                detail = "Somebody else made this key: it decides and administers once its owner has taken it over."
             title = f"This needs the scope {wanted}."
             raise Refused(title, status=403, kind="scope-missing", scopes=list(scopes), detail=detail)
 
@@ -244,5 +252,16 @@ def same_site(origin: str, host: str, public_url: str) -> bool:
 
 
 def _caller_with(key: ApiKey, proof: Proof) -> Caller:
-    scopes = frozenset(key.scopes)
-    return Caller(key.tenant, person_id(key.person), proof, scopes, key_id=key.key_id, operator=True)
+    own = key.taken_over_at is not None
+    scopes = frozenset(key.scopes) if own else frozenset(key.scopes) - RESERVED
+    person = person_id(key.person)
+    return Caller(
+        key.tenant,
+        person,
+        proof,
+        scopes,
+        key_id=key.key_id,
+        operator=True,
+        own_key=own,
+        key_made_by="" if key.created_by == person else key.created_by,
+    )

@@ -1,4 +1,8 @@
-"""API keys over HTTP: create, list, revoke. For administrators of a tenant, within that tenant."""
+"""API keys over HTTP: create, list, take over, revoke. Within one tenant, and but for taking over for administrators.
+
+Whoever makes a key for somebody else has seen it. So it decides and administers only once its owner has shown in
+another way that they have it: signed in, or with a code that only they were sent.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,15 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from placet.contracts.errors import Refused
+from placet.contracts.messages import KeyOffered
 from placet.contracts.visitors import NAME_PATTERN
+from placet.domain.approvers import name_of
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
-from placet.gateway.identity.auth import Caller
-from placet.gateway.identity.keys import Scope, parse_secret, person_id
-from placet.gateway.identity.store.keys import ApiKey, add_key, list_keys, revoke_key
+from placet.gateway.identity.auth import RESERVED, Caller
+from placet.gateway.identity.keys import Scope, new_code, parse_secret, person_id
+from placet.gateway.identity.store.keys import ApiKey, add_key, code_fits, list_keys, revoke_key, take_over
 from placet.gateway.store import reading
 from placet.runtime.work import Change
 
@@ -43,6 +49,9 @@ class KeyOut(BaseModel):
     created_at: datetime
     created_by: str
     revoked_at: datetime | None = None
+    taken_over_at: datetime | None = Field(
+        default=None, description="Null: its owner has yet to take it over, and until then it does not decide."
+    )
 
 
 class NewKeyOut(BaseModel):
@@ -53,6 +62,16 @@ class NewKeyOut(BaseModel):
     tenant: str
     person: str
     scopes: list[str]
+    taken_over: bool = Field(description="False: its owner must take it over before it decides or administers.")
+    code_sent: bool = Field(default=False, description="Whether its owner is sent a code to take it over with.")
+
+
+class TakeOverIn(BaseModel):
+    """How somebody shows that a key is theirs."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    code: Annotated[str, Field(max_length=40, description="The code that its owner was sent.")]
 
 
 class KeyList(BaseModel):
@@ -75,14 +94,56 @@ async def create(deps: DepsOf, caller: CallerOf, body: KeyIn) -> NewKeyOut:
     """Create a key; its secret is in this answer and nowhere else."""
     caller.need(Scope.ADMIN)
     scopes = sorted(set(body.scopes))
+    own, owner = caller.person == person_id(body.person), deps.directory().people.get(body.person)
+    reserved = not RESERVED.isdisjoint(scopes)
+    code = new_code() if reserved and not own and owner is not None and (owner.emails or owner.slack) else ""
     async with deps.runtime.units.begin() as work:
         key = await add_key(
-            work.connection, tenant=caller.tenant, person=body.person, scopes=scopes, created_by=caller.person
+            work.connection,
+            tenant=caller.tenant,
+            person=body.person,
+            scopes=scopes,
+            created_by=caller.person,
+            code=code,
         )
         parsed = parse_secret(key)
         key_id = parsed.key_id if parsed else ""
         work.record(_change(caller, key_id, "created", None, "active", owner=person_id(body.person)))
-    return NewKeyOut(id=key_id, key=key, tenant=caller.tenant, person=body.person, scopes=list(scopes))
+        if code:
+            work.emit(KeyOffered(tenant=caller.tenant, key_id=key_id, person=body.person, by=caller.person, code=code))
+    made = {"tenant": caller.tenant, "person": body.person, "taken_over": own, "code_sent": bool(code)}
+    return NewKeyOut.model_validate({**made, "id": key_id, "key": key, "scopes": list(scopes)})
+
+
+@router.post("/take-over", responses=described(400, 401, 403, 409, 413, 415, 503))
+async def take_over_with_code(deps: DepsOf, caller: CallerOf, body: TakeOverIn) -> KeyOut:
+    """Take the key over that this request comes with, by the code that you were sent. Five wrong codes end it."""
+    if caller.proof != "api_key" or caller.key_id is None:
+        raise Refused("Send the key that you take over.", status=403, kind="not-your-key")
+    async with deps.runtime.units.begin() as work:
+        fits = await code_fits(work.connection, caller.key_id, body.code)
+    if not fits:
+        raise Refused("This code is wrong, used or too old.", status=403, kind="wrong-code")
+    return await _take_over(deps, caller, caller.key_id, "code")
+
+
+@router.post("/{key_id}/take-over", responses=described(401, 403, 404, 503))
+async def take_over_by_sign_in(deps: DepsOf, caller: CallerOf, key_id: PathId) -> KeyOut:
+    """Take a key over that somebody made for you: signed in at the sign-in service, or with a key that is yours."""
+    signed_in = caller.proof == "web_session" and caller.key_id is None
+    if not signed_in and not (caller.key_id and caller.own_key):
+        raise Refused("Sign in, or use a key that is yours already.", status=403, kind="not-your-key")
+    return await _take_over(deps, caller, key_id, "sign-in" if signed_in else "key")
+
+
+async def _take_over(deps: DepsOf, caller: CallerOf, key_id: str, how: str) -> KeyOut:
+    async with deps.runtime.units.begin() as work:
+        key = await take_over(work.connection, caller.tenant, key_id, name_of(caller.person), how)
+        if key is None:
+            raise Refused("There is no such key of yours to take over.", status=404, kind="not-found")
+        work.record(_change(caller, key_id, "taken-over", "active", "active", by=how, made_by=key.created_by))
+    deps.authenticator.forget(key_id)
+    return _out(key)
 
 
 @router.delete("/{key_id}", status_code=204, responses=described(401, 403, 404, 503))
@@ -110,4 +171,5 @@ def _out(key: ApiKey) -> KeyOut:
         created_at=key.created_at,
         created_by=key.created_by,
         revoked_at=key.revoked_at,
+        taken_over_at=key.taken_over_at,
     )

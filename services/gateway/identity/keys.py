@@ -21,6 +21,8 @@ from placet.domain.approvers import identity_of
 _RANDOM = "[A-Za-z0-9_-]{43}"
 _KEY = re.compile(f"placet_([0-9a-f]{{16}})_({_RANDOM})")
 _TOKEN = re.compile(f"placet_chat_{_RANDOM}")
+#: Without what looks alike.
+_CODE_LETTERS, _CODE_LENGTH = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789", 10
 _NAME = re.compile(NAME_PATTERN)
 _TENANT = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
 
@@ -59,6 +61,17 @@ def parse_secret(text: str) -> Secret | None:
     if match := _KEY.fullmatch(text):
         return Secret(match[1], hash_secret(match[2]))
     return Secret("", hash_secret(text)) if _TOKEN.fullmatch(text) else None
+
+
+def new_code() -> str:
+    """Return a code to take a key over with: ten letters and digits, 50 random bits, in two halves."""
+    letters = "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
+    return f"{letters[:5]}-{letters[5:]}"
+
+
+def hash_code(key_id: str, code: str) -> str:
+    """Return what is stored of the code of a key, however somebody writes it: 64 hexadecimal digits."""
+    return hash_secret(f"{key_id}:{''.join(each for each in code.upper() if each.isalnum())}")
 
 
 def hash_secret(secret: str) -> str:

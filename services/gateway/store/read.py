@@ -12,7 +12,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from placet.gateway.tables import ConversationRow
+from placet.domain.approvers import identity_of
+from placet.gateway.tables import ApiKeyRow, ConversationRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
 
@@ -49,6 +50,8 @@ CALLS = _view(
     " proposed_at answered_at held next_message",
 )
 _CONVERSATIONS = table_of(ConversationRow)
+_KEYS = table_of(ApiKeyRow)
+_NEVER: sa.ColumnElement[Any] = sa.literal_column("'infinity'::timestamptz")
 _VERDICTS = _view("verdicts", "verdict_id call_id tenant effect rule reason rulebook_digest judged_at")
 EXECUTIONS = _view(
     "executions",
@@ -74,11 +77,21 @@ _HISTORY = _view("history", "tenant machine subject_id call_id event from_state 
 
 
 def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
-    """Return who opened an approval's conversation with a key that may decide too; empty where nobody did."""
-    c = _CONVERSATIONS.c
+    """Return who may have asked for an approval's call in the name of its requester, separated by spaces.
+
+    For a visitor that is whoever opened the conversation with a key that may decide too; for a person whoever made a
+    key for them that they had not taken over when the call was held.
+    """
+    c, k = _CONVERSATIONS.c, _KEYS.c
     here = (c.tenant == view.c.tenant, c.conversation_id == view.c.conversation_id, c.opener_decides)
     opener = sa.select(c.created_by).where(*here).correlate(view).scalar_subquery()
-    return sa.func.coalesce(opener, sa.literal_column("''")).label("opened_by")
+    theirs = (k.tenant == view.c.tenant, k.person == sa.func.substr(view.c.requester, len(identity_of("")) + 1))
+    before = (k.created_at <= view.c.created_at, sa.func.coalesce(k.taken_over_at, _NEVER) > view.c.created_at)
+    working = sa.func.coalesce(k.revoked_at, _NEVER) > view.c.created_at
+    named = sa.func.string_agg(k.created_by, sa.literal_column("' '"))
+    makers = sa.select(named).where(*theirs, *before, working).correlate(view).scalar_subquery()
+    askers = sa.case((view.c.requester.like(f"{identity_of('')}%"), makers), else_=opener)
+    return sa.func.coalesce(askers, sa.literal_column("''")).label("opened_by")
 
 
 def _approvals_statement() -> sa.Select[Any]:

@@ -115,6 +115,18 @@ class SlackChannel:
             return Delivered(await self._create(client, team, card, address, in_doubt=reference is not None))
         return Delivered(await self._update(client, team, card, address, dict(reference), key))
 
+    async def say(self, tenant: str, recipient: str, subject: str, words: str) -> None:
+        """Tell a user something in their direct messages; raise ChannelFailed where it did not arrive."""
+        team = self._teams.get(tenant)
+        if team is None:
+            raise ChannelFailed(f"no Slack workspace is set for the tenant {tenant}", permanent=True)
+        client = self._clients[team.team]
+        try:
+            where = await _resolve(client, recipient)
+            await _call(client, "chat.postMessage", channel=where, text=f"{subject}\n\n{words}", **_LITERAL)
+        except _Lost as error:
+            raise ChannelFailed(str(error)) from error
+
     async def _create(
         self, client: AsyncWebClient, team: SlackTeam, card: Card, address: Address, *, in_doubt: bool
     ) -> dict[str, str]:

@@ -36,7 +36,7 @@ from placet.contracts.messages.conversations import (
     TakenAs,
 )
 from placet.contracts.messages.dead_letters import AbandonCall, ResolveDeadLetter
-from placet.contracts.messages.deliveries import RetryDelivery, RetryWebhookEvent
+from placet.contracts.messages.deliveries import KeyOffered, RetryDelivery, RetryWebhookEvent
 from placet.contracts.messages.grants import GrantAsked, RevokeGrant
 from placet.contracts.messages.jobs import (
     AttemptCommitted,
@@ -116,6 +116,7 @@ MESSAGES: dict[str, type[Message]] = {
         RevokeGrant,
         ResolveDeadLetter,
         AbandonCall,
+        KeyOffered,
         RetryDelivery,
         RetryWebhookEvent,
         TryRulebook,
@@ -185,6 +186,7 @@ __all__ = [
     "JobEvents",
     "JobPlan",
     "JobTask",
+    "KeyOffered",
     "MailBounced",
     "Message",
     "MessagePosted",

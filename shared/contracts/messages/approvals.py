@@ -325,8 +325,12 @@ class DecisionClaims(Value):
     grant: GrantWish | None = Field(default=None, description='For `approve`: "allow this from now on".')
     opened_by: str = Field(
         default="",
-        description="Who opened the conversation with a key that may decide too: its visitor and they are one person. "
-        "Empty where nobody did, or with a key that only relays.",
+        description="Who may have asked for the call in its requester's name, separated by spaces. For a visitor: who "
+        "opened the conversation with a key that may decide too. For a person: who made a key for them that they had "
+        "not taken over.",
+    )
+    key_made_by: str = Field(
+        default="", description="Who made the API key behind the proof, where somebody else did: `person:<id>`."
     )
     said: Annotated[str, Field(max_length=200)] = Field(
         default="", description="The words of the chat message that was taken for this decision; empty for any other."

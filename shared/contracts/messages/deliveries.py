@@ -1,8 +1,10 @@
-"""What an operator wants done with what was given up: a card, or an event for a webhook."""
+"""What the gateway wants of the notifier: a card or an event once more that was given up, and a code for one person."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from placet.contracts.messages.message import Identifier, Message
 
@@ -23,3 +25,17 @@ class RetryWebhookEvent(Message):
 
     event_id: Identifier
     by: str
+
+
+class KeyOffered(Message):
+    """Send somebody the code with which they take over an API key that another person made for them.
+
+    Sent by the gateway to the notifier. The code alone is good for nothing: it takes the key beside it.
+    """
+
+    type_name: ClassVar[str] = "placet.key.offered.v1"
+
+    key_id: Identifier
+    person: Annotated[str, Field(max_length=128, description="The key's owner, without the prefix.")]
+    by: Annotated[str, Field(description="Who made the key: `person:<id>`.")]
+    code: Annotated[str, Field(max_length=40)]

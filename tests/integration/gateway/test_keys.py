@@ -17,12 +17,12 @@ from tests.support.gateway import House, a_conversation, listen, open_house
 async def test_a_key_is_shown_once_and_works(house: House) -> None:
     """Only the hash is stored; the list shows no secret."""
     async with house.client(house.key("admin")) as admin:
-        made = (await admin.post("/v1/keys", json={"person": "grace", "scopes": ["chat", "decide"]})).json()
+        made = (await admin.post("/v1/keys", json={"person": "grace", "scopes": ["chat"]})).json()
         listed = (await admin.get("/v1/keys")).json()["items"]
     async with house.client(made["key"]) as grace:
-        assert 200 == (await grace.get("/v1/approvals")).status_code
+        assert 201 == (await grace.post("/v1/conversations")).status_code
     (entry,) = [item for item in listed if item["id"] == made["id"]]
-    assert ("grace", ["chat", "decide"], "person:ada", None) == tuple(
+    assert ("grace", ["chat"], "person:ada", None) == tuple(
         entry[name] for name in ("person", "scopes", "created_by", "revoked_at")
     )
     secret = made["key"].split("_", 2)[2]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from placet.contracts.messages import ApprovalOpened, ApprovalProgressed, MailBounced, ShownCall
+from placet.contracts.messages import ApprovalOpened, ApprovalProgressed, KeyOffered, MailBounced, ShownCall
 from placet.notifier.falling_back import see_to_untold
 from tests.builders import a_call
 from tests.integration.notifier.mailing import ADA, BEN, DELIVERIES, FINANCE, ONLY_ADA, a_mailer, hurry, post
@@ -382,3 +382,24 @@ async def test_old_mails_are_forgotten(mailer: Replica, server: MailServer) -> N
     await duty.run_once()
     left = "SELECT (SELECT count(*) FROM notifier.mails) AS mails, (SELECT count(*) FROM notifier.links) AS links"
     assert ([{"mails": 0, "links": 1}], 2) == (await mailer.rows(left), len(server.inbox))
+
+
+async def test_a_code_goes_to_the_owner_of_a_key_alone(mailer: Replica, server: MailServer) -> None:
+    """Who made the key is told nothing but is named, and the code is nowhere else."""
+    offered = KeyOffered(tenant="acme", key_id="0123456789abcdef", person="ada", by="person:ben", code="AB2CD-EF3GH")
+    await mailer.send(offered)
+    ((mail,), others) = server.of(ADA), server.of(BEN)
+    words = mail.message.get_content()
+    assert ("Placet: An API key in your name", [], True, True) == (
+        mail.message["Subject"],
+        others,
+        "placet keys take-over --code AB2CD-EF3GH" in words,
+        words.startswith("Ben made the API key 0123456789abcdef"),
+    )
+
+
+async def test_a_code_for_nobody_is_sent_to_nobody(mailer: Replica, server: MailServer) -> None:
+    """Who is not listed, or has no address that works, takes a key over in another way."""
+    for person in ("nobody", "odd"):
+        await mailer.send(KeyOffered(tenant="acme", key_id="k", person=person, by="person:ben", code="AB2CD-EF3GH"))
+    assert [] == server.inbox

@@ -21,7 +21,7 @@ from placet.policy.rules import Rulebook
 from placet.policy.service import build
 from placet.policy.settings import PolicySettings
 from placet.policy.store.rulebooks import PAGE
-from placet.policy.trials import REPLAYED_MAX
+from placet.policy.trial_process import REPLAYED_MAX
 from placet.policy.views import VIEWS
 from tests.builders import a_call
 from tests.support.house import Replica, a_replica

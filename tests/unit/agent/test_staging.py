@@ -358,6 +358,19 @@ def test_the_end_of_a_conversation_throws_everything_away() -> None:
     )
 
 
+def test_what_is_staged_after_the_end_is_thrown_away_too() -> None:
+    """A call that was under way when the conversation ended leaves nothing behind."""
+    talk = Talk()
+    (call,) = talk.says(PAYMENT)
+    talk.does("end", ConversationEnded(**PLACE, by="person:ada"), [call.call_id])
+    talk.stages(call)
+    assert (["w1"], [], "discarded") == (
+        [each.workspace_id for each in talk.sent if isinstance(each, DiscardWorkspace)],
+        talk.now.staged,
+        talk.last(call)["outcome"],
+    )
+
+
 def test_propose_changes_is_offered_where_something_can_be_staged() -> None:
     """By a tool's pack, or because something is staged; an agent without either never hears of it."""
     plain = Behaviour("", steps_max=4, final_answer=False)

@@ -312,13 +312,16 @@ def test_who_opened_the_conversation_is_its_visitor_for_four_eyes() -> None:
     assert "invalid" == decide(approval, place).outcome
 
 
-def test_who_opened_the_conversation_may_decide_what_another_asked_for() -> None:
-    """A colleague wrote there in their own name: they are the one who asked."""
+def test_who_made_the_requesters_key_may_have_asked_for_four_eyes() -> None:
+    """Ada and carl each made bob a key that he has not taken over: either may have asked in his name."""
     approval = held_by(approvers=["group:finance"], exclude=["requester"])
     call = approval.call.model_copy(update={"requester": "person:bob"})
     approval = rules.Approval(**{name: getattr(approval, name) for name in Approval.__slots__} | {"call": call})
-    claims = claims_of(approval, "ada", "approve", opened_by="person:ada")
-    assert ("accepted", State.APPROVED) == outcome(decide(approval, claims))
+    made = {"opened_by": "person:ada person:carl"}
+    assert ["not_allowed", "not_allowed", "not_allowed", "accepted"] == [
+        decide(approval, claims_of(approval, name, "approve", **more)).outcome
+        for name, more in (("ada", made), ("carl", made), ("bob", {}), ("ada", {}))
+    ]
 
 
 def test_a_token_and_the_key_that_opened_its_conversation_count_once() -> None:

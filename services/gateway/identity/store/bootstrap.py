@@ -24,8 +24,8 @@ def create_key(connection: psycopg.Connection, *, tenant: str, person: str, scop
     wanted = checked_key(tenant, person, scopes)
     key, kept = new_key()
     connection.execute(
-        "INSERT INTO gateway.api_keys (key_id, tenant, person, scopes, secret_hash, created_by)"
-        " VALUES (%s, %s, %s, %s, %s, 'set-up')",
+        "INSERT INTO gateway.api_keys (key_id, tenant, person, scopes, secret_hash, created_by,"
+        " taken_over_at, taken_over_by) VALUES (%s, %s, %s, %s, %s, 'set-up', now(), 'set-up')",
         (kept.key_id, tenant, person, wanted, kept.secret_hash),
     )
     return key

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
-from placet.gateway.identity.keys import Scope, checked_key, new_key
+from placet.gateway.identity.keys import Scope, checked_key, hash_code, new_key, person_id, same_hash
 from placet.gateway.tables import ApiKeyRow, ConversationRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
 
 _KEYS = table_of(ApiKeyRow)
 _CONVERSATIONS = table_of(ConversationRow)
+
+#: How long a code is good, and how many wrong ones may be tried.
+CODE_LIFE = timedelta(days=3)
+CODE_TRIES_MAX = 5
 
 # Statements that many requests run are built once: building one costs more than running it.
 _FIND = sa.select(_KEYS).where(_KEYS.c.key_id == sa.any_(sa.bindparam("key_ids", type_=pg.ARRAY(pg.TEXT))))
@@ -37,6 +41,8 @@ class ApiKey:
     created_at: datetime
     created_by: str
     revoked_at: datetime | None
+    #: None as long as only its maker is known to have it.
+    taken_over_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +54,42 @@ class TokenHolder:
     visitor: str | None
 
 
-async def add_key(connection: Connection, *, tenant: str, person: str, scopes: Sequence[str], created_by: str) -> str:
-    """Store a new API key and return it, for the only time; raise ValueError for a name or scope that is none."""
+async def add_key(
+    connection: Connection, *, tenant: str, person: str, scopes: Sequence[str], created_by: str, code: str = ""
+) -> str:
+    """Store a new API key and return it, for the only time; raise ValueError for a name or scope that is none.
+
+    Who makes one for themselves has it to themselves. `code` is what its owner is sent to take it over with.
+    """
     wanted = checked_key(tenant, person, scopes)
     key, kept = new_key()
-    values = {"key_id": kept.key_id, "tenant": tenant, "person": person, "scopes": wanted, "created_by": created_by}
-    await connection.execute(sa.insert(_KEYS).values(**values, secret_hash=kept.secret_hash))
+    values: dict[str, Any] = {"key_id": kept.key_id, "tenant": tenant, "person": person, "created_by": created_by}
+    if created_by == person_id(person):
+        values |= {"taken_over_at": sa.func.now(), "taken_over_by": "maker"}
+    elif code:
+        ends = sa.func.now() + sa.literal(CODE_LIFE, sa.Interval)
+        values |= {"code_hash": hash_code(kept.key_id, code), "code_expires_at": ends}
+    await connection.execute(sa.insert(_KEYS).values(**values, scopes=wanted, secret_hash=kept.secret_hash))
     return key
+
+
+async def take_over(connection: Connection, tenant: str, key_id: str, person: str, how: str) -> ApiKey | None:
+    """Give a working key to its owner alone; None where it is not theirs, or theirs already."""
+    c = _KEYS.c
+    here = (c.key_id == key_id, c.tenant == tenant, c.person == person, c.revoked_at.is_(None))
+    values = {"taken_over_at": sa.func.now(), "taken_over_by": how, "code_hash": None}
+    statement = sa.update(_KEYS).where(*here, c.taken_over_at.is_(None)).values(**values).returning(_KEYS)
+    row = (await connection.execute(statement)).one_or_none()
+    return _key(row) if row else None
+
+
+async def code_fits(connection: Connection, key_id: str, code: str) -> bool:
+    """Tell whether this is the code of a key; a wrong one counts, and after CODE_TRIES_MAX none is right."""
+    c = _KEYS.c
+    here = (c.key_id == key_id, c.code_expires_at > sa.func.now(), c.code_tries < CODE_TRIES_MAX)
+    tried = sa.update(_KEYS).where(*here, c.taken_over_at.is_(None)).values(code_tries=c.code_tries + 1)
+    stored = (await connection.execute(tried.returning(c.code_hash))).scalar_one_or_none()
+    return stored is not None and same_hash(stored, hash_code(key_id, code))
 
 
 async def find_keys(connection: Connection, key_ids: Iterable[str]) -> dict[str, ApiKey]:
@@ -108,4 +143,5 @@ def _key(row: Any) -> ApiKey:
         row.created_at,
         row.created_by,
         row.revoked_at,
+        row.taken_over_at,
     )

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from placet.contracts.ids import new_id
 from placet.notifier.cards import Address, Card
 from placet.notifier.channels import Delivered
 from placet.notifier.channels.email.links import Links, MailedLink
-from placet.notifier.channels.email.mail_templates import Letterhead, Place, letter
+from placet.notifier.channels.email.mail_templates import Letterhead, Place, letter, note
 from placet.notifier.channels.email.smtp import Relay
 from placet.notifier.channels.email.threads import (
     ASKING,
@@ -68,3 +69,9 @@ class EmailChannel:
         message = letter(post.head, card, kind, told, place)
         await post.relay.send(message, sender=post.envelope_sender(mail), recipient=address.recipient)
         return Delivered(told.after(card, sent).as_reference())
+
+    async def say(self, _tenant: str, recipient: str, subject: str, words: str) -> None:
+        """Mail somebody a text that is about no approval; raise ChannelFailed where the relay does not take it."""
+        mail, post = mail_id(new_id()), self._post
+        message = note(post.head, subject, words, message_id=post.message_id(mail), recipient=recipient)
+        await post.relay.send(message, sender=post.envelope_sender(mail), recipient=recipient)

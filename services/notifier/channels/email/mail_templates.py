@@ -103,6 +103,13 @@ def letter(head: Letterhead, card: Card, kind: Kind, told: Told, place: Place) -
     return _written(message, card.locale, values)
 
 
+def note(head: Letterhead, subject: str, words: str, *, message_id: str, recipient: str) -> EmailMessage:
+    """Return a mail about no approval, plain text; raise ChannelFailed where the recipient is no address."""
+    message = _envelope(head, f"{_NAME}: {subject}", message_id=message_id, recipient=recipient)
+    message.set_content(f"{words}\n", cte="quoted-printable")
+    return message
+
+
 def _edited(card: Card, told: Told) -> list[Argument] | None:
     """Return the arguments that people changed, none where these may not be seen; None where nobody changed any."""
     changed = [each for each in card.arguments if each.changed_from is not None]

@@ -1,0 +1,75 @@
+"""Codes for people for whom somebody made an API key: sent to them alone, by mail or else in Slack.
+
+It is done at once and may be done twice: the same code in two mails does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, runtime_checkable
+
+import structlog
+
+from placet.contracts.errors import Transient
+from placet.contracts.messages import KeyOffered
+from placet.domain.approvers import name_of
+from placet.domain.directory import Directory, Person
+from placet.notifier.channels import Channel, ChannelFailed
+from placet.runtime.work import Work
+from placet.surfaces.texts import text
+
+log = structlog.get_logger(__name__)
+
+
+@runtime_checkable
+class Speaks(Protocol):
+    """A channel that can tell one person something that is no card."""
+
+    async def say(self, tenant: str, recipient: str, subject: str, words: str) -> None:
+        """Tell the person at an address; raise ChannelFailed where it did not arrive."""
+
+
+async def send_code(
+    offered: KeyOffered, _work: Work, *, directory: Callable[[], Directory], channels: Mapping[str, Channel]
+) -> None:
+    """Send a key's owner its code in the first way that takes it; raise Transient where one may take it later."""
+    people = directory().people
+    owner = people.get(offered.person)
+    if owner is None or not owner.active:
+        log.warning("key_code.nobody", person=offered.person)
+        return
+    maker = people.get(name_of(offered.by))
+    subject, words = _words(offered, owner, maker.name if maker and maker.name else offered.by)
+    later = ""
+    for kind, recipient in _addresses(owner):
+        channel = channels.get(kind)
+        if not isinstance(channel, Speaks):
+            continue
+        try:
+            await channel.say(offered.tenant, recipient, subject, words)
+        except ChannelFailed as error:
+            later = later or ("" if error.permanent else str(error))
+            log.warning("key_code.failed", channel=kind, reason=str(error))
+        else:
+            return
+    if later:
+        raise Transient(f"the code of key {offered.key_id} was not sent: {later}")
+    log.warning("key_code.no_way", person=offered.person, key_id=offered.key_id)
+
+
+def _addresses(owner: Person) -> Iterator[tuple[str, str]]:
+    yield from (("email", address) for address in owner.emails)
+    yield from (("slack", account.user) for account in owner.slack)
+
+
+def _words(offered: KeyOffered, owner: Person, maker: str) -> tuple[str, str]:
+    """Return subject and text, in the owner's language."""
+    language = owner.language
+    made = text(language, "{by} made the API key {key}, which decides in your name.", by=maker, key=offered.key_id)
+    take = text(
+        language, "It does so only once you take it over, with the key itself and this code: {code}", code=offered.code
+    )
+    doubt = text(language, "If you do not expect a key, give nobody the code, and tell whoever looks after Placet.")
+    command = f"    placet keys take-over --code {offered.code}"
+    parts = (made, take, command, doubt)
+    return text(language, "An API key in your name"), "\n\n".join(parts)

@@ -1,0 +1,270 @@
+"""What evaluating an expression of CEL may come to at most: an upper bound of its time and of the memory it fills.
+
+The library bounds the rounds of its loops, but not the values that functions make: eight calls of `replace` one inside
+the other fill the memory of any machine. So the bound is worked out from the tree, for variables of a given size. An
+unknown function has none, and what has no bound is not evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from placet.domain.cel_tree import Kind, Node
+from placet.domain.patterns import NoPattern, compiled
+
+#: Longest time of one evaluation, in nanoseconds, and the most memory that its values may fill, in bytes.
+TIME_MAX, MADE_MAX = 500e6, 128 * 2**20
+#: Rounds of all loops of one evaluation; the library ends it beyond.
+ROUNDS_MAX = 10_000.0
+#: Bytes of a number, of a list's place for an element, and nanoseconds of one step, as measured.
+_NUMBER, _PLACE = 16.0, 32.0
+_STEP_TIME, _BYTE_TIME, _ELEMENT_TIME, _FIND_TIME, _PATTERN_TIME = 300.0, 5.0, 150.0, 0.1, 15.0
+#: Most that one clause of `format` makes of a number.
+_CLAUSE = 1_100.0
+#: What compiling a pattern may take, in bytes.
+_PATTERN_MEMORY = 8 * 2**20
+
+
+class TooCostly(Exception):
+    """An expression may take longer, or fill more memory, than it may; `number` is the node where it begins to."""
+
+    def __init__(self, number: int, why: str) -> None:
+        super().__init__(why)
+        self.number = number
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How large values are: bytes in all, and elements of the longest list or map among them."""
+
+    size: float
+    items: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """The value of a node, and what came together up to it: nanoseconds, and bytes that were made."""
+
+    value: Extent
+    time: float = 0.0
+    made: float = 0.0
+
+    def and_after(self, rounds: float, empty: _Bound, full: _Bound) -> _Bound:
+        """Return this with a loop's rounds: values that the rounds share are counted once, in `full`."""
+        return _Bound(
+            Extent(
+                self.value.size + rounds * empty.value.size + full.value.size,
+                self.value.items + (rounds if full.value.items or empty.value.items else 0.0),
+            ),
+            self.time + rounds * empty.time + full.time,
+            self.made + rounds * empty.made + full.made,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    #: Of every variable that is no loop's.
+    outside: Extent
+    #: Variables of loops by name.
+    names: Mapping[str, Extent]
+    #: How often the node is evaluated at most.
+    runs: float = 1.0
+
+
+def extent_of(value: Any) -> Extent:
+    """Return how large JSON values are; an upper bound of what CEL makes of them."""
+    size, items, waiting = 0.0, 0.0, [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                size += _NUMBER + 4 * len(text) if not text.isascii() else _NUMBER + len(text)
+            case Mapping() as entries:
+                items = max(items, float(len(entries)))
+                waiting += [*entries.keys(), *entries.values()]
+            case list() | tuple() as elements:
+                items = max(items, float(len(elements)))
+                waiting += elements
+            case _:
+                size += _NUMBER
+    return Extent(size, items)
+
+
+def check_cost(root: Node, outside: Extent) -> None:
+    """Raise TooCostly where evaluating `root` may cost too much, each of its variables being as large as `outside`."""
+    try:
+        _bound(root, _Scope(outside, {}))
+    except OverflowError:
+        raise TooCostly(root.number, "its cost has no bound") from None
+
+
+def _bound(node: Node, scope: _Scope) -> _Bound:
+    found = _loop(node, scope) if node.kind is Kind.LOOP else _plain(node, scope)
+    if not found.made <= MADE_MAX:
+        raise TooCostly(node.number, "it may make values that are too large")
+    if not found.time <= TIME_MAX:
+        raise TooCostly(node.number, "it may take too long")
+    return found
+
+
+def _plain(node: Node, scope: _Scope) -> _Bound:
+    below = [_bound(each, scope) for each in node.below]
+    time = _STEP_TIME + sum(each.time for each in below)
+    made = sum(each.made for each in below)
+    values = [each.value for each in below]
+    match node.kind:
+        case Kind.CONSTANT:
+            return _Bound(_of_text(node.text), time)
+        case Kind.NAME:
+            return _Bound(scope.names.get(node.name, scope.outside), time)
+        case Kind.SELECT:
+            return _Bound(values[0], time, made)
+        case Kind.LIST | Kind.STRUCT:
+            size = sum(each.size + _PLACE for each in values)
+            return _Bound(Extent(size, float(len(values))), time, made + _PLACE * len(values))
+        case _:
+            cost = _FUNCTIONS.get(node.name)
+            if cost is None:
+                raise TooCostly(node.number, f"what {node.name} costs is not known")
+            own = cost(values, node)
+            return _Bound(own.value, time + own.time, made + own.made)
+
+
+def _loop(node: Node, scope: _Scope) -> _Bound:
+    """Bound a comprehension: rounds at most as many as its range has elements, which are that range together."""
+    goes_through, first, condition, step, result = node.below
+    elements, begin = _bound(goes_through, scope), _bound(first, scope)
+    whole = elements.value
+    rounds = min(whole.items, ROUNDS_MAX)
+    shared = min(rounds, max(1.0, ROUNDS_MAX / scope.runs))
+    gathers = first.kind in {Kind.LIST, Kind.STRUCT}
+
+    def one_round(element: Extent) -> _Bound:
+        names = {**scope.names, node.name: element, node.accumulator: Extent(0.0)}
+        inside = _Scope(scope.outside, names, scope.runs * max(1.0, shared))
+        asked, done = _bound(condition, inside), _bound(step, inside)
+        return _Bound(done.value, asked.time + done.time, asked.made + done.made)
+
+    begun = _Bound(begin.value, elements.time + begin.time, elements.made + begin.made)
+    whole_element = Extent(whole.size, min(whole.size / 2, rounds * whole.items))
+    found = begun.and_after(shared, one_round(Extent(0.0)), one_round(whole_element))
+    # What is gathered is copied in each round.
+    copies = rounds * rounds / 2 if gathers else 0.0
+    value = Extent(found.value.size, rounds if gathers else found.value.items)
+    found = _Bound(value, found.time + _ELEMENT_TIME * copies, found.made + _PLACE * copies)
+    end = _bound(result, _Scope(scope.outside, {**scope.names, node.accumulator: value}, scope.runs))
+    return _Bound(end.value, found.time + end.time, found.made + end.made)
+
+
+def _of_text(text: str | None) -> Extent:
+    return Extent(_NUMBER if text is None else float(len(text.encode())))
+
+
+_Values = Sequence[Extent]
+_NOTHING = Extent(0.0)
+
+
+def _answer(_values: _Values, _node: Node) -> _Bound:
+    """Bound a number, a truth or a time made of things of any size."""
+    return _Bound(Extent(_NUMBER))
+
+
+def _same(values: _Values, _node: Node) -> _Bound:
+    """Bound a comparison: no more is looked at than the smaller of two values has."""
+    smaller = min(values, key=lambda each: each.size, default=_NOTHING)
+    return _Bound(Extent(_NUMBER), _BYTE_TIME * smaller.size)
+
+
+def _within(values: _Values, _node: Node) -> _Bound:
+    return _Bound(Extent(_NUMBER), _BYTE_TIME * values[-1].size)
+
+
+def _one_of(values: _Values, _node: Node) -> _Bound:
+    """Bound `a ? b : c`, `a[b]`, and what hands on a value."""
+    return _Bound(Extent(max(each.size for each in values), max(each.items for each in values)))
+
+
+def _walked(values: _Values, _node: Node) -> _Bound:
+    """Bound a text made of another by going through it: `trim`, `reverse`, `substring`, `string`."""
+    size = sum(each.size for each in values) + _NUMBER
+    return _Bound(Extent(size, max((each.items for each in values), default=0.0)), _BYTE_TIME * size, size)
+
+
+def _quoted(values: _Values, _node: Node) -> _Bound:
+    size = 2 * values[-1].size + _NUMBER
+    return _Bound(Extent(size), _BYTE_TIME * size, size)
+
+
+def _added(values: _Values, _node: Node) -> _Bound:
+    size, items = sum(each.size for each in values), sum(each.items for each in values)
+    return _Bound(Extent(size, items), _BYTE_TIME * size + _ELEMENT_TIME * items, size + _PLACE * items)
+
+
+def _found(values: _Values, _node: Node) -> _Bound:
+    """Bound looking for the second value in the first."""
+    text, looked_for = values[0].size, values[1].size
+    return _Bound(Extent(_NUMBER), _BYTE_TIME * text + _FIND_TIME * text * looked_for)
+
+
+def _split(values: _Values, node: Node) -> _Bound:
+    text = values[0].size
+    made = text + _PLACE * (text + 1)
+    return _Bound(Extent(made, text + 1), _found(values, node).time + _ELEMENT_TIME * (text + 1), made)
+
+
+def _joined(values: _Values, _node: Node) -> _Bound:
+    between = values[1].size if len(values) > 1 else 0.0
+    size = values[0].size + values[0].items * between
+    return _Bound(Extent(size), _BYTE_TIME * size + _ELEMENT_TIME * values[0].items, size)
+
+
+def _replaced(values: _Values, node: Node) -> _Bound:
+    """Bound `replace`: an empty text is found before each character and at the end."""
+    text, new = values[0].size, values[2].size
+    old = node.below[1].text
+    places = text / len(old.encode()) if old else text + 1
+    size = text + places * new
+    return _Bound(Extent(size), _found(values, node).time + _BYTE_TIME * size, size)
+
+
+def _formatted(values: _Values, node: Node) -> _Bound:
+    text = node.below[0].text
+    clauses = values[0].size / 2 if text is None else float(text.count("%"))
+    size = values[0].size + 2 * values[1].size + values[1].items * _PLACE + clauses * _CLAUSE
+    return _Bound(Extent(size), _BYTE_TIME * size, size)
+
+
+def _matched(values: _Values, node: Node) -> _Bound:
+    pattern = node.below[-1].text
+    if pattern is None:
+        # A pattern may say that its parts are repeated up to a thousand times.
+        steps = 1_000 * values[-1].size
+    else:
+        try:
+            steps = float(compiled(pattern, _PATTERN_MEMORY).programsize)
+        except NoPattern:
+            steps = 0.0
+    return _Bound(Extent(_NUMBER), _PATTERN_TIME * (values[0].size + 1) * steps)
+
+
+_Cost = Callable[[_Values, Node], _Bound]
+_FUNCTIONS: dict[str, _Cost] = {
+    **dict.fromkeys(("_&&_", "_||_", "!_", "@not_strictly_false", "-_", "_-_", "_*_", "_/_", "_%_", "size"), _answer),
+    **dict.fromkeys(("int", "uint", "double", "bool", "timestamp", "duration", "type"), _answer),
+    **dict.fromkeys(("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"), _answer),
+    **dict.fromkeys(("getHours", "getMinutes", "getSeconds", "getMilliseconds"), _answer),
+    **dict.fromkeys(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"), _same),
+    "@in": _within,
+    **dict.fromkeys(("_?_:_", "_[_]", "dyn"), _one_of),
+    **dict.fromkeys(("string", "bytes", "trim", "lowerAscii", "upperAscii"), _walked),
+    **dict.fromkeys(("reverse", "substring", "charAt"), _walked),
+    "strings.quote": _quoted,
+    "_+_": _added,
+    **dict.fromkeys(("contains", "indexOf", "lastIndexOf"), _found),
+    "split": _split,
+    "join": _joined,
+    "replace": _replaced,
+    "format": _formatted,
+    "matches": _matched,
+}

@@ -1,0 +1,167 @@
+"""Keys that somebody made for somebody else: worth nothing in their name until they have taken them over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from placet.contracts.messages import KeyOffered
+from placet.domain.directory import Directory, Person
+from placet.gateway.identity.auth import COOKIE
+from placet.gateway.identity.sessions import Holder, Sessions
+from placet.gateway.identity.store.keys import CODE_TRIES_MAX
+from tests.builders import a_call
+from tests.support.gateway import House, an_approval_row, insert, open_house
+
+PEOPLE = Directory(people={"grace": Person("grace", emails=("grace@example.org",)), "ben": Person("ben")})
+
+
+@pytest.fixture
+async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """A gateway that knows grace's address, and none of ben's."""
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: PEOPLE) as made:
+        yield made
+
+
+async def make(house: House, person: str, *scopes: str) -> dict[str, Any]:
+    """Have ada, an administrator, make a key for somebody; return the answer."""
+    async with house.client(house.key("admin", "decide")) as admin:
+        made = await admin.post("/v1/keys", json={"person": person, "scopes": scopes or ["decide"]})
+    assert 201 == made.status_code
+    answer: dict[str, Any] = made.json()
+    return answer
+
+
+async def decide(house: House, key: str, **row: Any) -> int:
+    """Approve something that waits; return the status of the answer."""
+    shown = an_approval_row(a_call(), **row)
+    insert(house.url, "approvals", **shown)
+    async with house.client(key) as client:
+        path = f"/v1/approvals/{shown['approval_id']}/decisions"
+        return (await client.post(path, json={"decision": "approve", "digest": shown["digest"]})).status_code
+
+
+async def the_code(house: House) -> str:
+    """Return the code that the notifier was asked to send."""
+    offered = await asyncio.wait_for(house.retried.get(), 20)
+    assert isinstance(offered, KeyOffered)
+    return offered.code
+
+
+async def take_over(house: House, key: str, code: str) -> httpx.Response:
+    """Send a code with the key that it is for."""
+    async with house.client(key) as client:
+        return await client.post("/v1/keys/take-over", json={"code": code})
+
+
+async def test_an_administrator_makes_no_quorum(house: House) -> None:
+    """T15: keys for other people decide nothing in the hands of who made them, nor make further keys."""
+    keys = [(await make(house, person, "decide", "admin"))["key"] for person in ("grace", "ben", "nobody")]
+    assert [403, 403, 403] == [await decide(house, key, approval_id=f"a{at}") for at, key in enumerate(keys)]
+    async with house.client(keys[0]) as client:
+        further = await client.post("/v1/keys", json={"person": "grace", "scopes": ["decide"]})
+    assert (403, []) == (further.status_code, house.approvers.claims)
+
+
+async def test_a_code_that_only_its_owner_was_sent_makes_a_key_good(house: House) -> None:
+    """Once; the vote says who made the key, and the history how it was taken over."""
+    made = await make(house, "grace")
+    code = await the_code(house)
+    answers = [(await take_over(house, made["key"], code.lower())).status_code for _ in range(2)]
+    assert (False, True, [200, 403], 200) == (
+        made["taken_over"],
+        made["code_sent"],
+        answers,
+        await decide(house, made["key"]),
+    )
+    (claims,) = house.approvers.claims
+    told = house.query(
+        "SELECT actor, detail ->> 'by', detail ->> 'made_by' FROM gateway.history ORDER BY id DESC LIMIT 1"
+    )
+    assert ("person:grace", "person:ada", [("person:grace", "code", "person:ada")]) == (
+        claims.person,
+        claims.key_made_by,
+        told,
+    )
+
+
+async def test_a_code_cannot_be_guessed(house: House) -> None:
+    """After a few wrong ones the right one is wrong too, and an old one always is."""
+    guessed, old = await make(house, "grace"), await make(house, "grace")
+    codes = [await the_code(house) for _ in range(2)]
+    wrong = [(await take_over(house, guessed["key"], "AAAAA-AAAAA")).status_code for _ in range(CODE_TRIES_MAX)]
+    house.query("UPDATE gateway.api_keys SET code_expires_at = now() WHERE key_id = %s RETURNING 1", old["id"])
+    late = [
+        (await take_over(house, made["key"], code)).status_code
+        for made, code in zip((guessed, old), codes, strict=True)
+    ]
+    assert ([403] * CODE_TRIES_MAX, [403, 403]) == (wrong, late)
+
+
+async def test_a_code_is_for_its_own_key(house: House) -> None:
+    """Another key of the same maker is not taken over by it, and without the key it is nothing."""
+    first, second = await make(house, "grace"), await make(house, "grace")
+    code = await the_code(house)
+    assert [403, 401] == [
+        (await take_over(house, second["key"], code)).status_code,
+        (await take_over(house, "", code)).status_code,
+    ]
+    assert 200 == (await take_over(house, first["key"], code)).status_code
+
+
+@pytest.mark.parametrize(("person", "status"), [("ben", 200), ("grace", 404)])
+async def test_who_signs_in_takes_over_their_own_keys(house: House, person: str, status: int) -> None:
+    """A sign-in service says who somebody is; nobody takes over another's."""
+    made = await make(house, "ben")
+    sessions = Sessions(house.gateways[0].runtime.units, 3600, 3600)
+    cookie = await sessions.begin(Holder("acme", f"person:{person}", "oidc"))
+    async with house.client() as browser:
+        browser.cookies.set(COOKIE, cookie)
+        origin = {"origin": house.gateways[0].url}
+        answer = await browser.post(f"/v1/keys/{made['id']}/take-over", headers=origin)
+    assert (status, status == 200) == (answer.status_code, await decide(house, made["key"]) == 200)
+
+
+async def test_a_session_of_such_a_key_is_no_sign_in(house: House) -> None:
+    """Whoever made the key signs in with it, and takes nothing over."""
+    made = await make(house, "ben", "chat", "decide")
+    sessions = Sessions(house.gateways[0].runtime.units, 3600, 3600)
+    cookie = await sessions.begin(Holder("acme", "person:ben", "key", made["id"]))
+    async with house.client() as browser:
+        browser.cookies.set(COOKIE, cookie)
+        origin = {"origin": house.gateways[0].url}
+        answers = [
+            await browser.post(f"/v1/keys/{made['id']}/take-over", headers=origin),
+            await browser.post("/v1/keys/take-over", json={"code": "x"}, headers=origin),
+        ]
+    assert [403, 403] == [answer.status_code for answer in answers]
+
+
+async def test_another_key_of_ones_own_takes_over_what_was_made(house: House) -> None:
+    """Who has one good key needs no code for the next."""
+    made = await make(house, "ben")
+    async with house.client(house.key("chat", person="ben")) as ben:
+        answer = await ben.post(f"/v1/keys/{made['id']}/take-over")
+    assert (200, 200) == (answer.status_code, await decide(house, made["key"]))
+
+
+async def test_four_eyes_count_the_maker_of_a_key_as_its_user(house: House) -> None:
+    """What ben asks for, ada may have asked for, as long as the key that she made for him is not his alone."""
+    made = await make(house, "ben", "chat", "decide")
+    await decide(house, house.key("decide", person="dora"), approval_id="before", requester="person:ben")
+    async with house.client(house.key("chat", person="ben")) as ben:
+        assert 200 == (await ben.post(f"/v1/keys/{made['id']}/take-over")).status_code
+    await decide(house, house.key("decide", person="dora"), approval_id="after", requester="person:ben")
+    await decide(house, house.key("decide", person="dora"), approval_id="other", requester="person:dora")
+    assert ["person:ada", "", ""] == [claims.opened_by for claims in house.approvers.claims]
+
+
+async def test_a_key_for_oneself_is_ones_own(house: House) -> None:
+    """Its maker and its user are the same person."""
+    made = await make(house, "ada")
+    assert (True, False, 200) == (made["taken_over"], made["code_sent"], await decide(house, made["key"]))

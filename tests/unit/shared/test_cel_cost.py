@@ -1,0 +1,110 @@
+"""What a condition may cost: bombs of every function are refused, what people write is not."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from placet.contracts.canonical import ARGUMENTS_BYTES_MAX
+from placet.domain.cel import INT, STRING, TEXTS, VALUES, ConditionFailed, ConditionInvalid, Environment
+from placet.domain.cel_cost import TIME_MAX
+
+ENVIRONMENT = Environment({"arguments": VALUES, "tool": STRING, "labels": TEXTS, "history.calls": INT})
+LONG = "a" * 200
+
+
+def nested(beginning: str, before: str, after: str, times: int) -> str:
+    """Return an expression that is put into the same surroundings again and again."""
+    text = beginning
+    for _ in range(times):
+        text = f"{before}{text}{after}"
+    return text
+
+
+BOMBS = {
+    "replace": nested('"aaaaaaaaaa"', "", '.replace("a","aaaaaaaaaa")', 10) + ".size() > 0",
+    "replace nothing": nested('"a"', "", f'.replace("","{LONG}")', 6) + ".size() > 0",
+    "replace by arguments": nested("arguments.a", "", ".replace(arguments.b, arguments.a)", 3) + " == tool",
+    "join": nested('"aaaa"', "", f'.split("").join("{LONG}")', 5) + ".size() > 0",
+    "split": nested('"aaaa"', "", f'.replace("","{LONG}")', 4) + '.split("").size() > 0',
+    "format": '"%s%s".format([' + nested('"aaaa"', "", f'.replace("","{LONG}")', 4) + ', tool]) != ""',
+    "quote": nested("'\"'", "strings.quote(", ")", 28) + ".size() > 0",
+    "reverse": nested('"aaaa"', "", f'.replace("","{LONG}").reverse()', 5) + ".size() > 0",
+    "lowerAscii": nested('"aaaa"', "", f'.replace("","{LONG}").lowerAscii()', 5) + ".size() > 0",
+    "upperAscii": nested('"aaaa"', "", f'.replace("","{LONG}").upperAscii()', 5) + ".size() > 0",
+    "trim": nested('"aaaa"', "", f'.replace("","{LONG}").trim()', 5) + ".size() > 0",
+    "substring": nested('"aaaa"', "", f'.replace("","{LONG}").substring(1)', 5) + ".size() > 0",
+    "charAt": nested('"aaaa"', "", f'.replace("","{LONG}")', 4) + '.charAt(1) == "a"',
+    "indexOf": "arguments.a.map(x, x).join(arguments.b).indexOf(arguments.a.map(x, x).join(arguments.b)) > 0",
+    "lastIndexOf": "arguments.a.map(x, x).join(arguments.b).lastIndexOf(arguments.a.map(x, x).join(arguments.b)) > 0",
+    "contains": "arguments.a.map(x, x).join(arguments.b).contains(arguments.a.map(x, x).join(arguments.b))",
+    "matches": "arguments.a.matches(arguments.b)",
+    "concatenation": nested("[arguments.a]", "[1,2,3,4,5,6,7,8,9,10].map(x, ", ")", 4) + ".size() > 0",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_in_no_time(name: str) -> None:
+    """It is never evaluated, neither where it is checked nor where calls are judged."""
+    begun = time.process_time()
+    with pytest.raises(ConditionInvalid, match="this costs too much"):
+        ENVIRONMENT.compile_condition(BOMBS[name])
+    assert time.process_time() - begun < 1.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'arguments.to.endsWith("@example.org") && arguments.amount < 100.0',
+        "arguments.items.all(each, each.price * each.count < 50.0)",
+        'arguments.text.lowerAscii().replace(" ", "").contains("refund")',
+        'arguments.to.split("@")[1] in ["example.org", "example.com"]',
+        'arguments.iban.matches("^[A-Z]{2}[0-9]{2}[A-Z0-9]{10,30}$")',
+        'labels.plan == "gold" && history.calls < 3',
+        '"%s-%d".format([tool, history.calls]) == labels.key',
+        'arguments.tags.filter(tag, tag != "").map(tag, tag.trim()).join(",").size() < 80',
+        "arguments.items.exists(one, arguments.others.exists(other, one == other))",
+        'has(arguments.at) && timestamp(arguments.at).getHours("Europe/Berlin") < 18',
+    ],
+)
+def test_what_people_write_is_no_bomb(text: str) -> None:
+    """Ordinary conditions compile."""
+    assert "BOOL" == ENVIRONMENT.compile_condition(text).type_name
+
+
+CALLS = {
+    "arguments.a.map(x, x).size() > 0": {"a": [1] * 9_999},
+    "arguments.a.all(x, (arguments.a + arguments.a).size() > 0)": {"a": [1] * 5_000},
+    "arguments.a.all(x, !(2 in arguments.a))": {"a": [1] * 9_000},
+    'arguments.a.all(x, arguments.b.charAt(30000) != "b")': {"a": [1] * 9_000, "b": "a" * 30_001},
+    "arguments.a.replace(arguments.b, arguments.c).size() > 0": {"a": "a" * 20_000, "b": "", "c": "a" * 20_000},
+}
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_a_call_that_makes_a_condition_costly_is_held(text: str) -> None:
+    """What a model sends is weighed where the condition alone does not say enough: no answer, and in no time."""
+    expression = ENVIRONMENT.compile_condition(text)
+    begun = time.process_time()
+    with pytest.raises(ConditionFailed, match="too large for the condition"):
+        expression.holds({"arguments": CALLS[text]})
+    assert time.process_time() - begun < 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("arguments.a.map(x, x).size() > 0", {"a": [1] * 1_000}),
+        ("arguments.a.contains(arguments.b)", {"a": "a" * 40_000, "b": "a" * 20_000 + "b"}),
+        ("arguments.a.all(x, 1 in arguments.a)", {"a": [1] * 1_000}),
+        ("arguments.a.matches('(a?){100}b')", {"a": "a" * (ARGUMENTS_BYTES_MAX - 10)}),
+        ("arguments.a.replace('a', 'bbb').size() > 0", {"a": "a" * (ARGUMENTS_BYTES_MAX - 10)}),
+    ],
+)
+def test_what_is_evaluated_takes_no_longer_than_its_bound(text: str, arguments: dict[str, object]) -> None:
+    """The bound holds, with room for a slow machine."""
+    expression = ENVIRONMENT.compile_condition(text)
+    begun = time.process_time()
+    expression.holds({"arguments": arguments})
+    assert time.process_time() - begun < 6 * TIME_MAX / 1e9
