@@ -36,10 +36,6 @@ class Broker:
         self.taken: list[bytes] = []
         self.letters: list[tuple[str, bytes, str]] = []
 
-    async def connected(self) -> bool:
-        """Return that it is there."""
-        return True
-
     async def publish(self, destination: Destination, body: bytes, **options: Any) -> None:
         """Take it or not."""
         del destination, options
