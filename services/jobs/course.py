@@ -17,7 +17,7 @@ from placet.contracts.transitions import ExpectedRace
 from placet.jobs.job_state import Attempt, JobCourse, Task
 from placet.jobs.rules import budget, division, prompts, reliability, voting
 from placet.jobs.states import (
-    TASK,
+    TASK_MACHINE,
     AttemptEvent,
     AttemptState,
     JobEvent,
@@ -49,7 +49,7 @@ class Course(JobCourse):
         self._record_job("asked", None, self.job.state, actor=spec.author.id)
         self._note("job", {"state": self.job.state}, f"asked by {spec.author.id}: {_short(spec.task)}")
         if not spec.tasks:
-            self._add(Task(DIVISION, "", prompts.to_divide(spec), k=1))
+            self._add(Task(DIVISION, "", prompts.to_divide(spec), k=1, state=TaskState.READY))
             return
         try:
             self._divide(division.checked(spec.tasks, spec.outputs, tasks_max=spec.plan.tasks_max))
@@ -165,7 +165,7 @@ class Course(JobCourse):
     def note_ready(self, number: int, task_id: str) -> None:
         """Note that everything is decided that a task needs, which its row says already."""
         task = Task(number, task_id, "", state=TaskState.BLOCKED)
-        after = TASK.next_state(task.state, TaskEvent.NEEDS_DECIDED)
+        after = TASK_MACHINE.next_state(task.state, TaskEvent.NEEDS_DECIDED)
         self._record_task(task, TaskEvent.NEEDS_DECIDED, task.state, after)
 
     @property

@@ -15,7 +15,7 @@ from placet.contracts.messages import AttemptCommitted, AttemptEnded, CancelJob,
 from placet.jobs import store
 from placet.jobs.course import Course
 from placet.jobs.job_state import Job
-from placet.jobs.states import JOB, AttemptState, TaskState
+from placet.jobs.states import JOB_MACHINE, AttemptState, TaskState
 from placet.runtime.sql import Connection
 from placet.runtime.work import UnitOfWork, Work
 
@@ -34,7 +34,7 @@ async def run(message: RunJob, work: Work, announce: Announce) -> None:
         return
     course = Course(Job(message.job_id, message))
     course.begin()
-    if course.job.state not in JOB.final:
+    if course.job.state not in JOB_MACHINE.final:
         await _save_first(course, work)
     await _advance(course, work)
     await _save(course, work, announce)
@@ -46,7 +46,7 @@ async def cancel(message: CancelJob, work: Work, announce: Announce) -> None:
     if job is None:
         raise Poison(f"tenant {message.tenant} has no job {message.job_id}")
     course = Course(job)
-    was_over = job.state in JOB.final
+    was_over = job.state in JOB_MACHINE.final
     course.cancel(message.by)
     if not was_over:
         await _close(course, work.connection)
@@ -113,9 +113,9 @@ async def _advance(course: Course, work: Work) -> None:
     if course.complete:
         course.finish(*await store.load_answers(connection, job.job_id))
         return
-    if job.state not in JOB.final and (course.opened or job.starved):
+    if job.state not in JOB_MACHINE.final and (course.opened or job.starved):
         await _begin_tasks(course, work)
-    if job.state in JOB.final:
+    if job.state in JOB_MACHINE.final:
         await _save_first(course, work)
         await _close(course, connection)
 

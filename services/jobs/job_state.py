@@ -9,9 +9,9 @@ from typing import Any
 from placet.contracts import messages as m
 from placet.jobs.rules import budget
 from placet.jobs.states import (
-    ATTEMPT,
-    JOB,
-    TASK,
+    ATTEMPT_MACHINE,
+    JOB_MACHINE,
+    TASK_MACHINE,
     AttemptEvent,
     AttemptState,
     JobEvent,
@@ -30,7 +30,7 @@ class Job:
 
     job_id: str
     spec: m.RunJob
-    state: JobState = JOB.initial
+    state: JobState = JOB_MACHINE.initial
     tasks: int = 0
     decided: int = 0
     #: Tasks whose attempts are under way.
@@ -70,7 +70,7 @@ class Task:
     number: int
     task_id: str
     text: str
-    state: TaskState = TASK.initial
+    state: TaskState = TASK_MACHINE.initial
     needs: list[str] = field(default_factory=list)
     produces: list[str] = field(default_factory=list)
     group: int = 0
@@ -103,7 +103,7 @@ class Attempt:
     number: int
     attempt: int
     conversation_id: str
-    state: AttemptState = ATTEMPT.initial
+    state: AttemptState = ATTEMPT_MACHINE.initial
     vote_key: str | None = None
     answer: Data | None = None
     tree_digest: str | None = None
@@ -145,15 +145,15 @@ class JobCourse:
         self.new_tasks, self.tasks, self.new_attempts, self.attempts, self.log = [], {}, [], {}, []
 
     def _move_job(self, event: JobEvent, detail: Data, actor: str = "jobs") -> None:
-        before, self.job.state = self.job.state, JOB.next_state(self.job.state, event)
+        before, self.job.state = self.job.state, JOB_MACHINE.next_state(self.job.state, event)
         self._record_job(event, before, self.job.state, detail, actor=actor)
 
     def _move_task(self, task: Task, event: TaskEvent, detail: Data) -> None:
-        before, task.state = task.state, TASK.next_state(task.state, event)
+        before, task.state = task.state, TASK_MACHINE.next_state(task.state, event)
         self._record_task(task, event, before, task.state, detail)
 
     def _move_attempt(self, attempt: Attempt, event: AttemptEvent, detail: Data) -> None:
-        before, attempt.state = attempt.state, ATTEMPT.next_state(attempt.state, event)
+        before, attempt.state = attempt.state, ATTEMPT_MACHINE.next_state(attempt.state, event)
         self.attempts[attempt.attempt_id] = attempt
         self._record_attempt(attempt, event, before, attempt.state, detail)
 
@@ -162,7 +162,9 @@ class JobCourse:
     ) -> None:
         job = self.job
         self.changes.append(
-            Change(job.spec.tenant, JOB.name, job.job_id, event, before, to, actor, None, detail or {}, self._about)
+            Change(
+                job.spec.tenant, JOB_MACHINE.name, job.job_id, event, before, to, actor, None, detail or {}, self._about
+            )
         )
 
     def _record_task(
@@ -170,7 +172,9 @@ class JobCourse:
     ) -> None:
         job, subject = self.job, f"{self.job.job_id}/{task.number}"
         self.changes.append(
-            Change(job.spec.tenant, TASK.name, subject, event, before, to, "jobs", None, detail or {}, self._about)
+            Change(
+                job.spec.tenant, TASK_MACHINE.name, subject, event, before, to, "jobs", None, detail or {}, self._about
+            )
         )
 
     def _record_attempt(
@@ -178,7 +182,18 @@ class JobCourse:
     ) -> None:
         job, subject = self.job, attempt.attempt_id
         self.changes.append(
-            Change(job.spec.tenant, ATTEMPT.name, subject, event, before, to, "jobs", None, detail or {}, self._about)
+            Change(
+                job.spec.tenant,
+                ATTEMPT_MACHINE.name,
+                subject,
+                event,
+                before,
+                to,
+                "jobs",
+                None,
+                detail or {},
+                self._about,
+            )
         )
 
     @property

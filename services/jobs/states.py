@@ -28,7 +28,7 @@ class JobEvent(StrEnum):
 
 _OVER = (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
 
-JOB = Machine(
+JOB_MACHINE = Machine(
     name="job",
     initial=JobState.DIVIDING,
     transitions={
@@ -71,9 +71,9 @@ class TaskEvent(StrEnum):
 
 _OPEN_TASKS = (TaskState.BLOCKED, TaskState.READY, TaskState.RUNNING, TaskState.COMMITTING)
 
-TASK = Machine(
+TASK_MACHINE = Machine(
     name="task",
-    initial=TaskState.READY,
+    initial=TaskState.BLOCKED,
     transitions={
         (TaskState.BLOCKED, TaskEvent.NEEDS_DECIDED): TaskState.READY,
         (TaskState.READY, TaskEvent.BEGUN): TaskState.RUNNING,
@@ -110,7 +110,7 @@ class AttemptEvent(StrEnum):
 
 _ENDED = (AttemptState.LOST, AttemptState.WITHDRAWN)
 
-ATTEMPT = Machine(
+ATTEMPT_MACHINE = Machine(
     name="attempt",
     initial=AttemptState.RUNNING,
     transitions={

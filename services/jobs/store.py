@@ -12,7 +12,7 @@ from pydantic_core import from_json, to_json
 from placet.contracts.messages import JobTask, RunJob
 from placet.jobs.course import Course
 from placet.jobs.job_state import Attempt, Job, Task
-from placet.jobs.states import JOB, AttemptState, JobState, TaskState
+from placet.jobs.states import JOB_MACHINE, AttemptState, JobState, TaskState
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
 
@@ -125,7 +125,7 @@ async def write(connection: Connection, course: Course) -> None:
         job_id=job.job_id,
         tenant=job.spec.tenant,
         result=None if job.result is None else _json(job.result),
-        ended=job.state in JOB.final,
+        ended=job.state in JOB_MACHINE.final,
         lease=timedelta(seconds=job.spec.plan.attempt_seconds),
         new_tasks=_json([_row(each, _NEW_TASK) | {"group_number": each.group} for each in course.new_tasks]),
         tasks_now=_json([_row(each, _TASK) for each in course.tasks.values() if each.number not in new]),

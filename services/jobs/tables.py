@@ -9,13 +9,13 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from placet.jobs.states import ATTEMPT, JOB, TASK, AttemptState, JobState, TaskState
+from placet.jobs.states import ATTEMPT_MACHINE, JOB_MACHINE, TASK_MACHINE, AttemptState, JobState, TaskState
 from placet.runtime.database import check_states
 
 _MOMENT = sa.TIMESTAMP(timezone=True)
 _NOW = {"server_default": sa.func.clock_timestamp()}
 _TEXTS = pg.ARRAY(sa.Text)
-_JOB_FINAL = ", ".join(f"'{state}'" for state in sorted(JOB.final))
+_JOB_FINAL = ", ".join(f"'{state}'" for state in sorted(JOB_MACHINE.final))
 #: Tables whose rows change often: room on each page, so that a change stays there.
 _CHANGING = {"schema": "jobs", "postgresql_with": {"fillfactor": "70"}}
 
@@ -35,7 +35,7 @@ class JobRow(SQLModel, table=True):
     tenant: str
     agent: str
     author: str
-    state: str = Field(default=JOB.initial)
+    state: str = Field(default=JOB_MACHINE.initial)
     spec: dict[str, Any] = Field(sa_type=pg.JSONB, description="As it was asked: RunJob, without its tasks.")
     tasks: int = Field(default=0, description="Of its division; 0 until there is one.")
     decided: int = 0
@@ -74,7 +74,7 @@ class TaskRow(SQLModel, table=True):
     number: int = Field(primary_key=True)
     task_id: str = Field(description="As the division calls it; empty for the division itself.")
     text: str
-    state: str = Field(default=TASK.initial)
+    state: str = Field(default=TASK_MACHINE.initial)
     needs: list[str] = Field(sa_type=_TEXTS)
     produces: list[str] = Field(sa_type=_TEXTS)
     group_number: int = 0
@@ -106,7 +106,7 @@ class AttemptRow(SQLModel, table=True):
     number: int = Field(description="Of its task.")
     attempt: int = Field(description="Its place among the attempts at the task, from 1.")
     conversation_id: str
-    state: str = Field(default=ATTEMPT.initial)
+    state: str = Field(default=ATTEMPT_MACHINE.initial)
     vote_key: str | None = None
     answer: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
     tree_digest: str | None = None
