@@ -83,13 +83,13 @@ CREATE TABLE agent.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE agent.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE agent.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE approval.approvals (
   approval_id VARCHAR NOT NULL,
@@ -284,13 +284,13 @@ CREATE TABLE approval.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE approval.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE approval.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE approval.word_cursor (
   singleton BOOLEAN NOT NULL,
@@ -368,13 +368,13 @@ CREATE TABLE dead_letters.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE dead_letters.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE dead_letters.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE executor.executions (
   call_id VARCHAR NOT NULL,
@@ -457,13 +457,13 @@ CREATE TABLE executor.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE executor.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE executor.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE gateway.api_keys (
   key_id VARCHAR NOT NULL,
@@ -580,13 +580,13 @@ CREATE TABLE gateway.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE gateway.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE gateway.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE gateway.sessions (
   session_id VARCHAR NOT NULL,
@@ -737,13 +737,13 @@ CREATE TABLE notifier.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE notifier.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE notifier.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE notifier.paces (
   tenant VARCHAR NOT NULL,
@@ -879,13 +879,13 @@ CREATE TABLE policy.outbox (
   key TEXT NOT NULL,
   batch SMALLINT NOT NULL,
   mandatory BOOLEAN NOT NULL,
-  event TEXT NOT NULL,
+  events TEXT[] NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   due_at TIMESTAMP WITH TIME ZONE DEFAULT now() + interval '5 seconds' NOT NULL,
   CONSTRAINT pk_outbox PRIMARY KEY (id)
 )
 ;;
-COMMENT ON TABLE policy.outbox IS 'Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.'
+COMMENT ON TABLE policy.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
 CREATE TABLE policy.verdicts (
   verdict_id VARCHAR NOT NULL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 
 from placet.approval import handlers, metrics, worker
@@ -30,6 +31,8 @@ WATCH_SECONDS = 10.0
 #: Approvals that one round of a duty closes or reminds of, and changes of cards that one indexes; the next round
 #: follows at once after a full one.
 ROUND_MAX, WORDS_MAX = 200, 1_000
+#: How long a change of a card waits until its words are written: what is decided within it is written once.
+WORDS_BEHIND = timedelta(seconds=5)
 
 
 def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], Directory] | None = None) -> Service:
@@ -45,7 +48,7 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
     withdraw = one_by_one(partial(handlers.withdraw_calls, deps=deps))
     expire = partial(worker.expire_overdue, runtime.units, ROUND_MAX, deps.signer)
     take_steps = partial(worker.take_steps, runtime.units, ROUND_MAX)
-    index = partial(worker.index_words, runtime.units, WORDS_MAX)
+    index = partial(worker.index_words, runtime.units, WORDS_MAX, WORDS_BEHIND)
     requests: dict[type[Message], Handler | Once] = {
         ApprovalRequested: Once(partial(handlers.open_approvals, deps=deps)),
         AbandonCall: one_by_one(partial(handlers.abandon_call, deps=deps)),

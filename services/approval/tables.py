@@ -177,7 +177,7 @@ class ApprovalRow(SQLModel, table=True):
 class WordRow(SQLModel, table=True):
     """One word of one card, in the order of every list: what has a word is a stretch of this key, newest last.
 
-    A duty writes them in bulk, a second or two behind what they tell of (see ADR 0024): a search asks the approval
+    A duty writes them in bulk, some five seconds behind what they tell of (see ADR 0024): a search asks the approval
     itself whether it fits, so a row that is behind costs a look and never shows what does not fit.
     """
 

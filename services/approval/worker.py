@@ -5,6 +5,8 @@ Any number of replicas may do them: each approval ends once, and each step is do
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from placet.approval import closing, notices, store
 from placet.approval.rules import timers
 from placet.approval.states import Event
@@ -35,7 +37,10 @@ async def take_steps(units: UnitOfWork, most: int) -> int:
     return len(taken)
 
 
-async def index_words(units: UnitOfWork, most: int) -> int:
-    """Let up to `most` changes of cards be searched; return how many there were. One replica at a time does it."""
+async def index_words(units: UnitOfWork, most: int, behind: timedelta = timedelta(0)) -> int:
+    """Let up to `most` changes of cards that are `behind` old be searched; return how many there were.
+
+    One replica at a time does it.
+    """
     async with units.database.transaction() as connection:
-        return await store.index_words(connection, most)
+        return await store.index_words(connection, most, behind)

@@ -88,7 +88,7 @@ def _outbox(schema: str) -> sa.Table:
         sa.Column("key", sa.Text, nullable=False),
         sa.Column("batch", sa.SmallInteger, nullable=False),
         sa.Column("mandatory", sa.Boolean, nullable=False),
-        sa.Column("event", sa.Text, nullable=False),
+        sa.Column("events", sa.ARRAY(sa.Text), nullable=False),
         sa.Column("created_at", sa.TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.now()),
         sa.Column(
             "due_at",
@@ -97,7 +97,7 @@ def _outbox(schema: str) -> sa.Table:
             server_default=sa.text(f"now() + interval '{OWN_SECONDS} seconds'"),
         ),
         schema=schema,
-        comment="Events to send; a row goes when the broker has confirmed it, and the relay takes it when it is due.",
+        comment="What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.",
     )
 
 
@@ -141,7 +141,8 @@ class Database:
         self.queries = load_queries(__file__).in_schema(service)
         #: libpq URL, with its password.
         self.url = url
-        self._options = pool_options(url, application=f"placet-{service}")
+        # A statement of many parts is planned for longer than it runs. What people search by asks for a plan each time.
+        self._options = pool_options(url, application=f"placet-{service}", plan_once=service != "gateway")
         self._size = 2 * pool_size
         self._pool: Any = None
         #: The database clock when it was last told, and this process's then.

@@ -64,8 +64,11 @@ class BadDatabaseUrl(PlacetError):
     """The URL of the database cannot be used; the message is one line for whoever wrote it."""
 
 
-def pool_options(url: str, *, application: str) -> dict[str, Any]:
-    """Return how asyncpg reaches the database of a libpq URL; raise BadDatabaseUrl, which quotes no value."""
+def pool_options(url: str, *, application: str, plan_once: bool = False) -> dict[str, Any]:
+    """Return how asyncpg reaches the database of a libpq URL; raise BadDatabaseUrl, which quotes no value.
+
+    With `plan_once` a connection plans each statement once, whatever its parameters will be.
+    """
     try:
         parts = urlsplit(url)
         asked = dict(parse_qsl(parts.query, strict_parsing=True)) if parts.query else {}
@@ -86,7 +89,7 @@ def pool_options(url: str, *, application: str) -> dict[str, Any]:
         "max_cached_statement_lifetime": 0,
         "max_cacheable_statement_size": 0,
         "max_inactive_connection_lifetime": IDLE_SECONDS,
-        "init": _set_codec,
+        "init": _begin_planning_once if plan_once else _set_codec,
         "reset": _roll_back,
     }
     if asked.get("sslrootcert") == "system":
@@ -100,6 +103,11 @@ def pool_options(url: str, *, application: str) -> dict[str, Any]:
 
 async def _set_codec(connection: Any) -> None:
     await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_json, decoder=from_json)
+
+
+async def _begin_planning_once(connection: Any) -> None:
+    await _set_codec(connection)
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
 
 
 async def _roll_back(connection: Any) -> None:

@@ -1,8 +1,9 @@
 """The outbox: what a transaction wants to send, stored with its state, sent with confirms, forgotten when confirmed.
 
-Rows go out right after their commit. While a confirm to a destination is outstanding, further events for it gather
-and leave together in one envelope, so an idle system waits for nothing and a busy one pays few broker hops. The relay
-sends what a crash, a lost confirm or a broker outage left behind; a second copy has the same id and meets an inbox.
+A row has all that one commit sends one way: few rows, and texts that are alike compress well together. Its events go
+out right after the commit. While a confirm to a destination is outstanding, further events for it gather and leave
+together in one envelope, so an idle system waits for nothing and a busy one pays few broker hops. The relay sends what
+a crash, a lost confirm or a broker outage left behind; a second copy has the same id and meets an inbox.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import structlog
 from pydantic_core import to_json
 
-from placet.contracts.messages import Event
+from placet.contracts.ids import new_id
+from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Event
 from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination, destination_of
 from placet.runtime.bus import Bus, Delivery, PublishFailed, PublishRefused
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-#: Events waiting in memory to be published; beyond it rows are left to the relay.
+#: Events waiting in memory to be confirmed; beyond it rows are left to the relay.
 BACKLOG_MAX = 20_000
 #: Envelopes of a one-event route that may await their confirm at the same time.
 SINGLES_OUTSTANDING_MAX = 32
@@ -41,43 +43,76 @@ ENVELOPE_BYTES_MAX = 512 * 1024
 REFUSED_TYPE = "placet.outbox.refused.v1"
 REFUSED_BYTES_SHOWN = 64 * 1024
 #: Rows that one sweep of the relay takes.
-SWEEP_ROWS = 1_000
+SWEEP_ROWS = 200
+
+
+class Way(NamedTuple):
+    """Where events go, and how: those with the same way may share a row and an envelope."""
+
+    destination: Destination
+    #: Events per envelope at most, unless the outbox was told another number for the destination.
+    batch: int
+    mandatory: bool
+    transient: bool = False
+
+
+class Outgoing(NamedTuple):
+    """One event to send, as JSON."""
+
+    way: Way
+    event: str
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """One event to send."""
+    """What one commit sends one way."""
 
     id: str
-    destination: Destination
-    batch: int
-    mandatory: bool
-    event: str
-    transient: bool = False
+    way: Way
+    events: list[str]
+
+
+@dataclass(slots=True)
+class _Sending:
+    """A row on its way."""
+
+    id: str
+    #: Events that no confirm has come for.
+    left: int
+    #: Whether some of them could not be sent, so that the relay has it.
+    failed: bool = False
 
 
 @dataclass(slots=True)
 class _Lane:
-    """Events for one destination, and how many of its envelopes await their confirm."""
+    """Events that go one way, and how many of their envelopes await their confirm."""
 
+    way: Way
     #: Events per envelope at most, and envelopes that may await their confirm at the same time.
     batch: int
     outstanding_max: int
-    rows: deque[OutboxRow] = field(default_factory=deque)
+    events: deque[tuple[_Sending, bytes]] = field(default_factory=deque)
     outstanding: int = 0
 
 
-def row_of(event: Event) -> OutboxRow:
-    """Return the outbox row of `event`, addressed by the topology."""
+def outgoing(event: Event) -> Outgoing:
+    """Return `event` as it is sent, addressed by the topology."""
     route = ROUTES[type(event.message)]
-    return OutboxRow(
-        event.id,
-        destination_of(event.message),
-        route.batch,
-        route.mandatory,
-        event.to_json(),
-        route.transient,
-    )
+    way = Way(destination_of(event.message), route.batch, route.mandatory, route.transient)
+    return Outgoing(way, event.to_json())
+
+
+def placed(events: Iterable[Outgoing]) -> list[str]:
+    """Return for each event the id of the row that it is stored in; no row has more than an envelope can carry."""
+    ids: list[str] = []
+    rows: dict[Way, tuple[str, int, int]] = {}
+    for way, event in events:
+        row, number, size = rows.get(way, ("", ENVELOPE_EVENTS_MAX, 0))
+        if number == ENVELOPE_EVENTS_MAX or size + len(event) > ENVELOPE_BYTES_MAX:
+            row, number, size = new_id(), 0, 0
+        rows[way] = row, number + 1, size + len(event)
+        ids.append(row)
+    return ids
 
 
 class Outbox:
@@ -90,8 +125,10 @@ class Outbox:
         self._database = database
         self._bus = bus
         self._batches = batches
-        self._lanes: dict[tuple[Destination, int, bool, bool], _Lane] = {}
+        self._lanes: dict[Way, _Lane] = {}
+        #: Rows that are on their way or confirmed and not yet deleted, and how many events of them are in memory.
         self._in_flight: set[str] = set()
+        self._backlog = 0
         self._confirmed: list[str] = []
         self._forgetting = asyncio.Event()
         # Who waits until all is forgotten waits for what somebody else is deleting too.
@@ -101,27 +138,31 @@ class Outbox:
     def send(self, rows: Iterable[OutboxRow]) -> None:
         """Publish committed rows soon; returns at once."""
         for row in rows:
-            if row.id in self._in_flight or len(self._in_flight) >= BACKLOG_MAX:
+            if row.id in self._in_flight or self._backlog >= BACKLOG_MAX:
                 continue
             self._in_flight.add(row.id)
-            key = (row.destination, row.batch, row.mandatory, row.transient)
-            lane = self._lanes.get(key)
+            self._backlog += len(row.events)
+            lane = self._lanes.get(row.way)
             if lane is None:
-                lane = self._lanes[key] = self._lane_of(row)
-            lane.rows.append(row)
-            if lane.outstanding < lane.outstanding_max:
+                lane = self._lanes[row.way] = self._lane_of(row.way)
+            sending = _Sending(row.id, len(row.events))
+            lane.events += [(sending, event.encode()) for event in row.events]
+            wanted = min(lane.outstanding_max, lane.outstanding + -(-len(row.events) // lane.batch))
+            while lane.outstanding < wanted:
                 lane.outstanding += 1
                 self._spawn(lane)
 
-    def _lane_of(self, row: OutboxRow) -> _Lane:
-        batch = self._batches.get(row.destination, row.batch)
-        if row.transient:
-            return _Lane(batch, outstanding_max=1)
-        return _Lane(batch, outstanding_max=self._bus.outstanding_max if batch > 1 else SINGLES_OUTSTANDING_MAX)
+    def _lane_of(self, way: Way) -> _Lane:
+        batch = self._batches.get(way.destination, way.batch)
+        if way.transient:
+            return _Lane(way, batch, outstanding_max=1)
+        several = self._bus.outstanding_max if batch > 1 else SINGLES_OUTSTANDING_MAX
+        return _Lane(way, batch, outstanding_max=several)
 
     def announce(self, event: Event) -> None:
         """Send a transient event: never stored, at most once."""
-        self.send([row_of(event)])
+        way, text = outgoing(event)
+        self.send([OutboxRow(event.id, way, [text])])
 
     def _spawn(self, lane: _Lane) -> None:
         task = asyncio.create_task(self._drain(lane))
@@ -132,77 +173,87 @@ class Outbox:
         # One pass of the event loop lets the events of the same commit, or of others that just finished, come along.
         await asyncio.sleep(0)
         try:
-            while lane.rows:
-                rows: list[OutboxRow] = []
-                bodies: list[bytes] = []
+            while lane.events:
+                events: list[tuple[_Sending, bytes]] = []
                 size = 0
-                while lane.rows and len(rows) < lane.batch:
-                    body = lane.rows[0].event.encode()
-                    if rows and size + len(body) > ENVELOPE_BYTES_MAX:
+                while lane.events and len(events) < lane.batch:
+                    body = lane.events[0][1]
+                    if events and size + len(body) > ENVELOPE_BYTES_MAX:
                         break
                     size += len(body) + 1
-                    rows.append(lane.rows.popleft())
-                    bodies.append(body)
-                await self._publish(rows, bodies)
-                if rows[0].transient:
+                    events.append(lane.events.popleft())
+                await self._publish(lane.way, events)
+                if lane.way.transient:
                     await asyncio.sleep(TRANSIENT_PAUSE_SECONDS)
         finally:
             lane.outstanding -= 1
 
-    async def _publish(self, rows: list[OutboxRow], bodies: list[bytes]) -> None:
-        """Publish rows in one envelope, or each alone where the broker will never take it; bury the one at fault."""
-        first = rows[0]
+    async def _publish(self, way: Way, events: list[tuple[_Sending, bytes]]) -> None:
+        """Publish events in one envelope, or each alone where the broker will never take it; bury the one at fault."""
         try:
             await self._bus.publish(
-                first.destination,
-                b"[%b]" % b",".join(bodies),
-                message_id=first.id,
-                mandatory=first.mandatory,
-                persistent=not first.transient,
+                way.destination,
+                b"[%b]" % b",".join([body for _, body in events]),
+                message_id=events[0][0].id,
+                mandatory=way.mandatory,
+                persistent=not way.transient,
             )
         except PublishRefused as error:
-            if len(rows) > 1:
-                for row, body in zip(rows, bodies, strict=True):
-                    await self._publish([row], [body])
+            if len(events) > 1:
+                for each in events:
+                    await self._publish(way, [each])
                 return
-            await self._bury(first, bodies[0], str(error))
+            await self._bury(way, *events[0], str(error))
         except Exception as error:  # noqa: BLE001 - whatever kept it, the rows are stored and the relay sends them
             log.warning(
                 "outbox.publish_failed",
-                exchange=first.destination.exchange,
-                events=len(rows),
+                exchange=way.destination.exchange,
+                events=len(events),
                 error=str(error),
             )
-            self._in_flight.difference_update(row.id for row in rows)
+            self._failed(events)
         else:
-            self._done(rows)
+            self._done(way, events)
 
-    def _done(self, rows: list[OutboxRow]) -> None:
-        if rows[0].transient:
-            self._in_flight.difference_update(row.id for row in rows)
-            return
-        self._confirmed += [row.id for row in rows]
-        self._forgetting.set()
+    def _done(self, way: Way, events: list[tuple[_Sending, bytes]]) -> None:
+        self._backlog -= len(events)
+        for sending, _ in events:
+            sending.left -= 1
+            if sending.left or sending.failed:
+                continue
+            if way.transient:
+                self._in_flight.discard(sending.id)
+            else:
+                self._confirmed.append(sending.id)
+                self._forgetting.set()
 
-    async def _bury(self, row: OutboxRow, body: bytes, reason: str) -> None:
+    def _failed(self, events: list[tuple[_Sending, bytes]]) -> None:
+        """Leave the rows of these events to the relay, also those of which others were confirmed."""
+        self._backlog -= len(events)
+        for sending, _ in events:
+            sending.failed = True
+            self._in_flight.discard(sending.id)
+
+    async def _bury(self, way: Way, sending: _Sending, body: bytes, reason: str) -> None:
         """Make what the broker never takes a dead letter that tells how it began; it is no event any more."""
-        log.error("outbox.refused", message_id=row.id, bytes=len(body), reason=reason)
-        if not row.transient:
+        event = json.loads(body)
+        log.error("outbox.refused", message_id=event["id"], bytes=len(body), reason=reason)
+        if not way.transient:
             shown = {
-                "tenant": json.loads(body)["data"].get("tenant"),
+                "tenant": event["data"].get("tenant"),
                 "body": body[:REFUSED_BYTES_SHOWN].decode("utf-8", "ignore"),
             }
-            letter = to_json([{"type": REFUSED_TYPE, "id": row.id, "data": shown}])
+            letter = to_json([{"type": REFUSED_TYPE, "id": event["id"], "data": shown}])
             own = next((spec.name for spec in QUEUES if spec.service == self._database.service), "executor.default")
             try:
                 await self._bus.dead_letter(
-                    Delivery(own, letter), letter, reason=f"too large: {reason}"[:1000], message_id=row.id
+                    Delivery(own, letter), letter, reason=f"too large: {reason}"[:1000], message_id=event["id"]
                 )
             except PublishFailed as error:
                 log.warning("outbox.publish_failed", exchange=DEAD_LETTERS, events=1, error=str(error))
-                self._in_flight.discard(row.id)
+                self._failed([(sending, body)])
                 return
-        self._done([row])
+        self._done(way, [(sending, body)])
 
     async def forget_confirmed(self) -> int:
         """Wait for confirmed rows and delete them, as many at a time as have gathered; return 0: more may gather."""
@@ -230,7 +281,11 @@ class Outbox:
         async with self._database.single() as connection:
             found = await connection.run(self._database.queries.take_due, most=SWEEP_ROWS)
         self.send(
-            OutboxRow(row["id"], Destination(row["exchange"], row["key"]), row["batch"], row["mandatory"], row["event"])
+            OutboxRow(
+                row["id"],
+                Way(Destination(row["exchange"], row["key"]), row["batch"], row["mandatory"]),
+                row["events"],
+            )
             for row in found
         )
         return len(found)

@@ -32,7 +32,7 @@ UPDATE {schema}.outbox SET due_at = now() + interval '5 seconds'
 WHERE id IN (
     SELECT id FROM {schema}.outbox WHERE due_at <= now() ORDER BY id LIMIT :most FOR UPDATE SKIP LOCKED
 )
-RETURNING id, exchange, key, batch, mandatory, event
+RETURNING id, exchange, key, batch, mandatory, events
 
 -- Parts of the statement that `Work` puts together.
 -- name: fresh
@@ -56,10 +56,11 @@ noted AS (
 
 -- name: sent
 sent AS (
-    INSERT INTO {schema}.outbox (id, exchange, key, batch, mandatory, event)
-    SELECT id, exchange, given.route, batch, mandatory, event
+    INSERT INTO {schema}.outbox (id, exchange, key, batch, mandatory, events)
+    SELECT id, exchange, given.route, batch, mandatory, array_agg(event ORDER BY number)
     FROM unnest(
         :_ids::text[], :_exchanges::text[], :_routes::text[], :_batches::smallint[], :_mandatory::boolean[],
         :_events::text[], :_keys::text[]
-    ) AS given (id, exchange, route, batch, mandatory, event, key) {where}
+    ) WITH ORDINALITY AS given (id, exchange, route, batch, mandatory, event, key, number) {where}
+    GROUP BY id, exchange, given.route, batch, mandatory
 )

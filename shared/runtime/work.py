@@ -25,7 +25,7 @@ from placet.contracts.ids import new_id, new_traceparent
 from placet.contracts.messages import Event, Message
 from placet.contracts.topology import Destination
 from placet.runtime.database import Database
-from placet.runtime.outbox import Outbox, OutboxRow, row_of
+from placet.runtime.outbox import Outbox, OutboxRow, Outgoing, Way, outgoing, placed
 from placet.runtime.queries import Query, query
 from placet.runtime.sql import Connection
 from placet.runtime.tracing import TRACING
@@ -133,8 +133,9 @@ class Work:
         self.held: dict[str, str] = {}
         self._database = database
         self._arrived = arrived
-        #: What was handed over, each with its key.
-        self._rows: list[tuple[OutboxRow, str]] = []
+        #: What was handed over, each with its key, and the id of the row that it is stored in.
+        self._sent: list[tuple[Outgoing, str]] = []
+        self._places: list[str] = []
         self._changes: list[dict[str, Any]] = []
         self._acts: list[Act] = []
         #: Changes with the trace that each belongs to, and its key.
@@ -145,7 +146,7 @@ class Work:
     def emit(self, *messages: Message, key: str | None = None) -> None:
         """Hand over messages: stored with the state, published after the commit. `key` is for `execute_once`."""
         key = self.cause.id if key is None else key
-        self._rows += [(row_of(self._event(message)), key) for message in messages]
+        self._sent += [(outgoing(self._event(message)), key) for message in messages]
 
     def record(self, *changes: Change, key: str | None = None) -> None:
         """Hand over history rows. `key` is for `execute_once`."""
@@ -185,14 +186,16 @@ class Work:
             effect,
             arrived=self._arrived is not None,
             changes=bool(self._changes),
-            rows=bool(self._rows),
+            rows=bool(self._sent),
         )
         if self._arrived is not None:
             values |= {"_queue": self._arrived[0], "_arrived": self._arrived[1]}
         found = await self.connection.run(framed, **values, **given)
         if effect is not None or self._arrived is not None:
             keys = {row["key"] for row in found}
-            self._rows = [each for each in self._rows if each[1] in keys]
+            kept = [number for number, (_, key) in enumerate(self._sent) if key in keys]
+            self._sent = [self._sent[number] for number in kept]
+            self._places = [self._places[number] for number in kept]
             self._told = [each for each in self._told if each[2] in keys]
         return found
 
@@ -217,34 +220,42 @@ class Work:
 
     def _framed(self) -> dict[str, Any]:
         values: dict[str, Any] = {"_changes": self._changes} if self._changes else {}
-        if self._rows:
-            rows = [row for row, _ in self._rows]
+        if self._sent:
+            self._places = placed(event for event, _ in self._sent)
+            ways = [event.way for event, _ in self._sent]
             values |= {
-                "_ids": [row.id for row in rows],
-                "_exchanges": [row.destination.exchange for row in rows],
-                "_routes": [row.destination.key for row in rows],
-                "_batches": [row.batch for row in rows],
-                "_mandatory": [row.mandatory for row in rows],
-                "_events": [row.event for row in rows],
-                "_keys": [key for _, key in self._rows],
+                "_ids": self._places,
+                "_exchanges": [way.destination.exchange for way in ways],
+                "_routes": [way.destination.key for way in ways],
+                "_batches": [way.batch for way in ways],
+                "_mandatory": [way.mandatory for way in ways],
+                "_events": [event.event for event, _ in self._sent],
+                "_keys": [key for _, key in self._sent],
             }
         return values
 
     async def flush(self) -> None:
         """Write history and outbox rows of a transaction; the last statement before the commit."""
-        if not self.written and (self._changes or self._rows):
-            frame = _frame(self._database, None, arrived=False, changes=bool(self._changes), rows=bool(self._rows))
+        if not self.written and (self._changes or self._sent):
+            frame = _frame(self._database, None, arrived=False, changes=bool(self._changes), rows=bool(self._sent))
             await self.connection.run(frame, **self._framed())
         self.written = True
 
     def send_again(self, destination: Destination, event: str) -> None:
         """Hand over an event's JSON as it once was, ids included, for `destination`; only dead letters need this."""
-        self._rows.append((OutboxRow(new_id(), destination, 1, mandatory=True, event=event), self.cause.id))
+        self._sent.append((Outgoing(Way(destination, 1, mandatory=True), event), self.cause.id))
 
     @property
     def rows(self) -> list[OutboxRow]:
-        """What is to be sent."""
-        return [row for row, _ in self._rows]
+        """What was written to be sent."""
+        rows: dict[str, OutboxRow] = {}
+        for place, (event, _) in zip(self._places, self._sent, strict=True):
+            row = rows.get(place)
+            if row is None:
+                rows[place] = OutboxRow(place, event.way, [event.event])
+            else:
+                row.events.append(event.event)
+        return list(rows.values())
 
     @property
     def changes(self) -> list[dict[str, Any]]:
@@ -293,7 +304,7 @@ class UnitOfWork:
             now = await self.database.clock(connection)
             work = Work(connection, self.database, now=now, cause=cause or cause_of_request(), arrived=arrived)
             yield work
-            if not work.written and (arrived is not None or work.rows or work._changes):  # noqa: SLF001
+            if not work.written and (arrived is not None or work._sent or work._changes):  # noqa: SLF001
                 await work.execute_once()
         await self.finish(work)
 

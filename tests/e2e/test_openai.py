@@ -310,12 +310,16 @@ async def test_an_outcome_after_the_end_of_its_turn_is_told_with_the_answer_that
     assert "The shop is green." == done.output_text
 
 
-async def test_a_client_that_vanished_stops_nothing_and_is_told_again(chatter: AsyncOpenAI) -> None:
+async def test_a_client_that_vanished_stops_nothing_and_is_told_again(chatter: AsyncOpenAI, desk: Caller) -> None:
     """The stream is left at its first event; the next response begins with what it missed."""
     stream = await chatter.responses.create(model="default", input="are you broken", stream=True)
     first = await anext(aiter(stream))
     await stream.close()
     assert first.type == "response.created"
+    assert first.response.conversation
+    # The order of two messages is that in which they come to the agent.
+    seen = Visitor(desk.url, chatter.api_key, first.response.conversation.id)
+    await seen.see(lambda item: item["data"].get("text") == "are you broken")
     told = await chatter.responses.create(model="default", input="hello", previous_response_id=first.response.id)
     texts = [item.content[0].text for item in told.output if item.type == "message"]  # type: ignore[union-attr]
     assert ["Not any more.", "Hello, how can I help you today?"] == texts[-2:]
@@ -377,11 +381,14 @@ async def test_a_completion_says_that_a_person_answers_and_has_their_words_next(
         return await chatter.chat.completions.create(model="default", messages=said(text), extra_headers=named)
 
     await say("hello")
+    seen = Visitor(desk.url, chatter.api_key, named["Placet-Conversation"])
     await desk.post(f"{path}/takeover")
     held = await say("are there red shoes?")
     await desk.post(f"{path}/messages", {"author": "operator", "text": "Two pairs."})
+    await seen.see(lambda item: item["data"].get("text") == "Two pairs.")
     told = await say("thank you")
     await desk.post(f"{path}/messages", {"author": "operator", "text": "Bye."})
+    await seen.see(lambda item: item["data"].get("text") == "Bye.")
     await desk.post(f"{path}/release")
     back = await say("hello again")
     assert [HELD, f"ada: Two pairs.\n\n{HELD}"] == [each.choices[0].message.content for each in (held, told)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from placet.approval.rules import Answer, Approval, Decision, Edit, Vote, Withdrawal
 from placet.approval.rules.edits import differences, ended
@@ -213,9 +213,10 @@ async def save_steps(connection: Connection, approvals: Sequence[Approval]) -> N
     _check_count(len(await connection.run(QUERIES.save_steps, taken=taken)), approvals)
 
 
-async def index_words(connection: Connection, most: int) -> int:
-    """Write the words of cards that changed, up to `most` changes; return how many. 0 where another replica does it.
+async def index_words(connection: Connection, most: int, behind: timedelta) -> int:
+    """Write the words of cards that changed `behind` ago or before; return how many changes these were, at most `most`.
 
+    0 where another replica does it. What opened and closed meanwhile is written once, as it is by then.
     History says what changed, so that no call waits for what people search. A number that is missing there belongs to
     a transaction that is under way, or was rolled back: what follows it waits for a minute.
     """
@@ -225,7 +226,7 @@ async def index_words(connection: Connection, most: int) -> int:
         held = await connection.run(QUERIES.hold_word_cursor)
     last = held[0][0] if held else 0
     changes = []
-    for row in await connection.run(QUERIES.changed_cards, after=last, most=most) if held else []:
+    for row in await connection.run(QUERIES.changed_cards, after=last, most=most, behind=behind) if held else []:
         if row["id"] != last + 1 and not row["settled"]:
             break
         changes.append(row)

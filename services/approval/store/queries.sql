@@ -267,7 +267,7 @@ WHERE NOT EXISTS (SELECT FROM approval.word_cursor) ON CONFLICT DO NOTHING
 
 -- name: changed_cards
 SELECT id, subject_id, event = 'opened' AS opened, at < clock_timestamp() - interval '1 minute' AS settled
-FROM approval.history WHERE id > :after ORDER BY id LIMIT :most
+FROM approval.history WHERE id > :after AND at <= clock_timestamp() - :behind::interval ORDER BY id LIMIT :most
 
 -- name: remove_open_words
 -- Each word by its whole key: a plan that was made while the table was small must not read all of a large one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -142,6 +143,20 @@ async def test_the_duty_takes_each_change_once(replicas: tuple[Replica, Replica]
     assert [2, 1, 0] == done
 
 
+async def test_what_closes_before_its_words_are_written_is_written_once(replicas: tuple[Replica, Replica]) -> None:
+    """A change waits until it is old enough; by then the card counts as what it has become."""
+    replica = replicas[0]
+    call = a_call()
+    await replica.send(a_request(call, summary="Zahlung"))
+    minute = timedelta(minutes=1)
+    assert 0 == await worker.index_words(replica.units, 10, minute)
+    await replica.send(a_withdrawal(call))
+    await replica.execute("UPDATE approval.history SET at = at - interval '1 minute'")
+    assert 2 == await worker.index_words(replica.units, 10, minute)
+    rows = await replica.rows("SELECT word, is_open FROM approval.words")
+    assert [("zahlung", False)] == [(row["word"], row["is_open"]) for row in rows]
+
+
 async def test_a_replica_leaves_the_words_to_the_one_that_writes_them(replicas: tuple[Replica, Replica]) -> None:
     """It neither waits nor does the same again."""
     one, other = replicas
@@ -149,7 +164,7 @@ async def test_a_replica_leaves_the_words_to_the_one_that_writes_them(replicas: 
     await kept(one)
     await one.send(a_request(summary=SUMMARY))
     async with one.units.database.transaction() as connection:
-        assert 1 == await store.index_words(connection, 10)
+        assert 1 == await store.index_words(connection, 10, timedelta(0))
         assert 0 == await worker.index_words(other.units, 10)
 
 

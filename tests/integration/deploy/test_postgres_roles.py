@@ -130,7 +130,9 @@ def test_a_service_has_the_rights_of_the_golden_rule_and_no_other(ready: Ready, 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_unit_of_work_runs_with_its_service_s_rights(ready: Ready, service: str) -> None:
     """Inbox, outbox and history are written by their own service, numbers from identity columns included."""
-    outbox = "INSERT INTO {}.outbox (id, exchange, key, batch, mandatory, event) VALUES ('o', 'e', 'k', 1, true, '')"
+    outbox = (
+        "INSERT INTO {}.outbox (id, exchange, key, batch, mandatory, events) VALUES ('o', 'e', 'k', 1, true, '{{}}')"
+    )
     statements = (
         "INSERT INTO {}.inbox (message_id, queue) VALUES ('m', 'q')",
         "DELETE FROM {}.inbox",

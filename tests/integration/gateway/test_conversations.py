@@ -178,7 +178,7 @@ async def test_the_message_carries_what_its_conversation_was_opened_with(house: 
         )
         house.query("CREATE TRIGGER keep BEFORE INSERT ON gateway.outbox FOR EACH ROW EXECUTE FUNCTION keep()")
         await client.post(f"/v1/conversations/{conversation}/messages", json={"text": "hi", "message_id": "m-1"})
-    ((event,),) = house.query("SELECT event::jsonb -> 'data' FROM kept")
+    ((event,),) = house.query("SELECT events[1]::jsonb -> 'data' FROM kept")
     message = MessagePosted.model_validate(event)
     assert ("shop", "tr", {"vip": "yes"}, "m-1") == (
         message.agent,

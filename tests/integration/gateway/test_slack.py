@@ -246,8 +246,10 @@ async def test_a_forged_button_reaches_no_other_tenant(scene: Scene) -> None:
     ]
     for value in values:
         await ada.click(card, names.APPROVE, value=value)
+    await scene.slack.until(lambda: len(scene.slack.responses) == len(values))
     assert ["There is no such approval."] * 3 == [each["text"] for each in scene.slack.responses]
     await ada.click(card, names.APPROVE, value="v1.acme.x")
+    await scene.slack.until(lambda: len(scene.slack.responses) > len(values))
     assert "none of Placet's" in scene.slack.responses[-1]["text"]
     assert [] == scene.house.approvers.claims
 

@@ -22,7 +22,7 @@ from placet.runtime.bus import ATTEMPT_HEADER, Bus, Delivery, PublishFailed
 from placet.runtime.consumer import EVENTS, Consumer, Handler, one_by_one
 from placet.runtime.database import OWN_SECONDS, Database, async_url
 from placet.runtime.in_process import InProcessBus
-from placet.runtime.outbox import Outbox, row_of
+from placet.runtime.outbox import Outbox, outgoing
 from placet.runtime.queries import query
 from placet.runtime.rabbit import RabbitBus
 from placet.runtime.work import UnitOfWork, Work
@@ -240,10 +240,11 @@ async def test_the_relay_sends_what_a_crash_left_behind(house: House) -> None:
     """A committed row that nobody published is sent by the sweep once it is due."""
     event = an_event(a_posted_message(text="left behind"))
     async with house.units.once() as work:
-        work._rows.append((row_of(event), ""))
+        work._sent.append((outgoing(event), ""))
         await work.execute_once()
         await work.run(query("late", "UPDATE agent.outbox SET due_at = now()"))
-        work._rows.clear()
+        work._sent.clear()
+        work._places.clear()
     assert await house.outbox.sweep() == 1
     assert await house.handled.get() == "left behind"
 
@@ -320,8 +321,8 @@ async def test_a_row_is_its_writers_own_for_as_long_as_the_relay_leaves_it(datab
     """The migrated default of `due_at` is the time that the relay gives a row it has taken."""
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
         cursor = await connection.execute(
-            "INSERT INTO agent.outbox (id, exchange, key, batch, mandatory, event) VALUES ('1', '', '', 1, true, '[]') "
-            "RETURNING extract(epoch FROM due_at - now())::int"
+            "INSERT INTO agent.outbox (id, exchange, key, batch, mandatory, events) "
+            "VALUES ('1', '', '', 1, true, '{}') RETURNING extract(epoch FROM due_at - now())::int"
         )
         assert await cursor.fetchone() == (OWN_SECONDS,)
 

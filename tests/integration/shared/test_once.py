@@ -98,7 +98,7 @@ async def test_effect_inbox_history_and_outbox_are_one_statement(keeper: Keeper)
     kept = await keeper.rows("kept", "id"), await keeper.rows("history", "subject_id")
     assert (["a", "b"], ["a", "b"]) == kept
     assert (2, sorted(event.id for event in events)) == (
-        len(await keeper.rows("outbox", "id")),
+        len(await keeper.rows("outbox", "unnest(events)")),
         await keeper.rows("inbox", "message_id"),
     )
 
@@ -109,7 +109,7 @@ async def test_what_had_no_effect_sends_nothing(keeper: Keeper) -> None:
     await keeper.consumer(Delivery(QUEUE, an_envelope(first)))
     await keeper.consumer(Delivery(QUEUE, an_envelope(again, other)))
     assert ["a", "b"] == await keeper.rows("history", "subject_id")
-    assert (2, 3) == (len(await keeper.rows("outbox", "id")), len(await keeper.rows("inbox", "message_id")))
+    assert (2, 3) == (len(await keeper.rows("outbox", "unnest(events)")), len(await keeper.rows("inbox", "message_id")))
 
     async def sent() -> bool:
         return len(keeper.sent) == 2
@@ -162,7 +162,7 @@ async def test_what_is_sent_goes_on_from_the_span_of_its_cause(keeper: Keeper) -
     assert span.parent is not None
     carried = f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-01"
     assert (event.traceparent[36:52], "CONSUMER") == (f"{span.parent.span_id:016x}", span.kind.name)
-    assert [carried] == [json.loads(text)["traceparent"] for text in await keeper.rows("outbox", "event")]
+    assert [carried] == [json.loads(text)["traceparent"] for text in await keeper.rows("outbox", "unnest(events)")]
 
 
 async def test_a_bad_one_fails_alone(keeper: Keeper) -> None:

@@ -10,13 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from placet.contracts.messages import ToolCallFinished
+from placet.contracts.messages import ENVELOPE_EVENTS_MAX, StopTurn, ToolCallFinished, ToolCallPermitted
 from placet.contracts.topology import Destination
-from placet.runtime.bus import Bus, Delivery, PublishRefused
+from placet.runtime.bus import Bus, Delivery, PublishFailed, PublishRefused
 from placet.runtime.database import Database
 from placet.runtime.outbox import ENVELOPE_BYTES_MAX, Outbox
 from placet.runtime.queries import query
 from placet.runtime.work import UnitOfWork
+from tests.builders import a_call
 from tests.integration.shared.test_delivery import create_tables
 
 REPLY = 262_000
@@ -29,20 +30,27 @@ class Broker:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        #: Envelopes that fail, by their place.
+        self.failing: set[int] = set()
+        self.tried = 0
         self.taken: list[bytes] = []
         self.letters: list[tuple[str, bytes, str]] = []
+
+    async def connected(self) -> bool:
+        """Return that it is there."""
+        return True
 
     async def publish(self, destination: Destination, body: bytes, **options: Any) -> None:
         """Take it or not."""
         del destination, options
+        self.tried += 1
+        tried = self.tried
         await asyncio.sleep(0)
+        if tried in self.failing:
+            raise PublishFailed("no confirm")
         if len(body) > self.limit:
             raise PublishRefused("message size is larger than configured max size")
         self.taken.append(body)
-
-    async def connected(self) -> bool:
-        """It is there."""
-        return True
 
     async def dead_letter(self, delivery: Delivery, body: bytes, *, reason: str, message_id: str) -> None:
         """Note it."""
@@ -75,14 +83,24 @@ def a_reply(text: str) -> ToolCallFinished:
     )
 
 
+def a_permit(call_id: str) -> ToolCallPermitted:
+    """Return a permit, of which an envelope carries one."""
+    return ToolCallPermitted(tenant="acme", pool="default", call=a_call(call_id=call_id), permit="p")
+
+
 async def sent(database: Database, broker: Broker, *texts: str) -> int:
     """Send messages in one transaction; return how many rows stay."""
     outbox = Outbox(database, cast("Bus", broker))
     async with UnitOfWork(database, outbox).begin() as work:
         work.emit(*map(a_reply, texts))
     await outbox.drain()
+    return int((await rows(database, "SELECT count(*) FROM agent.outbox"))[0][0])
+
+
+async def rows(database: Database, statement: str) -> list[Any]:
+    """Return what a statement finds."""
     async with database.single() as connection:
-        return int((await connection.run(query("q", "SELECT count(*) FROM agent.outbox")))[0][0])
+        return await connection.run(query("q", statement))
 
 
 async def test_seventy_large_replies_go_in_small_envelopes(database: Database) -> None:
@@ -172,3 +190,33 @@ class Dead(Broker):
     async def connected(self) -> bool:
         """It is not."""
         return False
+
+
+async def test_what_one_commit_sends_one_way_is_one_row(database: Database) -> None:
+    """An envelope's worth of events is a row, and what goes elsewhere has a row of its own."""
+    outbox = Outbox(database, cast("Bus", Broker(limit=ENVELOPE_BYTES_MAX)))
+    stop = StopTurn(tenant="acme", conversation_id="v", turn_id="t", by="visitor")
+    async with UnitOfWork(database, outbox).begin() as work:
+        work.emit(*(a_reply("") for _ in range(ENVELOPE_EVENTS_MAX + 1)), stop)
+    await outbox.drain()
+    assert [ENVELOPE_EVENTS_MAX, 1, 1] == [len(row.events) for row in work.rows]
+
+
+async def test_a_row_stays_until_all_of_it_is_confirmed(database: Database) -> None:
+    """Where one of its envelopes fails, the relay has the row, and the confirms of the others do not delete it."""
+    broker = Broker(limit=ENVELOPE_BYTES_MAX)
+    broker.failing = {2}
+    outbox = Outbox(database, cast("Bus", broker))
+    permits = [a_permit(f"call-{number}") for number in range(3)]
+    async with UnitOfWork(database, outbox).begin() as work:
+        work.emit(*permits)
+    await outbox.drain()
+    ((left,),) = await rows(database, "SELECT count(*) FROM agent.outbox")
+    async with database.single() as connection:
+        await connection.run(query("late", "UPDATE agent.outbox SET due_at = now()"))
+    swept = await outbox.sweep()
+    await outbox.drain()
+    ((at_last,),) = await rows(database, "SELECT count(*) FROM agent.outbox")
+    assert (1, 1, 0) == (left, swept, at_last)
+    told = [event["data"]["call"]["call_id"] for body in broker.taken for event in json.loads(body)]
+    assert {"call-0", "call-1", "call-2"} == set(told)
