@@ -1103,9 +1103,11 @@ CREATE TABLE policy.watched_calls (
   call_id VARCHAR NOT NULL,
   tenant VARCHAR NOT NULL,
   conversation_id VARCHAR NOT NULL,
+  requester VARCHAR NOT NULL,
   tool VARCHAR NOT NULL,
   arguments_digest VARCHAR NOT NULL,
   veto_on VARCHAR NOT NULL,
+  veto_within VARCHAR NOT NULL,
   window_seconds INTEGER NOT NULL,
   approval VARCHAR NOT NULL,
   asked_at TIMESTAMP WITH TIME ZONE NOT NULL,
@@ -1115,6 +1117,7 @@ CREATE TABLE policy.watched_calls (
   until TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_watched_calls PRIMARY KEY (call_id, arguments_digest),
   CONSTRAINT ck_watched_calls_veto_on_known CHECK (veto_on IN ('arguments', 'tool')),
+  CONSTRAINT ck_watched_calls_veto_within_known CHECK (veto_within IN ('conversation', 'requester', 'tenant')),
   CONSTRAINT ck_watched_calls_window_not_empty CHECK (window_seconds > 0),
   CONSTRAINT ck_watched_calls_denied_until CHECK ((denied_at IS NULL) = (until IS NULL))
 )
@@ -1122,6 +1125,8 @@ CREATE TABLE policy.watched_calls (
 CREATE INDEX ix_watched_calls_oldest ON policy.watched_calls (until) WHERE until IS NOT NULL
 ;;
 CREATE INDEX ix_watched_calls_same ON policy.watched_calls (tenant, conversation_id, tool)
+;;
+CREATE INDEX ix_watched_calls_wide ON policy.watched_calls (tenant, tool) WHERE veto_within <> 'conversation'
 ;;
 CREATE TABLE agent.pseudonyms (
   conversation_id VARCHAR NOT NULL,

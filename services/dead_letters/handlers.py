@@ -32,7 +32,11 @@ async def bury(delivery: Delivery, units: UnitOfWork) -> None:
     A letter that is given back counts as redelivered, and the broker drops what was redelivered too often: nothing
     stands behind this queue.
     """
-    letter = rules.letter_from(delivery)
+    for letter in rules.letters_from(delivery):
+        await _keep_at_last(letter, units)
+
+
+async def _keep_at_last(letter: rules.Letter, units: UnitOfWork) -> None:
     pause = 0.05
     while True:
         try:

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -62,11 +62,9 @@ def letter_from(delivery: Delivery) -> Letter:
     # The key is the queue it came from, and the broker lets each service use its own only: a header could lie.
     queue = _storable(delivery.key) or "unknown"
     message_id = _storable(str(delivery.headers.get("x-placet-message-id") or event.get("id") or ""))
-    data = event.get("data")
-    tenant = data.get("tenant") if isinstance(data, dict) else None
     return Letter(
         dead_letter_id=derived_id("dead-letter", queue, message_id, hashlib.sha256(delivery.body).hexdigest()),
-        tenant=_storable(tenant) if isinstance(tenant, str) and tenant else HOUSE_TENANT,
+        tenant=_storable(_tenant_of(event)),
         queue=queue,
         service=queue.partition(".")[0],
         reason=_storable(_why(delivery.headers)),
@@ -75,6 +73,43 @@ def letter_from(delivery: Delivery) -> Letter:
         body=_storable(body),
         shown_body=_storable(shown(body)),
     )
+
+
+def letters_from(delivery: Delivery) -> list[Letter]:
+    """Return the letters of a delivery: one for each tenant that it has events of, since each sees its own letters.
+
+    What is no list of events is one letter, and that of the house where a tenant cannot be told for all of it.
+    """
+    parts = _by_tenant(delivery.body)
+    if len(parts) < 2:  # noqa: PLR2004 - nothing to take apart
+        return [letter_from(delivery)]
+    own = {name: value for name, value in delivery.headers.items() if name != "x-placet-message-id"}
+    return [letter_from(replace(delivery, body=body, headers=own)) for body in parts]
+
+
+def _by_tenant(body: bytes) -> list[bytes]:
+    """Return an envelope's events by tenant, each tenant's as an envelope of its own; one for any other body."""
+    try:
+        items = json.loads(body)
+    except (ValueError, RecursionError):
+        return [body]
+    if not isinstance(items, list):
+        return [body]
+    found: dict[str, list[Any]] = {}
+    for item in items:
+        found.setdefault(_tenant_of(item), []).append(item)
+    if len(found) < 2:  # noqa: PLR2004 - of one tenant, or empty
+        return [body]
+    return [
+        json.dumps(part, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        for part in found.values()
+    ]
+
+
+def _tenant_of(event: Any) -> str:
+    data = event.get("data") if isinstance(event, dict) else None
+    tenant = data.get("tenant") if isinstance(data, dict) else None
+    return tenant if isinstance(tenant, str) and tenant else HOUSE_TENANT
 
 
 def _storable(text: str) -> str:

@@ -17,6 +17,10 @@ class GatewaySettings(SlackSettings, LanguageSettings):
 
     gateway_host: str = Field(default="127.0.0.1", description="Address that the API and the page listen on.")
     gateway_port: int = Field(default=8080, ge=0, le=65535, description="Their port; 0 takes a free one.")
+    gateway_metrics: bool = Field(
+        default=False,
+        description="Whether `/metrics` is answered on the API's own port, which is for everybody.",
+    )
     gateway_trusted_proxies: list[str] = Field(
         default_factory=list,
         description="Addresses or networks of proxies in front, `10.0.0.0/8`: what they say of the client's address "

@@ -88,9 +88,12 @@ class WatchedCallRow(SQLModel, table=True):
     __tablename__ = "watched_calls"
     __table_args__ = (
         sa.CheckConstraint("veto_on IN ('arguments', 'tool')", name="veto_on_known"),
+        sa.CheckConstraint("veto_within IN ('conversation', 'requester', 'tenant')", name="veto_within_known"),
         sa.CheckConstraint("window_seconds > 0", name="window_not_empty"),
         sa.CheckConstraint("(denied_at IS NULL) = (until IS NULL)", name="denied_until"),
         sa.Index("ix_watched_calls_same", "tenant", "conversation_id", "tool"),
+        # Those that reach beyond their conversation; few rules have them.
+        sa.Index("ix_watched_calls_wide", "tenant", "tool", postgresql_where=sa.text("veto_within <> 'conversation'")),
         sa.Index("ix_watched_calls_oldest", "until", postgresql_where=sa.text("until IS NOT NULL")),
         {"schema": "policy"},
     )
@@ -98,10 +101,12 @@ class WatchedCallRow(SQLModel, table=True):
     call_id: str = Field(primary_key=True)
     tenant: str
     conversation_id: str
+    requester: str
     tool: str
     #: SHA-256 of the arguments alone: a changed schema of the tool makes it no other call.
     arguments_digest: str = Field(primary_key=True)
     veto_on: str
+    veto_within: str
     window_seconds: int
     #: Who was asked, JSON text of an ApprovalRule; they are asked again.
     approval: str

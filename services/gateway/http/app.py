@@ -81,6 +81,6 @@ def create_app(deps: Deps) -> FastAPI:
             allow_headers=["authorization", "content-type", "last-event-id"],
         )
     app.add_middleware(OpenAiErrors)
-    app.add_middleware(Answers, headers=browser_rules(settings.gateway_image_sources))
+    app.add_middleware(Answers, headers=browser_rules(settings.gateway_image_sources, settings.public_url))
     describe(app)
     return app

@@ -1,4 +1,4 @@
-"""Liveness, readiness and metrics, on the same port as the API."""
+"""Liveness and readiness, on the same port as the API; metrics too where the settings say so."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from placet.contracts.errors import Refused
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.http.errors import described, problem
 
@@ -29,7 +30,9 @@ async def ready(deps: DepsOf) -> Response:
 
 
 @router.head("/metrics", include_in_schema=False)
-@router.get("/metrics", response_class=PlainTextResponse)
-async def metrics() -> Response:
-    """Return the process' metrics in Prometheus' text form."""
+@router.get("/metrics", response_class=PlainTextResponse, responses=described(404))
+async def metrics(deps: DepsOf) -> Response:
+    """Return the process' metrics in Prometheus' text form, where the settings let this port tell them."""
+    if not deps.settings.gateway_metrics:
+        raise Refused("Metrics are not told here.", status=404, kind="not-found")
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

@@ -14,19 +14,26 @@ from placet.runtime.tracing import TRACING
 REQUESTS = Counter("placet_http_requests_total", "Requests by route and status.", ["method", "route", "status"])
 SECONDS = Histogram("placet_http_request_seconds", "Time until the answer begins, by route.", ["method", "route"])
 
+#: For a year. Other hosts of the domain are not ours to bind.
+HSTS = "max-age=31536000"
 #: What is asked every few seconds, and says nothing of any call.
 _PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-def browser_rules(image_sources: list[str]) -> dict[str, str]:
-    """Return the headers that keep a browser from running or loading anything but our own files."""
+def browser_rules(image_sources: list[str], public_url: str = "") -> dict[str, str]:
+    """Return the headers that keep a browser from running or loading anything but our own files.
+
+    Where we are reached by https, they also keep it from ever coming without.
+    """
     images = " ".join(["'self'", "data:", *image_sources])
     policy = (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; form-action 'self'; "
         f"base-uri 'none'; frame-ancestors 'none'; img-src {images}"
     )
+    only_https = {"strict-transport-security": HSTS} if public_url.startswith("https://") else {}
     return {
+        **only_https,
         "content-security-policy": policy,
         "x-content-type-options": "nosniff",
         "referrer-policy": "same-origin",

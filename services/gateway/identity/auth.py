@@ -29,8 +29,8 @@ from placet.surfaces.texts import LANGUAGES
 
 Role = Literal["requester", "operators"]
 
-#: Name of the session cookie.
-COOKIE = "placet_session"
+#: Name of the session cookie, and of the one that no other host and no plain connection can set.
+COOKIE, HOST_COOKIE = "placet_session", "__Host-placet_session"
 #: How long a key or token may be remembered, in seconds: the longest that another replica's revocation goes unseen.
 #: A decision by a revoked key counts for nothing even within it: approval looks the key up when it decides.
 REMEMBER_SECONDS = 1.0
@@ -134,7 +134,7 @@ class Authenticator:
             if scheme.lower() != "bearer":
                 raise NoCaller("Only bearer credentials are accepted.")
             return await self._bearer(credentials.strip())
-        if cookie := request.cookies.get(COOKIE):
+        if cookie := request.cookies.get(cookie_name(self.public_url)):
             self._refuse_other_sites(request)
             return await self._session(cookie)
         raise NoCaller("An API key or a conversation token is needed.")
@@ -251,6 +251,11 @@ class Authenticator:
             return
         if not same_site(request.headers.get("origin", ""), request.headers.get("host", ""), self.public_url):
             raise Refused("This request does not come from this site.", status=403, kind="foreign-origin")
+
+
+def cookie_name(public_url: str) -> str:
+    """Return the name of the session cookie: browsers keep the one for https from everybody else."""
+    return HOST_COOKIE if public_url.startswith("https://") else COOKIE
 
 
 def same_site(origin: str, host: str, public_url: str) -> bool:

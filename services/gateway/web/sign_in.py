@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from placet.contracts.errors import Refused
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.http.deps import Deps
-from placet.gateway.identity.auth import COOKIE, same_site
+from placet.gateway.identity.auth import COOKIE, cookie_name, same_site
 from placet.gateway.identity.keys import parse_secret, person_id
 from placet.gateway.identity.oidc import ATTEMPT_SECONDS, person_of
 from placet.gateway.identity.sessions import Holder
@@ -101,7 +101,9 @@ async def sign_out(deps: DepsOf, caller: SignedIn, _: Posted) -> Response:
     if caller.session_id is not None:
         await deps.authenticator.sessions.end(caller.tenant, caller.session_id, caller.person)
     response = RedirectResponse("/sign-in", 303)
-    response.delete_cookie(COOKIE, path="/", httponly=True, samesite="lax")
+    # A prefixed name is only taken with `Secure`, also where it is taken away.
+    name = cookie_name(deps.settings.public_url)
+    response.delete_cookie(name, path="/", httponly=True, samesite="lax", secure=name != COOKIE)
     return response
 
 
@@ -117,9 +119,10 @@ async def _holder(deps: Deps, key_id: str, method: Literal["key", "link"]) -> Ho
 
 
 async def _begin(request: Request, deps: Deps, holder: Holder, back: str) -> Response:
-    cookie = await deps.authenticator.sessions.begin(holder, request.cookies.get(COOKIE, ""))
+    name = cookie_name(deps.settings.public_url)
+    cookie = await deps.authenticator.sessions.begin(holder, request.cookies.get(name, ""))
     response = RedirectResponse(_place(back), 303)
-    _set(response, deps, COOKIE, cookie, deps.settings.gateway_session_seconds, "/")
+    _set(response, deps, name, cookie, deps.settings.gateway_session_seconds, "/")
     return response
 
 

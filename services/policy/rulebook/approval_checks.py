@@ -215,8 +215,9 @@ def _never_granted(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
 
 
 def _no_window(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:
-    if "veto_on" in entry.model_fields_set and not entry.veto_window_seconds:
-        yield ("veto_on",), "'veto_on' says nothing without 'veto_window_seconds'"
+    for name in ("veto_on", "veto_within"):
+        if name in entry.model_fields_set and not entry.veto_window_seconds:
+            yield (name,), f"'{name}' says nothing without 'veto_window_seconds'"
 
 
 def _nothing_waits(entry: ApprovalEntry) -> Iterator[tuple[Steps, str]]:

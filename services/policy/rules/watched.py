@@ -23,7 +23,7 @@ VETO_WINDOW = "veto-window"
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """An earlier call of the same conversation and tool that waits for people, or that they denied lately."""
+    """An earlier call of the same tool, in reach of its rule, that waits for people, or that they denied lately."""
 
     call_id: str
     approval: ApprovalRule

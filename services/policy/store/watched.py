@@ -22,9 +22,13 @@ WATCHED = table_of(WatchedCallRow)
 def _find_statement() -> sa.Select[Any]:
     """Find the call that stands in the way the most: the same arguments first, then a denial, then the newest."""
     c, same = WATCHED.c, WATCHED.c.arguments_digest == sa.bindparam("arguments_digest")
+    here = c.conversation_id == sa.bindparam("conversation_id")
+    theirs = c.requester == sa.bindparam("requester")
+    # Said twice, so that the index of those that reach further is found.
+    wide = sa.and_(sa.text("veto_within <> 'conversation'"), sa.or_(c.veto_within == "tenant", theirs))
     return (
         sa.select(c.call_id, c.approval, c.denied_at, c.denied_by, c.reason)
-        .where(*(c[name] == sa.bindparam(name) for name in ("tenant", "conversation_id", "tool")))
+        .where(*(c[name] == sa.bindparam(name) for name in ("tenant", "tool")), sa.or_(here, wide))
         .where(sa.or_(same, c.veto_on == "tool"), sa.or_(c.until.is_(None), c.until > sa.func.clock_timestamp()))
         .order_by(same.desc(), c.denied_at.desc().nulls_last(), c.asked_at.desc())
         .limit(1)
@@ -80,6 +84,7 @@ async def add(work: Work, call: CallFacts, verdict: Verdict) -> None:
     values = {
         "call_id": call.call_id,
         "veto_on": verdict.approval.veto_on,
+        "veto_within": verdict.approval.veto_within,
         "window_seconds": verdict.approval.veto_window_seconds,
         "approval": verdict.approval.model_dump_json(),
         "asked_at": work.now,
@@ -112,5 +117,5 @@ async def forget(work: Work, tenant: str, call_id: str) -> None:
 
 
 def _of_call(call: CallFacts) -> dict[str, str]:
-    same = {name: getattr(call, name) for name in ("tenant", "conversation_id", "tool")}
+    same = {name: getattr(call, name) for name in ("tenant", "conversation_id", "requester", "tool")}
     return same | {"arguments_digest": arguments_digest(call.arguments)}

@@ -135,6 +135,11 @@ class ApprovalRule(Value):
     veto_on: Literal["arguments", "tool"] = Field(
         default="arguments", description="What makes it the same call: the same arguments too, or the tool alone."
     )
+    veto_within: Literal["conversation", "requester", "tenant"] = Field(
+        default="conversation",
+        description="Where it is the same call: in the same conversation, of the same requester, or anywhere in the "
+        "tenant.",
+    )
     exclude: list[Literal["requester", "agent_owner"]] = Field(
         default_factory=list, description="Four eyes: who may not decide, whatever groups they are in."
     )

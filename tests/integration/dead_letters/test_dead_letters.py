@@ -179,12 +179,21 @@ async def test_a_discarded_step_ends_its_call(
 
 
 async def test_a_discarded_envelope_ends_every_call_in_it(replica: Replica) -> None:
-    """What the broker buried holds many events; each call is ended in the name of its own tenant."""
+    """What the broker buried holds many events, of several tenants: each has a letter, and ends its own calls."""
     calls = [a_call(), a_call(tenant="rival"), a_call()]
     events = [an_event(ToolCallProposed(tenant=call.tenant, call=call)) for call in calls]
-    sent = await replica.send(resolving(await buried(replica, *events), "discard"))
-    found = [(message.tenant, message.call_id) for message in sent if isinstance(message, AbandonCall)]
-    assert [(call.tenant, call.call_id) for call in calls] == found
+    letter = await buried(replica, *events)
+    found = [ended(await replica.send(resolving(letter, "discard")))]
+    rows = await replica.rows("SELECT dead_letter_id FROM dead_letters.dead_letters WHERE tenant = 'rival'")
+    (other,) = [str(row["dead_letter_id"]) for row in rows]
+    found.append(ended(await replica.send(resolving(other, "discard", tenant="rival"))))
+    first, second, third = ((call.tenant, call.call_id) for call in calls)
+    assert [[first, third], [second]] == found
+
+
+def ended(sent: list[Message]) -> list[tuple[str, str]]:
+    """Return tenant and id of the calls that messages end."""
+    return [(message.tenant, message.call_id) for message in sent if isinstance(message, AbandonCall)]
 
 
 async def test_discarding_what_no_call_waits_for_ends_nothing(replica: Replica) -> None:

@@ -224,13 +224,13 @@ async def test_dead_letters_are_for_administrators(house: House, scope: str) -> 
 
 
 async def test_health_and_documents_need_no_key(house: House) -> None:
-    """Probes, metrics and both documents answer everybody."""
+    """Probes and both documents answer everybody; metrics do where the settings say so."""
     async with house.client() as nobody:
-        paths = ["/healthz", "/readyz", "/metrics", "/openapi.json", "/asyncapi.json"]
+        paths = ["/healthz", "/readyz", "/openapi.json", "/asyncapi.json", "/metrics"]
         answers = [await nobody.get(path) for path in paths]
-    assert [200] * 5 == [answer.status_code for answer in answers]
-    assert "placet_http_requests_total" in answers[2].text
-    assert ("Placet", "3.0.0") == (answers[3].json()["info"]["title"], answers[4].json()["asyncapi"])
+    assert [200, 200, 200, 200, 404] == [answer.status_code for answer in answers]
+    assert "placet_http_requests_total" not in answers[4].text
+    assert ("Placet", "3.0.0") == (answers[2].json()["info"]["title"], answers[3].json()["asyncapi"])
 
 
 async def test_probes_may_ask_without_a_body(house: House) -> None:
@@ -280,9 +280,13 @@ async def test_a_method_that_is_not_allowed_is_told_those_that_are(house: House)
     assert [(405, "GET, POST"), (405, "GET")] == [(each.status_code, each.headers["allow"]) for each in answers]
 
 
-async def test_metrics_count_routes_and_not_addresses(house: House) -> None:
+async def test_metrics_count_routes_and_not_addresses(gateway_database_url: str, tmp_path: Path) -> None:
     """Ids and unknown paths never become labels."""
-    async with house.client(house.key("chat")) as client:
+    settings: dict[str, Any] = {"gateway_metrics": True}
+    async with (
+        open_house(gateway_database_url, tmp_path, **settings) as house,
+        house.client(house.key("chat")) as client,
+    ):
         await client.get("/v1/conversations/some-id-of-mine")
         await client.get("/nowhere-in-particular")
         text = (await client.get("/metrics")).text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from http.cookies import SimpleCookie
+from pathlib import Path
 
 import httpx
 import psycopg
@@ -12,7 +13,7 @@ import pytest
 from placet.contracts.signing import Purpose
 from placet.gateway.identity.bootstrap import create_admin_key
 from placet.gateway.identity.sign_in import one_time_link
-from tests.support.gateway import House, a_conversation, an_approval_row, insert
+from tests.support.gateway import House, a_conversation, an_approval_row, insert, open_house
 
 
 def origin(client: httpx.AsyncClient) -> dict[str, str]:
@@ -176,3 +177,28 @@ async def test_a_conversations_token_opens_no_pages(house: House, path: str) -> 
     async with house.client(token) as browser:
         answer = await browser.get(path)
     assert (403, True) == (answer.status_code, "opens no pages" in answer.text)
+
+
+async def test_behind_https_the_cookie_is_this_hosts_alone(gateway_database_url: str, tmp_path: Path) -> None:
+    """No other host of the domain and no plain connection sets it, and browsers never come without https again."""
+    address = "https://placet.example"
+    async with open_house(gateway_database_url, tmp_path, public_url=address) as house, house.client() as browser:
+        answer = await browser.post("/sign-in", data={"key": house.key("chat")}, headers={"origin": address})
+        cookie = SimpleCookie(answer.headers["set-cookie"])["__Host-placet_session"]
+        browser.cookies.clear()
+        shown = await browser.get("/", headers={"cookie": f"__Host-placet_session={cookie.value}"})
+        tossed = await browser.get("/", headers={"cookie": f"placet_session={cookie.value}"})
+        out = await browser.get("/healthz")
+    assert (True, "/", "", "max-age=31536000") == (
+        cookie["secure"],
+        cookie["path"],
+        cookie["domain"],
+        out.headers["strict-transport-security"],
+    )
+    assert (200, 303) == (shown.status_code, tossed.status_code)
+
+
+async def test_without_https_nothing_is_promised_of_it(house: House) -> None:
+    """A browser would never come back to an installation that has no certificate."""
+    async with house.client() as browser:
+        assert "strict-transport-security" not in (await browser.get("/healthz")).headers

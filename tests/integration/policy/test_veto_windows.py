@@ -36,6 +36,16 @@ rules:
     effect: require_approval
     reason: It is marked.
     approval: {approvers: ["person:ada"], veto_window_seconds: 600}
+  - name: wide
+    match: {tool: pay, labels: {wide: "*"}}
+    effect: require_approval
+    reason: Whoever asks.
+    approval: {approvers: ["person:ada"], veto_window_seconds: 600, veto_within: tenant}
+  - name: theirs
+    match: {tool: pay, labels: {theirs: "*"}}
+    effect: require_approval
+    reason: Whoever asks.
+    approval: {approvers: ["person:ada"], veto_window_seconds: 600, veto_within: requester}
   - name: free
     match: {tool: pay}
     effect: allow
@@ -105,6 +115,27 @@ async def test_a_denied_call_is_held_although_a_rule_allows_it(policy: Replica, 
     assert [{"effect": "require_approval", "rule": "veto-window"}] == await policy.rows(
         "SELECT effect, rule FROM policy.verdicts WHERE call_id = :call_id", call_id=again.call.call_id
     )
+
+
+@pytest.mark.parametrize(
+    ("label", "changes", "expected"),
+    [
+        ("marked", {"conversation_id": "other"}, PERMITTED),
+        ("theirs", {"conversation_id": "other"}, HELD),
+        ("theirs", {"conversation_id": "other", "requester": "visitor-2"}, PERMITTED),
+        ("theirs", {"requester": "visitor-2"}, HELD),
+        ("wide", {"conversation_id": "other", "requester": "visitor-2"}, HELD),
+        ("wide", {"conversation_id": "other", "tenant": "globex"}, PERMITTED),
+    ],
+)
+async def test_a_denial_reaches_as_far_as_its_rule_says(
+    policy: Replica, book: Rulebook, label: str, changes: dict[str, Any], expected: str
+) -> None:
+    """Its own conversation, its requester wherever they ask, or the whole tenant; never another one."""
+    first = a_proposal(book, "pay", arguments={"amount": 5}, labels={label: "yes"})
+    assert [HELD] == kinds(await policy.send(first))
+    await policy.send(an_end(first.call))
+    assert [expected] == kinds(await policy.send(a_payment(book, **changes)))
 
 
 @pytest.mark.parametrize("change", ["until = NULL", "denied_at = NULL"])

@@ -36,6 +36,10 @@ class Broker:
         self.taken: list[bytes] = []
         self.letters: list[tuple[str, bytes, str]] = []
 
+    async def connected(self) -> bool:
+        """Return that it is there."""
+        return True
+
     async def publish(self, destination: Destination, body: bytes, **options: Any) -> None:
         """Take it or not."""
         del destination, options
@@ -47,10 +51,6 @@ class Broker:
         if len(body) > self.limit:
             raise PublishRefused("message size is larger than configured max size")
         self.taken.append(body)
-
-    async def connected(self) -> bool:
-        """It is there."""
-        return True
 
     async def dead_letter(self, delivery: Delivery, body: bytes, *, reason: str, message_id: str) -> None:
         """Note it."""
@@ -123,36 +123,6 @@ async def test_what_is_refused_goes_alone_and_then_to_the_dead_letters(database:
     assert ("too large" in reason, True) == (True, len(letter) < broker.limit)
 
 
-async def test_what_one_commit_sends_one_way_is_one_row(database: Database) -> None:
-    """An envelope's worth of events is a row, and what goes elsewhere has a row of its own."""
-    outbox = Outbox(database, cast("Bus", Broker(limit=ENVELOPE_BYTES_MAX)))
-    stop = StopTurn(tenant="acme", conversation_id="v", turn_id="t", by="visitor")
-    async with UnitOfWork(database, outbox).begin() as work:
-        work.emit(*(a_reply("") for _ in range(ENVELOPE_EVENTS_MAX + 1)), stop)
-    await outbox.drain()
-    assert [ENVELOPE_EVENTS_MAX, 1, 1] == [len(row.events) for row in work.rows]
-
-
-async def test_a_row_stays_until_all_of_it_is_confirmed(database: Database) -> None:
-    """Where one of its envelopes fails, the relay has the row, and the confirms of the others do not delete it."""
-    broker = Broker(limit=ENVELOPE_BYTES_MAX)
-    broker.failing = {2}
-    outbox = Outbox(database, cast("Bus", broker))
-    permits = [a_permit(f"call-{number}") for number in range(3)]
-    async with UnitOfWork(database, outbox).begin() as work:
-        work.emit(*permits)
-    await outbox.drain()
-    ((left,),) = await rows(database, "SELECT count(*) FROM agent.outbox")
-    async with database.single() as connection:
-        await connection.run(query("late", "UPDATE agent.outbox SET due_at = now()"))
-    swept = await outbox.sweep()
-    await outbox.drain()
-    ((at_last,),) = await rows(database, "SELECT count(*) FROM agent.outbox")
-    assert (1, 1, 0) == (left, swept, at_last)
-    told = [event["data"]["call"]["call_id"] for body in broker.taken for event in json.loads(body)]
-    assert {"call-0", "call-1", "call-2"} == set(told)
-
-
 class SlowBroker(Broker):
     """Confirms nothing until it is told to."""
 
@@ -220,3 +190,33 @@ class Dead(Broker):
     async def connected(self) -> bool:
         """It is not."""
         return False
+
+
+async def test_what_one_commit_sends_one_way_is_one_row(database: Database) -> None:
+    """An envelope's worth of events is a row, and what goes elsewhere has a row of its own."""
+    outbox = Outbox(database, cast("Bus", Broker(limit=ENVELOPE_BYTES_MAX)))
+    stop = StopTurn(tenant="acme", conversation_id="v", turn_id="t", by="visitor")
+    async with UnitOfWork(database, outbox).begin() as work:
+        work.emit(*(a_reply("") for _ in range(ENVELOPE_EVENTS_MAX + 1)), stop)
+    await outbox.drain()
+    assert [ENVELOPE_EVENTS_MAX, 1, 1] == [len(row.events) for row in work.rows]
+
+
+async def test_a_row_stays_until_all_of_it_is_confirmed(database: Database) -> None:
+    """Where one of its envelopes fails, the relay has the row, and the confirms of the others do not delete it."""
+    broker = Broker(limit=ENVELOPE_BYTES_MAX)
+    broker.failing = {2}
+    outbox = Outbox(database, cast("Bus", broker))
+    permits = [a_permit(f"call-{number}") for number in range(3)]
+    async with UnitOfWork(database, outbox).begin() as work:
+        work.emit(*permits)
+    await outbox.drain()
+    ((left,),) = await rows(database, "SELECT count(*) FROM agent.outbox")
+    async with database.single() as connection:
+        await connection.run(query("late", "UPDATE agent.outbox SET due_at = now()"))
+    swept = await outbox.sweep()
+    await outbox.drain()
+    ((at_last,),) = await rows(database, "SELECT count(*) FROM agent.outbox")
+    assert (1, 1, 0) == (left, swept, at_last)
+    told = [event["data"]["call"]["call_id"] for body in broker.taken for event in json.loads(body)]
+    assert {"call-0", "call-1", "call-2"} == set(told)

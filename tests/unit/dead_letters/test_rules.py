@@ -10,7 +10,7 @@ import pytest
 
 from placet.contracts.dead_letters import HOUSE_TENANT, events_in
 from placet.contracts.messages import AbandonCall, Message, ToolCallProposed, ToolCallRefused
-from placet.dead_letters.rules import abandoned, events_of, letter_from, shown
+from placet.dead_letters.rules import abandoned, events_of, letter_from, letters_from, shown
 from placet.runtime.bus import Delivery
 from tests.builders import a_call, a_posted_message, a_result, an_envelope, an_event
 
@@ -50,6 +50,27 @@ def test_a_letter_can_be_stored_whatever_its_attributes_are(text: str) -> None:
     letter = letter_from(Delivery("dead-letters", body, {"x-placet-reason": text}, text))
     texts = "".join(map(str, dataclasses.astuple(letter)))
     assert texts == texts.replace("\x00", "").encode(errors="ignore").decode()
+
+
+def test_events_of_several_tenants_are_a_letter_each() -> None:
+    """Each tenant sees its own events and no other's; what tells no tenant is the house's."""
+    posted = [an_event(a_posted_message(tenant=tenant, text=f"of {tenant}")) for tenant in ("acme", "rival", "acme")]
+    items = [*json.loads(an_envelope(*posted)), 7, {"id": "x"}]
+    letters = {
+        each.tenant: each for each in letters_from(Delivery("q", json.dumps(items).encode(), OURS, "agent.messages"))
+    }
+    assert {"acme": (True, False), "rival": (False, True), HOUSE_TENANT: (False, False)} == {
+        tenant: ("of acme" in each.shown_body, "of rival" in each.shown_body) for tenant, each in letters.items()
+    }
+    assert [2, 1] == [len(events_of(letters[tenant].body)) for tenant in ("acme", "rival")]
+    assert 3 == len({each.dead_letter_id for each in letters.values()})
+
+
+def test_what_is_of_one_tenant_stays_one_letter() -> None:
+    """As it came, byte for byte, so that the same burial has the same id."""
+    for body in (an_envelope(an_event(a_posted_message()), an_event(a_posted_message())), b"no JSON", b"[]", b"7"):
+        delivery = Delivery("q", body, OURS, "agent.messages")
+        assert [letter_from(delivery)] == letters_from(delivery)
 
 
 def test_the_same_burial_has_the_same_id_and_another_one_has_not() -> None:
