@@ -79,8 +79,7 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
 
         channels["slack"] = in_slack = SlackChannel(slack, settings.slack_api_url, directory)
         resources.append(in_slack.running())
-    if missing := _not_set_up(settings):
-        log.warning("notifier.channels_not_set_up", channels=missing, rulebook=str(settings.rulebook))
+    _tell_not_set_up(settings)
     announcer = Announcer(
         directory,
         load_catalog(settings.rulebook),
@@ -122,10 +121,11 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
     )
 
 
-def _not_set_up(settings: NotifierSettings) -> list[str]:
-    """Return the channels that rules name and that nobody has set up, sorted: said once, not for each approval."""
+def _tell_not_set_up(settings: NotifierSettings) -> None:
+    """Say which channels rules name that nobody has set up: once, not for each approval."""
     found = not_set_up(read_yaml(settings.rulebook).data, settings.channels())
-    return sorted({name for _, name in found})
+    if missing := sorted({name for _, name in found}):
+        log.warning("notifier.channels_not_set_up", channels=missing, rulebook=str(settings.rulebook))
 
 
 def _handlers(
