@@ -25,7 +25,7 @@ from placet.gateway.operators import service as operators
 from placet.gateway.web.script_words import SCRIPT_WORDS
 from placet.gateway.web.words import UNITS
 from placet.gateway.workspaces import plans
-from placet.notifier import channels, drawing
+from placet.notifier import channels, drawing, key_codes
 from placet.notifier.states import State as DeliveryState
 from placet.surfaces import card, plan, texts
 from placet.surfaces.texts import CATALOGUES, LANGUAGES, accepted, language_of, moment, text
@@ -34,7 +34,7 @@ from tests.builders import NOON
 #: Where texts are that a catalogue must have.
 _CHANNELS, _SLACK, _WEB = (Path(str(each.__file__)).parent for each in (channels, slack, web))
 SOURCES = [
-    *(Path(str(each.__file__)) for each in (card, drawing, plan)),
+    *(Path(str(each.__file__)) for each in (card, drawing, key_codes, plan)),
     _CHANNELS / "email" / "mail_templates.py",
     *(_CHANNELS / name for name in ("apprise.py", "slack_blocks.py")),
     *_SLACK.glob("*.py"),
