@@ -75,7 +75,7 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         **email_channel(settings, runtime.units),
         **in_slack,
     }
-    _warn_of_missing(settings)
+    _tell_not_set_up(settings)
     announcer = Announcer(
         directory,
         load_catalog(settings.rulebook),
@@ -131,15 +131,11 @@ def _slack(
     return {"slack": channel}, [channel.running()]
 
 
-def _warn_of_missing(settings: NotifierSettings) -> None:
-    if missing := _not_set_up(settings):
-        log.warning("notifier.channels_not_set_up", channels=missing, rulebook=str(settings.rulebook))
-
-
-def _not_set_up(settings: NotifierSettings) -> list[str]:
-    """Return the channels that rules name and that nobody has set up, sorted: said once, not for each approval."""
+def _tell_not_set_up(settings: NotifierSettings) -> None:
+    """Say which channels rules name that nobody has set up: once, not for each approval."""
     found = not_set_up(read_yaml(settings.rulebook).data, settings.channels())
-    return sorted({name for _, name in found})
+    if missing := sorted({name for _, name in found}):
+        log.warning("notifier.channels_not_set_up", channels=missing, rulebook=str(settings.rulebook))
 
 
 def _handlers(
