@@ -232,6 +232,7 @@ async def index_words(connection: Connection, most: int, behind: timedelta) -> i
         changes.append(row)
         last = row["id"]
     if changes:
+        await connection.run(QUERIES.plan_anew)
         changed = {row["subject_id"] for row in changes}
         if known := changed - {row["subject_id"] for row in changes if row["opened"]}:
             await connection.run(QUERIES.remove_open_words, approval_ids=sorted(known))

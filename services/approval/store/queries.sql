@@ -271,6 +271,10 @@ WHERE NOT EXISTS (SELECT FROM approval.word_cursor) ON CONFLICT DO NOTHING
 SELECT id, subject_id, event = 'opened' AS opened, at < clock_timestamp() - interval '1 minute' AS settled
 FROM approval.history WHERE id > :after AND at <= clock_timestamp() - :behind::interval ORDER BY id LIMIT :most
 
+-- name: plan_anew
+-- For what comes rarely and in very different numbers: a plan that was made while a table was small reads all of it.
+SET LOCAL plan_cache_mode = force_custom_plan
+
 -- name: remove_open_words
 -- Each word by its whole key: a plan that was made while the table was small must not read all of a large one.
 DELETE FROM approval.words WHERE ctid = ANY (ARRAY(
