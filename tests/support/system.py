@@ -145,6 +145,7 @@ class System:
         }
         if name == "gateway":
             environment |= {"PLACET_GATEWAY_PORT": str(self.gateway_port), "PLACET_HEALTH_PORT": "0"}
+            environment["PLACET_GATEWAY_METRICS"] = "true"
             port = self.gateway_port
         label = f"{name}-{number}"
         program = "tests.support.delayed" if "DELAYS" in environment else "placet.cli"

@@ -28,10 +28,12 @@ wanted AS (
 ), effect AS (
     -- By the time after every wait for another transaction.
     SELECT wanted.key, wanted.state = 'running' AND wanted.permit_expires_at <= (SELECT max(at) FROM taken) AS late,
-        -- Keys of people whose yes is behind it, separated by spaces.
+        -- Keys of people whose yes is behind it, separated by spaces; each is found by its id, however many there are.
         wanted.state = 'running' AND wanted.api_keys <> '' AND EXISTS (
-            SELECT FROM read.api_keys
-            WHERE key_id = ANY (string_to_array(wanted.api_keys, ' ')) AND revoked_at IS NOT NULL
+            SELECT FROM unnest(string_to_array(wanted.api_keys, ' ')) AS used (key_id)
+            CROSS JOIN LATERAL (
+                SELECT FROM read.api_keys AS k WHERE k.key_id = used.key_id AND k.revoked_at IS NOT NULL LIMIT 1
+            ) AS gone
         ) AS revoked
     FROM wanted JOIN taken USING (call_id)
 )
