@@ -30,7 +30,7 @@ class Memory:
             known = self._kept.get(each.conversation_id)
             if known is not None and known.version > each.version:
                 continue
-            if each.turn is None or each.queue or each.ended:
+            if each.turn is None or each.queue or each.ended or _is_rare(each):
                 self._kept.pop(each.conversation_id, None)
                 continue
             self._kept[each.conversation_id] = _stored(each)
@@ -52,6 +52,11 @@ class Memory:
         if len(kept) < len(found) or wanted.call_ids - {call for each in kept.values() for call in each.calls}:
             return None
         return {name: _copy(each) for name, each in kept.items()}
+
+
+def _is_rare(one: Conversation) -> bool:
+    """Tell whether more belongs to a conversation than is remembered: what is staged in it, or that it is an attempt."""
+    return bool(one.staged or one.changed_staged or one.gone_staged or one.attempt is not None)
 
 
 def _stored(changed: Conversation) -> Conversation:

@@ -22,6 +22,7 @@ from placet.agent.model_answer import ModelAnswer, ProposedCall
 from placet.agent.service import build, build_with
 from placet.agent.settings import AgentSettings
 from placet.agent.tables import (
+    AttemptRow,
     CallRow,
     ConversationRow,
     FactRow,
@@ -94,6 +95,7 @@ def create_agent_schema(url: str) -> None:
         FactRow,
         PseudonymRow,
         StagedEntryRow,
+        AttemptRow,
     )
     tables = [own.inbox, own.outbox, own.history, *(table_of(row) for row in rows)]
     engine = sa.create_engine(async_url(url))
