@@ -55,7 +55,7 @@ class Memory:
 
 
 def _is_rare(one: Conversation) -> bool:
-    """Tell whether more belongs to a conversation than is remembered: what is staged in it, or that it is an attempt."""
+    """Tell whether more belongs to a conversation than is remembered: staged entries, or that it is an attempt."""
     return bool(one.staged or one.changed_staged or one.gone_staged or one.attempt is not None)
 
 

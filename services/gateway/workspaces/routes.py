@@ -33,7 +33,7 @@ router = APIRouter(prefix="/v1/conversations", tags=["workspaces"], route_class=
 _LIVE = frozenset({"open", "committing"})
 
 
-class ChangeOut(BaseModel):
+class StagedChangeOut(BaseModel):
     """What an entry makes of one key, such as a file."""
 
     pack: str
@@ -48,7 +48,7 @@ class ChangeOut(BaseModel):
     removed: int
 
 
-class DiffOut(ChangeOut):
+class DiffOut(StagedChangeOut):
     """The same with its diff."""
 
     diff: str = Field(description="Unified diff; empty where there is none to read.")
@@ -68,7 +68,7 @@ class EntryOut(BaseModel):
     state: str
     error: str | None
     arguments: Any = Field(description="As a JSON value; null where nobody may see them.")
-    changes: list[ChangeOut]
+    changes: list[StagedChangeOut]
     staged_at: datetime
     ended_at: datetime | None
 
@@ -181,9 +181,9 @@ async def _waiting(deps: Deps, caller: Caller, conversation_id: str) -> Row:
 def _workspace_out(workspace: Row, entries: Sequence[Row], changes: Sequence[Row]) -> WorkspaceOut:
     plan = plan_of(workspace, entries, changes, [row["call_id"] for row in entries], {})
     counts = plan.counts()
-    by_call: dict[str, list[ChangeOut]] = {}
+    by_call: dict[str, list[StagedChangeOut]] = {}
     for row in changes:
-        by_call.setdefault(row["call_id"], []).append(ChangeOut.model_validate(row))
+        by_call.setdefault(row["call_id"], []).append(StagedChangeOut.model_validate(row))
     return WorkspaceOut.model_validate(
         {
             **workspace,
