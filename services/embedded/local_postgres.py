@@ -39,6 +39,8 @@ PAUSE_SECONDS = 0.1
 #: Between two looks whether the server runs, and the longest pause between two tries to start it again.
 WATCH_SECONDS = 1.0
 WATCH_MAX_SECONDS = 30.0
+#: Pauses between the tries of one start: on a busy machine the library's own first one may come too early.
+START_PAUSES_SECONDS = (0.5, 2.0)
 #: How long a start may take in which a crash is recovered from.
 RECOVERY_SECONDS = 300.0
 #: How long a stop waits for a start that is under way.
@@ -111,6 +113,11 @@ class LocalPostgres:
         with self._lock:
             if self._told_to_stop:
                 raise PlacetError("PostgreSQL was told to stop")
+            for pause in START_PAUSES_SECONDS:
+                # Whatever stops it now may be gone in a moment; the last try says what does not go.
+                with suppress(Exception):
+                    return self._start()
+                time.sleep(pause)
             try:
                 return self._start()
             except Exception as error:
