@@ -117,7 +117,7 @@ test-delays: setup $(DONE)/tests $(DONE)/clients ## Run the tests of all dialect
 
 .PHONY: bench
 bench: setup $(DONE)/tests ## Measure Placet beside the floors (SHORT=1 quick, ONLY=gated,inbox parts, TRACE=1 one call)
-	$(WITH_SERVICES) --durable $(PY) -m bench $(if $(SHORT),--short) $(if $(ONLY),--only "$(ONLY)") $(if $(TRACE),--trace)
+	PYTHONPATH=examples $(WITH_SERVICES) --durable $(PY) -m bench $(if $(SHORT),--short) $(if $(ONLY),--only "$(ONLY)") $(if $(TRACE),--trace)
 
 .PHONY: house
 house: setup $(DONE)/tests ## Weigh the house: lines, files, what a call walks through, words
