@@ -533,6 +533,14 @@ CREATE INDEX ix_api_keys_person ON gateway.api_keys (tenant, person)
 ;;
 CREATE INDEX ix_api_keys_tenant ON gateway.api_keys (tenant, created_at)
 ;;
+CREATE TABLE gateway.checkpoints (
+  tenant VARCHAR NOT NULL,
+  number BIGINT NOT NULL,
+  token VARCHAR NOT NULL,
+  sealed_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT pk_checkpoints PRIMARY KEY (tenant, number)
+)
+;;
 CREATE TABLE gateway.conversations (
   tenant VARCHAR NOT NULL,
   conversation_id VARCHAR NOT NULL,
@@ -625,6 +633,13 @@ CREATE TABLE gateway.outbox (
 )
 ;;
 COMMENT ON TABLE gateway.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
+;;
+CREATE TABLE gateway.sealing (
+  singleton BOOLEAN NOT NULL,
+  upto JSONB NOT NULL,
+  CONSTRAINT pk_sealing PRIMARY KEY (singleton),
+  CONSTRAINT ck_sealing_only_one CHECK (singleton)
+)
 ;;
 CREATE TABLE gateway.sessions (
   session_id VARCHAR NOT NULL,

@@ -14,7 +14,13 @@ from placet.runtime.database import SERVICES
 
 _HISTORY = """
     SELECT '{service}' AS service, id, tenant, machine, subject_id, call_id, event, from_state, to_state, actor,
-           message_id, at, detail
+           message_id, at, detail,
+           CAST(json_build_object(
+               'service', '{service}', 'id', id, 'at', to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'),
+               'tenant', tenant, 'machine', machine, 'subject_id', subject_id, 'call_id', call_id, 'event', event,
+               'from_state', from_state, 'to_state', to_state, 'actor', actor, 'message_id', message_id,
+               'detail', detail
+           ) AS text) AS line
     FROM {service}.history
 """
 

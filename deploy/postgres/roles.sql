@@ -100,6 +100,10 @@ BEGIN
             EXECUTE format('REVOKE UPDATE, DELETE ON %s FROM %I', relation, role);
         END IF;
     END LOOP;
+    -- So is what seals it.
+    IF to_regclass('gateway.checkpoints') IS NOT NULL THEN
+        EXECUTE format('REVOKE UPDATE, DELETE ON gateway.checkpoints FROM %I', prefix || 'gateway');
+    END IF;
 END
 $$;
 COMMIT;

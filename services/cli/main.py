@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import placet
-from placet.cli import approvals, jobs, rulebook, slack, workspace
+from placet.cli import approvals, audit, jobs, rulebook, slack, workspace
 from placet.cli.administration import NOUNS
 from placet.cli.chat import chat
 from placet.cli.output import Json, fail, out, progress, show_json, tell_error
@@ -23,6 +23,7 @@ app = typer.Typer(
     help="Placet: an approval queue between AI agents and the tools they call.",
 )
 app.add_typer(approvals.app, name="approvals")
+app.add_typer(audit.app, name="audit")
 for _name, _noun in NOUNS.items():
     app.add_typer(_noun.app, name=_name)
 app.add_typer(jobs.jobs.app, name="jobs")

@@ -25,6 +25,7 @@ from placet.gateway.admin.trials import Trials
 from placet.gateway.approvals.consents import Consents
 from placet.gateway.approvals.decisions import Decisions
 from placet.gateway.approvals.links import CODE_SECONDS, CODES_MAX, Guesses
+from placet.gateway.audit.sealing import SEAL_EVERY_SECONDS, Sealer
 from placet.gateway.conversations.live import Hub
 from placet.gateway.conversations.log import ConversationLog
 from placet.gateway.conversations.service import PostedTexts, Posts
@@ -123,7 +124,7 @@ def build(
             (f"gateway.live.{instance}", live, partial(handlers.pass_on, hub=hub)),
             (f"gateway.answers.{instance}", answers, partial(handlers.take_answer, decisions=decisions, trials=trials)),
         ),
-        duties=duties,
+        duties=(*duties, Duty("seal-history", SEAL_EVERY_SECONDS, Sealer(runtime.database, deps.signer).seal)),
         resources=resources,
         drain_seconds=settings.drain_seconds,
         settings=settings,

@@ -1,4 +1,4 @@
-"""Rows of the gateway: API keys, sessions, conversations and who holds them, and used mailed links."""
+"""Rows of the gateway: API keys, sessions, conversations, used mailed links, the audit chain."""
 
 from __future__ import annotations
 
@@ -192,3 +192,25 @@ class LinkUseRow(SQLModel, table=True):
         "`sent` is what the stored decision says it is."
     )
     used_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+
+
+class CheckpointRow(SQLModel, table=True):
+    """One block of a tenant's audit chain. Its rows stay where they are: this says which, and signs for them."""
+
+    __tablename__ = "checkpoints"
+    __table_args__ = ({"schema": "gateway"},)
+
+    tenant: str = Field(primary_key=True)
+    number: int = Field(primary_key=True, sa_type=sa.BigInteger, description="From 1, without a gap.")
+    token: str = Field(description="What was signed: a JWS that names rows, root and the block before it.")
+    sealed_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+
+
+class SealingRow(SQLModel, table=True):
+    """How far the history of each service is sealed; whoever seals holds the one row."""
+
+    __tablename__ = "sealing"
+    __table_args__ = (sa.CheckConstraint("singleton", name="only_one"), {"schema": "gateway"})
+
+    singleton: bool = Field(primary_key=True)
+    upto: dict[str, int] = Field(sa_type=pg.JSONB, description="By service, the id of the newest row that is sealed.")

@@ -52,13 +52,14 @@ class Purpose(StrEnum):
     END = "placet-end"  # the approval of this call ended so
     RESOLUTION = "placet-resolution"  # this person says whether a call of unknown outcome ran
     LOGIN = "placet-login"  # this browser went to a provider to sign in
+    CHECKPOINT = "placet-checkpoint"  # these rows of the history stood here when they were sealed
 
 
 #: Who may sign what. A key file that claims more is refused when it is loaded.
 SIGNERS: Mapping[str, frozenset[Purpose]] = {
     "policy": frozenset({Purpose.PERMIT, Purpose.HOLD, Purpose.EDIT_VERDICT}),
     "approval": frozenset({Purpose.PERMIT, Purpose.GRANT, Purpose.EDIT, Purpose.END}),
-    "gateway": frozenset({Purpose.DECISION, Purpose.LOGIN, Purpose.RESOLUTION}),
+    "gateway": frozenset({Purpose.DECISION, Purpose.LOGIN, Purpose.RESOLUTION, Purpose.CHECKPOINT}),
 }
 
 

@@ -52,7 +52,15 @@ from placet.domain.words import searched
 from placet.gateway.identity.bootstrap import create_key
 from placet.gateway.service import GatewayService, build
 from placet.gateway.settings import GatewaySettings
-from placet.gateway.tables import ApiKeyRow, ConversationRow, LinkUseRow, SessionRow, SlackSeenRow
+from placet.gateway.tables import (
+    ApiKeyRow,
+    CheckpointRow,
+    ConversationRow,
+    LinkUseRow,
+    SealingRow,
+    SessionRow,
+    SlackSeenRow,
+)
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_envelope
 from placet.runtime.database import async_url, metadata, service_tables, table_of
@@ -104,7 +112,8 @@ READ = {
     " expires_at timestamptz, revoked_at timestamptz, revoked_by text, void_at timestamptz,"
     " void_reason text, state text",
     "history": "tenant text, machine text, subject_id text, call_id text, event text, from_state text, to_state text,"
-    " actor text, message_id text, at timestamptz, detail jsonb",
+    " actor text, message_id text, at timestamptz, detail jsonb, service text default 'gateway',"
+    " id bigint generated always as identity, line text default '{}'",
     "links": "token_hash text, tenant text, approval_id text, person text, digest text, revision int, code_hash text,"
     " expires_at timestamptz",
     "mails": "mail_id text, tenant text",
@@ -143,7 +152,8 @@ def prepare(url: str) -> None:
     """Make the gateway's own tables and the stand-ins."""
     engine = sa.create_engine(async_url(url))
     own = service_tables("gateway")
-    tables = [table_of(row) for row in (ApiKeyRow, SessionRow, ConversationRow, LinkUseRow, SlackSeenRow)]
+    rows = (ApiKeyRow, SessionRow, ConversationRow, LinkUseRow, SlackSeenRow, CheckpointRow, SealingRow)
+    tables = [table_of(row) for row in rows]
     with engine.begin() as connection:
         connection.execute(sa.schema.CreateSchema("gateway"))
         connection.execute(sa.schema.CreateSchema("read"))

@@ -1,0 +1,189 @@
+"""`placet audit`: the signed chain over the history, exported and verified; beside the database or offline."""
+
+from __future__ import annotations
+
+import asyncio
+import json as jsons
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from placet.cli.output import Json, fail, out, show_json
+
+app = typer.Typer(no_args_is_help=True, help="Export the history with its signed chain, and verify it.")
+
+DatabaseUrl = Annotated[
+    str, typer.Option("--database", envvar="PLACET_DATABASE_URL", help="PostgreSQL, as an administrator reads it.")
+]
+Keys = Annotated[Path | None, typer.Option(help="Folder with public.json; PLACET_KEYS by default.")]
+
+
+@app.command()
+def export(
+    tenant: Annotated[str, typer.Option(help="Whose history.")],
+    database: DatabaseUrl = "",
+    keys: Keys = None,
+) -> None:
+    """Print every sealed row of a tenant with its place in the chain, and the signed checkpoints: JSON Lines."""
+    if not database:
+        fail("--database or PLACET_DATABASE_URL says where the history is", code=2)
+
+    async def run() -> None:
+        async for token, lines, number in _blocks(database, tenant, keys):
+            for place, line in enumerate(lines):
+                typer.echo(jsons.dumps({"row": line, "place": [number, place]}, ensure_ascii=False))
+            typer.echo(jsons.dumps({"checkpoint": token}))
+
+    _run(run())
+
+
+@app.command()
+def verify(
+    file: Annotated[Path | None, typer.Argument(help="What `placet audit export` has written.")] = None,
+    database: DatabaseUrl = "",
+    kept: Annotated[Path | None, typer.Option(help="An earlier export, or its checkpoints, kept elsewhere.")] = None,
+    keys: Keys = None,
+    *,
+    json: Json = False,
+) -> None:
+    """Say whether any row was changed, deleted, inserted or moved since it was sealed; 1 where one was."""
+    checks: dict[str, Any] = {}
+    if file is not None:
+        _verify_file(file, keys, checks)
+    elif database:
+        _run(_verify_database(database, keys, checks))
+    else:
+        fail("name a file, or a database with --database", code=2)
+    for _, entry in _entries(kept) if kept else ():
+        if token := entry.get("checkpoint"):
+            tenant = _tenant_of(token, keys)
+            if tenant not in checks:
+                checks[tenant] = _check(tenant, keys)
+            checks[tenant].kept(token)
+    problems = [f"{tenant}: {problem}" for tenant, check in checks.items() for problem in check.problems]
+    told = {tenant: {"blocks": c.last.number if c.last else 0, "rows": c.rows} for tenant, c in checks.items()}
+    if json:
+        show_json({"tenants": told, "problems": problems})
+    else:
+        for tenant, counts in told.items():
+            out.print(f"{tenant}: {counts['rows']} rows in {counts['blocks']} blocks")
+        for problem in problems:
+            out.print(problem)
+        out.print("something was changed" if problems else "nothing was changed")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _verifier(keys: Path | None) -> Any:
+    from placet.contracts.errors import PlacetError
+    from placet.contracts.signing import load_verifier
+    from placet.runtime.settings import Settings
+
+    try:
+        return load_verifier(keys or Settings().keys)
+    except PlacetError as error:
+        fail(str(error), code=2)
+
+
+def _check(tenant: str, keys: Path | None) -> Any:
+    from placet.contracts.chain import Check
+
+    return Check(_verifier(keys), tenant)
+
+
+def _tenant_of(token: str, keys: Path | None) -> str:
+    from placet.contracts.chain import read_checkpoint
+    from placet.contracts.signing import BadSignature
+
+    try:
+        return read_checkpoint(_verifier(keys), token).tenant
+    except BadSignature as error:
+        fail(f"a checkpoint: {error}")
+
+
+def _run(work: Any) -> None:
+    from placet.runtime.driver import DatabaseError
+
+    try:
+        asyncio.run(work)
+    except (DatabaseError, OSError) as error:
+        fail(str(error) or type(error).__name__)
+
+
+async def _blocks(url: str, tenant: str, keys: Path | None) -> AsyncIterator[tuple[str, list[str], int]]:
+    from placet.contracts.chain import read_checkpoint
+    from placet.contracts.signing import BadSignature
+    from placet.gateway.audit import store
+    from placet.runtime.database import Database
+
+    verifier, database = _verifier(keys), Database(url, service="gateway", pool_size=1)
+    try:
+        async with database.transaction() as connection:
+            await store.read_whole(connection)
+            async for token in store.each_token(connection, tenant):
+                try:
+                    block = read_checkpoint(verifier, token)
+                except BadSignature:
+                    yield token, [], 0
+                    continue
+                yield token, await store.load_lines(connection, tenant, block.after, block.upto), block.number
+    finally:
+        await database.close()
+
+
+async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) -> None:
+    from placet.gateway.audit import store
+    from placet.runtime.database import Database
+
+    database = Database(url, service="gateway", pool_size=1)
+    try:
+        async with database.transaction() as connection:
+            # Before the chains: what is sealed meanwhile is in them then.
+            await store.read_whole(connection)
+            passed, tenants = await store.sealed_upto(connection), await store.list_tenants(connection)
+        for tenant in tenants:
+            check = checks[tenant] = _check(tenant, keys)
+            async for token, lines, _ in _blocks(url, tenant, keys):
+                check.follow(token, lines)
+            async with database.transaction() as connection:
+                unsealed = await store.load_lines(connection, tenant, check.last.upto if check.last else {}, passed)
+            if unsealed:
+                check.problems.append(f"{len(unsealed)} rows stand before the end of the chain and are in no block")
+    finally:
+        await database.close()
+
+
+def _verify_file(file: Path, keys: Path | None, checks: dict[str, Any]) -> None:
+    lines: list[str] = []
+    places: list[list[int]] = []
+    tenant = ""
+    for number, entry in _entries(file):
+        if "row" in entry:
+            lines.append(str(entry["row"]))
+            places.append(entry.get("place", []))
+        elif "checkpoint" in entry:
+            tenant = tenant or _tenant_of(entry["checkpoint"], keys)
+            check = checks.setdefault(tenant, None) or _check(tenant, keys)
+            checks[tenant] = check
+            check.follow(entry["checkpoint"], lines)
+            block = check.last.number if check.last else 0
+            if places != [[block, place] for place in range(len(lines))]:
+                check.problems.append(f"rows of block {block} do not stand in their places")
+            lines, places = [], []
+        else:
+            fail(f"{file}:{number} is neither a row nor a checkpoint")
+    if lines or not checks:
+        fail(f"{file} ends without a checkpoint")
+
+
+def _entries(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        for number, text in enumerate(file.read_text().splitlines(), 1):
+            entry = jsons.loads(text)
+            if not isinstance(entry, dict):
+                fail(f"{file}:{number} is neither a row nor a checkpoint")
+            yield number, entry
+    except (OSError, ValueError) as error:
+        fail(f"{file}: {error}")

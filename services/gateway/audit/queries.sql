@@ -1,0 +1,54 @@
+-- name: read_whole
+-- One moment for all that follows in the transaction.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY
+
+-- name: begin
+INSERT INTO gateway.sealing (singleton, upto)
+SELECT true, '{}' WHERE NOT EXISTS (SELECT FROM gateway.sealing) ON CONFLICT DO NOTHING
+
+-- name: sealed_upto
+SELECT upto FROM gateway.sealing
+
+-- name: take_upto
+SELECT upto FROM gateway.sealing FOR UPDATE SKIP LOCKED
+
+-- name: keep_upto
+UPDATE gateway.sealing SET upto = :upto
+
+-- name: newest
+-- The newest row of a service, and how long its oldest unsealed one waits.
+SELECT
+    coalesce((SELECT id FROM read.history WHERE service = :service ORDER BY id DESC LIMIT 1), 0)::bigint AS id,
+    coalesce((
+        SELECT extract(epoch FROM clock_timestamp() - at) FROM read.history
+        WHERE service = :service AND id > :after ORDER BY id LIMIT 1
+    ), 0)::float8 AS age
+
+-- name: writers
+-- Who may still commit rows: whoever writes a table locks it, before a row gets its id, until the commit is seen.
+SELECT s.nspname AS service, l.pid || '/' || l.virtualtransaction AS writer
+FROM pg_locks AS l
+JOIN pg_class AS c ON c.oid = l.relation
+JOIN pg_namespace AS s ON s.oid = c.relnamespace
+WHERE c.relname = 'history' AND l.mode = 'RowExclusiveLock'
+    AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+
+-- name: leaves
+SELECT tenant, id, sha256('\x00'::bytea || convert_to(line, 'UTF8')) AS leaf FROM read.history
+WHERE service = :service AND id > :after AND id <= :upto ORDER BY id LIMIT :most
+
+-- name: lines
+SELECT line FROM read.history
+WHERE service = :service AND tenant = :tenant AND id > :after AND id <= :upto ORDER BY id
+
+-- name: head
+SELECT token FROM gateway.checkpoints WHERE tenant = :tenant ORDER BY number DESC LIMIT 1
+
+-- name: checkpoints
+SELECT token FROM gateway.checkpoints WHERE tenant = :tenant AND number > :after ORDER BY number LIMIT :most
+
+-- name: add
+INSERT INTO gateway.checkpoints (tenant, number, token) VALUES (:tenant, :number, :token)
+
+-- name: tenants
+SELECT tenant FROM gateway.checkpoints UNION SELECT tenant FROM read.history ORDER BY tenant

@@ -1,0 +1,96 @@
+"""Seals the history: one block per tenant and round, behind the calls and out of their way.
+
+Ids are given before their transactions commit, so a row may appear behind newer ones. A round remembers the newest id
+and who holds the table for writing at that moment; once all of these have ended, no row up to that id can come any
+more. Nobody is locked out and nobody waits.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode
+from dataclasses import dataclass, field
+from json import loads
+
+import structlog
+from prometheus_client import Gauge
+
+from placet.contracts.chain import Checkpoint, seal
+from placet.contracts.signing import Signer
+from placet.gateway.audit import store
+from placet.runtime.database import Database
+from placet.runtime.sql import Connection
+
+log = structlog.get_logger(__name__)
+
+#: Pause between two rounds, in seconds.
+SEAL_EVERY_SECONDS = 5.0
+#: Rows of one service that a round seals; the next round follows at once after a full one.
+ROWS_MAX = 1_000
+
+LAG = Gauge("placet_audit_lag_seconds", "Age of the oldest row of a history that is not sealed; 0: none.")
+
+
+@dataclass
+class Sealer:
+    """Seals whatever can change no more; any number of replicas, of which one seals at a time."""
+
+    database: Database
+    signer: Signer
+    #: By service: up to which id no row can come any more, and the newest id with those who may add rows before it.
+    _final: dict[str, int] = field(default_factory=dict)
+    _awaited: dict[str, tuple[int, set[str]]] = field(default_factory=dict)
+
+    async def seal(self) -> int:
+        """Do one round; return how many rows it sealed where there are more, else 0."""
+        async with self.database.transaction() as connection:
+            before = await store.sealed_upto(connection)
+            await self._look(connection, before)
+            upto = await store.take_upto(connection)
+            if upto is None:
+                return 0
+            leaves: dict[str, list[bytes]] = {}
+            full = 0
+            for service in store.ORDER:
+                final, after = self._final.get(service, 0), upto.get(service, 0)
+                if final <= after:
+                    continue
+                rows = await store.load_leaves(connection, service, after, final, ROWS_MAX)
+                whole = len(rows) < ROWS_MAX
+                upto[service] = final if whole else rows[-1][1]
+                full += 0 if whole else len(rows)
+                for tenant, _, leaf in rows:
+                    leaves.setdefault(tenant, []).append(leaf)
+            blocks = [await self._add(connection, tenant, leaves[tenant], upto) for tenant in sorted(leaves)]
+        for block in blocks:
+            # The log is kept elsewhere than the database: what it names cannot be cut off unseen.
+            log.info("audit.sealed", tenant=block.tenant, number=block.number, rows=block.rows, digest=block.digest)
+        return full
+
+    async def _look(self, connection: Connection, upto: dict[str, int]) -> None:
+        newest = await store.newest(connection, upto)
+        LAG.set(max(age for _, age in newest.values()))
+        # After the newest ids: whoever has taken one of them is seen here, or has ended.
+        writers = await store.writers(connection)
+        for service, (row_id, _) in newest.items():
+            writing = writers.get(service, set())
+            if service in self._awaited and not self._awaited[service][1] & writing:
+                self._final[service] = self._awaited.pop(service)[0]
+            if service not in self._awaited:
+                if writing:
+                    self._awaited[service] = row_id, writing
+                else:
+                    self._final[service] = row_id
+
+    async def _add(self, connection: Connection, tenant: str, leaves: list[bytes], upto: dict[str, int]) -> Checkpoint:
+        head = await store.load_head(connection, tenant)
+        block = seal(self.signer, tenant, _known(head) if head else None, leaves, upto)
+        await store.add_block(connection, block, upto)
+        return block
+
+
+def _known(token: str) -> Checkpoint:
+    """Return what a token of the own table says; whoever verifies the chain verifies its signature too."""
+    payload = token.split(".")[1]
+    claims = loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    claims.pop("iss")
+    return Checkpoint(token, **claims)

@@ -1,0 +1,104 @@
+"""What the sealer reads of all histories, and its own two tables."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+
+from placet.contracts.chain import Checkpoint
+from placet.runtime.database import SERVICES
+from placet.runtime.queries import load_queries
+from placet.runtime.sql import Connection
+
+QUERIES = load_queries(__file__)
+#: In this order the rows of a block stand.
+ORDER = tuple(sorted(SERVICES))
+#: Checkpoints read at once.
+PAGE = 500
+
+
+async def take_upto(connection: Connection) -> dict[str, int] | None:
+    """Return how far each history is sealed, and keep others from sealing; None where another one seals."""
+    await connection.run(QUERIES.begin)
+    found = await connection.run(QUERIES.take_upto)
+    return dict(found[0]["upto"]) if found else None
+
+
+async def sealed_upto(connection: Connection) -> dict[str, int]:
+    """Return how far each history is sealed."""
+    found = await connection.run(QUERIES.sealed_upto)
+    return dict(found[0]["upto"]) if found else {}
+
+
+async def newest(connection: Connection, upto: Mapping[str, int]) -> dict[str, tuple[int, float]]:
+    """Return by service the id of the newest row, and the seconds that the oldest one after `upto` waits."""
+    found = {}
+    for service in ORDER:
+        row = (await connection.run(QUERIES.newest, service=service, after=upto.get(service, 0)))[0]
+        found[service] = row["id"], row["age"]
+    return found
+
+
+async def writers(connection: Connection) -> dict[str, set[str]]:
+    """Return by service who may still commit rows of its history."""
+    found: dict[str, set[str]] = {}
+    for row in await connection.run(QUERIES.writers):
+        found.setdefault(row["service"], set()).add(row["writer"])
+    return found
+
+
+async def load_leaves(
+    connection: Connection, service: str, after: int, upto: int, most: int
+) -> list[tuple[str, int, bytes]]:
+    """Return rows of one history as (tenant, id, leaf)."""
+    found = await connection.run(QUERIES.leaves, service=service, after=after, upto=upto, most=most)
+    return [(row["tenant"], row["id"], row["leaf"]) for row in found]
+
+
+async def load_head(connection: Connection, tenant: str) -> str | None:
+    """Return the newest token of a tenant's chain."""
+    found = await connection.run(QUERIES.head, tenant=tenant)
+    return found[0]["token"] if found else None
+
+
+async def add_block(connection: Connection, block: Checkpoint, upto: Mapping[str, int]) -> None:
+    """Add a block, and remember how far that goes."""
+    await connection.run(QUERIES.add, tenant=block.tenant, number=block.number, token=block.token)
+    await keep_upto(connection, upto)
+
+
+async def keep_upto(connection: Connection, upto: Mapping[str, int]) -> None:
+    """Remember how far histories are sealed."""
+    await connection.run(QUERIES.keep_upto, upto=dict(upto))
+
+
+async def load_lines(
+    connection: Connection, tenant: str, after: Mapping[str, int], upto: Mapping[str, int]
+) -> list[str]:
+    """Return the rows of a block as they stand now."""
+    return [
+        row["line"]
+        for service in ORDER
+        if after.get(service, 0) < upto.get(service, 0)
+        for row in await connection.run(
+            QUERIES.lines, service=service, tenant=tenant, after=after.get(service, 0), upto=upto[service]
+        )
+    ]
+
+
+async def read_whole(connection: Connection) -> None:
+    """Let a transaction that begins see one moment, and write nothing."""
+    await connection.run(QUERIES.read_whole)
+
+
+async def list_tenants(connection: Connection) -> list[str]:
+    """Return every tenant that has a chain or a history."""
+    return [row["tenant"] for row in await connection.run(QUERIES.tenants)]
+
+
+async def each_token(connection: Connection, tenant: str) -> AsyncIterator[str]:
+    """Yield the tokens of a tenant's chain from the first on."""
+    number = 0
+    while found := await connection.run(QUERIES.checkpoints, tenant=tenant, after=number, most=PAGE):
+        for row in found:
+            yield row["token"]
+        number += len(found)

@@ -1,0 +1,121 @@
+"""The audit chain: per tenant, blocks of history rows under Merkle roots, each signed and naming the one before it.
+
+A row is a leaf as the exact text that the database tells of it, so nothing has to be written the same way twice. A
+block is its signed checkpoint (a JWS) and the rows it stands for, in the order of service and id. Trees are those of
+RFC 6962: leaves and nodes are hashed apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
+
+
+def leaf(line: str) -> bytes:
+    """Return the leaf of a row's text; the database computes the same."""
+    return sha256(b"\x00" + line.encode()).digest()
+
+
+def root(leaves: Sequence[bytes]) -> str:
+    """Return the root over leaves, 64 hexadecimal digits; raise ValueError for none."""
+    if not leaves:
+        raise ValueError("a tree has at least one leaf")
+    level = list(leaves)
+    while len(level) > 1:
+        pairs = [sha256(b"\x01" + level[at] + level[at + 1]).digest() for at in range(0, len(level) - 1, 2)]
+        level = pairs + level[len(pairs) * 2 :]
+    return level[0].hex()
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One block as it was signed. Its rows are those of the tenant with after < id <= upto, by service."""
+
+    token: str
+    tenant: str
+    #: From 1, without a gap.
+    number: int
+    #: SHA-256 of the token before it; empty for the first.
+    previous: str
+    rows: int
+    root: str
+    after: Mapping[str, int]
+    upto: Mapping[str, int]
+
+    @property
+    def digest(self) -> str:
+        """What the next block names."""
+        return sha256(self.token.encode()).hexdigest()
+
+
+def seal(
+    signer: Signer, tenant: str, before: Checkpoint | None, leaves: Sequence[bytes], upto: Mapping[str, int]
+) -> Checkpoint:
+    """Return the signed block that follows `before` over `leaves`."""
+    claims: dict[str, Any] = {
+        "tenant": tenant,
+        "number": before.number + 1 if before else 1,
+        "previous": before.digest if before else "",
+        "rows": len(leaves),
+        "root": root(leaves),
+        "after": dict(before.upto) if before else {},
+        "upto": dict(upto),
+    }
+    return Checkpoint(signer.sign(Purpose.CHECKPOINT, claims), **claims)
+
+
+def read_checkpoint(verifier: Verifier, token: str) -> Checkpoint:
+    """Return the block that a token signs; raise BadSignature where it is none of the house's."""
+    claims = verifier.verify(Purpose.CHECKPOINT, token)
+    claims.pop("iss")
+    try:
+        return Checkpoint(token, **claims)
+    except TypeError as error:
+        raise BadSignature("this is no checkpoint") from error
+
+
+@dataclass
+class Check:
+    """Follows one tenant's chain from its first block on, and remembers what is wrong."""
+
+    verifier: Verifier
+    tenant: str
+    problems: list[str] = field(default_factory=list)
+    rows: int = 0
+    last: Checkpoint | None = None
+    _tokens: set[str] = field(default_factory=set)
+
+    def follow(self, token: str, lines: Sequence[str]) -> None:
+        """Take the next block with its rows as they stand now."""
+        try:
+            block = read_checkpoint(self.verifier, token)
+        except BadSignature as error:
+            self.problems.append(f"after block {self.last.number if self.last else 0}: {error}")
+            return
+        self._tokens.add(token)
+        number, digest, after = (
+            (self.last.number + 1, self.last.digest, self.last.upto) if self.last else (1, "", dict[str, int]())
+        )
+        if (block.tenant, block.number) != (self.tenant, number):
+            self.problems.append(f"block {block.number} of {block.tenant} stands where block {number} should be")
+        elif (block.previous, dict(block.after)) != (digest, dict(after)):
+            self.problems.append(f"block {number} does not follow the one before it")
+        if len(lines) != block.rows:
+            self.problems.append(f"block {block.number} has {len(lines)} rows, {block.rows} were sealed")
+        elif not lines or root([leaf(line) for line in lines]) != block.root:
+            self.problems.append(f"rows of block {block.number} are not those that were sealed")
+        self.last, self.rows = block, self.rows + len(lines)
+
+    def kept(self, token: str) -> None:
+        """Compare with a checkpoint that was kept elsewhere: a chain that was cut or written anew lacks it."""
+        try:
+            block = read_checkpoint(self.verifier, token)
+        except BadSignature as error:
+            self.problems.append(f"a checkpoint that was kept: {error}")
+            return
+        if block.tenant == self.tenant and token not in self._tokens:
+            self.problems.append(f"block {block.number}, whose checkpoint was kept, is not in the chain")

@@ -1,0 +1,179 @@
+"""The audit chain: what somebody with all rights on the database does to sealed rows is found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from placet.contracts.signing import create_keys, load_signer
+from placet.gateway.audit.sealing import LAG, Sealer
+from placet.runtime.database import Database
+
+INSERT = (
+    "INSERT INTO {service}.history (tenant, machine, subject_id, event, to_state, actor, detail)"
+    " VALUES (%s, 'call', 'c', 'began', 'open', 'person:ayşe', '{{\"n\": 1.50}}')"
+)
+
+CUT = "DELETE FROM {service}.history WHERE at > (SELECT min(sealed_at) FROM gateway.checkpoints)"
+
+
+@dataclass
+class Chain:
+    """A database, its sealer, and the command line."""
+
+    url: str
+    keys: Path
+    sealer: Sealer
+    folder: Path
+
+    def write(self, service: str = "approval", tenant: str = "acme", times: int = 1) -> None:
+        """Write rows of a history."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for _ in range(times):
+                connection.execute(INSERT.format(service=service), (tenant,))
+
+    def tamper(self, statement: str) -> None:
+        """Do what an administrator of the database can."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(statement)
+
+    def audit(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `placet audit`."""
+        command = [sys.executable, "-m", "placet.cli", "audit", *words, "--keys", str(self.keys)]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": "."}
+        )
+
+    def problems(self, *words: str) -> list[str]:
+        """Return what `placet audit verify` finds, in the database where nothing else is named."""
+        done = self.audit("verify", *(words or ("--database", self.url)), "--json")
+        found: dict[str, Any] = json.loads(done.stdout)
+        assert done.returncode == (1 if found["problems"] else 0)
+        return list(found["problems"])
+
+    def export(self) -> Path:
+        """Write the chain of acme to a file."""
+        file = self.folder / "acme.jsonl"
+        file.write_text(self.audit("export", "--tenant", "acme", "--database", self.url).stdout)
+        return file
+
+
+@pytest.fixture
+async def chain(database_url: str, tmp_path: Path) -> AsyncIterator[Chain]:
+    """A chain of two blocks over two services and two tenants."""
+    create_keys(tmp_path)
+    database = Database(database_url, service="gateway")
+    made = Chain(database_url, tmp_path, Sealer(database, load_signer(tmp_path, "gateway")), tmp_path)
+    for _ in range(2):
+        made.write("approval", times=3)
+        made.write("executor", times=2)
+        made.write("agent", "rival")
+        await made.sealer.seal()
+    yield made
+    await database.close()
+
+
+async def test_an_untouched_chain_verifies_here_and_offline(chain: Chain) -> None:
+    """Nothing is found in the database, nor in an export without it, and rows to come are sealed once."""
+    assert [] == chain.problems()
+    lines = [json.loads(line) for line in chain.export().read_text().splitlines()]
+    assert [[1, place] for place in range(5)] == [line["place"] for line in lines[:5]]
+    assert 12 == len(lines)
+    assert [] == chain.problems(str(chain.export()))
+    assert 0 == await chain.sealer.seal()
+    assert lines == [json.loads(line) for line in chain.export().read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE approval.history SET actor = 'person:eve' WHERE id = 2",
+        "UPDATE approval.history SET detail = '{\"n\": 1.5}' WHERE id = 2",
+        "DELETE FROM executor.history WHERE id = 2",
+        "DELETE FROM executor.history",
+        "UPDATE approval.history SET tenant = 'rival' WHERE id = 1",
+        "DELETE FROM gateway.checkpoints WHERE tenant = 'acme' AND number = 1",
+        "DELETE FROM gateway.checkpoints WHERE tenant = 'acme' AND number = 2",
+        "DELETE FROM gateway.checkpoints WHERE tenant = 'acme'",
+        "UPDATE gateway.checkpoints SET token = replace(token, '.', 'A.') WHERE number = 1",
+        "UPDATE gateway.checkpoints SET number = number + 7 WHERE number = 2",
+    ],
+    ids=lambda statement: " ".join(statement.split()[:3]),
+)
+async def test_what_was_sealed_and_changed_is_found(chain: Chain, statement: str) -> None:
+    """Changed, deleted, moved, inserted: each is named, whichever table it is done to."""
+    chain.tamper(statement)
+    assert chain.problems()
+
+
+async def test_an_inserted_row_is_found(chain: Chain) -> None:
+    """A row that takes the place of a deleted one, or of an id that a roll-back left free, is found."""
+    chain.tamper("SELECT setval('approval.history_id_seq', 20)")
+    chain.write()
+    await chain.sealer.seal()
+    assert [] == chain.problems()
+    chain.tamper(
+        "INSERT INTO approval.history (id, tenant, machine, subject_id, event, to_state, actor) OVERRIDING SYSTEM VALUE"
+        " VALUES (15, 'acme', 'call', 'c', 'began', 'open', 'person:eve')"
+    )
+    assert ["acme: block 3 has 2 rows, 1 were sealed"] == chain.problems()
+
+
+async def test_rows_in_another_order_are_found(chain: Chain) -> None:
+    """Two rows that change places are not those that were sealed."""
+    chain.tamper("UPDATE approval.history SET id = DEFAULT WHERE id = 1")
+    assert chain.problems()
+
+
+async def test_a_tail_that_was_cut_is_found_by_what_was_kept(chain: Chain) -> None:
+    """Rows and checkpoints are gone together, the sealer's place too: only a checkpoint kept elsewhere tells."""
+    kept = chain.export()
+    chain.tamper("DELETE FROM gateway.checkpoints WHERE number = 2")
+    for service in ("approval", "executor", "agent"):
+        chain.tamper(CUT.format(service=service))
+    chain.tamper("UPDATE gateway.sealing SET upto = '{}'")
+    assert [] == chain.problems()
+    found = chain.problems("--database", chain.url, "--kept", str(kept))
+    assert ["acme: block 2, whose checkpoint was kept, is not in the chain"] == found
+
+
+def _changed(lines: list[str]) -> Iterator[list[str]]:
+    yield [lines[0].replace("began", "ended"), *lines[1:]]
+    yield lines[1:]
+    yield [lines[0], *lines]
+    yield [lines[1], lines[0], *lines[2:]]
+    yield lines[6:]
+
+
+async def test_a_changed_export_is_found_offline(chain: Chain) -> None:
+    """Changed, cut, doubled, moved lines, and a first block that is missing."""
+    file = chain.export()
+    lines = file.read_text().splitlines()
+    for number, changed in enumerate(_changed(lines)):
+        file.write_text("\n".join(changed) + "\n")
+        assert chain.problems(str(file)), number
+
+
+async def test_what_commits_late_is_sealed_once_and_in_its_place(chain: Chain) -> None:
+    """A row that got its id first and commits last holds the chain up: nothing behind it is sealed before it."""
+    with psycopg.connect(chain.url) as slow:
+        slow.execute(INSERT.format(service="approval"), ("acme",))
+        chain.write("approval")
+        await chain.sealer.seal()
+        await chain.sealer.seal()
+        assert 12 == len(chain.export().read_text().splitlines())
+        assert LAG._value.get() > 0
+        slow.commit()
+    await chain.sealer.seal()
+    await chain.sealer.seal()
+    assert 15 == len(chain.export().read_text().splitlines())
+    assert [] == chain.problems()
