@@ -52,7 +52,7 @@ from placet.domain.words import searched
 from placet.gateway.identity.bootstrap import create_key
 from placet.gateway.service import GatewayService, build
 from placet.gateway.settings import GatewaySettings
-from placet.gateway.tables import ApiKeyRow, ConversationRow, LinkUseRow, SessionRow, SlackSeenRow
+from placet.gateway.tables import ApiKeyRow, ConversationRow, LinkUseRow, SessionRow, SlackSeenRow, StopRow
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_envelope
 from placet.runtime.database import async_url, metadata, service_tables, table_of
@@ -143,7 +143,7 @@ def prepare(url: str) -> None:
     """Make the gateway's own tables and the stand-ins."""
     engine = sa.create_engine(async_url(url))
     own = service_tables("gateway")
-    tables = [table_of(row) for row in (ApiKeyRow, SessionRow, ConversationRow, LinkUseRow, SlackSeenRow)]
+    tables = [table_of(row) for row in (ApiKeyRow, SessionRow, ConversationRow, LinkUseRow, SlackSeenRow, StopRow)]
     with engine.begin() as connection:
         connection.execute(sa.schema.CreateSchema("gateway"))
         connection.execute(sa.schema.CreateSchema("read"))

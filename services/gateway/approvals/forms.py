@@ -66,6 +66,10 @@ class ApprovalOut(BaseModel):
         description="True: it waits, and nobody was told: every card of it was given up, is kept back, or waits for "
         "another try. Said where approvals are listed and where one is shown with its story.",
     )
+    stopped: str | None = Field(
+        default=None,
+        description="Why an administrator has stopped such calls; until that is lifted nobody approves it.",
+    )
     closed_at: datetime | None = None
     decided_by: str | None = None
     decision_reason: str | None = None
@@ -240,6 +244,7 @@ def approval_out(row: Row, directory: Directory | None = None, untold: Collectio
             if directory is not None and waits
             else None,
             "untold": row["approval_id"] in untold,
+            "stopped": row.get("stopped"),
             "decided_by": row["decided_by"] or None,
             "decision_reason": row["decision_reason"] or None,
             "answer": row["decision_reason"] if row["answer_kind"] else None,

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.domain.approvers import identity_of
-from placet.gateway.tables import ApiKeyRow, ConversationRow
+from placet.gateway.tables import ApiKeyRow, ConversationRow, StopRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
 
@@ -94,12 +94,20 @@ def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     return sa.func.coalesce(askers, sa.literal_column("''")).label("opened_by")
 
 
+def stopped(view: sa.FromClause) -> sa.ColumnElement[Any]:
+    """Return why an administrator has stopped such calls; null where nobody has."""
+    c = table_of(StopRow).c
+    covers = [sa.func.coalesce(c[name] == view.c[name], sa.true()) for name in ("tenant", "tool", "agent")]
+    found = sa.select(sa.func.min(c.reason)).where(c.resumed_at.is_(None), *covers).correlate(view)
+    return found.scalar_subquery().label("stopped")
+
+
 def _approvals_statement() -> sa.Select[Any]:
     arrays = [sa.bindparam(name, type_=pg.ARRAY(pg.TEXT)) for name in ("tenants", "approval_ids")]
     wanted = sa.func.unnest(*arrays).table_valued("tenant", "approval_id", name="wanted").render_derived()
     c = APPROVALS.c
     here = sa.and_(c.tenant == wanted.c.tenant, c.approval_id == wanted.c.approval_id)
-    return sa.select(APPROVALS, opened_by(APPROVALS)).join_from(wanted, APPROVALS, here)
+    return sa.select(APPROVALS, opened_by(APPROVALS), stopped(APPROVALS)).join_from(wanted, APPROVALS, here)
 
 
 def _votes_statement() -> sa.Select[Any]:
