@@ -12,7 +12,8 @@ from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading, stops
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
+from placet.gateway.web.sheets import common
 from placet.gateway.web.words import reason_of
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -75,13 +76,11 @@ async def _page(
         "stops.html",
         status,
         language=caller.language,
-        caller=caller,
-        here="stops",
+        **common(caller, "stops"),
         active=[stop_out(deps, row) for row in active],
         lifted=[stop_out(deps, row) for row in lifted],
         house=house,
         fault=fault,
         invalid=invalid,
         another_asked=deps.settings.gateway_stops_by_another,
-        set_up=set_up_was_run(),
     )
