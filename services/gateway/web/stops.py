@@ -7,7 +7,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.errors import Refused
-from placet.gateway.admin.stop_routes import StopIn, resume_calls, stop_calls, stop_out
+from placet.gateway.admin.stop_routes import EmergencyStopIn, resume_calls, stop_calls, stop_out
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
@@ -35,7 +35,9 @@ async def stop(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
     target = {"all": True} if what == "all" else {what: name or caller.tenant if what == "tenant" else name}
     try:
         by_another = field(form, "by_another") == "yes"
-        wanted = StopIn.model_validate({**target, "reason": field(form, "reason").strip(), "by_another": by_another})
+        wanted = EmergencyStopIn.model_validate(
+            {**target, "reason": field(form, "reason").strip(), "by_another": by_another}
+        )
     except ValueError:
         return await _page(deps, caller, 400, invalid=True)
     try:
