@@ -246,6 +246,23 @@ class Turns(ConversationState):
     def _keep(self, attempt: attempts.Attempt) -> None:
         self.attempt, self.attempt_changed = attempt, True
 
+    def _answered(
+        self, turn: Turn, call: Call, result: rules.Result, ended_by: str, behaviour: Behaviour | None
+    ) -> None:
+        """Go on with the turn of a call that has its result, or end it where whoever denied the call wants that."""
+        turn.cause = turn.cause | {"id": self.cause.id, "traceparent": self.cause.traceparent}
+        self.cause = Cause(**turn.cause)
+        self.changed_turns[turn.turn_id] = turn
+        if ended_by:
+            self._end_turn(turn, ended_by)
+        elif self.attempt is not None and call.tool == COMMIT_TOOL:
+            # Nobody is asked what to say about it: the attempt has said all.
+            self._move(turn, Event.COMMITTED, {"kind": result.kind})
+            self._close(turn)
+            self._tell_commit(self.attempt, result)
+        else:
+            self._go_on_after(turn, call, behaviour)
+
     def _go_on_after(self, turn: Turn, call: Call, behaviour: Behaviour | None) -> None:
         """Ask the model again after the last result of a step, and show it the message that took a call's place."""
         if self._open_calls(turn):
@@ -331,6 +348,19 @@ class Turns(ConversationState):
         reason = "Not run: the user wrote again before it was decided."
         supersede = behaviour is not None and behaviour.supersede
         self._withdraw(calls, "superseded", reason, "supersede" if supersede else "wait")
+
+    def _end_turn(self, turn: Turn, by: str) -> None:
+        """Stop a turn that is not over."""
+        detail = {"step": turn.step, "fence": turn.fence}
+        self._move(turn, Event.STOPPED, detail)
+        calls = [call for call in self._of_turn(turn) if call.state in {CallState.OPEN, CallState.CONTINUED}]
+        for call in calls:
+            self._move_call(call, CallEvent.TURN_STOPPED, {"turn_id": turn.turn_id})
+        turn.fence += 1
+        turn.reason = storable(rules.stopped_by(by))
+        self._close(turn)
+        turn.stopped_number = self.log_seq
+        self._withdraw([call.call_id for call in calls], "cancelled", rules.withdrawn_by(by))
 
     def _withdraw(
         self,

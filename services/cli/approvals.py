@@ -105,10 +105,19 @@ def approve(  # noqa: PLR0913 - a grant has as many terms
 
 @app.command()
 def deny(
-    approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, yes: Yes = False, json: Json = False
+    approval_id: ApprovalId,
+    reason: Reason = "",
+    digest: Digest = "",
+    *,
+    end_turn: Annotated[
+        bool, typer.Option("--end-turn", help="End the turn too: what else of it waits is withdrawn.")
+    ] = False,
+    yes: Yes = False,
+    json: Json = False,
 ) -> None:
     """Deny a call: it is shown as it stands now, and you are asked."""
-    _decide(approval_id, "deny", reason, digest, json=json, ask=not yes)
+    more = {"end_turn": True} if end_turn else {}
+    _decide(approval_id, "deny", reason, digest, json=json, ask=not yes, **more)
 
 
 @app.command()

@@ -61,6 +61,8 @@ class Ask:
     seconds: int | None = None
     #: For `approve`: "allow this from now on".
     grant: GrantWish | None = None
+    #: For `deny`: the turn ends with it.
+    end_turn: bool = False
     #: The words of the chat message that was taken for it.
     said: str = ""
 
@@ -277,6 +279,7 @@ def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
         to=ask.to,
         seconds=ask.seconds,
         grant=ask.grant,
+        end_turn=ask.end_turn,
         said=ask.said,
         person=caller.person,
         roles=caller.roles_for(approval["requester"]),

@@ -104,6 +104,7 @@ VERBS_OF: Mapping[str, tuple[Verb, ...]] = {
     "to": ("delegate",),
     "seconds": ("claim",),
     "allow_from_now_on": ("approve",),
+    "end_turn": ("deny",),
 }
 
 
@@ -167,6 +168,12 @@ class DecisionIn(SeenIn):
         default=None, description="For `approve`, where the rule has `grants`: allow such calls from now on."
     )
 
+    end_turn: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="For `deny`: the turn ends too. What else of it waits is withdrawn, and the model reads why with "
+        "the next message.",
+    )
+
     @field_validator(*VERBS_OF)
     @classmethod
     def goes_with_its_verb(cls, value: Any, info: ValidationInfo) -> Any:
@@ -190,6 +197,7 @@ class DecisionIn(SeenIn):
             to=self.to,
             seconds=self.seconds,
             grant=self.allow_from_now_on.wish() if self.allow_from_now_on else None,
+            end_turn=self.end_turn,
         )
 
 

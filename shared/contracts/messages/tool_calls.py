@@ -159,6 +159,7 @@ class ToolCallRefused(Message):
     decided_by: str = Field(default="", description="The person who denied or answered; empty where no person did.")
     answer_kind: AnswerKind | None = Field(default=None, description="Where a person answered: what `answer` is.")
     answer: str = Field(default="", description="Their words; empty where nobody answered.")
+    ends_turn: bool = Field(default=False, description="Whether `decided_by` ends the turn of the call with it.")
 
 
 #: Longest reason of a tool for handing a conversation over, in characters.
