@@ -25,7 +25,8 @@ TOOL = "tool:"
 TARGET_MAX = 512
 #: What money, data or a message can be sent to: an address, a place on the net, an account.
 _TARGET = re.compile(
-    r"\S*(?:\w@\w|://)\S*|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}(?:[/:?#]\S*)?|[a-z]{2}\d\d ?(?:[a-z0-9]{4} ?){2,7}[a-z0-9]{1,4}",
+    r"\S*(?:\w@\w|://)\S*|[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}(?:[/:?#]\S*)?"
+    r"|[a-z]{2}\d\d ?(?:[a-z0-9]{4} ?){2,7}[a-z0-9]{1,4}",
     re.IGNORECASE,
 )
 
