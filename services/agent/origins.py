@@ -17,7 +17,10 @@ from typing import Any
 from unicodedata import is_normalized, normalize
 from urllib.parse import unquote
 
+from placet.agent import rules
+from placet.agent.rules import CheckedCall
 from placet.agent.transcript import History
+from placet.contracts.canonical import parse_arguments
 from placet.domain.card_text import is_hidden, mixed_scripts
 from placet.domain.origins import AGENT, QUOTED, TOOL, USER, texts_in
 
@@ -136,6 +139,14 @@ class Before:
     def _disguised(self) -> dict[str, str]:
         """What an output has in base64, with the escapes of links or pages, or with characters that do not show."""
         return {tool: _plain(_BETWEEN.join(_undone(text))) for tool, text in self._written.items()}
+
+
+def beside(call: CheckedCall, before: Before | None) -> dict[str, Any]:
+    """Return what a proposal says of what stood before the call."""
+    if before is None:
+        return {}
+    origins = before.origins_of(parse_arguments(call.arguments)) if '":"' in call.arguments else {}
+    return {"asked": rules.quote(before.asked, call), "origins": origins}
 
 
 def says_something(plain: str) -> bool:

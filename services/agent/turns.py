@@ -10,7 +10,7 @@ from placet.agent import attempts, items, rules, staging
 from placet.agent.conversation_state import Call, ConversationState, Held, NextMessage, Turn
 from placet.agent.items import Data
 from placet.agent.model_answer import ModelAnswer
-from placet.agent.origins import Before
+from placet.agent.origins import Before, beside
 from placet.agent.rules import Behaviour, CheckedCall, Claim, Interruption, Settlement, storable
 from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
@@ -373,14 +373,6 @@ class Turns(ConversationState):
             place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
             how: dict[str, Any] = {"kind": kind, "reason": reason, "by_default": by_default}
             self._emit(m.CallsWithdrawn(**place, call_ids=list(call_ids), **how))
-
-
-def beside(call: CheckedCall, before: Before | None) -> Data:
-    """Return what a proposal says of what stood before the call."""
-    if before is None:
-        return {}
-    origins = before.origins_of(parse_arguments(call.arguments)) if '":"' in call.arguments else {}
-    return {"asked": rules.quote(before.asked, call), "origins": origins}
 
 
 def held_as(rule: ApprovalRule, behaviour: Behaviour | None) -> Held | NextMessage:
