@@ -29,7 +29,9 @@ tools:
 rules:
 - name: named
   match: {tool: mail}
-  when: origin(arguments.to) == "user" && (!has(arguments.cc) || arguments.cc.all(each, origin(each) in ["user", "agent"]))
+  when: >-
+    origin(arguments.to) == "user"
+    && (!has(arguments.cc) || arguments.cc.all(each, origin(each) in ["user", "agent"]))
   effect: allow
   reason: The requester named everybody.
 """
@@ -103,7 +105,10 @@ def test_kept_call_keeps_its_evidence() -> None:
 CASES = """
 cases:
 - name: named
-  call: {tool: mail, arguments: {to: bob@shop.example, order: {mail: a@b.example}}, origins: {to: user, order.mail: "tool:x"}}
+  call:
+    tool: mail
+    arguments: {to: bob@shop.example, order: {mail: a@b.example}}
+    origins: {to: user, order.mail: "tool:x"}
   expect: {effect: allow, rule: named}
 - name: left out
   call: {tool: mail, arguments: {to: bob@shop.example}}
