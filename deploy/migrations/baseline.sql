@@ -116,6 +116,7 @@ CREATE TABLE approval.approvals (
   schema_digest VARCHAR NOT NULL,
   arguments VARCHAR NOT NULL,
   shown_arguments VARCHAR,
+  origins JSONB,
   digest VARCHAR NOT NULL,
   edited JSONB,
   category VARCHAR NOT NULL,

@@ -70,6 +70,8 @@ class UserMessage:
     number: int = 0
     #: The call whose outcome it is; None for a person's message.
     call_id: str | None = None
+    #: Id of whoever wrote it.
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Spoken:
     #: Stable id of the operator who wrote it; empty where a visitor did.
     operator: str
     text: str
+    #: Id of whoever wrote it.
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from placet.agent import attempts, items, rules, staging
 from placet.agent.conversation_state import Call, ConversationState, Held, NextMessage, Turn
 from placet.agent.items import Data
 from placet.agent.model_answer import ModelAnswer
+from placet.agent.origins import Before, beside
 from placet.agent.rules import Behaviour, CheckedCall, Claim, Interruption, Settlement, storable
 from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
@@ -35,6 +36,8 @@ class Said:
     behaviour: Behaviour
     #: What it cost in US dollars, where somebody counts; None: nobody knows.
     cost: float | None = None
+    #: What stood in the conversation when it was asked; None: nobody looks where values come from.
+    before: Before | None = None
 
 
 class Turns(ConversationState):
@@ -114,9 +117,9 @@ class Turns(ConversationState):
         for call in calls:
             self._append("tool_call", items.proposed(claim, call))
         for call in calls:
-            self._propose(claim, call, text)
+            self._propose(claim, call, text, said.before)
 
-    def _propose(self, claim: Claim, call: CheckedCall, said: str) -> None:
+    def _propose(self, claim: Claim, call: CheckedCall, said: str, before: Before | None = None) -> None:
         result = call.result
         state = CallState.OPEN if result is None else CallState.ANSWERED
         stored = Call(call.call_id, claim.turn_id, claim.step, call.tool, claim.message_id, state)
@@ -167,6 +170,7 @@ class Turns(ConversationState):
             position=call.position,
             digest=call.digest,
             quote=rules.quote(said, call),
+            **beside(call, before),
         )
         self._emit(m.ToolCallProposed(tenant=claim.tenant, call=proposed))
 

@@ -29,7 +29,7 @@ router = APIRouter(prefix="/v1/stops", tags=["stops"], route_class=StrictRoute)
 _Reason = Annotated[Text, Field(max_length=500)]
 
 
-class StopIn(BaseModel):
+class EmergencyStopIn(BaseModel):
     """What is to be stopped: exactly one of `tool`, `agent`, `tenant` and `all`."""
 
     model_config = ConfigDict(extra="forbid")
@@ -54,7 +54,7 @@ class StopIn(BaseModel):
         return self
 
 
-class ResumeIn(BaseModel):
+class EmergencyResumeIn(BaseModel):
     """Why such calls may run again."""
 
     model_config = ConfigDict(extra="forbid")
@@ -62,7 +62,7 @@ class ResumeIn(BaseModel):
     reason: Annotated[_Reason, Field(description="For the record.")] = ""
 
 
-class StopOut(BaseModel):
+class EmergencyStopOut(BaseModel):
     """One emergency stop."""
 
     id: str
@@ -80,14 +80,14 @@ class StopOut(BaseModel):
     genuine: bool = Field(description="Whether the gateway's signatures fit all of it; false: somebody changed it.")
 
 
-class StopPage(BaseModel):
+class EmergencyStopPage(BaseModel):
     """Stops, newest first."""
 
-    items: list[StopOut]
+    items: list[EmergencyStopOut]
     next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
 
 
-@router.get("", response_model=StopPage, responses=described(400, 401, 403, 503))
+@router.get("", response_model=EmergencyStopPage, responses=described(400, 401, 403, 503))
 async def list_stops(
     deps: DepsOf,
     caller: CallerOf,
@@ -106,7 +106,7 @@ async def list_stops(
 
 
 @router.post("", status_code=201, responses=described(400, 401, 403, 409, 413, 415, 503))
-async def stop(deps: DepsOf, caller: CallerOf, body: StopIn, response: Response) -> StopOut:
+async def stop(deps: DepsOf, caller: CallerOf, body: EmergencyStopIn, response: Response) -> EmergencyStopOut:
     """Stop calls: none of them begins from now on. What waits for people stays; what runs ends by itself."""
     made = await stop_calls(deps, caller, body)
     response.headers["location"] = f"/v1/stops/{made.id}"
@@ -114,12 +114,12 @@ async def stop(deps: DepsOf, caller: CallerOf, body: StopIn, response: Response)
 
 
 @router.post("/{stop_id}/resume", responses=described(400, 401, 403, 404, 409, 413, 415, 503))
-async def resume(deps: DepsOf, caller: CallerOf, stop_id: PathId, body: ResumeIn) -> StopOut:
+async def resume(deps: DepsOf, caller: CallerOf, stop_id: PathId, body: EmergencyResumeIn) -> EmergencyStopOut:
     """Lift a stop: such calls may run again from now on."""
     return await resume_calls(deps, caller, stop_id, body.reason)
 
 
-async def stop_calls(deps: Deps, caller: Caller, body: StopIn) -> StopOut:
+async def stop_calls(deps: Deps, caller: Caller, body: EmergencyStopIn) -> EmergencyStopOut:
     """Stop what an administrator names; raise Refused (403, 409)."""
     caller.need(Scope.ADMIN)
     if (body.all or body.tenant not in {None, caller.tenant}) and caller.tenant != HOUSE_TENANT:
@@ -133,7 +133,7 @@ async def stop_calls(deps: Deps, caller: Caller, body: StopIn) -> StopOut:
     return stop_out(deps, row)
 
 
-async def resume_calls(deps: Deps, caller: Caller, stop_id: str, reason: str) -> StopOut:
+async def resume_calls(deps: Deps, caller: Caller, stop_id: str, reason: str) -> EmergencyStopOut:
     """Lift a stop; raise Refused: 403 (not theirs to lift), 404, 409 (lifted already)."""
     caller.need(Scope.ADMIN)
     async with deps.runtime.units.begin() as work:
@@ -151,10 +151,10 @@ async def resume_calls(deps: Deps, caller: Caller, stop_id: str, reason: str) ->
     return stop_out(deps, lifted)
 
 
-def stop_out(deps: Deps, row: Row) -> StopOut:
+def stop_out(deps: Deps, row: Row) -> EmergencyStopOut:
     """Return a stop as administrators see it."""
     state = "active" if row["resumed_at"] is None else "resumed"
-    return StopOut.model_validate(
+    return EmergencyStopOut.model_validate(
         {**row, "id": row["stop_id"], "state": state, "genuine": stops.genuine(deps.verifier, row)}
     )
 

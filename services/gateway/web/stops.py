@@ -7,12 +7,13 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.errors import Refused
-from placet.gateway.admin.stop_routes import StopIn, resume_calls, stop_calls, stop_out
+from placet.gateway.admin.stop_routes import EmergencyStopIn, resume_calls, stop_calls, stop_out
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading, stops
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render, set_up_was_run
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
+from placet.gateway.web.sheets import common
 from placet.gateway.web.words import reason_of
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
@@ -34,7 +35,9 @@ async def stop(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
     target = {"all": True} if what == "all" else {what: name or caller.tenant if what == "tenant" else name}
     try:
         by_another = field(form, "by_another") == "yes"
-        wanted = StopIn.model_validate({**target, "reason": field(form, "reason").strip(), "by_another": by_another})
+        wanted = EmergencyStopIn.model_validate(
+            {**target, "reason": field(form, "reason").strip(), "by_another": by_another}
+        )
     except ValueError:
         return await _page(deps, caller, 400, invalid=True)
     try:
@@ -75,13 +78,11 @@ async def _page(
         "stops.html",
         status,
         language=caller.language,
-        caller=caller,
-        here="stops",
+        **common(caller, "stops"),
         active=[stop_out(deps, row) for row in active],
         lifted=[stop_out(deps, row) for row in lifted],
         house=house,
         fault=fault,
         invalid=invalid,
         another_asked=deps.settings.gateway_stops_by_another,
-        set_up=set_up_was_run(),
     )
