@@ -20,6 +20,7 @@ from pathlib import Path
 import httpx
 import psycopg
 
+from placet.cli import invariants
 from placet.contracts.signing import create_keys
 from placet.gateway.identity.bootstrap import create_key
 from tests.support.http import http_client
@@ -167,14 +168,20 @@ class System:
         self.processes[name].start()
         await until(self.processes[name].ready, f"{name} is ready again")
 
+    def assert_invariants(self) -> None:
+        """Fail unless all invariants of docs/reliability.md hold that rows can break."""
+        found = invariants.check(self.database_url)
+        assert {} == {invariant.name: broken for invariant, broken in found.items() if broken}
+
     def stop(self) -> None:
-        """End every process."""
+        """End every process; fail where they left an invariant broken."""
         for process in self.processes.values():
             if process.running is not None and process.running.poll() is None:
                 process.running.terminate()
         for process in self.processes.values():
             if process.running is not None:
                 process.stop()
+        self.assert_invariants()
 
     def logs(self) -> str:
         """Return what every process has written."""

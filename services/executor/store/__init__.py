@@ -139,7 +139,8 @@ async def unfinished(connection: Connection, call_ids: Sequence[str]) -> list[st
 
 async def turn_away(work: Work, wanted: Wanted, admission: Admission, *, worker: str) -> bool:
     """End what was taken after all before it begins; False where it is not ours any more."""
-    values = {**_ours(wanted.attempt), "state": admission.state.value, "error": admission.reason}
+    state = MACHINE.next_state(State.RUNNING, admission.event)
+    values = {**_ours(wanted.attempt), "state": state.value, "error": admission.reason}
     if not await work.connection.run(QUERIES.turn_away, **values):
         return False
     record_admission(work, wanted, admission, before=State.RUNNING, worker=worker)
