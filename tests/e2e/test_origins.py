@@ -9,7 +9,7 @@ from tests.support.people import Caller, a_visitor
 async def test_an_injected_mail_sends_nothing_and_the_requester_does(
     frontend: Caller, operator: Caller, stage: Stage
 ) -> None:
-    """T27: a target that only a mail named is held and says so; one that the requester names runs without being asked."""
+    """T27: a target that only a mail named is held and says so; one that the requester names runs at once."""
     visitor = await a_visitor(frontend)
     await visitor.say("Read my mails please")
     card = await visitor.see_card()
