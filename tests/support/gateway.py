@@ -71,7 +71,8 @@ READ = {
     " next_step_at timestamptz, claimed_by text, claimed_until timestamptz, delegations jsonb default '[]',"
     " seats jsonb, closed_to jsonb default '{}', voters jsonb default '{}',"
     " cancel_asked_by text, cancel_asked_at timestamptz, category text, deciders text[],"
-    " deciders_digest text, labels jsonb default '{}', arguments_masked bool default false, searched text",
+    " deciders_digest text, labels jsonb default '{}', arguments_masked bool default false, searched text,"
+    " origins jsonb",
     "decisions": "decision_id text, tenant text, approval_id text, person text, roles jsonb default '[]',"
     " conversation_id text, verb text, reason text, digest text, revision int, proof text, key_id text,"
     " details jsonb default '{}', outcome text, arguments_revision int, counted_revision int, decided_at timestamptz",

@@ -34,6 +34,11 @@ class CallOut(BaseModel):
     arguments_text: str = Field(description="The very bytes that the digest covers and the executor runs.")
     digest: str
     schema_digest: str
+    origins: dict[str, list[str]] | None = Field(
+        default=None,
+        description="Where texts among the arguments stood before the call, by JSON pointer: `user`, `agent`, "
+        "`quoted`, `tool:NAME`; an empty list: nowhere. Null: nobody looked. Evidence, no proof.",
+    )
 
 
 class ApprovalOut(BaseModel):
@@ -263,6 +268,7 @@ def approval_out(row: Row, directory: Directory | None = None, untold: Collectio
                 "arguments_text": row["arguments"],
                 "digest": row["digest"],
                 "schema_digest": row["schema_digest"],
+                "origins": row["origins"],
             },
         }
     )

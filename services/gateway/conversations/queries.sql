@@ -99,9 +99,17 @@ SELECT coalesce(max(seq), 0) FROM read.log WHERE tenant = :tenant AND conversati
 -- name: running_turn
 SELECT turn_id FROM read.conversations WHERE tenant = :tenant AND conversation_id = :conversation_id
 
--- name: load_quotes
-SELECT w.approval_id, l.data ->> 'quote' AS quote
-FROM unnest(:tenants::text[], :conversation_ids::text[], :approval_ids::text[])
-    AS w (tenant, conversation_id, approval_id)
-JOIN read.log l USING (tenant, conversation_id)
-WHERE l.type = 'approval' AND l.data ->> 'approval_id' = w.approval_id AND l.data ? 'quote'
+-- name: load_words
+-- What the agent said beside each held call, and the message that led to it.
+SELECT w.approval_id, (
+    SELECT l.data ->> 'quote' FROM read.log l
+    WHERE l.tenant = w.tenant AND l.conversation_id = w.conversation_id AND l.type = 'approval'
+        AND l.data ->> 'approval_id' = w.approval_id AND l.data ? 'quote'
+    LIMIT 1
+) AS quote, (
+    SELECT left(m.text, 1000) FROM read.tool_calls c JOIN read.messages m USING (tenant, conversation_id, message_id)
+    WHERE c.call_id = w.call_id AND c.tenant = w.tenant
+    LIMIT 1
+) AS asked
+FROM unnest(:tenants::text[], :conversation_ids::text[], :approval_ids::text[], :call_ids::text[])
+    AS w (tenant, conversation_id, approval_id, call_id)

@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 #: Of columns that are no plain values.
 _TYPES: Mapping[str, Any] = {
     **dict.fromkeys(["approvers", "approval_rule", "delegations", "seats", "closed_to", "voters"], pg.JSONB),
-    **dict.fromkeys(["edited", "differences", "labels", "roles"], pg.JSONB),
+    **dict.fromkeys(["edited", "differences", "labels", "origins", "roles"], pg.JSONB),
     **dict.fromkeys(("bounds", "result", "final_answer", "detail", "details"), pg.JSONB),
     "deciders": pg.ARRAY(pg.TEXT),
     # The operators of texts.
@@ -41,7 +41,7 @@ APPROVALS = _view(
     " summary rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
     " decision_reason answer_kind closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
     " claimed_until delegations seats closed_to voters cancel_asked_by cancel_asked_at deciders deciders_digest labels"
-    " arguments_masked searched",
+    " arguments_masked searched origins",
 )
 WORDS = _view("approval_words", "tenant word is_open created_at approval_id")
 CALLS = _view(

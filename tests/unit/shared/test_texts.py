@@ -52,7 +52,19 @@ SOURCES = [
 TEMPLATES = [*_CHANNELS.rglob("templates/*"), *(_WEB / "templates").iterdir()]
 SCRIPTS = [*(_WEB / "static").glob("*.js")]
 #: Tables of texts in them.
-TABLES = {"_OUTCOMES", "_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES", "_HEADINGS", "_ENDINGS", "_VOTES", "RISKS"}
+TABLES = {
+    "_OUTCOMES",
+    "_NOTES",
+    "_ENDS",
+    "_FINISHES",
+    "_ROLES",
+    "_TITLES",
+    "_HEADINGS",
+    "_ENDINGS",
+    "_VOTES",
+    "_STOOD",
+    "RISKS",
+}
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
 FORMS = "(one, many)"
 NAMES = {"words", "title", "told", "AWAY", "_SLOW"}
