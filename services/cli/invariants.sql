@@ -4,12 +4,13 @@
 --   SET placet.settled = '2026-01-01'; SET placet.moves = '[]';
 
 -- name: calls_wait_for_a_reason
--- 2: A call without an answer waits for people, for its execution, or for an operator who looks at a dead letter.
+-- 2: A call without an answer waits for people or an execution, its own or of its turn, or for an operator's word.
 SELECT c.tenant, c.call_id AS subject, 'no answer since ' || c.proposed_at AS found
 FROM agent.tool_calls AS c
 WHERE c.state <> 'answered' AND c.proposed_at < current_setting('placet.settled')::timestamptz
     AND NOT EXISTS (
-        SELECT FROM approval.approvals AS a WHERE a.call_id = c.call_id
+        SELECT FROM approval.approvals AS a
+        WHERE a.tenant = c.tenant AND a.conversation_id = c.conversation_id AND a.turn_id = c.turn_id
             AND coalesce(a.closed_at, a.expires_at) >= current_setting('placet.settled')::timestamptz
     )
     AND NOT EXISTS (
@@ -49,6 +50,11 @@ JOIN agent.tool_calls AS c USING (call_id)
 WHERE e.finished_at < current_setting('placet.settled')::timestamptz AND c.result_kind IS DISTINCT FROM CASE
     WHEN e.mode = 'staged_call' THEN 'staged' WHEN e.state = 'resolved' THEN 'unknown' ELSE e.state
 END
+    -- Unless an operator gave up the answer that was on its way.
+    AND NOT EXISTS (
+        SELECT FROM dead_letters.dead_letters AS d
+        WHERE d.tenant = e.tenant AND d.state = 'discarded' AND strpos(d.body, e.call_id) > 0
+    )
 
 -- name: outboxes_are_drained
 -- 4: What was committed to be sent is sent.
@@ -250,6 +256,10 @@ WHERE d.outcome = 'accepted' AND (
 
 -- name: moves_are_of_the_machine
 -- 20, 25: Every change of a state is a row of its machine's table.
+WITH move AS MATERIALIZED (
+    SELECT move ->> 0 AS machine, coalesce(move ->> 1, '') AS from_state, move ->> 2 AS to_state
+    FROM jsonb_array_elements(current_setting('placet.moves')::jsonb) AS move
+)
 SELECT h.tenant, h.subject_id AS subject,
     h.machine || ' from ' || coalesce(h.from_state, 'nothing') || ' to ' || h.to_state AS found
 FROM (
@@ -262,10 +272,10 @@ FROM (
     UNION ALL SELECT tenant, machine, subject_id, from_state, to_state FROM notifier.history
     UNION ALL SELECT tenant, machine, subject_id, from_state, to_state FROM policy.history
 ) AS h
-JOIN (SELECT DISTINCT move ->> 0 AS machine FROM jsonb_array_elements(current_setting('placet.moves')::jsonb) AS move)
-    AS known USING (machine)
-WHERE h.from_state IS DISTINCT FROM h.to_state AND NOT current_setting('placet.moves')::jsonb
-    @> jsonb_build_array(jsonb_build_array(h.machine, h.from_state, h.to_state))
+WHERE h.from_state IS DISTINCT FROM h.to_state AND h.machine IN (SELECT machine FROM move) AND NOT EXISTS (
+    SELECT FROM move WHERE move.machine = h.machine AND move.from_state = coalesce(h.from_state, '')
+        AND move.to_state = h.to_state
+)
 
 -- name: history_leads_to_the_state
 -- 25: The history of a thing is unbroken, and its newest row is the state that is stored.
@@ -341,6 +351,7 @@ WHERE e.begun_at IS NOT NULL
 SELECT '' AS tenant, r.rolname AS subject, 'may change ' || t.oid::regclass AS found
 FROM pg_roles AS r CROSS JOIN pg_class AS t JOIN pg_namespace AS n ON n.oid = t.relnamespace
 WHERE t.relname = 'history' AND t.relkind = 'r' AND r.rolname LIKE '%\_' || n.nspname AND r.rolcanlogin
+    AND EXISTS (SELECT FROM aclexplode(n.nspacl) AS given WHERE given.grantee = r.oid)
     AND has_table_privilege(r.oid, t.oid, 'UPDATE, DELETE, TRUNCATE')
 
 -- name: rows_stay_with_their_tenant
@@ -374,12 +385,14 @@ WHERE tenant <> other
 SELECT '' AS tenant, rolname AS subject, 'may more than a service' AS found
 FROM pg_roles JOIN pg_namespace AS n ON rolname LIKE '%\_' || n.nspname
 WHERE n.nspname IN ('agent', 'approval', 'dead_letters', 'executor', 'gateway', 'jobs', 'notifier', 'policy')
+    AND EXISTS (SELECT FROM aclexplode(n.nspacl) AS given WHERE given.grantee = pg_roles.oid)
     AND (rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb OR rolreplication)
 UNION ALL
 SELECT '', r.rolname, 'may write ' || t.oid::regclass
 FROM pg_roles AS r JOIN pg_namespace AS own ON r.rolname LIKE '%\_' || own.nspname AND NOT r.rolsuper
 CROSS JOIN pg_class AS t JOIN pg_namespace AS n ON n.oid = t.relnamespace AND n.nspname <> own.nspname
 WHERE t.relkind IN ('r', 'p') AND r.rolcanlogin
+    AND EXISTS (SELECT FROM aclexplode(own.nspacl) AS given WHERE given.grantee = r.oid)
     AND own.nspname IN ('agent', 'approval', 'dead_letters', 'executor', 'gateway', 'jobs', 'notifier', 'policy')
     AND n.nspname IN ('agent', 'approval', 'dead_letters', 'executor', 'gateway', 'jobs', 'notifier', 'policy')
     AND has_table_privilege(r.oid, t.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')

@@ -21,7 +21,7 @@ from tests.e2e.scenes import rulebook
 from tests.support.jobs import MODEL, SURE, begin, decided, ended, wrong_moves
 from tests.support.people import Caller, Visitor, a_visitor, is_card, is_result, is_turn_end
 from tests.support.ports import free_port
-from tests.support.system import ROOT, SHOP_RULEBOOK, until
+from tests.support.system import ROOT, SHOP_RULEBOOK, assert_invariants, until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -62,9 +62,16 @@ class Embedded:
         postmaster = self.data / "postgres" / "postmaster.pid"
         os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
 
+    @property
+    def database_url(self) -> str:
+        """Where its database is while it runs."""
+        return f"postgresql://postgres:@/placet?host={self.data / 'postgres'}"
+
     def stop(self) -> int:
-        """Ask it to end; return its exit code."""
+        """Ask it to end, once all invariants were found to hold; return its exit code."""
         assert self.running is not None
+        if self.running.poll() is None:
+            assert_invariants(self.database_url)
         self.running.terminate()
         return self._ended()
 

@@ -107,7 +107,7 @@ def _key_of_a_tenant(database: str) -> str:
     try:
         with psycopg.connect(database) as connection:
             return create_key(connection, tenant=tenant, person="verify", scopes=scopes)
-    except psycopg.errors.InsufficientPrivilege:
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
         return ""
     except psycopg.Error as error:
         fail(f"the database cannot be asked: {str(error).splitlines()[0]}", code=2)
@@ -115,7 +115,7 @@ def _key_of_a_tenant(database: str) -> str:
 
 def _prepared(foreign: str, database: str) -> Iterator[Row]:
     if database and not foreign:
-        why = "the database role may make no keys: what follows is in a conversation of your own tenant"
+        why = "no key can be made in this database: what follows is in a conversation of your own tenant"
         yield not_tried("tenant", "a throw-away tenant", why)
 
 
@@ -123,13 +123,16 @@ def _invariants(database: str, settled_after: float) -> Iterator[Row]:
     """Yield a row for each invariant that the database can tell of."""
     import psycopg
 
-    from placet.cli.invariants import check
+    from placet.cli.invariants import QUERY_SECONDS, check
 
     try:
         found = check(database, settled_after_seconds=settled_after)
     except psycopg.Error as error:
         fail(f"the database cannot be asked: {str(error).splitlines()[0]}", code=2)
     for invariant, broken in found.items():
+        if broken is None:
+            yield not_tried("rows", invariant.name, f"it takes longer than {QUERY_SECONDS:.0f} s")
+            continue
         named = "; ".join(f"{each.subject}: {each.found}" for each in broken[:_NAMED_MAX])
         more = f"; {len(broken) - _NAMED_MAX} more" if len(broken) > _NAMED_MAX else ""
         yield judged("rows", invariant.name, named + more if broken else invariant.sentence, held=not broken)
