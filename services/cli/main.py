@@ -15,6 +15,7 @@ from placet.cli import approvals, jobs, rulebook, slack, stops, workspace
 from placet.cli.administration import NOUNS
 from placet.cli.chat import chat
 from placet.cli.output import Json, fail, out, progress, show_json, tell_error
+from placet.cli.verify.command import verify
 
 app = typer.Typer(
     name="placet",
@@ -31,6 +32,7 @@ app.add_typer(slack.app, name="slack")
 app.add_typer(stops.app, name="stop")
 app.add_typer(workspace.app, name="workspace")
 app.command()(chat)
+app.command()(verify)
 app.command()(stops.resume)
 
 #: Typer shows its own wording errors in a box of several lines; its base class is not exported by name.
