@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from placet.agent.origins import LOOKED_MAX, TEXTS_MAX, Before, may_name_secrets, split_quotes
 from placet.agent.transcript import Call, History, Spoken, UserMessage
+from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import Catalog, ToolSpec
 
 #: Processor time that one gated call takes in all services.
@@ -202,7 +203,8 @@ def test_only_the_requester_is_heard() -> None:
 
 def test_message_that_may_name_secrets_is_not_told() -> None:
     """Where a call of the turn may have arguments that nobody must see, nobody is shown what was asked either."""
-    pin = ToolSpec(name="pin", description="d", category="safe_read", parameters={"type": "object"}, redact=["/pin"])
+    fields = {"type": "object", "properties": {"pin": {"type": "string"}}}
+    pin = ToolSpec(name="pin", description="d", category=Category.SAFE_READ, parameters=fields, redact=["/pin"])
     pay = pin.model_copy(update={"name": "pay", "redact": []})
     both, one = Catalog([pin, pay]), Catalog([pay])
     asked = ((both, ["pay"]), (both, ["pay", "pin"]), (both, ["unknown"]), (one, ["unknown"]))
