@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import unescape
@@ -22,6 +22,7 @@ from placet.agent.rules import CheckedCall
 from placet.agent.transcript import History
 from placet.contracts.canonical import parse_arguments
 from placet.domain.card_text import is_hidden, mixed_scripts
+from placet.domain.catalog import Catalog
 from placet.domain.origins import AGENT, QUOTED, TOOL, USER, texts_in
 
 #: Texts of one call that are looked for, and characters of one of them: a longer one is what the model wrote.
@@ -72,8 +73,8 @@ class Before:
     instructions: str
 
     @classmethod
-    def of(cls, history: History, requester: str, turn_id: str, instructions: str) -> Before:
-        """Return what stood before the next call of a turn."""
+    def of(cls, history: History, requester: str, turn_id: str, instructions: str, *, secret: bool = False) -> Before:
+        """Return what stood before the next call of a turn; with `secret` people do not see what was asked."""
         mine = [each for each in history.messages if each.call_id is None and each.author == requester]
         said = [(each.number, each.text) for each in mine]
         said += [(each.number, each.text) for each in history.spoken if each.author == requester]
@@ -85,7 +86,7 @@ class Before:
             for part in ("data", "error")
             if call.result.get(part)
         ]
-        return cls([text for _, text in sorted(said)], asked[:ASKED_MAX], outputs, instructions)
+        return cls([text for _, text in sorted(said)], "" if secret else asked[:ASKED_MAX], outputs, instructions)
 
     def origins_of(self, arguments: Mapping[str, Any]) -> dict[str, list[str]]:
         """Return the places where each text among the arguments stood, by pointer; without those that say nothing."""
@@ -147,6 +148,11 @@ def beside(call: CheckedCall, before: Before | None) -> dict[str, Any]:
         return {}
     origins = before.origins_of(parse_arguments(call.arguments)) if '":"' in call.arguments else {}
     return {"asked": rules.quote(before.asked, call), "origins": origins}
+
+
+def may_name_secrets(tools: Catalog, called: Iterable[str]) -> bool:
+    """Tell whether a call of these names may have arguments that people must not see: its request may name them too."""
+    return any(spec.redact if (spec := tools.get(name)) else tools.redacts for name in called)
 
 
 def says_something(plain: str) -> bool:

@@ -142,6 +142,10 @@ class History:
         """Tell whether a person wrote while the turn went on, and it has heard them."""
         return any(each.turn_id == turn_id and each.step > 1 and each.call_id is None for each in self.messages)
 
+    def tools_in(self, turn_id: str) -> list[str]:
+        """Return the tools that the model called in a turn."""
+        return [each.tool for each in self.calls if each.turn_id == turn_id]
+
     def waits_in(self, turn_id: str) -> bool:
         """Tell whether the model goes on although people think about a call of the turn."""
         return any(each.turn_id == turn_id and each.interim and each.told_number is None for each in self.calls)

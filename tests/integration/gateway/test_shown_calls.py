@@ -116,11 +116,18 @@ async def test_where_values_stood_is_said_wherever_people_decide(house: House, t
 
 async def test_message_is_not_shown_where_an_argument_may_not_be_seen(house: House, tmp_path: Path) -> None:
     """The requester may have named the very value that nobody may see."""
-    row = mail(house, tmp_path, {"to": "•••"}, arguments_masked=True)
-    place = {name: row[name] for name in ("tenant", "conversation_id")}
-    insert(house.url, "tool_calls", **place, call_id=row["call_id"], message_id="said-2")
-    insert(house.url, "messages", **place, message_id="said-2", text="The secret is sesame")
-    assert () == have(await shown(house, row), "sesame")
+    masked = mail(house, tmp_path, {"to": "•••"}, arguments_masked=True, call_id="masked")
+    other = mail(house, tmp_path, {"to": "ada"}, call_id="other", turn_id="turn-2")
+    for row in (masked, other):
+        place = {name: row[name] for name in ("tenant", "conversation_id")}
+        message = f"said-{row['call_id']}"
+        said = {name: row[name] for name in ("call_id", "turn_id")} | {"message_id": message}
+        insert(house.url, "tool_calls", **place, **said, arguments=row["arguments"])
+        insert(house.url, "messages", **place, message_id=message, text="The secret is sesame")
+        if row is other:
+            beside = {**said, "call_id": "beside", "arguments": '{"pin":"•••"}'}
+            insert(house.url, "tool_calls", **place, **beside)
+        assert () == have(await shown(house, row), "sesame")
 
 
 async def test_what_the_summary_names_stands_first_wherever_people_decide(house: House, tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placet.agent.origins import LOOKED_MAX, TEXTS_MAX, Before, split_quotes
+from placet.agent.origins import LOOKED_MAX, TEXTS_MAX, Before, may_name_secrets, split_quotes
 from placet.agent.transcript import Call, History, Spoken, UserMessage
+from placet.contracts.messages.tool_calls import Category
+from placet.domain.catalog import Catalog, ToolSpec
 
 #: Processor time that one gated call takes in all services.
 CALL_SECONDS = 0.0049
@@ -197,6 +199,19 @@ def test_only_the_requester_is_heard() -> None:
     origins = {"/a": [], "/b": ["user"], "/c": [], "/d": ["user"], "/e": ["tool:read_inbox"]}
     assert origins == found.origins_of(asked)
     assert f"to {BOB}" == found.asked
+
+
+def test_message_that_may_name_secrets_is_not_told() -> None:
+    """Where a call of the turn may have arguments that nobody must see, nobody is shown what was asked either."""
+    fields = {"type": "object", "properties": {"pin": {"type": "string"}}}
+    pin = ToolSpec(name="pin", description="d", category=Category.SAFE_READ, parameters=fields, redact=["/pin"])
+    pay = pin.model_copy(update={"name": "pay", "redact": []})
+    both, one = Catalog([pin, pay]), Catalog([pay])
+    asked = ((both, ["pay"]), (both, ["pay", "pin"]), (both, ["unknown"]), (one, ["unknown"]))
+    assert [False, True, True, False] == [may_name_secrets(tools, called) for tools, called in asked]
+    history = History((UserMessage("t1", 1, "my pin is 1", 1, author="ada"),), (), ())
+    told = [Before.of(history, "ada", "t1", "", secret=secret).asked for secret in (False, True)]
+    assert ["my pin is 1", ""] == told
 
 
 def test_values_are_named_by_pointer() -> None:
