@@ -117,10 +117,10 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
         yield made
 
 
-def placet(embedded: Embedded, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line against it, as its administrator."""
+def placet(embedded: Embedded, *arguments: str, key: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command line against it, as its administrator or with a key."""
     url = f"http://127.0.0.1:{embedded.port}"
-    environment = os.environ | {"PLACET_URL": url, "PLACET_DATA": str(embedded.data)}
+    environment = os.environ | {"PLACET_URL": url, "PLACET_DATA": str(embedded.data), "PLACET_KEY": key}
     command = [sys.executable, "-m", "placet.cli", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
 

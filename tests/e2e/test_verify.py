@@ -57,6 +57,17 @@ def test_it_needs_no_database(house: Embedded) -> None:
     assert (0, ["a conversation's id with the key of another tenant"]) == (code, others)
 
 
+def test_a_key_that_only_chats_tries_what_it_can(house: Embedded) -> None:
+    """Whoever may not decide breaks nothing either: what waits is withdrawn with its conversation."""
+    made = placet(house, "keys", "create", "--person", "bob", "--scope", "chat", "--json")
+    ended = placet(house, "verify", "--json", *SAY, key=json.loads(made.stdout)["key"])
+    rows = json.loads(ended.stdout)["rows"]
+    assert (0, "0 wait") == (ended.returncode, rows[-1]["found"])
+    assert {"expire", "forge", "double", "rules", "tenant"} == {
+        row["kind"] for row in rows if row["outcome"] == "not tried"
+    }
+
+
 def test_what_was_not_tried_is_said(house: Embedded) -> None:
     """Where the agent asks for no call, nobody claims that decisions hold; for people it is a table."""
     ended = placet(house, "verify")

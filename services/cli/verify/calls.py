@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from placet.cli.verify.scene import AT_ONCE, Row, Scene, an_id, at_once, judged, not_tried, refused, rests, soon
+from placet.cli.verify.scene import AT_ONCE, Row, Scene, an_id, at_once, judged, not_tried, refused, rests, says, soon
 
 _NO_TOOL = "placet_verify_no_such_tool"
 
@@ -47,7 +47,7 @@ def deciding(scene: Scene, patience_seconds: float) -> Iterator[Row]:
     codes = sorted(answer.status_code for answer in answers)
     closed = next((each.json() for each in answers if each.is_success and each.json().get("state") == "denied"), None)
     if closed is None:
-        yield not_tried("double", attack, f"neither key nor token decides this call alone: {codes}")
+        yield not_tried("double", attack, f"neither key nor token decides this call alone: {codes[0]}")
         return
     yield judged("double", attack, f"{codes.count(200)} of {AT_ONCE} counted", held=codes == _ONCE)
     yield refused("replay", "the same decision again", [scene.ask("POST", path, decider, json=deny)], (409,))
@@ -93,10 +93,10 @@ def _ended(scene: Scene, call_id: str, patience_seconds: float) -> Iterator[Row]
         yield not_tried("race", attack, f"needs a key that may decide: {seen.status_code}")
 
 
-def ending(scene: Scene) -> Iterator[Row]:
-    """Yield what became of messages after the end."""
+def ending(scene: Scene, patience_seconds: float) -> Iterator[Row]:
+    """Yield what became of messages, and of what waited, after the end."""
     scene.ask("POST", f"{scene.path}/end")
-    answer = soon(lambda: scene.say("placet verify", an_id()), 409)
+    answer = soon(lambda: scene.say("placet verify", an_id()), says(409))
     yield refused("expire", "a message after the end of its conversation", [answer], (409,))
-    waits = scene.shown()["approvals"]
+    waits = soon(lambda: scene.shown()["approvals"], lambda found: not found, patience_seconds)
     yield judged("expire", "a call that waits after the end", f"{len(waits)} wait", held=not waits)

@@ -77,7 +77,7 @@ def _attack(http: httpx.Client, say: str, agent: str, wait: float, database: str
         yield from doors.replaying(scene, say, wait)
         yield from calls.deciding(scene, wait)
         yield from doors.expiring(scene)
-        yield from calls.ending(scene)
+        yield from calls.ending(scene, wait)
     finally:
         scene.ask("POST", f"{scene.path}/end")
         if foreign:

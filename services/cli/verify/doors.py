@@ -20,6 +20,7 @@ from placet.cli.verify.scene import (
     opened,
     refused,
     rests,
+    says,
     soon,
 )
 
@@ -114,7 +115,7 @@ def expiring(scene: Scene) -> Iterator[Row]:
     made = scene.ask("POST", f"{scene.path}/token")
     attack = "a conversation's token after another took its place"
     if made.is_success:
-        late = soon(lambda: scene.ask("GET", scene.path, scene.token), 401)
+        late = soon(lambda: scene.ask("GET", scene.path, scene.token), says(401))
         yield refused("expire", attack, [late], _NOBODY)
     else:
         yield not_tried("expire", attack, f"no other token was given: {made.status_code}")
@@ -129,4 +130,5 @@ def expiring(scene: Scene) -> Iterator[Row]:
     answers = [scene.ask("GET", path, key) for path in ("/v1/approvals", "/v1/keys")]
     yield refused("forge", attacks[0], answers, (403,))
     scene.ask("DELETE", f"/v1/keys/{made.json()['id']}")
-    yield refused("expire", attacks[1], [soon(lambda: scene.ask("GET", "/v1/keys", key), 401)], _NOBODY)
+    late = soon(lambda: scene.ask("GET", "/v1/keys", key), says(401))
+    yield refused("expire", attacks[1], [late], _NOBODY)

@@ -7,12 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from time import monotonic, sleep
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import httpx
 
 from placet.contracts.ids import new_id
 
+T = TypeVar("T")
 Outcome = Literal["held", "broken", "not tried"]
 #: What is tried at the same moment, and how often.
 AT_ONCE = 10
@@ -131,12 +132,17 @@ def at_once(times: int, ask: Callable[[], httpx.Response]) -> list[httpx.Respons
         return [each.result() for each in [threads.submit(ask) for _ in range(times)]]
 
 
-def soon(ask: Callable[[], httpx.Response], code: int) -> httpx.Response:
-    """Return the first answer with a status, or the last one when other replicas must have heard of it, too."""
-    end = monotonic() + _SEEN_SECONDS
-    while (answer := ask()).status_code != code and monotonic() < end:
+def soon(ask: Callable[[], T], wanted: Callable[[T], bool], patience_seconds: float = _SEEN_SECONDS) -> T:
+    """Return the first wanted answer, or the last one when everybody must have heard of what changed it."""
+    end = monotonic() + patience_seconds
+    while not wanted(answer := ask()) and monotonic() < end:
         sleep(0.2)
     return answer
+
+
+def says(code: int) -> Callable[[httpx.Response], bool]:
+    """Return what tells whether an answer has this status."""
+    return lambda answer: answer.status_code == code
 
 
 def forged_key(like: str = "") -> str:
