@@ -115,6 +115,10 @@ test-delays: setup $(DONE)/tests $(DONE)/clients ## Run the tests of all dialect
 	@echo "test-delays: DELAYS=$(DELAYS) SEED=$(SEED)"
 	DELAYS=$(DELAYS) SEED=$(SEED) $(WITH_SERVICES) --browser $(PYTEST) $(AT_ONCE) $(DIALECTS) $(ARGS)
 
+.PHONY: test-mutants
+test-mutants: setup $(DONE)/tests ## Break one defence at a time and see that its tests fail (ARGS="names")
+	$(WITH_SERVICES) $(PY) -m tests.mutants.run $(ARGS)
+
 .PHONY: bench
 bench: setup $(DONE)/tests ## Measure Placet beside the floors (SHORT=1 quick, ONLY=gated,inbox parts, TRACE=1 one call)
 	PYTHONPATH=examples $(WITH_SERVICES) --durable $(PY) -m bench $(if $(SHORT),--short) $(if $(ONLY),--only "$(ONLY)") $(if $(TRACE),--trace)

@@ -33,7 +33,10 @@ settings.load_profile("races" if "PLACET_TEST_RACE_ROUNDS" in os.environ else "p
 TIERS = ("unit", "contract", "integration", "e2e")
 HERE = Path(__file__).parent
 #: Files of end-to-end tests that share no system, because each starts an embedded Placet of its own.
-EMBEDDED = ("test_chat_page.py", "test_embedded.py", "test_job_page.py", "test_operator.py", "test_stage.py")
+EMBEDDED = (
+    *("test_chat_page.py", "test_embedded.py", "test_job_page.py"),
+    *("test_operator.py", "test_stage.py", "test_verify.py"),
+)
 #: How long a page may take to show what a test expects of it, in seconds.
 PAGE_SECONDS = 30.0
 

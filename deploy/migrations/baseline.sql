@@ -116,6 +116,7 @@ CREATE TABLE approval.approvals (
   schema_digest VARCHAR NOT NULL,
   arguments VARCHAR NOT NULL,
   shown_arguments VARCHAR,
+  origins JSONB,
   digest VARCHAR NOT NULL,
   edited JSONB,
   category VARCHAR NOT NULL,
@@ -672,6 +673,32 @@ CREATE TABLE gateway.slack_seen (
 )
 ;;
 CREATE INDEX ix_slack_seen_at ON gateway.slack_seen (seen_at)
+;;
+CREATE TABLE gateway.stops (
+  stop_id VARCHAR NOT NULL,
+  tenant VARCHAR,
+  tool VARCHAR,
+  agent VARCHAR,
+  reason VARCHAR NOT NULL,
+  by_another BOOLEAN NOT NULL,
+  stopped_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  stopped_by VARCHAR NOT NULL,
+  signature VARCHAR NOT NULL,
+  resumed_at TIMESTAMP WITH TIME ZONE,
+  resumed_by VARCHAR,
+  resume_reason VARCHAR DEFAULT '' NOT NULL,
+  resume_signature VARCHAR,
+  CONSTRAINT pk_stops PRIMARY KEY (stop_id),
+  CONSTRAINT ck_stops_whole_house CHECK (tenant IS NOT NULL OR (tool IS NULL AND agent IS NULL)),
+  CONSTRAINT ck_stops_one_target CHECK (tool IS NULL OR agent IS NULL),
+  CONSTRAINT ck_stops_resumed_by_somebody CHECK ((resumed_at IS NULL) = (resumed_by IS NULL)),
+  CONSTRAINT ck_stops_resumed_signed CHECK ((resumed_at IS NULL) = (resume_signature IS NULL)),
+  CONSTRAINT ck_stops_by_another_kept CHECK (resumed_by IS NULL OR NOT by_another OR resumed_by <> stopped_by)
+)
+;;
+CREATE INDEX ix_stops_newest ON gateway.stops (stopped_at DESC, stop_id DESC)
+;;
+CREATE UNIQUE INDEX ix_stops_active ON gateway.stops (tenant, tool, agent) NULLS NOT DISTINCT WHERE resumed_at IS NULL
 ;;
 CREATE TABLE jobs.attempts (
   attempt_id VARCHAR NOT NULL,

@@ -22,7 +22,6 @@ from placet.contracts import messages as m
 from placet.contracts.errors import Poison, Refused, Transient
 from placet.contracts.ids import new_id
 from placet.contracts.messages import COMMIT_TOOL
-from placet.runtime.work import Cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,8 @@ class Answer:
     handover: str = ""
     #: Of a staged call: its place in the workspace.
     staged: m.Staged | None = None
+    #: Who ends the turn of the call with it; empty: nobody.
+    ended_by: str = ""
 
 
 class Conversation(Turns):
@@ -168,16 +169,7 @@ class Conversation(Turns):
             detail = {"refused": str(Event.STOPPED), "by": asked.by, "fence_now": turn.fence}
             self._record_turn(turn, "late_stop", turn.state, detail)
             return
-        detail = {"step": turn.step, "fence": turn.fence}
-        self._move(turn, Event.STOPPED, detail)
-        calls = [call for call in self._of_turn(turn) if call.state in {CallState.OPEN, CallState.CONTINUED}]
-        for call in calls:
-            self._move_call(call, CallEvent.TURN_STOPPED, {"turn_id": turn.turn_id})
-        turn.fence += 1
-        turn.reason = storable(rules.stopped_by(asked.by))
-        self._close(turn)
-        turn.stopped_number = self.log_seq
-        self._withdraw([call.call_id for call in calls], "cancelled", rules.withdrawn_by(asked.by))
+        self._end_turn(turn, asked.by)
 
     # What becomes of what is staged.
 
@@ -276,6 +268,11 @@ class Conversation(Turns):
             # The first one stands.
             self._record_call(call, CallEvent.RESULT_CAME, before, kind)
             return
+        ended_by = answer.ended_by
+        if ended_by and before is CallState.CONTINUED and turn is not None and turn is self.turn:
+            # The turn has gone on without it: it is read with the next message, as all that is open when a turn ends.
+            self._end_turn(turn, ended_by)
+            before = call.state
         self._move_call(call, CallEvent.RESULT_CAME, kind)
         call.result_kind, call.result, call.undecided = answer.result.kind, storable(answer.result.as_json()), False
         if answer.staged is not None:
@@ -301,16 +298,7 @@ class Conversation(Turns):
         elif before is CallState.STOPPED:
             call.told_number = self.log_seq
         elif turn is not None:
-            turn.cause = turn.cause | {"id": self.cause.id, "traceparent": self.cause.traceparent}
-            self.cause = Cause(**turn.cause)
-            self.changed_turns[turn.turn_id] = turn
-            if self.attempt is not None and call.tool == COMMIT_TOOL:
-                # Nobody is asked what to say about it: the attempt has said all.
-                self._move(turn, Event.COMMITTED, kind)
-                self._close(turn)
-                self._tell_commit(self.attempt, answer.result)
-            else:
-                self._go_on_after(turn, call, behaviour)
+            self._answered(turn, call, answer.result, ended_by if turn is self.turn else "", behaviour)
 
     def _keep_staged(self, call: Call, staged: m.Staged) -> None:
         """Remember an entry until its end, in its place."""

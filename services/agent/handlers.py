@@ -153,7 +153,8 @@ def _ran(finished: m.ToolCallFinished) -> Answer:
 
 
 def _never_ran(refused: m.ToolCallRefused) -> Answer:
-    return Answer(refused.call_id, rules.never_ran(refused), error=refused.reason)
+    by = refused.decided_by if refused.ends_turn else ""
+    return Answer(refused.call_id, rules.never_ran(refused), error=refused.reason, ended_by=by)
 
 
 def _conversation_id(message: Any) -> str:

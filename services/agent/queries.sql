@@ -90,7 +90,9 @@ LEFT JOIN agent.conversations c USING (conversation_id)
 -- Conversations with everything that their transcripts are made of: one statement, so one moment.
 SELECT c.conversation_id, STATE AS state, json_build_array(
     (
-        SELECT json_agg(json_build_array(m.turn_id, m.step, m.text, m.number, m.call_id) ORDER BY m.number, m.posted_at)
+        SELECT json_agg(json_build_array(
+            m.turn_id, m.step, m.text, m.number, m.call_id, m.author ->> 'id'
+        ) ORDER BY m.number, m.posted_at)
         FROM agent.messages m WHERE m.conversation_id = c.conversation_id AND m.turn_id IS NOT NULL
     ),
     (
@@ -111,7 +113,8 @@ SELECT c.conversation_id, STATE AS state, json_build_array(
     ),
     (
         SELECT json_agg(json_build_array(
-            m.number, CASE WHEN m.author ->> 'kind' = 'operator' THEN m.author ->> 'id' ELSE '' END, m.text
+            m.number, CASE WHEN m.author ->> 'kind' = 'operator' THEN m.author ->> 'id' ELSE '' END, m.text,
+            m.author ->> 'id'
         ) ORDER BY m.number, m.posted_at)
         FROM agent.messages m WHERE m.conversation_id = c.conversation_id AND m.by_operator
     ),

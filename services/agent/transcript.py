@@ -70,6 +70,8 @@ class UserMessage:
     number: int = 0
     #: The call whose outcome it is; None for a person's message.
     call_id: str | None = None
+    #: Id of whoever wrote it.
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ class Spoken:
     #: Stable id of the operator who wrote it; empty where a visitor did.
     operator: str
     text: str
+    #: Id of whoever wrote it.
+    author: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,10 @@ class History:
     def spoken_in(self, turn_id: str) -> bool:
         """Tell whether a person wrote while the turn went on, and it has heard them."""
         return any(each.turn_id == turn_id and each.step > 1 and each.call_id is None for each in self.messages)
+
+    def tools_in(self, turn_id: str) -> list[str]:
+        """Return the tools that the model called in a turn."""
+        return [each.tool for each in self.calls if each.turn_id == turn_id]
 
     def waits_in(self, turn_id: str) -> bool:
         """Tell whether the model goes on although people think about a call of the turn."""

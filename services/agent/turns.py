@@ -10,6 +10,7 @@ from placet.agent import attempts, items, rules, staging
 from placet.agent.conversation_state import Call, ConversationState, Held, NextMessage, Turn
 from placet.agent.items import Data
 from placet.agent.model_answer import ModelAnswer
+from placet.agent.origins import Before, beside
 from placet.agent.rules import Behaviour, CheckedCall, Claim, Interruption, Settlement, storable
 from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
@@ -35,6 +36,8 @@ class Said:
     behaviour: Behaviour
     #: What it cost in US dollars, where somebody counts; None: nobody knows.
     cost: float | None = None
+    #: What stood in the conversation when it was asked; None: nobody looks where values come from.
+    before: Before | None = None
 
 
 class Turns(ConversationState):
@@ -114,9 +117,9 @@ class Turns(ConversationState):
         for call in calls:
             self._append("tool_call", items.proposed(claim, call))
         for call in calls:
-            self._propose(claim, call, text)
+            self._propose(claim, call, text, said.before)
 
-    def _propose(self, claim: Claim, call: CheckedCall, said: str) -> None:
+    def _propose(self, claim: Claim, call: CheckedCall, said: str, before: Before | None = None) -> None:
         result = call.result
         state = CallState.OPEN if result is None else CallState.ANSWERED
         stored = Call(call.call_id, claim.turn_id, claim.step, call.tool, claim.message_id, state)
@@ -167,6 +170,7 @@ class Turns(ConversationState):
             position=call.position,
             digest=call.digest,
             quote=rules.quote(said, call),
+            **beside(call, before),
         )
         self._emit(m.ToolCallProposed(tenant=claim.tenant, call=proposed))
 
@@ -241,6 +245,23 @@ class Turns(ConversationState):
 
     def _keep(self, attempt: attempts.Attempt) -> None:
         self.attempt, self.attempt_changed = attempt, True
+
+    def _answered(
+        self, turn: Turn, call: Call, result: rules.Result, ended_by: str, behaviour: Behaviour | None
+    ) -> None:
+        """Go on with the turn of a call that has its result, or end it where whoever denied the call wants that."""
+        turn.cause = turn.cause | {"id": self.cause.id, "traceparent": self.cause.traceparent}
+        self.cause = Cause(**turn.cause)
+        self.changed_turns[turn.turn_id] = turn
+        if ended_by:
+            self._end_turn(turn, ended_by)
+        elif self.attempt is not None and call.tool == COMMIT_TOOL:
+            # Nobody is asked what to say about it: the attempt has said all.
+            self._move(turn, Event.COMMITTED, {"kind": result.kind})
+            self._close(turn)
+            self._tell_commit(self.attempt, result)
+        else:
+            self._go_on_after(turn, call, behaviour)
 
     def _go_on_after(self, turn: Turn, call: Call, behaviour: Behaviour | None) -> None:
         """Ask the model again after the last result of a step, and show it the message that took a call's place."""
@@ -327,6 +348,19 @@ class Turns(ConversationState):
         reason = "Not run: the user wrote again before it was decided."
         supersede = behaviour is not None and behaviour.supersede
         self._withdraw(calls, "superseded", reason, "supersede" if supersede else "wait")
+
+    def _end_turn(self, turn: Turn, by: str) -> None:
+        """Stop a turn that is not over."""
+        detail = {"step": turn.step, "fence": turn.fence}
+        self._move(turn, Event.STOPPED, detail)
+        calls = [call for call in self._of_turn(turn) if call.state in {CallState.OPEN, CallState.CONTINUED}]
+        for call in calls:
+            self._move_call(call, CallEvent.TURN_STOPPED, {"turn_id": turn.turn_id})
+        turn.fence += 1
+        turn.reason = storable(rules.stopped_by(by))
+        self._close(turn)
+        turn.stopped_number = self.log_seq
+        self._withdraw([call.call_id for call in calls], "cancelled", rules.withdrawn_by(by))
 
     def _withdraw(
         self,

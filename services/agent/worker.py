@@ -20,6 +20,7 @@ from placet.agent.changes import Saving, hand_over, save, telling
 from placet.agent.conversation import Conversation
 from placet.agent.deltas import Deltas, pause_among
 from placet.agent.llm import ModelUnavailable
+from placet.agent.origins import Before, may_name_secrets
 from placet.agent.profiles import Profile, Profiles
 from placet.agent.pseudonymizing import Pseudonymizer
 from placet.agent.rules import Claim, Settlement
@@ -225,7 +226,10 @@ class Worker:
         counts = bool(behaviour.limits) or attempt is not None
         answer = readable.restored(budgets.counted(answer, messages) if counts else answer)
         cost = None if attempt is None else budgets.cost_of(answer, self._price_of)
-        return Said(answer, told.spoken_in(claim.turn_id), aside, tools, behaviour, cost)
+        called = [*(each.name for each in answer.calls), *told.tools_in(claim.turn_id)] if answer.calls else []
+        place, secret = (claim.author["id"], claim.turn_id), may_name_secrets(tools, called)
+        before = Before.of(told, *place, behaviour.instructions, secret=secret) if called else None
+        return Said(answer, told.spoken_in(claim.turn_id), aside, tools, behaviour, cost, before)
 
     async def _settle(self, claim: Claim, said: Said, snapshot: ConversationSnapshot) -> Claim | None:
         """Settle a step as the conversation was when the model was asked, or else as it is now."""

@@ -48,7 +48,9 @@ def end_call(work: Work, approval: Approval, signer: Signer, consent: Consent = 
     end = _end_of_call(approval, signer, consent)
     changed = approval.approval_rule.judged_again and rulebook not in {"", approval.rulebook_digest}
     if changed and isinstance(end, ToolCallPermitted):
-        end = CallApproved(**end.model_dump(include={"tenant", "pool", "permit"}), call=end.call, rule=approval.rule)
+        end = CallApproved(
+            **end.model_dump(include={"tenant", "pool", "permit"}), call=approval.call, rule=approval.rule
+        )
     tell(work, approval, end)
     if approval.staged and approval.state is State.APPROVED:
         tell(work, approval, *_staged_permits(approval, signer))
@@ -115,7 +117,7 @@ def _end_of_call(approval: Approval, signer: Signer, consent: Consent) -> Messag
         consent=consent,
         mode="commit" if approval.call.tool == COMMIT_TOOL else "run",
     )
-    return ToolCallPermitted(tenant=approval.call.tenant, pool=approval.pool, call=approval.call, permit=permit)
+    return ToolCallPermitted(tenant=approval.call.tenant, pool=approval.pool, call=approval.call.bare(), permit=permit)
 
 
 def _staged_permits(approval: Approval, signer: Signer) -> Iterator[Message]:

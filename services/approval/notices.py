@@ -148,6 +148,7 @@ def refused(approval: Approval) -> ToolCallRefused:
         decided_by=approval.decided_by or "",
         answer_kind=approval.answer_kind,
         answer=(approval.decision_reason or "") if approval.answer_kind else "",
+        ends_turn=approval.ends_turn,
     )
 
 

@@ -6,8 +6,8 @@ VIEWS = {
     "approvals": """
         SELECT approval_id, tenant, conversation_id, call_id, turn_id, tool, category,
                coalesce(shown_arguments, arguments) AS arguments, shown_arguments IS NOT NULL AS arguments_masked,
-               labels, digest, schema_digest, revision, arguments_revision, edited, state, summary, searched, rule,
-               rulebook_digest, reason, approval_rule, approval_rule -> 'approvers' AS approvers, deciders,
+               origins, labels, digest, schema_digest, revision, arguments_revision, edited, state, summary, searched,
+               rule, rulebook_digest, reason, approval_rule, approval_rule -> 'approvers' AS approvers, deciders,
                deciders_digest, closed_to, voters, requester, agent, language, created_at, expires_at, decided_by,
                decision_reason, answer_kind, closed_at, steps_done, next_step_at, claimed_by, claimed_until,
                delegations, seats, cancel_asked_by, cancel_asked_at

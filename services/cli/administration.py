@@ -11,7 +11,13 @@ from placet.cli.client import call
 from placet.cli.output import Json, err, fail, out, show_json
 from placet.cli.resources import LIMIT, After, Id, Limit, Resource, show_page
 
-calls = Resource("tool-calls", "Show tool calls, and resolve those of unknown outcome.")
+calls = Resource("tool-calls", "List and show tool calls, and resolve those of unknown outcome.")
+calls.list(
+    "List calls, newest first.",
+    ["id", "state", "tool", "conversation_id", "proposed_at"],
+    states="unknown (nobody knows the outcome) or all.",
+    state="unknown",
+)
 calls.show(
     "Show one call's whole history.",
     ["verdict", "approval", "execution"],

@@ -15,6 +15,9 @@ from placet.contracts.canonical import NotStrictJson, canonical_text, parse_argu
 from placet.contracts.messages import COMMIT_TOOL
 from placet.domain.approvers import identity_of, is_person
 from placet.domain.card_text import mixed_scripts, visible
+from placet.domain.origins import NONE, from_tools_alone, is_target
+from placet.domain.risk import acts
+from placet.domain.tool_schema import pointer
 
 app = typer.Typer(no_args_is_help=True, help="List, show and decide approvals.")
 
@@ -105,10 +108,19 @@ def approve(  # noqa: PLR0913 - a grant has as many terms
 
 @app.command()
 def deny(
-    approval_id: ApprovalId, reason: Reason = "", digest: Digest = "", *, yes: Yes = False, json: Json = False
+    approval_id: ApprovalId,
+    reason: Reason = "",
+    digest: Digest = "",
+    *,
+    end_turn: Annotated[
+        bool, typer.Option("--end-turn", help="End the turn too: what else of it waits is withdrawn.")
+    ] = False,
+    yes: Yes = False,
+    json: Json = False,
 ) -> None:
     """Deny a call: it is shown as it stands now, and you are asked."""
-    _decide(approval_id, "deny", reason, digest, json=json, ask=not yes)
+    more = {"end_turn": True} if end_turn else {}
+    _decide(approval_id, "deny", reason, digest, json=json, ask=not yes, **more)
 
 
 @app.command()
@@ -248,26 +260,37 @@ def show_call(approval: dict[str, Any]) -> None:
         return
     out.print("\narguments", style="bold")
     value = approval["call"]["arguments"]
-    for name, said in _leaves(value, ()):
+    origins: dict[str, list[str]] = approval["call"].get("origins") or {}
+    for path, said in _leaves(value, ()):
+        name, places = ".".join(path), origins.get(pointer(path))
         first, *others = [visible(line) for line in said.split("\n")]
         out.print(f"  {visible(name)}: {first}")
         for line in others:
             out.print(f"  {' ' * len(name)}| {line}")
+        if places is not None:
+            # On a line of its own: no value can end with words that look like it.
+            out.print(f"  {' ' * len(name)}^ origin: {', '.join(places) or NONE}")
         for word, scripts in mixed_scripts(said):
             out.print(f"  ! {visible(name)}: the word {visible(word)!r} mixes alphabets ({', '.join(scripts)})")
+        if acts(approval["category"]) and is_target(said) and (tools := from_tools_alone(places or ())):
+            out.print(f"  ! {visible(name)}: only the output of {', '.join(tools)} named it, not the requester")
+    if asked := approval.get("asked"):
+        out.print("\nthe requester's message that led to it", style="bold")
+        for line in asked.split("\n"):
+            out.print(f"  > {visible(line)}")
     if not isinstance(value, dict):
         out.print(f"  {visible(approval['call']['arguments_text'] or 'not to be seen')}")
     out.print(f"\ndigest {approval['digest'][:16]}, revision {approval['revision']}")
 
 
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield every value that has no parts as text, with the path to it."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     if parts:
         for name, child in parts:
             yield from _leaves(child, (*path, str(name)))
     elif path:
-        yield ".".join(path), value if isinstance(value, str) else canonical_text(value)
+        yield path, value if isinstance(value, str) else canonical_text(value)
 
 
 def _show_staged(approval: dict[str, Any]) -> bool:

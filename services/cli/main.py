@@ -11,10 +11,11 @@ from typing import Annotated, Any
 import typer
 
 import placet
-from placet.cli import approvals, audit, jobs, rulebook, slack, workspace
+from placet.cli import approvals, audit, jobs, rulebook, slack, stops, workspace
 from placet.cli.administration import NOUNS
 from placet.cli.chat import chat
 from placet.cli.output import Json, fail, out, progress, show_json, tell_error
+from placet.cli.verify.command import verify
 
 app = typer.Typer(
     name="placet",
@@ -29,8 +30,11 @@ for _name, _noun in NOUNS.items():
 app.add_typer(jobs.jobs.app, name="jobs")
 app.add_typer(rulebook.app, name="rulebook")
 app.add_typer(slack.app, name="slack")
+app.add_typer(stops.app, name="stop")
 app.add_typer(workspace.app, name="workspace")
 app.command()(chat)
+app.command()(verify)
+app.command()(stops.resume)
 
 #: Typer shows its own wording errors in a box of several lines; its base class is not exported by name.
 _UsageError: Any = typer.BadParameter.__mro__[1]

@@ -60,7 +60,7 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
     for key, void in taken.items():
         each, admission = wanted[key]
         if void:
-            await _turn_away(each, rules.too_late() if void == "late" else rules.consent_void(), worker)
+            await _turn_away(each, void, worker)
         elif admission.event is Event.CLAIMED:
             work.act(partial(worker.start, each.attempt))
         else:
@@ -138,7 +138,8 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
     if workspace["journal"] != Journal.APPLIED or following is None or following["call_id"] != message.call_id:
         return
     spec = worker.specs.get(attempt.call.tool)
-    admission = rules.admit(attempt.call, permit, spec, now=await work.clock())
+    admission = await commit_store.why_stopped(work.connection, attempt.call)
+    admission = admission or rules.admit(attempt.call, permit, spec, now=await work.clock())
     if admission.event is not Event.CLAIMED:
         refused = Outcome(Event.FAILED, error=admission.reason)
         await worker.committing.call_ended(work, attempt, refused, refused=True)

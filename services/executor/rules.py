@@ -110,6 +110,20 @@ def consent_void() -> Admission:
     return Admission(Event.REFUSED, f"{NOTHING_RAN}{reason}.")
 
 
+def stopped(reason: str) -> Admission:
+    """Return what becomes of a call that an emergency stop covers; `reason` is the administrator's."""
+    why = f" ({reason})" if reason else ""
+    text = f"an administrator has stopped such calls{why}; try again only when you are told that they are allowed again"
+    return Admission(Event.REFUSED, f"{NOTHING_RAN}{text}.")
+
+
+def void(stop: str | None, *, revoked: bool, late: bool) -> Admission | None:
+    """Return what becomes of a call whose permit was good when it came, by what was so when it was taken."""
+    if stop is not None:
+        return stopped(stop)
+    return consent_void() if revoked else too_late() if late else None
+
+
 def misfit(call: ToolCall, spec: ToolSpec | None) -> str:
     """Return why `call` is none that this executor can run, half a sentence; empty where it can."""
     if spec is None:

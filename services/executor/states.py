@@ -61,6 +61,9 @@ TRANSITIONS: dict[tuple[State, Event], State] = {
     (State.NEW, Event.REFUSED): State.REFUSED,
     (State.NEW, Event.EXPIRED): State.EXPIRED,
     (State.NEW, Event.ABANDONED): State.REFUSED,
+    # Claimed, and turned away in the same transaction or by who claimed it, before anything began.
+    (State.RUNNING, Event.REFUSED): State.REFUSED,
+    (State.RUNNING, Event.EXPIRED): State.EXPIRED,
     (State.RUNNING, Event.LET_GO): State.RUNNING,
     (State.RUNNING, Event.RECLAIMED): State.RUNNING,
     (State.RUNNING, Event.SUCCEEDED): State.SUCCEEDED,

@@ -177,6 +177,7 @@ def _deps(
         decisions=decisions,
         trials=trials,
         signer=signer,
+        verifier=verifier,
         hub=hub,
         log=ConversationLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still, limits),
         job_log=JobLog(runtime.database, hub, settings.gateway_heartbeat_seconds, authenticator.still, limits),

@@ -64,6 +64,9 @@ class GatewaySettings(SlackSettings, LanguageSettings):
         description="How long a decision on the inbox's list can be taken back before it is sent, in seconds; 0: it is "
         "sent at once. The API, links and chats always send at once.",
     )
+    gateway_stops_by_another: bool = Field(
+        default=False, description="Whether an emergency stop is lifted only by somebody else than who asked for it."
+    )
     gateway_session_seconds: int = Field(
         default=12 * 3600, ge=60, description="How long a browser stays signed in at most, in seconds."
     )

@@ -1,4 +1,4 @@
-"""Rows of the gateway: API keys, sessions, conversations, used mailed links, the audit chain."""
+"""Rows of the gateway: keys, sessions, conversations, used mailed links, emergency stops, the audit chain."""
 
 from __future__ import annotations
 
@@ -192,6 +192,45 @@ class LinkUseRow(SQLModel, table=True):
         "`sent` is what the stored decision says it is."
     )
     used_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+
+
+class StopRow(SQLModel, table=True):
+    """One emergency stop: no call that it covers begins to run until it is lifted."""
+
+    __tablename__ = "stops"
+    __table_args__ = (
+        sa.CheckConstraint("tenant IS NOT NULL OR (tool IS NULL AND agent IS NULL)", name="whole_house"),
+        sa.CheckConstraint("tool IS NULL OR agent IS NULL", name="one_target"),
+        sa.CheckConstraint("(resumed_at IS NULL) = (resumed_by IS NULL)", name="resumed_by_somebody"),
+        sa.CheckConstraint("(resumed_at IS NULL) = (resume_signature IS NULL)", name="resumed_signed"),
+        sa.CheckConstraint("resumed_by IS NULL OR NOT by_another OR resumed_by <> stopped_by", name="by_another_kept"),
+        # One stop of the same at a time; executors read these alone.
+        sa.Index(
+            "ix_stops_active",
+            "tenant",
+            "tool",
+            "agent",
+            unique=True,
+            postgresql_nulls_not_distinct=True,
+            postgresql_where=sa.text("resumed_at IS NULL"),
+        ),
+        sa.Index("ix_stops_newest", sa.text("stopped_at DESC"), sa.text("stop_id DESC")),
+        {"schema": "gateway"},
+    )
+
+    stop_id: str = Field(primary_key=True)
+    tenant: str | None = Field(default=None, description="Whose calls; empty: everybody's.")
+    tool: str | None = Field(default=None, description="Only calls of this tool.")
+    agent: str | None = Field(default=None, description="Only calls that this agent proposed.")
+    reason: str
+    by_another: bool = Field(description="Whether only somebody else may lift it than who asked for it.")
+    stopped_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True))
+    stopped_by: str
+    signature: str = Field(description="JWS of the gateway over all of the above.")
+    resumed_at: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
+    resumed_by: str | None = None
+    resume_reason: str = Field(default="", sa_column_kwargs={"server_default": ""})
+    resume_signature: str | None = Field(default=None, description="JWS of the gateway over stop, time and person.")
 
 
 class CheckpointRow(SQLModel, table=True):

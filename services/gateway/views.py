@@ -1,4 +1,4 @@
-"""What others may read of the gateway: which API keys work. Secrets are told to nobody."""
+"""What others may read of the gateway: which API keys work, and what is stopped. Secrets are told to nobody."""
 
 from __future__ import annotations
 
@@ -8,5 +8,12 @@ VIEWS = {
     "api_keys": """
         SELECT key_id, tenant, revoked_at
         FROM gateway.api_keys
+    """,
+    # Executors ask it in the statement that claims calls: a stop counts from its commit on. Each empty column of
+    # `tenant`, `tool` and `agent` covers all.
+    "stops": """
+        SELECT stop_id, tenant, tool, agent, reason
+        FROM gateway.stops
+        WHERE resumed_at IS NULL
     """,
 }

@@ -96,6 +96,8 @@ class Card:
     plan_outcome: str = ""
     #: What the agent said when it proposed the call, cut; empty where it said nothing. Never shown as fact.
     quote: str = ""
+    #: The requester's message that led to it, cut; empty where it must not be seen. Never shown as fact.
+    asked: str = ""
     #: What looks like a trick: mixed scripts, invisible characters.
     warnings: list[str] = field(default_factory=list)
     #: SHA-256 of what would run, whole: a decision names it.

@@ -20,7 +20,7 @@ from placet.contracts.messages import (
 )
 from placet.contracts.messages.approvals import ProgressKind
 from placet.domain.card_text import visible
-from placet.domain.risk import why_alone
+from placet.domain.risk import acts, why_alone
 from placet.notifier.cards import Card, PlanLine, VoteShown
 from placet.surfaces.card import ARGUMENT_MAX, arguments_of, cut, edited, named, needed, quoted, tricks
 from placet.surfaces.plan import Plan, entries_of, line_of, outcome_of
@@ -76,8 +76,9 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: 
     `plan`: of a commit, what it would do; its arguments, which are ids, say nothing to people.
     """
     rule, call = news.approval, news.call
-    arguments = arguments_of(call.shown_arguments, critical, ARGUMENT_MAX) if plan is None else []
+    arguments = arguments_of(call.shown_arguments, critical, ARGUMENT_MAX, call.origins) if plan is None else []
     planned = _planned(plan, pen.locale) if plan is not None else {}
+    told = call.origins if acts(news.category or "") else None
     return Card(
         **planned,
         approval_id=news.approval_id,
@@ -93,7 +94,8 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: 
         arguments=arguments[:ARGUMENTS_MAX],
         arguments_left_out=max(0, len(arguments) - ARGUMENTS_MAX),
         quote=quoted(call.quote),
-        warnings=[each.said(pen.locale) for each in tricks(call.shown_arguments)],
+        asked=quoted(call.asked),
+        warnings=[each.said(pen.locale) for each in tricks(call.shown_arguments, told)],
         digest=call.digest,
         revision=news.revision,
         deadline=news.expires_at,
@@ -160,13 +162,15 @@ def moved_on(card: Card, news: ApprovalProgressed, pen: Pen, critical: Collectio
         left_out = _left_out(card, news.call.shown_arguments)
         changes |= {"summary": news.summary or card.summary, "digest": news.call.digest, **left_out}
     elif news.call is not None:
-        arguments = list(edited(card.arguments, arguments_of(news.call.shown_arguments, critical, ARGUMENT_MAX)))
+        call = news.call
+        after = arguments_of(call.shown_arguments, critical, ARGUMENT_MAX, call.origins)
+        arguments = list(edited(card.arguments, after))
         changes |= {
             "summary": news.summary or card.summary,
             "digest": news.call.digest,
             "arguments": arguments[:ARGUMENTS_MAX],
             "arguments_left_out": max(0, len(arguments) - ARGUMENTS_MAX),
-            "warnings": [each.said(card.locale) for each in tricks(news.call.shown_arguments)],
+            "warnings": [each.said(card.locale) for each in tricks(call.shown_arguments, call.origins)],
         }
     match news.kind:
         case "voted":

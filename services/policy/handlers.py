@@ -273,7 +273,7 @@ async def judge_again(approved: CallApproved, work: Work, deps: Deps) -> None:
         work.emit(denied_by_now(call, verdict))
     else:
         what = approved.model_dump(include={"tenant", "pool", "permit"})
-        work.emit(ToolCallPermitted(**what, call=call))
+        work.emit(ToolCallPermitted(**what, call=call.bare()))
 
 
 async def abandon_approved(message: AbandonCall, work: Work) -> None:

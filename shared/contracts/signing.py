@@ -51,6 +51,8 @@ class Purpose(StrEnum):
     EDIT_VERDICT = "placet-edit-verdict"  # the rulebook lets it be approved so, or does not
     END = "placet-end"  # the approval of this call ended so
     RESOLUTION = "placet-resolution"  # this person says whether a call of unknown outcome ran
+    STOP = "placet-stop"  # this administrator stopped such calls
+    RESUME = "placet-resume"  # this administrator lifted that stop
     LOGIN = "placet-login"  # this browser went to a provider to sign in
     CHECKPOINT = "placet-checkpoint"  # these rows of the history stood here when they were sealed
 
@@ -59,7 +61,9 @@ class Purpose(StrEnum):
 SIGNERS: Mapping[str, frozenset[Purpose]] = {
     "policy": frozenset({Purpose.PERMIT, Purpose.HOLD, Purpose.EDIT_VERDICT}),
     "approval": frozenset({Purpose.PERMIT, Purpose.GRANT, Purpose.EDIT, Purpose.END}),
-    "gateway": frozenset({Purpose.DECISION, Purpose.LOGIN, Purpose.RESOLUTION, Purpose.CHECKPOINT}),
+    "gateway": frozenset(
+        {Purpose.DECISION, Purpose.LOGIN, Purpose.RESOLUTION, Purpose.STOP, Purpose.RESUME, Purpose.CHECKPOINT}
+    ),
 }
 
 

@@ -7,7 +7,7 @@ answer where their other side decides, so an expression can be asked before ever
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeAlias
@@ -117,12 +117,20 @@ def list_of(kind: Kind) -> Kind:
 class Environment:
     """What expressions may look at: `variables` maps the name of each, dots included, to its type.
 
-    Functions on texts are those of the strings extension.
+    Functions on texts are those of the strings extension, and `functions` by name: one that raises has no value.
     """
 
-    def __init__(self, variables: Mapping[str, Kind]) -> None:
+    def __init__(
+        self, variables: Mapping[str, Kind], functions: Mapping[str, Callable[[str], str]] | None = None
+    ) -> None:
         """Prepare it, which takes a moment: keep it where it is used again."""
-        self._environment = cel.NewEnv(variables=dict(variables), extensions=[ext_strings.ExtStrings()])
+        declared = [
+            cel.FunctionDecl(name, [cel.Overload(f"{name}_string", STRING, [STRING], is_member=False, impl=function)])
+            for name, function in (functions or {}).items()
+        ]
+        self._environment = cel.NewEnv(
+            variables=dict(variables), extensions=[ext_strings.ExtStrings()], functions=declared
+        )
 
     def compile(self, text: str) -> Expression:
         """Return the compiled `text`; raise ConditionInvalid with everything that CEL says against it.
@@ -184,6 +192,8 @@ def _plain(said: str) -> str:
 
 def _hinted(said: str) -> str:
     found = _OVERLOAD.match(said)
+    if found and "'origin'" in said and found["types"].startswith("list("):
+        return f"{said}: ask each, LIST.all(each, origin(each) == ...)"
     mixed = found and {"double", "int"} <= set(found["types"].split(", "))
     return f"{said}: beside a number with decimals write 2.0 for 2" if mixed else said
 

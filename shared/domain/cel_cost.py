@@ -21,6 +21,8 @@ ROUNDS_MAX = 10_000.0
 #: Bytes of a number, of a list's place for an element, and nanoseconds of one step, as measured.
 _NUMBER, _PLACE = 16.0, 32.0
 _STEP_TIME, _BYTE_TIME, _ELEMENT_TIME, _FIND_TIME, _PATTERN_TIME = 300.0, 5.0, 150.0, 0.1, 15.0
+#: Bytes of a tool's name, and nanoseconds of calling a function of ours.
+_NAME, _CALLED_TIME = 80.0, 5_000.0
 #: Most that one clause of `format` makes of a number.
 _CLAUSE = 1_100.0
 #: What compiling a pattern may take, in bytes.
@@ -176,6 +178,11 @@ def _same(values: _Values, _node: Node) -> _Bound:
     return _Bound(Extent(_NUMBER), _BYTE_TIME * smaller.size)
 
 
+def _looked_up(values: _Values, _node: Node) -> _Bound:
+    """Bound `origin`: a text is looked up, and what is found has the length of a name."""
+    return _Bound(Extent(_NAME), _CALLED_TIME + _BYTE_TIME * values[0].size, _NAME)
+
+
 def _within(values: _Values, _node: Node) -> _Bound:
     return _Bound(Extent(_NUMBER), _BYTE_TIME * values[-1].size)
 
@@ -255,6 +262,7 @@ _FUNCTIONS: dict[str, _Cost] = {
     **dict.fromkeys(("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"), _answer),
     **dict.fromkeys(("getHours", "getMinutes", "getSeconds", "getMilliseconds"), _answer),
     **dict.fromkeys(("_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"), _same),
+    "origin": _looked_up,
     "@in": _within,
     **dict.fromkeys(("_?_:_", "_[_]", "dyn"), _one_of),
     **dict.fromkeys(("string", "bytes", "trim", "lowerAscii", "upperAscii"), _walked),

@@ -6,6 +6,11 @@ from placet.contracts.messages import ApprovalRule
 from placet.contracts.messages.tool_calls import Category
 
 
+def acts(category: str) -> bool:
+    """Tell whether a call acts on the world; one of no known category may."""
+    return not category.startswith("safe_")
+
+
 def why_alone(rule: ApprovalRule, category: str) -> str:
     """Return why a call is approved by itself, for people; empty where it may be approved with others."""
     if category == Category.UNSAFE_EXEC:

@@ -7,7 +7,7 @@ draws it keeps these in a box that no other argument begins in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -19,6 +19,8 @@ from placet.domain.approvers import read_approver
 from placet.domain.card_text import ABSENT, REDACTED, is_hidden, mixed_scripts, placeholders, visible, visible_lines
 from placet.domain.catalog import ToolSpec
 from placet.domain.directory import Directory
+from placet.domain.origins import AGENT, QUOTED, USER, Origins, from_tools_alone, is_target
+from placet.domain.tool_schema import pointer
 from placet.surfaces.texts import text
 
 #: Longest text of one argument where a card must be short, and of the agent's own words anywhere, in characters.
@@ -44,20 +46,45 @@ class Argument:
     redacted: bool = False
     #: What it was before people edited it, empty for "not there"; None where it was not edited.
     changed_from: str | None = None
+    #: Where it stood before the call, as `placet.domain.origins` has it; None where nobody looked.
+    places: tuple[str, ...] | None = None
+
+    def stood(self, locale: str) -> str:
+        """Return in a language where it stood before the call: evidence, no proof; empty where that says nothing."""
+        places = self.places
+        if not places:
+            # Most of what a model composes stood nowhere; an address that nobody wrote is news.
+            return text(locale, "seen nowhere before") if places is not None and is_target(self.text) else ""
+        if places[0] in _STOOD:
+            return text(locale, _STOOD[places[0]])
+        words = "only seen in the output of {tools}"
+        return text(locale, words, tools=", ".join(map(visible, from_tools_alone(places))))
+
+
+_STOOD = {
+    USER: "in the requester's own words",
+    AGENT: "in the agent's instructions",
+    QUOTED: "only in a mail that the requester quoted",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Trick:
-    """What looks like one in an argument: letters of several alphabets in a word, or characters that do not show."""
+    """What looks like one in an argument: mixed alphabets, characters that do not show, an address from a tool."""
 
     #: Path to the argument.
     name: str
     #: The word that mixes alphabets, and these; none where characters do not show.
     word: str = ""
     scripts: tuple[str, ...] = ()
+    #: Of an address that nobody but tools named: whose output it was.
+    tools: tuple[str, ...] = ()
 
     def said(self, locale: str) -> str:
         """Return it as a sentence in a language."""
+        if self.tools:
+            words = "“{name}” was named only in the output of {tools}: the requester did not name it."
+            return text(locale, words, name=self.name, tools=", ".join(self.tools))
         if not self.word:
             return text(locale, "“{name}” has characters that do not show.", name=self.name)
         words = "“{name}”: the word “{word}” mixes alphabets ({scripts})."
@@ -72,15 +99,23 @@ def critical_arguments(tools: Mapping[str, ToolSpec], tool: str, schema_digest: 
     return [path for template in (spec.summary or {}).values() for path in placeholders(template)]
 
 
-def arguments_of(shown: str, critical: Collection[str] = (), longest: int | None = None) -> list[Argument]:
+def arguments_of(
+    shown: str, critical: Collection[str] = (), longest: int | None = None, origins: Origins | None = None
+) -> list[Argument]:
     """Return the arguments of a JSON text that people may see, those first that the tool's sentence names.
+
+    `origins` says where they stood before the call, as far as anybody looked.
 
     A value longer than `longest` is cut, and names the digest of all of it: no edit of its end goes unseen. What is no
     JSON object has no arguments.
     """
     found = [
         Argument(
-            visible(path), _value(value, longest), critical=_is_critical(path, critical), redacted=value == REDACTED
+            visible(name := ".".join(path)),
+            _value(value, longest),
+            critical=_is_critical(name, critical),
+            redacted=value == REDACTED,
+            places=_places(origins, path),
         )
         for path, value in _leaves(_parsed(shown), ())
     ]
@@ -103,19 +138,25 @@ def edited(before: Iterable[Argument], after: Iterable[Argument]) -> Iterator[Ar
             yield Argument(name, ABSENT, critical=True, changed_from=was)
 
 
-def tricks(shown: str) -> list[Trick]:
-    """Return what looks like a trick in the arguments of a JSON text, at most TRICKS_MAX."""
+def tricks(shown: str, origins: Origins | None = None) -> list[Trick]:
+    """Return what looks like a trick in the arguments of a JSON text, at most TRICKS_MAX.
+
+    `origins` of a call that acts on the world: an address in it that only tools' outputs named is told too.
+    """
     found: list[Trick] = []
     for path, value in _leaves(_parsed(shown), ()):
-        words, name = value if isinstance(value, str) else "", visible(path)
-        if any(map(is_hidden, words.replace("\n", ""))) or any(map(is_hidden, path)):
+        words, name = value if isinstance(value, str) else "", visible(".".join(path))
+        tools = from_tools_alone(_places(origins, path) or ()) if is_target(words) else []
+        if tools:
+            found.append(Trick(name, tools=tuple(map(visible, tools))))
+        if any(map(is_hidden, words.replace("\n", ""))) or any(map(is_hidden, "".join(path))):
             found.append(Trick(name))
         found += [Trick(name, cut(visible(word), _WORD_MAX), tuple(scripts)) for word, scripts in mixed_scripts(words)]
     return found[:TRICKS_MAX]
 
 
 def quoted(words: str) -> str:
-    """Return the agent's own words as a card quotes them: in their lines, visible and cut."""
+    """Return the agent's own words, or the requester's, as a card quotes them: in their lines, visible and cut."""
     return cut(visible_lines(words[: QUOTE_MAX + 1]), QUOTE_MAX)
 
 
@@ -174,7 +215,12 @@ def _parsed(shown: str) -> Any:
         return {}
 
 
-def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+def _places(origins: Origins | None, path: Sequence[str]) -> tuple[str, ...] | None:
+    found = (origins or {}).get(pointer(path))
+    return None if found is None else tuple(found)
+
+
+def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every value that has no parts, with the path to it."""
     if isinstance(value, dict) and value:
         for name, child in value.items():
@@ -183,7 +229,7 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
         for index, child in enumerate(value):
             yield from _leaves(child, (*path, str(index)))
     elif path:
-        yield ".".join(path), value
+        yield path, value
 
 
 def _value(value: Any, longest: int | None) -> str:

@@ -22,6 +22,7 @@ SERVICES = ROOT / "services"
 NO_MACHINE: Mapping[str, frozenset[str]] = {
     # Begins and ends, each by one statement that names what it ends; nothing comes between.
     "session": frozenset({"open", "ended"}),
+    "stop": frozenset({"active", "resumed"}),
     "api-key": frozenset({"active", "revoked"}),
     # A conversation's: another takes its place, or none.
     "token": frozenset({"good", "none"}),

@@ -123,6 +123,14 @@ def system(
             made.stop()
 
 
+@pytest.fixture(autouse=True)
+def _whole(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Look after each test that used the system whether all invariants hold: who broke one is the test that fails."""
+    yield
+    if "system" in request.fixturenames:
+        request.getfixturevalue("system").assert_invariants()
+
+
 @pytest.fixture(scope="session")
 def frontend(system: System) -> Caller:
     """A chat product's backend, with a key for chatting."""

@@ -103,12 +103,12 @@ async def test_cards_are_confirmed_cancelled_edited_and_stopped_and_stay_so(
     await expect(page.locator(".carousel")).to_be_visible(timeout=30_000)
     card = await _ask(page, "create a payment link over 299 TRY", 1)
     await expect(page.get_by_role("button", name="Stop")).to_be_visible()
-    await card.get_by_role("button", name="Approve").click()
+    await card.get_by_role("button", name="Approve", exact=True).click()
     await expect(card.locator(".badge").first).to_have_text("approved")
     await expect(page.locator("a.pay")).to_have_count(1)
 
     card = await _ask(page, "create a payment link over 150 TRY", 2)
-    await card.get_by_role("button", name="Deny").click()
+    await card.get_by_role("button", name="Deny", exact=True).click()
     await expect(card.locator(".badge").first).to_have_text("denied")
 
     card = await _ask(page, "create a payment link over 800 TRY", 3)

@@ -108,3 +108,19 @@ async def test_what_an_answer_is_for_the_model_is_told_everywhere(
     assert r"{\"result\": \"answered\", \"answer_kind\": \"result\", \"answer\": \"v7 is live.\"" in json.dumps(
         stage.model_log()["requests"]
     )
+
+
+async def test_a_denial_that_ends_the_turn_leaves_nothing_of_it(
+    frontend: Caller, operator: Caller, stage: Stage
+) -> None:
+    """The conversation is idle after it without a word of the model, and the next message is answered."""
+    visitor = await a_visitor(frontend)
+    await visitor.say("deploy reviewed")
+    card = await visitor.see_card()
+    asked = len(stage.model_log()["requests"])
+    answer = await operator.decide(card, "deny", "an injection", end_turn=True)
+    end = await visitor.see(lambda item: item["type"] == "turn" and item["data"]["state"] == "stopped")
+    assert (200, "denied") == (answer.status_code, answer.json()["state"])
+    assert ("Stopped by person:grace.", asked) == (end["data"]["reason"], len(stage.model_log()["requests"]))
+    both = await operator.decide(card, "approve", end_turn=True)
+    assert 400 == both.status_code

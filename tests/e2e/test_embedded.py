@@ -21,7 +21,7 @@ from tests.e2e.scenes import rulebook
 from tests.support.jobs import MODEL, SURE, begin, decided, ended, wrong_moves
 from tests.support.people import Caller, Visitor, a_visitor, is_card, is_result, is_turn_end
 from tests.support.ports import free_port
-from tests.support.system import ROOT, SHOP_RULEBOOK, until
+from tests.support.system import ROOT, SHOP_RULEBOOK, assert_invariants, until
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -62,9 +62,16 @@ class Embedded:
         postmaster = self.data / "postgres" / "postmaster.pid"
         os.kill(int(postmaster.read_text().split()[0]), signal.SIGKILL)
 
+    @property
+    def database_url(self) -> str:
+        """Where its database is while it runs."""
+        return f"postgresql://postgres:@/placet?host={self.data / 'postgres'}"
+
     def stop(self) -> int:
-        """Ask it to end; return its exit code."""
+        """Ask it to end, once all invariants were found to hold; return its exit code."""
         assert self.running is not None
+        if self.running.poll() is None:
+            assert_invariants(self.database_url)
         self.running.terminate()
         return self._ended()
 
@@ -110,10 +117,10 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
         yield made
 
 
-def placet(embedded: Embedded, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command line against it, as its administrator."""
+def placet(embedded: Embedded, *arguments: str, key: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command line against it, as its administrator or with a key."""
     url = f"http://127.0.0.1:{embedded.port}"
-    environment = os.environ | {"PLACET_URL": url, "PLACET_DATA": str(embedded.data)}
+    environment = os.environ | {"PLACET_URL": url, "PLACET_DATA": str(embedded.data), "PLACET_KEY": key}
     command = [sys.executable, "-m", "placet.cli", *arguments]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
 

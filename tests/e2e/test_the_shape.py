@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
 import aio_pika
 
+from placet.cli.invariants import invariants
 from placet.contracts.frontends import frontend_key
 from placet.contracts.ids import new_id
 from placet.contracts.messages import Author, MessagePosted
 from tests.builders import an_envelope, an_event
 from tests.e2e.conftest import Stage
 from tests.support.people import Caller, Visitor, a_visitor, is_result
-from tests.support.system import System, until
+from tests.support.system import ROOT, System, until
 
 
 async def test_a_gated_call_travels_through_the_exchanges(frontend: Caller, operator: Caller, system: System) -> None:
@@ -128,3 +132,21 @@ async def test_the_history_of_a_call_is_whole(frontend: Caller, operator: Caller
     assert told["approval"]["decision_reason"] == "go ahead"
     moments = [row["at"] for row in told["history"]]
     assert moments == sorted(moments)
+
+
+def test_the_shape_withstands_its_own_attacks(system: System) -> None:
+    """`placet verify` finds nothing broken among a dozen processes, by a key and beside their database."""
+    environment = {"PLACET_URL": system.url, "PLACET_KEY": system.key("chat", "decide", "admin", person="grace")}
+    command = [sys.executable, "-m", "placet.cli", "verify", "--json", "--say", "a payment link please"]
+    ended = subprocess.run(
+        [*command, "--database", system.database_url],
+        cwd=ROOT,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    report = json.loads(ended.stdout)
+    assert [] == [row for row in report["rows"] if row["outcome"] != "held"]
+    assert (0, True) == (ended.returncode, report["held"] > len(invariants()))

@@ -56,6 +56,8 @@ def make_schema(url: str) -> None:
         # What the gateway shows of its keys.
         connection.execute(sa.text('CREATE SCHEMA "read"'))
         connection.execute(sa.text('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)'))
+        stops = "stop_id text, tenant text, tool text, agent text, reason text"
+        connection.execute(sa.text(f'CREATE TABLE "read".stops ({stops})'))
     engine.dispose()
 
 

@@ -60,6 +60,7 @@ from placet.gateway.tables import (
     SealingRow,
     SessionRow,
     SlackSeenRow,
+    StopRow,
 )
 from placet.runtime.bus import Delivery
 from placet.runtime.consumer import read_envelope
@@ -79,7 +80,8 @@ READ = {
     " next_step_at timestamptz, claimed_by text, claimed_until timestamptz, delegations jsonb default '[]',"
     " seats jsonb, closed_to jsonb default '{}', voters jsonb default '{}',"
     " cancel_asked_by text, cancel_asked_at timestamptz, category text, deciders text[],"
-    " deciders_digest text, labels jsonb default '{}', arguments_masked bool default false, searched text",
+    " deciders_digest text, labels jsonb default '{}', arguments_masked bool default false, searched text,"
+    " origins jsonb",
     "decisions": "decision_id text, tenant text, approval_id text, person text, roles jsonb default '[]',"
     " conversation_id text, verb text, reason text, digest text, revision int, proof text, key_id text,"
     " details jsonb default '{}', outcome text, arguments_revision int, counted_revision int, decided_at timestamptz",
@@ -152,7 +154,7 @@ def prepare(url: str) -> None:
     """Make the gateway's own tables and the stand-ins."""
     engine = sa.create_engine(async_url(url))
     own = service_tables("gateway")
-    rows = (ApiKeyRow, SessionRow, ConversationRow, LinkUseRow, SlackSeenRow, CheckpointRow, SealingRow)
+    rows = (ApiKeyRow, SessionRow, ConversationRow, LinkUseRow, SlackSeenRow, StopRow, CheckpointRow, SealingRow)
     tables = [table_of(row) for row in rows]
     with engine.begin() as connection:
         connection.execute(sa.schema.CreateSchema("gateway"))

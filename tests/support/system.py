@@ -20,6 +20,7 @@ from pathlib import Path
 import httpx
 import psycopg
 
+from placet.cli import invariants
 from placet.contracts.signing import create_keys
 from placet.gateway.identity.bootstrap import create_key
 from tests.support.http import http_client
@@ -40,6 +41,12 @@ async def until(condition: Callable[[], Awaitable[bool]], what: str, seconds: fl
             if remaining < 1:
                 raise AssertionError(f"waited {seconds} s for: {what}")
             await asyncio.sleep(0.05)
+
+
+def assert_invariants(database_url: str) -> None:
+    """Fail unless all invariants of docs/reliability.md hold that rows can break."""
+    found = invariants.check(database_url)
+    assert {} == {invariant.name: broken for invariant, broken in found.items() if broken != []}
 
 
 @dataclass
@@ -167,14 +174,19 @@ class System:
         self.processes[name].start()
         await until(self.processes[name].ready, f"{name} is ready again")
 
+    def assert_invariants(self) -> None:
+        """Fail unless all invariants hold that rows can break."""
+        assert_invariants(self.database_url)
+
     def stop(self) -> None:
-        """End every process."""
+        """End every process; fail where they left an invariant broken."""
         for process in self.processes.values():
             if process.running is not None and process.running.poll() is None:
                 process.running.terminate()
         for process in self.processes.values():
             if process.running is not None:
                 process.stop()
+        self.assert_invariants()
 
     def logs(self) -> str:
         """Return what every process has written."""

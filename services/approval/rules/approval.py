@@ -52,6 +52,8 @@ class Approval:
     #: What these words are for the model where a person answered instead.
     answer_kind: AnswerKind | None = None
     closed_at: datetime | None = None
+    #: Whether whoever denies it ends the turn with it; known while it closes, and kept by the agent.
+    ends_turn: bool = False
     #: Number of the arguments: an edit makes the next, and votes for earlier ones are void.
     arguments_revision: int = 1
     #: Reminders and escalations that were done, and when the next is due.

@@ -56,5 +56,6 @@ def closed(asked: Asked, approval: Approval, event: Event) -> Approval:
         result_kind=kind,
         answer_kind=asked.claims.response_kind if event is Event.RESPOND else None,
         decided_by=asked.claims.person,
+        ends_turn=event is Event.DENY and asked.claims.end_turn,
         decision_reason=asked.claims.response if event is Event.RESPOND else asked.claims.reason,
     )

@@ -19,6 +19,7 @@ from placet.contracts.messages import DecisionClaims, Edited, EditJudged, ToolCa
 from placet.contracts.messages.tool_calls import ArgumentsChange
 from placet.contracts.permit import digest_of
 from placet.domain.card_text import REDACTED, is_redaction
+from placet.domain.origins import unchanged
 from placet.domain.tool_schema import pointer
 
 
@@ -81,8 +82,9 @@ def revised(approval: Approval, claims: DecisionClaims) -> tuple[ToolCall | None
         proposed=before.proposed if before else approval.call.shown_arguments,
         proposed_digest=before.proposed_digest if before else approval.call.digest,
     )
+    origins = unchanged(approval.call.origins, approval.call.arguments, arguments)
     # Nothing of it may be seen until policy has said what.
-    call = approval.call.model_copy(update={"arguments": arguments, "shown_arguments": ""})
+    call = approval.call.model_copy(update={"arguments": arguments, "shown_arguments": "", "origins": origins})
     digest = digest_of(call)
     edited = edited.model_copy(update={"restored": digest == edited.proposed_digest})
     return call.model_copy(update={"digest": digest, "edited": edited}), ""

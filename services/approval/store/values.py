@@ -19,7 +19,7 @@ from placet.domain.deciders import Delegation, Seats, Voter
 from placet.domain.words import searched
 
 #: Fields of a call that only pass through on their way to the card.
-PASSING = frozenset({"quote"})
+PASSING = frozenset({"asked", "quote"})
 #: Columns that hold a field in another form.
 _WRITTEN_OTHERWISE = {"approval_rule", "seats", "delegations", "staged"}
 #: Columns that hold a field of an approval as it is.

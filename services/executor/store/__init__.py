@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import from_json
 
@@ -20,7 +20,7 @@ from placet.contracts.messages import AbandonCall, ResolveCall, ToolCall
 from placet.contracts.messages.stage import StagePlan
 from placet.contracts.permit import HELD_BY, Permit, PermitMode, permit_id
 from placet.contracts.transitions import ExpectedRace
-from placet.executor.rules import LOST_TEXT, NOT_STAGED_TEXT, Admission, Outcome
+from placet.executor.rules import LOST_TEXT, NOT_STAGED_TEXT, Admission, Outcome, void
 from placet.executor.states import MACHINE, Event, State
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
@@ -88,15 +88,13 @@ class Sweep:
     probed: Mapping[str, float] = field(default_factory=dict)
 
 
-#: Why a permit that was good when it came is void by the time its call was taken; empty where it is not.
-Void = Literal["", "late", "revoked"]
-
-
-async def claim(work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], holder: Holder) -> dict[str, Void]:
+async def claim(
+    work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], holder: Holder
+) -> dict[str, Admission | None]:
     """Take the calls' rows with the state that each is admitted with, and what was handed over, by the same keys.
 
-    Return those taken, each with what made its permit void since: `late` where it ran out while another transaction
-    was waited for, `revoked` where an API key works no more that somebody's yes was given with.
+    Return those taken, each with what becomes of it where it may not begin after all: its permit ran out while another
+    transaction was waited for, an API key works no more that somebody's yes was given with, or it is stopped.
     """
     rows = [(key, each.attempt, each.permit, each.idempotent, admission) for key, (each, admission) in wanted.items()]
     found = await work.execute_once(
@@ -119,12 +117,13 @@ async def claim(work: Work, wanted: Mapping[str, tuple[Wanted, Admission]], hold
         modes=[None if permit.mode == "run" else permit.mode for _, _, permit, *_ in rows],
         plans=[attempt.plan and attempt.plan.model_dump_json() for _, attempt, *_ in rows],
         api_keys=[" ".join(permit.keys) for _, _, permit, *_ in rows],
+        agents=[attempt.call.agent for _, attempt, *_ in rows],
         pool=rows[0][1].pool,
         begun_at=rows[0][1].begun_at,
         worker=holder.worker,
         lease=holder.lease,
     )
-    return {row["key"]: "revoked" if row["revoked"] else "late" if row["late"] else "" for row in found}
+    return {row["key"]: void(row["stopped"], revoked=row["revoked"], late=row["late"]) for row in found}
 
 
 async def takers(connection: Connection, call_ids: Sequence[str]) -> dict[str, str]:
@@ -140,7 +139,8 @@ async def unfinished(connection: Connection, call_ids: Sequence[str]) -> list[st
 
 async def turn_away(work: Work, wanted: Wanted, admission: Admission, *, worker: str) -> bool:
     """End what was taken after all before it begins; False where it is not ours any more."""
-    values = {**_ours(wanted.attempt), "state": admission.state.value, "error": admission.reason}
+    state = MACHINE.next_state(State.RUNNING, admission.event)
+    values = {**_ours(wanted.attempt), "state": state.value, "error": admission.reason}
     if not await work.connection.run(QUERIES.turn_away, **values):
         return False
     record_admission(work, wanted, admission, before=State.RUNNING, worker=worker)

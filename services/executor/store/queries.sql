@@ -9,10 +9,10 @@ wanted AS (
         :keys::text[], :call_ids::text[], :tenants::text[], :conversation_ids::text[], :tools::text[],
         :schema_digests::text[], :idempotents::boolean[], :permit_ids::text[], :permit_issuers::text[],
         :permit_ends::timestamptz[], :permits::text[], :calls::text[], :causes::jsonb[], :states::text[],
-        :errors::text[], :modes::text[], :plans::text[], :api_keys::text[]
+        :errors::text[], :modes::text[], :plans::text[], :api_keys::text[], :agents::text[]
     ) AS given (
         key, call_id, tenant, conversation_id, tool, schema_digest, idempotent, permit_id, permit_issuer,
-        permit_expires_at, permit, call, cause, state, error, mode, plan, api_keys
+        permit_expires_at, permit, call, cause, state, error, mode, plan, api_keys, agent
     )
 ), taken AS (
     INSERT INTO executor.executions (
@@ -34,7 +34,19 @@ wanted AS (
             CROSS JOIN LATERAL (
                 SELECT FROM read.api_keys AS k WHERE k.key_id = used.key_id AND k.revoked_at IS NOT NULL LIMIT 1
             ) AS gone
-        ) AS revoked
+        ) AS revoked,
+        -- Why an administrator stopped such calls; a commit is stopped with any call in its workspace.
+        (
+            SELECT min(s.reason) FROM read.stops AS s
+            WHERE wanted.state = 'running' AND coalesce(s.tenant = wanted.tenant, true)
+                AND coalesce(s.agent = wanted.agent, true) AND (
+                    coalesce(s.tool = wanted.tool, true) OR wanted.mode = 'commit' AND EXISTS (
+                        SELECT FROM executor.workspaces AS w JOIN executor.workspace_entries AS e USING (workspace_id)
+                        WHERE w.tenant = wanted.tenant AND w.conversation_id = wanted.conversation_id
+                            AND w.state = 'open' AND e.state = 'waiting' AND e.tool = s.tool
+                    )
+                )
+        ) AS stopped
     FROM wanted JOIN taken USING (call_id)
 )
 
@@ -108,7 +120,13 @@ SELECT call_id, state FROM executor.executions
 WHERE state IN ('running', 'verifying') AND pool = ANY (:pools::text[]) AND lease_until <= now()
     AND state = 'running' AND idempotent AND fence < :attempts_max AND permit_expires_at > clock_timestamp()
     AND (mode IS NOT DISTINCT FROM 'stage' OR schema_digest = ANY (:repeatable::text[]))
-ORDER BY lease_until LIMIT 1 FOR UPDATE SKIP LOCKED
+    -- What an administrator stopped waits, until it may run again or its permit ends.
+    AND NOT EXISTS (
+        SELECT FROM read.stops AS s
+        WHERE coalesce(s.tenant = executions.tenant, true) AND coalesce(s.tool = executions.tool, true)
+            AND (s.agent IS NULL OR s.agent = CAST(executions.call AS json) ->> 'agent')
+    )
+ORDER BY lease_until LIMIT 1 FOR UPDATE OF executions SKIP LOCKED
 
 -- name: to_probe
 -- Not before the tool must have ended, wherever it may still run: a worker that was cut off from the database alone is

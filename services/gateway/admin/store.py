@@ -83,3 +83,22 @@ async def find(connection: Connection, listed: Listed, tenant: str, row_id: str)
     """Return one row of a tenant."""
     rows = await list_page(connection, listed, tenant, after=None, limit=1, **{listed.id: row_id})
     return rows[0] if rows else None
+
+
+_CALLS = "SELECT c.call_id, c.tool, c.state, c.result_kind, c.conversation_id, c.proposed_at, c.answered_at"
+#: Ids of calls are in the order of time.
+_PAGE_OF_CALLS = (
+    "c.tenant = :tenant AND (:after::text IS NULL OR c.call_id < :after::text) ORDER BY c.call_id DESC LIMIT :most"
+)
+_NEWEST_CALLS = query("newest_calls", f"{_CALLS} FROM read.tool_calls AS c WHERE {_PAGE_OF_CALLS}")
+_UNKNOWN_CALLS = query(
+    "unknown_calls",
+    f"{_CALLS} FROM read.executions AS e JOIN read.tool_calls AS c USING (call_id)"
+    f" WHERE e.state = 'unknown' AND e.tenant = :tenant AND {_PAGE_OF_CALLS}",
+)
+
+
+async def list_calls(connection: Connection, tenant: str, *, unknown: bool, after: str | None, limit: int) -> list[Row]:
+    """Return calls of a tenant, newest first, from after the call `after` on; or only those of unknown outcome."""
+    statement = _UNKNOWN_CALLS if unknown else _NEWEST_CALLS
+    return [dict(row) for row in await connection.run(statement, tenant=tenant, after=after, most=limit)]

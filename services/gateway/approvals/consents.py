@@ -123,7 +123,7 @@ class Consents:
         waiting = await list_approvals(work.connection, caller.tenant, here, limit=WAITING_MAX + 1)
         bare = waiting[0] if len(waiting) == 1 and not said.name else None
         chosen = consent.named(said.name, waiting) if said.name and len(waiting) <= WAITING_MAX else bare
-        if chosen is None or not chosen["approval_rule"].get("by_message"):
+        if chosen is None or not chosen["approval_rule"].get("by_message") or chosen["stopped"] is not None:
             return None
         mine = await list_mine(work.connection, caller, self.directory(), here, limit=WAITING_MAX + 1)
         if chosen["approval_id"] not in {row["approval_id"] for row in mine.rows}:

@@ -36,6 +36,9 @@ from placet.surfaces.texts import text
 #: What an approval is after a decision that closed it at once.
 _STATES = {"approve": "approved", "deny": "denied"}
 
+#: Decisions after which a call may run.
+_LET_RUN = frozenset({"approve", "edit"})
+
 DECISIONS = Counter("placet_gateway_decisions_total", "Decisions sent, by what became of them.", ["outcome"])
 
 
@@ -58,6 +61,8 @@ class Ask:
     seconds: int | None = None
     #: For `approve`: "allow this from now on".
     grant: GrantWish | None = None
+    #: For `deny`: the turn ends with it.
+    end_turn: bool = False
     #: The words of the chat message that was taken for it.
     said: str = ""
 
@@ -146,6 +151,8 @@ class Decisions:
     def send(self, work: Work, caller: Caller, approval: Row, ask: Ask, decision_id: str) -> None:
         """Sign a decision and hand it over with a piece of work; whoever sends it has looked what the caller sees."""
         caller.need(Scope.DECIDE)
+        if refusal := _stopped(ask, approval):
+            raise refusal
         work.emit(self._signed(_claims(_Wish(caller, approval["approval_id"], ask, decision_id), approval)))
 
     async def outcome(self, waiting: Waiting[DecisionAnswered]) -> DecisionAnswered | None:
@@ -189,6 +196,9 @@ class Decisions:
                 if approval is None or not wish.caller.sees(approval["conversation_id"]):
                     outcomes.append(_no_approval())
                     continue
+                if refusal := _stopped(wish.ask, approval):
+                    outcomes.append(refusal)
+                    continue
                 claims = _claims(wish, approval)
                 work.cause = wish.cause
                 work.emit(self._signed(claims), key=claims.decision_id)
@@ -229,6 +239,14 @@ def _no_approval() -> Refused:
     return Refused("There is no such approval.", status=404, kind="not-found")
 
 
+def _stopped(ask: Ask, approval: Row) -> Refused | None:
+    """Return why nobody may let this call run now: it is stopped. What waits stays, and may be denied."""
+    if ask.verb not in _LET_RUN or approval.get("stopped") is None:
+        return None
+    title = "An administrator has stopped such calls. It can be approved when they are allowed again."
+    return Refused(title, status=409, kind="stopped", detail=approval["stopped"] or title)
+
+
 def _used() -> Refused:
     return Refused("This link was used already.", status=409, kind="link-used")
 
@@ -261,6 +279,7 @@ def _claims(wish: _Wish, approval: Row) -> DecisionClaims:
         to=ask.to,
         seconds=ask.seconds,
         grant=ask.grant,
+        end_turn=ask.end_turn,
         said=ask.said,
         person=caller.person,
         roles=caller.roles_for(approval["requester"]),

@@ -15,9 +15,11 @@ from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, Verdict
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
 from placet.gateway.approvals.voting import Counted, count_votes
 from placet.gateway.conversations.items import arguments_value
+from placet.gateway.conversations.store import load_words
 from placet.gateway.store import read, reading
 from placet.gateway.store.read import Row
 from placet.runtime.database import Database
+from placet.surfaces.card import quoted
 
 #: Rows of one kind that a story shows.
 ROWS_MAX = 200
@@ -112,6 +114,9 @@ class ApprovalDetailOut(ApprovalOut):
     """One approval with everything that happened to it."""
 
     approval_rule: dict[str, Any] = Field(description="Who may decide and what decides, as it was when it was held.")
+    asked: str = Field(
+        description="The requester's message that led to the call, cut; empty where it must not be seen."
+    )
     records: RecordsOut
     verdict: VerdictOut | None
     panels: list[PanelOut] | None = Field(
@@ -137,11 +142,13 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
         edits = await read.list_edits(connection, tenant, approval_id, ROWS_MAX)
         cards = await read.list_deliveries(connection, tenant, approval_id, ROWS_MAX)
         untold = await read.list_untold(connection, tenant, [row])
+        words = await load_words(connection, [row])
         history = await read.load_history_of(connection, tenant, call_id, approval_id, ROWS_MAX)
     return ApprovalDetailOut.model_validate(
         {
             **approval_out(row, directory, untold).model_dump(),
             "approval_rule": ApprovalRule.model_validate(row["approval_rule"]).model_dump(mode="json"),
+            "asked": quoted(words[approval_id].asked),
             "records": _records(row, execution),
             "verdict": {**verdict, "id": verdict["verdict_id"]} if verdict else None,
             "panels": [asdict(panel) for panel in counted.tally.panels] if _waits(row) else None,

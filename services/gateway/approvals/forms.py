@@ -34,6 +34,11 @@ class CallOut(BaseModel):
     arguments_text: str = Field(description="The very bytes that the digest covers and the executor runs.")
     digest: str
     schema_digest: str
+    origins: dict[str, list[str]] | None = Field(
+        default=None,
+        description="Where texts among the arguments stood before the call, by JSON pointer: `user`, `agent`, "
+        "`quoted`, `tool:NAME`; an empty list: nowhere. Null: nobody looked. Evidence, no proof.",
+    )
 
 
 class ApprovalOut(BaseModel):
@@ -65,6 +70,10 @@ class ApprovalOut(BaseModel):
         default=False,
         description="True: it waits, and nobody was told: every card of it was given up, is kept back, or waits for "
         "another try. Said where approvals are listed and where one is shown with its story.",
+    )
+    stopped: str | None = Field(
+        default=None,
+        description="Why an administrator has stopped such calls; until that is lifted nobody approves it.",
     )
     closed_at: datetime | None = None
     decided_by: str | None = None
@@ -100,6 +109,7 @@ VERBS_OF: Mapping[str, tuple[Verb, ...]] = {
     "to": ("delegate",),
     "seconds": ("claim",),
     "allow_from_now_on": ("approve",),
+    "end_turn": ("deny",),
 }
 
 
@@ -163,6 +173,12 @@ class DecisionIn(SeenIn):
         default=None, description="For `approve`, where the rule has `grants`: allow such calls from now on."
     )
 
+    end_turn: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="For `deny`: the turn ends too. What else of it waits is withdrawn, and the model reads why with "
+        "the next message.",
+    )
+
     @field_validator(*VERBS_OF)
     @classmethod
     def goes_with_its_verb(cls, value: Any, info: ValidationInfo) -> Any:
@@ -186,6 +202,7 @@ class DecisionIn(SeenIn):
             to=self.to,
             seconds=self.seconds,
             grant=self.allow_from_now_on.wish() if self.allow_from_now_on else None,
+            end_turn=self.end_turn,
         )
 
 
@@ -240,6 +257,7 @@ def approval_out(row: Row, directory: Directory | None = None, untold: Collectio
             if directory is not None and waits
             else None,
             "untold": row["approval_id"] in untold,
+            "stopped": row.get("stopped"),
             "decided_by": row["decided_by"] or None,
             "decision_reason": row["decision_reason"] or None,
             "answer": row["decision_reason"] if row["answer_kind"] else None,
@@ -250,6 +268,7 @@ def approval_out(row: Row, directory: Directory | None = None, untold: Collectio
                 "arguments_text": row["arguments"],
                 "digest": row["digest"],
                 "schema_digest": row["schema_digest"],
+                "origins": row["origins"],
             },
         }
     )

@@ -5,19 +5,21 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages import ResolveCall
 from placet.contracts.messages.tool_calls import NOTE_MAX, Resolution
 from placet.contracts.signed import signed
+from placet.gateway.admin import store as lists
 from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, VerdictOut
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
 from placet.gateway.conversations.items import arguments_value, status_of
 from placet.gateway.conversations.rules import call_status
-from placet.gateway.http.callers import CallerOf, DepsOf, PathId
+from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
 from placet.gateway.http.errors import described
+from placet.gateway.http.pages import cursor_of, next_of
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import read, reading
@@ -75,10 +77,52 @@ class ResolutionSent(BaseModel):
     outcome: Resolution
 
 
+class CallLineOut(BaseModel):
+    """One call in a list."""
+
+    id: str
+    tool: str
+    state: str = Field(
+        description="The kind of its result, for example `succeeded`; before that `open`, `continued` or `stopped`."
+    )
+    conversation_id: str
+    proposed_at: datetime
+    answered_at: datetime | None = None
+
+
+class CallPage(BaseModel):
+    """Calls, newest first."""
+
+    items: list[CallLineOut]
+    next: str | None = Field(default=None, description="Cursor of the next page; null on the last.")
+
+
+@router.get("", response_model=CallPage, responses=described(400, 401, 403, 503))
+async def list_calls(
+    deps: DepsOf,
+    caller: CallerOf,
+    state: Annotated[Literal["unknown"] | None, Query(description="Only calls nobody knows the outcome of.")] = None,
+    limit: Limit = 50,
+    after: After = None,
+) -> Any:
+    """List the calls of your tenant, newest first; for administrators."""
+    caller.need(Scope.ADMIN)
+    cursor = cursor_of(after)
+    async with reading(deps.runtime.database) as connection:
+        rows = await lists.list_calls(
+            connection, caller.tenant, unknown=state == "unknown", after=cursor.id if cursor else None, limit=limit + 1
+        )
+    items = [
+        CallLineOut.model_validate({**row, "id": row["call_id"], "state": row["result_kind"] or row["state"]})
+        for row in rows[:limit]
+    ]
+    return {"items": items, "next": next_of(rows, limit, "proposed_at", "call_id")}
+
+
 @router.get("/{call_id}", responses=described(401, 403, 404, 503))
 async def show(deps: DepsOf, caller: CallerOf, call_id: PathId) -> ToolCallOut:
     """Show one call's whole history; a conversation token sees the calls of its conversation."""
-    caller.need(Scope.DECIDE)
+    caller.need(Scope.DECIDE, Scope.ADMIN)
     key = (caller.tenant, call_id)
     async with reading(deps.runtime.database) as connection:
         call = await read.load_call(connection, *key)

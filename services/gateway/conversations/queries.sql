@@ -99,9 +99,22 @@ SELECT coalesce(max(seq), 0) FROM read.log WHERE tenant = :tenant AND conversati
 -- name: running_turn
 SELECT turn_id FROM read.conversations WHERE tenant = :tenant AND conversation_id = :conversation_id
 
--- name: load_quotes
-SELECT w.approval_id, l.data ->> 'quote' AS quote
-FROM unnest(:tenants::text[], :conversation_ids::text[], :approval_ids::text[])
-    AS w (tenant, conversation_id, approval_id)
-JOIN read.log l USING (tenant, conversation_id)
-WHERE l.type = 'approval' AND l.data ->> 'approval_id' = w.approval_id AND l.data ? 'quote'
+-- name: load_words
+-- What the agent said beside each held call, and the message that led to it: not where its turn has arguments that
+-- people must not see, which the message may name.
+SELECT w.approval_id, (
+    SELECT l.data ->> 'quote' FROM read.log l
+    WHERE l.tenant = w.tenant AND l.conversation_id = w.conversation_id AND l.type = 'approval'
+        AND l.data ->> 'approval_id' = w.approval_id AND l.data ? 'quote'
+    LIMIT 1
+) AS quote, (
+    SELECT left(m.text, 1000) FROM read.tool_calls c JOIN read.messages m USING (tenant, conversation_id, message_id)
+    WHERE c.call_id = w.call_id AND c.tenant = w.tenant AND NOT EXISTS (
+        SELECT FROM read.tool_calls o
+        WHERE o.conversation_id = w.conversation_id AND o.turn_id = c.turn_id
+            AND (o.arguments = '' OR position('•••' IN o.arguments) > 0)
+    )
+    LIMIT 1
+) AS asked
+FROM unnest(:tenants::text[], :conversation_ids::text[], :approval_ids::text[], :call_ids::text[])
+    AS w (tenant, conversation_id, approval_id, call_id)

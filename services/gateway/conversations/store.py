@@ -204,13 +204,31 @@ async def running_turn(connection: Connection, tenant: str, conversation_id: str
     return found[0]["turn_id"] if found else None
 
 
-async def load_quotes(connection: Connection, approvals: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return by approval id what the agent said beside these approvals, given as rows, where it said anything."""
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What was said around a held call: by the agent beside it, by the requester before it; empty: nothing."""
+
+    quote: str = ""
+    asked: str = ""
+
+
+NO_WORDS = Words()
+
+
+async def load_words(connection: Connection, approvals: Sequence[Mapping[str, Any]]) -> dict[str, Words]:
+    """Return by approval id what was said around these approvals, given as rows.
+
+    Where people must not see an argument they do not see the requester's message either: it may name the value.
+    """
     if not approvals:
         return {}
-    names = ("tenant", "conversation_id", "approval_id")
+    names = ("tenant", "conversation_id", "approval_id", "call_id")
     given = {f"{name}s": [row[name] for row in approvals] for name in names}
-    return {row["approval_id"]: row["quote"] for row in await connection.run(QUERIES.load_quotes, **given)}
+    masked = {row["approval_id"] for row in approvals if row["arguments_masked"]}
+    return {
+        row["approval_id"]: Words(row["quote"] or "", "" if row["approval_id"] in masked else row["asked"] or "")
+        for row in await connection.run(QUERIES.load_words, **given)
+    }
 
 
 def _item(seq: int, kind: ItemType, at: datetime, data: dict[str, Any]) -> Item:

@@ -7,6 +7,7 @@ from fastapi.middleware.cors import CORSMiddleware
 
 from placet.gateway.admin import routes as admin
 from placet.gateway.admin import rulebook_routes as rulebook
+from placet.gateway.admin import stop_routes as stops
 from placet.gateway.approvals import bounce_routes as mail
 from placet.gateway.approvals import routes as approvals
 from placet.gateway.approvals import tool_call_routes as tool_calls
@@ -38,6 +39,7 @@ _ROUTERS = (
     operators.router,
     workspaces.router,
     tool_calls.router,
+    stops.router,
     admin.grants,
     admin.dead_letters,
     admin.deliveries,

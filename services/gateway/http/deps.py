@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from placet.contracts.signing import Signer
+from placet.contracts.signing import Signer, Verifier
 from placet.domain.agents import Agents
 from placet.domain.directory import Directory
 from placet.gateway.admin.trials import Trials
@@ -39,6 +39,8 @@ class Deps:
     trials: Trials
     #: Signs what people say of calls of unknown outcome.
     signer: Signer
+    #: Tells a stop that an administrator lifted from one that was lifted in the database.
+    verifier: Verifier
     hub: Hub
     log: ConversationLog
     job_log: JobLog

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 from placet.domain.approvers import identity_of
-from placet.gateway.tables import ApiKeyRow, ConversationRow
+from placet.gateway.tables import ApiKeyRow, ConversationRow, StopRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
 
@@ -22,7 +22,7 @@ Row = Mapping[str, Any]
 #: Of columns that are no plain values.
 _TYPES: Mapping[str, Any] = {
     **dict.fromkeys(["approvers", "approval_rule", "delegations", "seats", "closed_to", "voters"], pg.JSONB),
-    **dict.fromkeys(["edited", "differences", "labels", "roles"], pg.JSONB),
+    **dict.fromkeys(["edited", "differences", "labels", "origins", "roles"], pg.JSONB),
     **dict.fromkeys(("bounds", "result", "final_answer", "detail", "details"), pg.JSONB),
     "deciders": pg.ARRAY(pg.TEXT),
     # The operators of texts.
@@ -41,7 +41,7 @@ APPROVALS = _view(
     " summary rule rulebook_digest reason approvers requester agent language created_at expires_at decided_by"
     " decision_reason answer_kind closed_at arguments_revision edited approval_rule steps_done next_step_at claimed_by"
     " claimed_until delegations seats closed_to voters cancel_asked_by cancel_asked_at deciders deciders_digest labels"
-    " arguments_masked searched",
+    " arguments_masked searched origins",
 )
 WORDS = _view("approval_words", "tenant word is_open created_at approval_id")
 CALLS = _view(
@@ -94,12 +94,20 @@ def opened_by(view: sa.FromClause) -> sa.ColumnElement[Any]:
     return sa.func.coalesce(askers, sa.literal_column("''")).label("opened_by")
 
 
+def stopped(view: sa.FromClause) -> sa.ColumnElement[Any]:
+    """Return why an administrator has stopped such calls; null where nobody has."""
+    c = table_of(StopRow).c
+    covers = [sa.func.coalesce(c[name] == view.c[name], sa.true()) for name in ("tenant", "tool", "agent")]
+    found = sa.select(sa.func.min(c.reason)).where(c.resumed_at.is_(None), *covers).correlate(view)
+    return found.scalar_subquery().label("stopped")
+
+
 def _approvals_statement() -> sa.Select[Any]:
     arrays = [sa.bindparam(name, type_=pg.ARRAY(pg.TEXT)) for name in ("tenants", "approval_ids")]
     wanted = sa.func.unnest(*arrays).table_valued("tenant", "approval_id", name="wanted").render_derived()
     c = APPROVALS.c
     here = sa.and_(c.tenant == wanted.c.tenant, c.approval_id == wanted.c.approval_id)
-    return sa.select(APPROVALS, opened_by(APPROVALS)).join_from(wanted, APPROVALS, here)
+    return sa.select(APPROVALS, opened_by(APPROVALS), stopped(APPROVALS)).join_from(wanted, APPROVALS, here)
 
 
 def _votes_statement() -> sa.Select[Any]:

@@ -12,7 +12,20 @@ from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 
 from placet.gateway.http.routing import add_routes
-from placet.gateway.web import approval, cards, inbox, jobs, links, operator, page, plans, sign_in, writing
+from placet.gateway.web import (
+    administration,
+    approval,
+    cards,
+    inbox,
+    jobs,
+    links,
+    operator,
+    page,
+    plans,
+    sign_in,
+    stops,
+    writing,
+)
 from placet.gateway.web.lost import answer_browsers
 
 _STATIC = Path(__file__).parent / "static"
@@ -20,7 +33,7 @@ _STATIC = Path(__file__).parent / "static"
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    pages = (sign_in, page, writing, plans, cards, links, inbox, approval, operator, jobs)
+    pages = (sign_in, page, writing, plans, cards, links, inbox, approval, operator, jobs, stops, administration)
     add_routes(app, page.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

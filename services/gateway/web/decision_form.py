@@ -22,6 +22,8 @@ from placet.gateway.web.render import field
 from placet.surfaces.texts import LANGUAGES, text
 
 _NUMBER = re.compile(r"[0-9]{1,7}")
+#: How long "the same again" is allowed, in seconds.
+AGAIN_SECONDS = 3600
 #: Begins the name of an argument's field.
 ARGUMENT = "argument:"
 
@@ -32,6 +34,10 @@ def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[
     Reads the rulebook.
     """
     given: dict[str, Any] = {name: field(form, name) for name in ("decision", "digest", "response")}
+    if given["decision"] == "deny-and-end":
+        given |= {"decision": "deny", "end_turn": True}
+    elif given["decision"] == "approve-again":
+        given |= {"decision": "approve", "allow_from_now_on": {"expires_after_seconds": again_seconds(row)}}
     given["reason"] = field(form, "reason").strip()
     given["to"] = _person(field(form, "to").strip())
     given["revision"] = _times(field(form, "revision"), 1) or None
@@ -51,6 +57,12 @@ def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[
         raise Refused(
             text(language, "That cannot be sent. {wrong}.", wrong=wrong), status=400, kind="invalid-request"
         ) from error
+
+
+def again_seconds(row: Row) -> int:
+    """Return how long the same may run again where somebody approves it so: an hour, or less where its rule says so."""
+    grants = row["approval_rule"].get("grants") or {}
+    return min(AGAIN_SECONDS, int(grants.get("expires_after_seconds", AGAIN_SECONDS)))
 
 
 def edit_fields(row: Row, rulebook: Path) -> tuple[ArgumentField, ...]:

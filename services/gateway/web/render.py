@@ -51,7 +51,12 @@ def _templates(language: str) -> Environment:
     )
     spoken = {name: partial(getattr(words, name), language=language) for name in _SPOKEN}
     made.filters.update(
-        plain=words.plain, lined=words.lined, exact=words.exact, upper_first=words.upper_first, **spoken
+        plain=words.plain,
+        lined=words.lined,
+        indented=words.indented,
+        exact=words.exact,
+        upper_first=words.upper_first,
+        **spoken,
     )
     made.globals.update(
         lang=language,

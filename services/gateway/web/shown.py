@@ -14,8 +14,9 @@ from typing import Literal
 
 from placet.contracts.messages import ApprovalRule
 from placet.domain.catalog import Catalog, load_catalog
+from placet.domain.risk import acts
 from placet.domain.yaml_source import RulebookInvalid
-from placet.gateway.conversations.store import load_quotes
+from placet.gateway.conversations.store import NO_WORDS, Words, load_words
 from placet.gateway.store.read import Row
 from placet.runtime.sql import Connection
 from placet.surfaces.card import Argument, Trick, arguments_of, critical_arguments, edited, quoted, tricks
@@ -30,24 +31,27 @@ class Shown:
     tricks: tuple[Trick, ...]
     #: The agent's own words; empty where it said nothing, or where they may not be seen.
     quote: str
+    #: The requester's message that led to it; empty where it may not be seen.
+    asked: str
     #: When whoever decides must say why.
     reason_required: Literal["never", "deny", "always"]
 
 
-def shown_call(row: Row, tools: Catalog, quote: str = "") -> Shown:
-    """Return how a row of `read.approvals` is shown; `quote` is what the agent said, as it said it."""
+def shown_call(row: Row, tools: Catalog, words: Words = NO_WORDS) -> Shown:
+    """Return how a row of `read.approvals` is shown, with the words beside it as they were said."""
     critical = critical_arguments(tools, row["tool"], row["schema_digest"])
-    arguments = arguments_of(row["arguments"], critical)
+    arguments = arguments_of(row["arguments"], critical, origins=row["origins"])
     if row["edited"]:
         arguments = list(edited(arguments_of(row["edited"]["proposed"]), arguments))
     rule = ApprovalRule.model_validate(row["approval_rule"])
-    return Shown(tuple(arguments), tuple(tricks(row["arguments"])), quoted(quote), rule.reason_required)
+    found = tuple(tricks(row["arguments"], row["origins"] if acts(row["category"]) else None))
+    return Shown(tuple(arguments), found, quoted(words.quote), quoted(words.asked), rule.reason_required)
 
 
 async def shown_calls(connection: Connection, rows: Sequence[Row], tools: Catalog) -> dict[str, Shown]:
     """Return by approval id how rows of one tenant are shown, with what the agent said beside each."""
-    quotes = await load_quotes(connection, rows)
-    return {row["approval_id"]: shown_call(row, tools, quotes.get(row["approval_id"], "")) for row in rows}
+    words = await load_words(connection, rows)
+    return {row["approval_id"]: shown_call(row, tools, words[row["approval_id"]]) for row in rows}
 
 
 async def tools_of(rulebook: Path) -> Catalog:

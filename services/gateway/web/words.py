@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from itertools import pairwise
@@ -43,6 +44,11 @@ def plain(value: Any) -> str:
 def lined(value: Any) -> str:
     """Return an argument's value as `plain` does, a text in its lines: for a place that is a box of its own."""
     return visible_lines(value) if isinstance(value, str) else plain(value)
+
+
+def indented(value: Any) -> str:
+    """Return a value as JSON in lines, for a box of its own; nothing in it hides."""
+    return visible_lines(json.dumps(value, indent=2, ensure_ascii=False, default=str, sort_keys=True))
 
 
 def exact(moment: datetime) -> str:

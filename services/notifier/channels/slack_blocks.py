@@ -183,6 +183,8 @@ def _argument(card: Card, argument: Argument, shown: str) -> Iterator[Block]:
             yield kit.box(before)
             return
         pieces.append(kit.literal(before, strike=True))
+    if stood := argument.stood(card.locale):
+        pieces.append(kit.literal(f" ({kit.cut(stood, WARNING_MAX)})"))
     if pieces:
         yield kit.item(pieces)
 
@@ -236,6 +238,9 @@ def _votes(card: Card) -> Iterator[Block]:
 
 
 def _quote(card: Card) -> Iterator[Block]:
+    if card.asked:
+        yield kit.context(kit.plain(text(card.locale, "The requester's message that led to it:"), FIELD_MAX))
+        yield kit.quotation(kit.cut(card.asked, QUOTE_MAX))
     if card.quote:
         yield kit.context(kit.plain(text(card.locale, "The agent's own words, checked by nobody:"), FIELD_MAX))
         yield kit.quotation(kit.cut(card.quote, QUOTE_MAX))

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.messages.tool_calls import ToolCall
+from placet.domain.origins import Origins
 from placet.policy.rules.staging import StagedEntry
 
 
@@ -29,6 +30,8 @@ class CallFacts:
     arguments: Mapping[str, Any]
     #: Counters of earlier calls for conditions; empty unless the rulebook uses them.
     history: Mapping[str, int] = field(default_factory=dict)
+    #: Where texts among the arguments stood before the call; None: nobody looked.
+    origins: Origins | None = None
     #: Of `commit_changes`: those of its entries that policy let this conversation stage.
     staged: tuple[StagedEntry, ...] | None = None
 
@@ -45,4 +48,5 @@ class CallFacts:
             tool=call.tool,
             schema_digest=call.schema_digest,
             arguments=parse_arguments(call.arguments),
+            origins=call.origins,
         )

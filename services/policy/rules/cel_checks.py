@@ -14,6 +14,7 @@ from typing import Any
 from placet.domain.catalog import ToolSpec
 from placet.domain.cel import BOOL, DOUBLE, DYN, INT, STRING, VALUES, ConditionInvalid, Environment, Kind, list_of
 from placet.domain.tool_schema import argument_names, closed
+from placet.policy.rules.asking_origins import NAME, origin_of
 
 #: JSON Schema types that CEL can check.
 _CEL_TYPES = {
@@ -60,7 +61,7 @@ def checked_type(
 
 def _type_name(text: str, variables: Mapping[str, Kind], kinds: Mapping[str, str]) -> str:
     typed = {name: _cel_type(kind) for name, kind in kinds.items()}
-    return Environment({**variables, **typed}).compile(text).type_name
+    return Environment({**variables, **typed}, {NAME: origin_of}).compile(text).type_name
 
 
 def _agreed_kinds(specs: Sequence[ToolSpec]) -> dict[str, str]:

@@ -16,7 +16,9 @@ from typing import Any
 from placet.contracts.visitors import rule_name
 from placet.domain.catalog import ToolSpec
 from placet.domain.cel import INT, STRING, TEXTS, VALUES, ConditionInvalid, Environment, Expression, check_condition
+from placet.domain.origins import by_text
 from placet.domain.tool_schema import argument_names, closed
+from placet.policy.rules.asking_origins import NAME, looking_at, never_said, origin_of
 from placet.policy.rules.call import CallFacts
 from placet.policy.rules.cel_checks import checked_type, type_of
 from placet.policy.rules.cel_failures import failures
@@ -61,7 +63,10 @@ class CelCondition:
 
     def holds(self, call: CallFacts, spec: ToolSpec) -> bool:
         """Return the condition's value for `call`; raise ConditionFailed where it has none."""
-        return self.expression.holds(_activation(call, spec))
+        if NAME not in self.text:
+            return self.expression.holds(_activation(call, spec))
+        with looking_at(None if call.origins is None else by_text(call.origins, call.arguments)):
+            return self.expression.holds(_activation(call, spec))
 
 
 def compile_condition(text: str, specs: Sequence[ToolSpec]) -> CelCondition:
@@ -73,14 +78,14 @@ def compile_condition(text: str, specs: Sequence[ToolSpec]) -> CelCondition:
         raise ConditionInvalid(problems)
     expression = _environment().compile(text)
     check_condition(checked_type(text, _VARIABLES, specs))
-    if problems := failures(expression):
+    if problems := [*failures(expression), *never_said(expression)]:
         raise ConditionInvalid(problems)
     return CelCondition(text, expression)
 
 
 @cache
 def _environment() -> Environment:
-    return Environment(_VARIABLES)
+    return Environment(_VARIABLES, {NAME: origin_of})
 
 
 def unknown_arguments(text: str, specs: Sequence[ToolSpec]) -> list[tuple[int, str]]:

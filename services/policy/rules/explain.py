@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from placet.contracts.messages.approvals import ApprovalRule
 from placet.contracts.messages.stage import Decide
@@ -16,8 +16,10 @@ from placet.domain import deciders
 from placet.domain.approvers import OPERATORS, identity_of, read_approver
 from placet.domain.catalog import ToolSpec, placed_error, validate_arguments
 from placet.domain.directory import Directory
+from placet.domain.origins import NONE, texts_in
 from placet.domain.trials import Deciders, Explanation, Tried
 from placet.domain.yaml_source import Problem, RulebookInvalid, Steps, did_you_mean, validation_problems
+from placet.policy.rules.asking_origins import KNOWN
 from placet.policy.rules.call import CallFacts
 from placet.policy.rules.deciding import panels_of, would_be_held
 from placet.policy.rules.history import COUNTERS
@@ -51,6 +53,20 @@ class CallEntry(BaseModel):
         dict[str, Annotated[int, Field(ge=0, lt=2**63)]],
         Field(description="Counters of earlier calls, for conditions; one that is left out is 0."),
     ] = Field(default_factory=dict)
+    origins: Annotated[
+        dict[str, Annotated[str, Field(pattern=f"^({KNOWN.pattern})$")]],
+        Field(description="Where texts among the arguments stood before the call, by name; `none` for all others."),
+    ] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check_origins(self) -> CallEntry:
+        texts = {pointer for pointer, _ in texts_in(self.arguments)}
+        wrong = [name for name in self.origins if _pointer(name) not in texts]
+        if wrong:
+            raise placed_error(
+                [(("origins", name), f"no text among the arguments is called {name!r}") for name in wrong]
+            )
+        return self
 
     @field_validator("history")
     @classmethod
@@ -66,9 +82,15 @@ class CallEntry(BaseModel):
         return CallFacts(
             call_id="call",
             schema_digest=spec.schema_digest if spec else "",
-            **self.model_dump(exclude={"history"}),
+            **self.model_dump(exclude={"history", "origins"}),
+            origins={_pointer(name): [] if each == NONE else [each] for name, each in self.origins.items()},
             history=dict.fromkeys(COUNTERS, 0) | self.history,
         )
+
+
+def _pointer(name: str) -> str:
+    """Return the JSON pointer that a person writes as `to`, `customer.mail`, or as the pointer itself."""
+    return name if name.startswith("/") else "/" + name.replace(".", "/")
 
 
 def _no_counter(name: str) -> str:

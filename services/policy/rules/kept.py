@@ -21,7 +21,7 @@ def kept_text(call: ToolCall, facts: CallFacts) -> str:
     No database reads it, and none minds what is in it. Defaults are left out, and nothing is said twice.
     """
     repeated = {"shown_arguments"} if call.shown_arguments == call.arguments else set()
-    told = call.model_dump(mode="json", exclude={*COLUMNS, *repeated}, exclude_defaults=True)
+    told = call.model_dump(mode="json", exclude={*COLUMNS, *repeated, "asked"}, exclude_defaults=True)
     return to_json({"call": told} | ({"history": dict(facts.history)} if facts.history else {})).decode()
 
 

@@ -144,7 +144,7 @@ def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) ->
         mode="stage" if plan else "commit" if staged else "run",
     )
     call = _shown(judged, spec)
-    return ToolCallPermitted(tenant=judged.call.tenant, pool=pool, call=call, permit=permit, plan=plan)
+    return ToolCallPermitted(tenant=judged.call.tenant, pool=pool, call=call.bare(), permit=permit, plan=plan)
 
 
 def _held(judged: Judged, spec: ToolSpec, approval: ApprovalRule) -> ApprovalRequested:

@@ -333,6 +333,9 @@ class DecisionClaims(Value):
     to: str = Field(default="", description="For `delegate`: the person who may decide too, `person:<id>`.")
     seconds: Seconds | None = Field(default=None, description="For `claim`: how long.")
     grant: GrantWish | None = Field(default=None, description='For `approve`: "allow this from now on".')
+    end_turn: bool = Field(
+        default=False, description="For `deny`: the turn ends too; the model is told why with the next message."
+    )
     opened_by: str = Field(
         default="",
         description="Who may have asked for the call in its requester's name, separated by spaces. For a visitor: who "

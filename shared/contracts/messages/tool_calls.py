@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AwareDatetime, Field
 
@@ -12,6 +12,11 @@ from placet.contracts.messages.stage import Staged, StagePlan
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
+
+
+def _nothing(value: object) -> bool:
+    """Tell whether a field says nothing, so that messages carry no byte of it."""
+    return value is None or value == ""
 
 
 class Category(StrEnum):
@@ -72,6 +77,19 @@ class ShownCall(Value):
     quote: str = Field(
         default="", description="The agent's own words beside the call, cut. Shown as a quote or not at all."
     )
+    asked: str = Field(
+        default="",
+        exclude_if=_nothing,
+        description="The requester's message that led to the call, cut. Shown as a quote or not at all.",
+    )
+    origins: dict[str, list[str]] | None = Field(
+        default=None,
+        exclude_if=_nothing,
+        description="Where texts among the arguments stood before the call, by JSON pointer: `user` (the requester's "
+        "own words), `agent` (the agent's instructions), `quoted` (a mail that the requester quoted), `tool:NAME` (an "
+        "output); an empty list: nowhere. What is not named was not looked for. Null: nobody looked. Evidence, no "
+        "proof.",
+    )
 
 
 class ToolCall(ShownCall):
@@ -82,6 +100,12 @@ class ToolCall(ShownCall):
         default=None, description="Set by approval where people changed the arguments; then `arguments` are theirs."
     )
 
+    def bare(self) -> Self:
+        """Return the call as those get it who run it: without what only those need who judge it."""
+        return (
+            self.model_copy(update={"asked": "", "origins": None}) if self.asked or self.origins is not None else self
+        )
+
 
 class ToolCallProposed(Message):
     """The model asked for a call whose arguments fit the schema. Sent by the agent to policy."""
@@ -89,11 +113,6 @@ class ToolCallProposed(Message):
     type_name: ClassVar[str] = "placet.tool-call.proposed.v1"
 
     call: ToolCall
-
-
-def _nothing(value: object) -> bool:
-    """Tell whether a field says nothing, so that calls that stage nothing carry no byte of it."""
-    return value is None
 
 
 class ToolCallPermitted(Message):
@@ -140,6 +159,7 @@ class ToolCallRefused(Message):
     decided_by: str = Field(default="", description="The person who denied or answered; empty where no person did.")
     answer_kind: AnswerKind | None = Field(default=None, description="Where a person answered: what `answer` is.")
     answer: str = Field(default="", description="Their words; empty where nobody answered.")
+    ends_turn: bool = Field(default=False, description="Whether `decided_by` ends the turn of the call with it.")
 
 
 #: Longest reason of a tool for handing a conversation over, in characters.

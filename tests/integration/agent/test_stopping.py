@@ -182,3 +182,58 @@ async def test_a_stopped_turn_is_never_taken_over(agent_url: str) -> None:
         await agent.ended()
         lose_leases(agent.url)
     assert [("stopped", None, 2)] == agent.rows("SELECT state, lease_until, fence FROM agent.turns")
+
+
+async def test_a_denial_may_end_the_turn_and_the_model_reads_why_once(agent_url: str) -> None:
+    """The turn is over with it, what else waits is withdrawn, and no model is asked before the next message."""
+    model = ScriptedModel([says("I pay twice.", PAY, PAY), says("As you wish")])
+    async with an_agent(agent_url, model) as agent:
+        await agent.post(a_posted_message(text="pay"))
+        one, two = await agent.came(ToolCallProposed, 2)
+        await agent.post(opened(one), opened(two))
+        await agent.post(refused(one, ends_turn=True, reason="Denied: an injection."))
+        (end,) = await agent.ended()
+        (withdrawn,) = await agent.came(CallsWithdrawn)
+        await agent.post(refused(two, kind="cancelled", reason=withdrawn.reason, decided_by=""))
+        assert 1 == len(model.asked)
+        await agent.post(a_posted_message(text="go on"))
+        await agent.ended(2)
+    assert (STOPPED_BY_ADA, [two.call.call_id]) == (end.end, withdrawn.call_ids)
+    read = json.dumps([message["content"] for message in model.asked[1].messages])
+    assert 1 == read.count("an injection")
+
+
+async def test_a_denial_ends_the_turn_that_went_on_without_it(agent_url: str) -> None:
+    """What the model says by then is thrown away, and the denial is read with the next message."""
+    pause = Pause(says("Never told"))
+    model = ScriptedModel([says("I pay.", PAY), pause, says("As you wish")])
+    async with an_agent(agent_url, model, agent_while_pending="continue") as agent:
+        await agent.post(a_posted_message(text="pay"))
+        (pay,) = await agent.came(ToolCallProposed)
+        await agent.post(opened(pay))
+        await pause.reached()
+        await agent.post(refused(pay, ends_turn=True, reason="Denied: an injection."))
+        (end,) = await agent.ended()
+        pause.release()
+        await agent.post(a_posted_message(text="go on"))
+        await agent.ended(2)
+    assert STOPPED_BY_ADA == end.end
+    assert ["As you wish"] == [each.data["text"] for each in agent.items("message", "assistant")][-1:]
+    assert "an injection" in json.dumps([message["content"] for message in model.asked[2].messages])
+
+
+async def test_a_denial_that_ends_a_turn_leaves_a_later_one_alone(agent_url: str) -> None:
+    """Only the turn of its own call ends with it."""
+    pause = Pause(says("Two"))
+    model = ScriptedModel([says("", PAY), pause])
+    async with an_agent(agent_url, model) as agent:
+        first = a_posted_message(text="one")
+        await agent.post(first)
+        (pay,) = await agent.came(ToolCallProposed)
+        await agent.post(stop_of(agent, first))
+        await agent.post(a_posted_message(text="two"))
+        await pause.reached()
+        await agent.post(refused(pay, ends_turn=True))
+        pause.release()
+        await agent.ended(2)
+    assert ["stopped", "finished"] == [end.data["state"] for end in agent.items("turn", *ENDS)]

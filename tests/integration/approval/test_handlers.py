@@ -62,7 +62,7 @@ async def history_of(replica: Replica, approval_id: str) -> list[tuple[str, str 
 
 async def test_a_held_call_is_opened_and_waits_by_the_database_clock(replica: Replica) -> None:
     """The row keeps the call as it came; its deadline is the rule's seconds after the database's now."""
-    call = a_call(labels={"tier": "gold"}, language="tr")
+    call = a_call(labels={"tier": "gold"}, language="tr", origins={"/to": ["tool:find"]}, asked="please")
     card = await opened_by(replica, call, approval=an_approval_rule(expires_after_seconds=60))
     row = (await replica.rows("SELECT *, clock_timestamp() AS clock FROM approval.approvals"))[0]
     kept = {**row, "shown_arguments": row["shown_arguments"] or row["arguments"]}

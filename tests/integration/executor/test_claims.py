@@ -13,7 +13,7 @@ from placet.contracts.messages import CallResolved, ToolCall
 from placet.contracts.permit import verify_permit
 from placet.contracts.signing import create_keys, load_verifier
 from placet.executor import store
-from placet.executor.rules import Admission
+from placet.executor.rules import Admission, too_late
 from placet.executor.states import Event, State
 from placet.executor.store import Attempt, Holder, Wanted
 from placet.runtime.queries import query
@@ -128,7 +128,7 @@ async def test_every_call_is_judged_by_the_time_after_the_longest_wait(house: Ho
     calls = [house.premises.call("add", a=1, b=1).model_copy(update={"call_id": name}) for name in ("a", "b", "c")]
     every = {call.call_id: (wanted(house.premises, call, lifetime_seconds=2), CLAIMED) for call in calls}
 
-    async def claim_all() -> dict[str, store.Void]:
+    async def claim_all() -> dict[str, Admission | None]:
         async with units.once() as work:
             return await store.claim(work, every, HOLDER)
 
@@ -138,4 +138,4 @@ async def test_every_call_is_judged_by_the_time_after_the_longest_wait(house: Ho
         await asyncio.to_thread(wait_for_a_blocked_statement, house.premises.url)
         over = datetime.fromtimestamp(max(each.permit.exp for each, _ in every.values()), UTC)
         await work.connection.run(query("wait", "SELECT pg_sleep_until(:over)"), over=over)
-    assert {"a": "late", "c": "late"} == await waiting
+    assert {"a": too_late(), "c": too_late()} == await waiting

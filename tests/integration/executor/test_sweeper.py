@@ -93,6 +93,25 @@ async def test_a_lost_call_is_not_repeated_after_its_permit_has_expired(place: P
     assert (State.UNKNOWN, 1) == (place.execution(call).state, len(gate.attempts))
 
 
+async def test_no_attempt_begins_under_a_permit_that_is_over(place: Premises) -> None:
+    """Whoever repeats lost calls leaves it alone, whether or not somebody else has given it up by then."""
+    async with open_house(place) as house:
+        call, gate = await a_lost_call(place, "wait_repeatable")
+        place.sql("UPDATE executor.executions SET permit_expires_at = now()")
+        assert 0 == await house.sweep("repeat-lost")
+    assert (State.RUNNING, 1) == (place.execution(call).state, len(gate.attempts))
+
+
+async def test_what_was_not_safe_to_repeat_when_it_began_is_not_repeated(place: Premises) -> None:
+    """A tool that was declared safe to repeat since does not make an attempt of before repeatable."""
+    async with open_house(place) as house:
+        call, gate = await a_lost_call(place, "wait_repeatable")
+        place.sql("UPDATE executor.executions SET idempotent = false")
+        assert 0 == await house.sweep("repeat-lost")
+    assert 1 == len(gate.attempts)
+    assert State.RUNNING == place.execution(call).state
+
+
 async def test_a_call_that_changed_in_the_database_is_not_repeated(place: Premises) -> None:
     """The permit is verified again before another attempt; a stored call that no longer fits is given up, loudly."""
     before = REGISTRY.get_sample_value("placet_security_alerts_total", {"queue": "executor.default"}) or 0

@@ -67,14 +67,17 @@ def is_complaint(said: ConsoleMessage) -> bool:
     return said.type == "error" and "status of 400" not in said.text
 
 
-async def signed_in(house: House, browser: Browser, **options: Any) -> Page:
+async def signed_in(house: House, browser: Browser, *scopes: str, **options: Any) -> Page:
     """Return a page of a new browser profile in which ada is signed in."""
     context = await browser.new_context(locale="en-GB", **options)
     page = await context.new_page()
     page.set_default_timeout(60_000)
     url = house.gateways[0].url
     answer = await context.request.post(
-        f"{url}/sign-in", form={"key": house.key("chat", "decide")}, headers={"origin": url}, max_redirects=0
+        f"{url}/sign-in",
+        form={"key": house.key(*(scopes or ("chat", "decide")))},
+        headers={"origin": url},
+        max_redirects=0,
     )
     assert 303 == answer.status
     return page
@@ -146,7 +149,7 @@ async def test_a_decision_needs_no_script(house: House, browser: Browser) -> Non
     await page.get_by_role("button", name="Filter").click()
     await page.get_by_role("link", name="Send the offer to lin@example.org?").click()
     await page.get_by_label("Reason").fill("Wrong customer.")
-    await page.get_by_role("button", name="Deny").click()
+    await page.get_by_role("button", name="Deny", exact=True).click()
     await expect(page.locator(".told")).to_contain_text("Denied: Send the offer")
     (claims,) = house.approvers.claims
     assert ("deny", "Wrong customer.", row["digest"]) == (claims.verb, claims.reason, claims.digest)
@@ -311,9 +314,9 @@ async def test_a_decision_on_the_list_stays_where_it_was_made(house: House, page
     rows = [hold(house, "ship", f"Ship order {number}?", {"order": number}) for number in range(30)]
     await visit(house, page, "/inbox")
     tenth, eleventh = (page.locator(f"#item-{rows[at]['approval_id']}") for at in (20, 19))
-    await tenth.get_by_role("button", name="Approve").scroll_into_view_if_needed()
+    await tenth.get_by_role("button", name="Approve", exact=True).scroll_into_view_if_needed()
     before, address = await page.evaluate("scrollY"), page.url
-    await tenth.get_by_role("button", name="Approve").click()
+    await tenth.get_by_role("button", name="Approve", exact=True).click()
     await expect(tenth.locator(".badge")).to_have_text("approved")
     await expect(eleventh).to_be_focused()
     assert (before > 0, before, address) == (True, await page.evaluate("scrollY"), page.url)
@@ -331,13 +334,13 @@ async def test_a_decision_can_be_taken_back_before_it_is_sent(
         row, page = furnish(house)["mail"], await signed_in(house, browser)
         await visit(house, page, "/inbox")
         card = page.locator(f"#item-{row['approval_id']}")
-        await card.get_by_role("button", name="Approve").click()
+        await card.get_by_role("button", name="Approve", exact=True).click()
         await expect(card.get_by_role("status")).to_have_text("Approved.")
-        await expect(card.get_by_role("button", name="Approve")).to_have_count(0)
+        await expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
         await card.get_by_role("button", name="Undo").click()
-        await expect(card.get_by_role("button", name="Approve")).to_be_enabled()
+        await expect(card.get_by_role("button", name="Approve", exact=True)).to_be_enabled()
         assert [] == house.approvers.claims
-        await card.get_by_role("button", name="Deny").click()
+        await card.get_by_role("button", name="Deny", exact=True).click()
         await expect(card.get_by_role("status")).to_have_text("Denied.")
         await page.goto("about:blank")
         async with asyncio.timeout(60):
@@ -351,7 +354,7 @@ async def test_what_cannot_be_done_is_said_on_the_card(house: House, page: Page)
     await visit(house, page, "/inbox")
     house.query("UPDATE read.approvals SET state = 'denied', decided_by = 'person:grace', closed_at = now()")
     card = page.locator(f"#item-{row['approval_id']}")
-    await card.get_by_role("button", name="Approve").click()
+    await card.get_by_role("button", name="Approve", exact=True).click()
     await expect(card.get_by_role("alert")).to_contain_text("already over")
     await expect(card.locator(".badge")).to_have_text("denied")
 
@@ -362,7 +365,7 @@ async def test_an_approval_s_page_follows_its_call_to_the_end(house: House, page
     place = {name: row[name] for name in ("conversation_id", "call_id")}
     await house.append(row["conversation_id"], turn("started"))
     await visit(house, page, f"/inbox/{row['approval_id']}")
-    await page.get_by_role("button", name="Approve").click()
+    await page.get_by_role("button", name="Approve", exact=True).click()
     await expect(page.locator(".outcome-of")).to_contain_text("Approved: it will run now.")
     await expect(page.locator("#connection")).to_have_text("live", timeout=60_000)
     execute(house, row)
@@ -388,9 +391,9 @@ async def test_an_open_page_rests_its_buttons_when_the_call_changes_underneath(h
     await visit(house, page, f"/inbox/{row['approval_id']}")
     house.query("UPDATE read.approvals SET digest = %s, revision = 2", "d" * 64)
     await house.append(row["conversation_id"], ("approval", {"approval_id": row["approval_id"], "state": "pending"}))
-    await expect(page.get_by_role("button", name="Approve")).to_be_disabled()
+    await expect(page.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
     await page.get_by_role("button", name="This approval has changed").click()
-    await expect(page.get_by_role("button", name="Approve")).to_be_enabled()
+    await expect(page.get_by_role("button", name="Approve", exact=True)).to_be_enabled()
 
 
 async def test_a_page_that_somebody_else_decides_has_no_buttons(house: House, page: Page) -> None:
@@ -401,7 +404,7 @@ async def test_a_page_that_somebody_else_decides_has_no_buttons(house: House, pa
     house.query(sql, "refund")
     await house.append(row["conversation_id"], ("approval", {"approval_id": row["approval_id"], "state": "denied"}))
     await expect(page.locator(".panel .badge").first).to_have_text("denied")
-    await expect(page.get_by_role("button", name="Approve")).to_have_count(0)
+    await expect(page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
 
 
 @pytest.mark.parametrize("path", ["/inbox/{approval_id}", "/inbox?tool=refund", "/?conversation={conversation_id}"])

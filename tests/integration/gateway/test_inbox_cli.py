@@ -160,3 +160,19 @@ async def test_whoever_approves_at_a_terminal_sees_the_call_and_is_asked(
     lines = [line.strip() for line in shown.splitlines()]
     assert {"to: lin@example.org", "note: one", "| two"} <= set(lines)
     assert ("Approve this call?" in shown) == (not options)
+
+
+async def test_a_terminal_says_where_values_stood(house: House) -> None:
+    """Below the value, where no value can write, with a warning for an address that only a tool named."""
+    origins = json.dumps({"/to": ["tool:read_inbox"], "/cc": ["user"], "/note": []})
+    arguments = {"to": "eve@evil.example", "cc": "lin@example.org", "note": "Dear Lin, all is well"}
+    waits(house, "link", {"arguments": arguments}, origins=origins)
+    _, shown = await at_a_terminal(house, b"n\n", "approve", "link")
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert {
+        "to: eve@evil.example",
+        "^ origin: tool:read_inbox",
+        "^ origin: user",
+        "^ origin: none",
+        "! to: only the output of read_inbox named it, not the requester",
+    } <= set(lines)

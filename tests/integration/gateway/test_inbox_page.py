@@ -201,6 +201,29 @@ async def test_a_form_without_its_token_changes_nothing(house: House, browser: h
     assert ([403] * 3, []) == ([answer.status_code for answer in answers], house.approvers.claims)
 
 
+async def test_one_click_denies_and_ends_the_turn(house: House, browser: httpx.AsyncClient) -> None:
+    """The denial is sent with the wish that the turn ends, and with its reason."""
+    row = hold(house, "ask", "Ask?", {})
+    await send(browser, row, decision="deny-and-end", reason="an injection")
+    (claims,) = house.approvers.claims
+    assert ("deny", True, "an injection") == (claims.verb, claims.end_turn, claims.reason)
+
+
+async def test_one_click_approves_and_allows_the_same_for_an_hour(house: House, browser: httpx.AsyncClient) -> None:
+    """What it covers stands beside the button, which is there only where the rule lets one person allow so much."""
+    grants = {"uses": 5, "bounds": ["amount"]}
+    row = hold(house, "ask", "Ask?", {}, approval_rule={"approvers": ["operators"], "grants": grants})
+    plain = hold(house, "tell", "Tell?", {})
+    page = (await browser.get(f"/inbox/{row['approval_id']}")).text
+    without = (await browser.get(f"/inbox/{plain['approval_id']}")).text
+    await send(browser, row, decision="approve-again")
+    (claims,) = house.approvers.claims
+    assert claims.grant is not None
+    assert ("approve", "conversation", 3600) == (claims.verb, claims.grant.scope, claims.grant.expires_after_seconds)
+    sentence = "Covers this very call in this conversation, at most 5 times. May vary within the rule: amount."
+    assert (True, False) == (sentence in page, "approve-again" in without)
+
+
 async def test_another_tenants_approval_does_not_exist(house: House, browser: httpx.AsyncClient) -> None:
     """Its page, its card and its decision are all not found."""
     row = hold(house, "ask", "Foreign?", {}, tenant="other")

@@ -88,7 +88,7 @@ async def test_a_person_sees_the_main_job(house: House, page: Page) -> None:
     await expect(card.locator(".expiry")).to_contain_text("expires in 59:")
     await expect(page.locator(".tool .badge")).to_have_text("waiting for approval")
     await card.get_by_label("Reason").fill("looks right")
-    await card.get_by_role("button", name="Approve").click()
+    await card.get_by_role("button", name="Approve", exact=True).click()
     await expect(card.locator(".badge")).to_have_text("approved")
     await closed(house, call, approval_id)
     await house.deliver(
@@ -116,20 +116,20 @@ async def test_a_card_stays_after_a_reload_with_its_state(house: House, page: Pa
     """B4: the history shows the card, decided, and offers no buttons."""
     conversation = await say(page, "a payment link")
     call, approval_id = await hold(house, conversation)
-    await page.locator(f"#chat-{approval_id}").get_by_role("button", name="Deny").click()
+    await page.locator(f"#chat-{approval_id}").get_by_role("button", name="Deny", exact=True).click()
     await expect(page.locator(f"#chat-{approval_id} .badge")).to_have_text("denied")
     await closed(house, call, approval_id)
     await page.reload()
     card = page.locator(f"#chat-{approval_id}")
     await expect(card.locator(".badge")).to_have_text("denied")
-    await expect(card.get_by_role("button", name="Approve")).to_have_count(0)
+    await expect(card.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
 
 
 async def test_a_second_click_is_told_who_was_first(house: House, page: Page) -> None:
     """A card that somebody else decided meanwhile says who, in its place."""
     conversation = await say(page, "a payment link")
     _, approval_id = await hold(house, conversation)
-    button = page.locator(f"#pane-{approval_id}").get_by_role("button", name="Approve")
+    button = page.locator(f"#pane-{approval_id}").get_by_role("button", name="Approve", exact=True)
     await expect(button).to_be_visible()
 
     async def decide_first(route: Route) -> None:

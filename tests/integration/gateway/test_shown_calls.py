@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from placet.contracts.messages import ApprovalOpened, ToolCall
 from placet.domain.catalog import load_catalog
 from placet.gateway.web.render import set_up_was_run
 from tests.builders import an_approval_rule
-from tests.support.gateway import House, open_house
+from tests.support.gateway import House, insert, open_house
 from tests.support.inbox_scene import DIRECTORY, hold
 from tests.support.mailed_links import a_link
 
@@ -88,6 +89,45 @@ async def test_what_looks_like_a_trick_is_flagged_wherever_people_decide(house: 
     folded = re.search(r"<details.*?</details>", pages["chat"], re.DOTALL)
     assert folded
     assert "⚠" not in folded[0]
+
+
+async def test_where_values_stood_is_said_wherever_people_decide(house: House, tmp_path: Path) -> None:
+    """Beside the value, with a flag for an address that only a tool named, and the requester's message as a quote."""
+    origins = {"/to": ["tool:read_inbox"], "/body": ["user"]}
+    arguments = {"to": "eve@evil.example", "body": "Main Street 5"}
+    row = mail(house, tmp_path, arguments, origins=json.dumps(origins))
+    place = {name: row[name] for name in ("tenant", "conversation_id", "call_id")}
+    insert(house.url, "tool_calls", **place, message_id="said-1")
+    asked = {"tenant": row["tenant"], "conversation_id": row["conversation_id"], "message_id": "said-1"}
+    insert(house.url, "messages", **asked, text="Read my mails <b>now</b>")
+    pages = await shown(house, row)
+    seen = 'eve@evil.example <span class="was stood"'
+    assert [PLACES, PLACES, PLACES, PLACES] == [
+        have(pages, seen),
+        have(pages, ">only seen in the output of read_inbox</span>"),
+        have(pages, ">in the requester's own words</span>"),
+        have(pages, "⚠ “to” was named only in the output of read_inbox: the requester did not name it."),
+    ]
+    assert ("page", "link", "pane") == have(pages, "The requester's message that led to it:")
+    async with house.client(house.key("decide")) as ada:
+        told = (await ada.get(f"/v1/approvals/{row['approval_id']}")).json()
+    assert (origins, "Read my mails <b>now</b>") == (told["call"]["origins"], told["asked"])
+
+
+async def test_message_is_not_shown_where_an_argument_may_not_be_seen(house: House, tmp_path: Path) -> None:
+    """The requester may have named the very value that nobody may see."""
+    masked = mail(house, tmp_path, {"to": "•••"}, arguments_masked=True, call_id="masked")
+    other = mail(house, tmp_path, {"to": "ada"}, call_id="other", turn_id="turn-2")
+    for row in (masked, other):
+        place = {name: row[name] for name in ("tenant", "conversation_id")}
+        message = f"said-{row['call_id']}"
+        said = {name: row[name] for name in ("call_id", "turn_id")} | {"message_id": message}
+        insert(house.url, "tool_calls", **place, **said, arguments=row["arguments"])
+        insert(house.url, "messages", **place, message_id=message, text="The secret is sesame")
+        if row is other:
+            beside = {**said, "call_id": "beside", "arguments": '{"pin":"•••"}'}
+            insert(house.url, "tool_calls", **place, **beside)
+        assert () == have(await shown(house, row), "sesame")
 
 
 async def test_what_the_summary_names_stands_first_wherever_people_decide(house: House, tmp_path: Path) -> None:

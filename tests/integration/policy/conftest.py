@@ -36,6 +36,7 @@ tools:
     summary: {en: "Pay {amount} to {to}?", de: "{amount} an {to} zahlen?"}
     parameters: *parameters
   write: {description: Write something down., category: unsafe_write, parameters: *parameters}
+  mail: {description: Send a mail., category: unsafe_api, parameters: *parameters}
   erase: {description: Erase something., category: unsafe_exec, parameters: *parameters}
 rules:
   - name: never-erase
@@ -48,6 +49,11 @@ rules:
     when: arguments.amount < 100
     effect: allow
     reason: Small.
+  - name: named
+    match: {tool: mail}
+    when: origin(arguments.to) == "user"
+    effect: allow
+    reason: The requester named the recipient.
   - name: payments
     match: {tool: pay}
     effect: require_approval

@@ -105,6 +105,28 @@ async def test_a_condition_that_fails_holds_the_call(replica: Replica, rulebook:
     assert ("small-payments", ["operators"]) == (held.rule, held.approval.approvers)
 
 
+@pytest.mark.parametrize(
+    ("origins", "rule"),
+    [({"/to": ["tool:read_inbox"]}, "default:unsafe_api"), ({}, "default:unsafe_api"), (None, "named")],
+)
+async def test_a_target_that_nobody_named_is_held(
+    replica: Replica, rulebook: Rulebook, origins: dict[str, list[str]] | None, rule: str
+) -> None:
+    """People get the call with where its values stood; where nobody looked, the rule that asks for it holds it."""
+    proposed = a_proposal(rulebook, "mail", arguments={"to": "eve@evil.example"}, origins=origins, asked="Read my mail")
+    held = await only_answer(replica, proposed)
+    assert isinstance(held, ApprovalRequested)
+    assert (rule, origins, "Read my mail") == (held.rule, held.call.origins, held.call.asked)
+
+
+async def test_a_target_that_the_requester_named_runs(replica: Replica, rulebook: Rulebook) -> None:
+    """A rule that asks for it lets such a call through, and whoever runs it gets nothing of the conversation."""
+    told = {"origins": {"/to": ["user"]}, "asked": "Write to bob@shop.example"}
+    permitted = await only_answer(replica, a_proposal(rulebook, "mail", arguments={"to": "bob@shop.example"}, **told))
+    assert isinstance(permitted, ToolCallPermitted)
+    assert ("", None) == (permitted.call.asked, permitted.call.origins)
+
+
 async def test_a_second_proposal_of_the_call_gets_no_second_answer(
     replicas: tuple[Replica, Replica], rulebook: Rulebook
 ) -> None:

@@ -296,3 +296,15 @@ def test_differences_name_each_place() -> None:
         {"at": "/e", "before": "x"},
         {"at": "/f~1g", "after": None},
     ] == [each.as_json() for each in edits.differences(before, after)]
+
+
+def test_edited_value_keeps_no_evidence_of_where_it_stood() -> None:
+    """What the editor wrote stood nowhere before the call; what they left as it was keeps where it stood."""
+    texts = canonical_text({"to": "eve@evil.example", "cc": "bob@shop.example"})
+    origins = {"/to": ["tool:read_inbox"], "/cc": ["user"]}
+    call = a_call(arguments=texts, shown_arguments=texts, origins=origins)
+    approval = replace(an_editable(), call=call)
+    wanted = canonical_text({"to": "ada@shop.example", "cc": "bob@shop.example"})
+    proposal, _ = edits.revised(approval, an_edit_of(approval, arguments=wanted))
+    assert proposal is not None
+    assert {"/cc": ["user"]} == proposal.origins

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from placet.approval import rules
+from placet.approval import notices, rules
 from placet.approval.rules import Answer, Approval, Vote
 from placet.approval.rules.casting import with_voters
 from placet.approval.states import State
@@ -521,3 +521,21 @@ def test_an_approval_is_published_as_closed_to_whom_voted_and_whom_four_eyes_exc
     after = decide(approval, claims_of(approval, "ada", "approve")).after
     assert after is not None
     assert ({}, {"person:ada": None}, {"person:ada": None}) == (approval.closed_to, after.closed_to, after.voters)
+
+
+@pytest.mark.parametrize(("rule", "state", "ends"), [({}, State.DENIED, True), ({"denials": 2}, State.PENDING, False)])
+def test_a_denial_that_decides_may_end_the_turn(rule: dict[str, Any], state: State, *, ends: bool) -> None:
+    """The turn ends with the vote that closes the approval; one that only counts ends nothing."""
+    approval = held_by(**TWO_OF_FINANCE, **rule)
+    after = decide(approval, claims_of(approval, "ada", "deny", end_turn=True)).after
+    assert after is not None
+    assert (state, ends) == (after.state, after.ends_turn)
+    assert not ends or notices.refused(after).ends_turn
+
+
+def test_an_approval_ends_no_turn() -> None:
+    """Whatever a decision says beside it, only a denial ends the turn."""
+    approval = held_by(approvers=["person:ada"])
+    after = decide(approval, claims_of(approval, "ada", "approve", end_turn=True)).after
+    assert after is not None
+    assert (State.APPROVED, False) == (after.state, after.ends_turn)

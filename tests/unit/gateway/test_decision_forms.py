@@ -19,6 +19,7 @@ VALUES: dict[str, Any] = {
     "to": "person:bob",
     "seconds": 60,
     "allow_from_now_on": {},
+    "end_turn": True,
 }
 PAIRS = list(product(get_args(Verb), VALUES))
 

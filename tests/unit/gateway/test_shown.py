@@ -10,6 +10,7 @@ from typing import Any
 from placet.contracts.canonical import sha256_hex
 from placet.contracts.messages import ApprovalRule
 from placet.domain.catalog import Catalog, ToolSpec
+from placet.gateway.conversations.store import Words
 from placet.gateway.web.shown import Shown, shown_call, tools_of
 from placet.notifier import drawing
 from placet.notifier.drawing import Pen
@@ -32,8 +33,8 @@ def a_row(arguments: dict[str, Any] | str, proposed: dict[str, Any] | None = Non
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     edited = None if proposed is None else {"proposed": json.dumps(proposed), "proposed_digest": sha256_hex(proposed)}
     rule: ApprovalRule = changes.pop("rule", an_approval_rule())
-    row = {"tool": "mail", "schema_digest": MAIL.schema_digest, "arguments": text, "edited": edited}
-    return row | {"approval_rule": rule.model_dump(mode="json")} | changes
+    row = {"tool": "mail", "schema_digest": MAIL.schema_digest, "arguments": text, "edited": edited, "origins": None}
+    return row | {"category": "unsafe_write", "approval_rule": rule.model_dump(mode="json")} | changes
 
 
 def named(shown: Shown) -> list[str]:
@@ -44,13 +45,21 @@ def named(shown: Shown) -> list[str]:
 def test_pages_show_what_the_other_places_show() -> None:
     """Order, values, tricks and the quote of one call are the same on a page and on the notifier's card."""
     arguments = {"body": "p\u0430y\nnow\u200b", "lines": [{"price": 1}], "to": "ada"}
-    call = a_call(arguments={}, tool="mail", shown_arguments=json.dumps(arguments), quote="Trust me.\u202e")
+    call = a_call(
+        arguments={},
+        tool="mail",
+        shown_arguments=json.dumps(arguments),
+        quote="Trust me.\u202e",
+        asked="Pay ada",
+        origins={"/to": ["user"], "/lines/0/price": []},
+    )
     card = drawing.first_card(opened(call=call), Pen("de", "", str), ["to"])
-    page = shown_call(a_row(arguments), TOOLS, call.quote)
-    assert (card.arguments, card.warnings, card.quote) == (
+    page = shown_call(a_row(arguments, origins=call.origins), TOOLS, Words(call.quote, call.asked))
+    assert (card.arguments, card.warnings, card.quote, card.asked) == (
         list(page.arguments),
         [each.said("de") for each in page.tricks],
         page.quote,
+        page.asked,
     )
 
 
@@ -74,7 +83,7 @@ def test_an_edit_shows_what_each_argument_was() -> None:
 
 def test_a_page_cuts_no_argument_and_cuts_the_quote() -> None:
     """Whoever decides here has nowhere else to look; the agent's words cannot push the card off the screen."""
-    shown = shown_call(a_row({"body": "x" * 5_000}), TOOLS, "y" * 5_000)
+    shown = shown_call(a_row({"body": "x" * 5_000}), TOOLS, Words("y" * 5_000))
     assert (5_000, QUOTE_MAX, "…") == (len(shown.arguments[0].text), len(shown.quote), shown.quote[-1])
 
 

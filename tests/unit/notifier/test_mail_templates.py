@@ -193,6 +193,19 @@ def test_the_agents_words_are_only_a_quote() -> None:
         assert 1 == text.count("Already approved by Ada.")
 
 
+def test_a_mail_says_where_values_stood() -> None:
+    """Beside the value, or below it where a value could write the same; nothing is said where arguments are not."""
+    argument = Argument("to", "eve@evil.example", places=("tool:read_inbox",))
+    card = Card("a", "acme", "c", arguments=[argument], asked="Read my mails", digest="a" * 64)
+    mail = received(letter(HEAD, card, Kind.ASKED, Told(), PLACE))
+    plain, html = text_of(mail, "plain"), text_of(mail, "html")
+    assert "to: eve@evil.example\n    ^ only seen in the output of read_inbox\n" in plain.replace("\r\n", "\n")
+    assert "(only seen in the output of read_inbox)" in html
+    assert [True, True] == ["Read my mails" in text for text in (plain, html)]
+    bare = received(letter(replace(HEAD, arguments=False), card, Kind.ASKED, Told(), PLACE))
+    assert [False, False] == ["Read my mails" in text_of(bare, kind) for kind in ("plain", "html")]
+
+
 def test_what_the_agent_wrote_stands_apart_from_what_placet_says() -> None:
     """An argument that looks like a fact of ours stands in a box of its own, under a heading that says whose it is."""
     fake = Argument("Held because", "Nothing is wrong; approve it.")

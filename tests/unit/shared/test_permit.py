@@ -164,3 +164,28 @@ def test_private_keys_are_readable_by_their_owner_only(keys: Path) -> None:
 def test_creating_keys_again_keeps_them(keys: Path) -> None:
     """A second start does not replace keys."""
     assert create_keys(keys) == []
+
+
+def test_a_permit_is_good_for_its_mode_alone(keys: Path, verifier: Verifier) -> None:
+    """What may be staged may not run by the same permit."""
+    call = a_call()
+    signer = load_signer(keys, "policy")
+    staged = issue_permit(signer, call, pool="payments", reference="r", now=NOON, lifetime_seconds=60, mode="stage")
+    assert "stage" == verify_permit(verifier, staged, call, pool="payments", modes=("stage",)).mode
+    with pytest.raises(SecurityAlert, match="does not fit call"):
+        verify_permit(verifier, staged, call, pool="payments")
+
+
+def test_a_service_speaks_for_its_own_purposes_alone(keys: Path, verifier: Verifier) -> None:
+    """Policy's key makes no decision of a person, though the signature itself is right."""
+
+    def text(value: object) -> str:
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+    key = load_signer(keys, "policy").key
+    head = {"alg": "Ed25519", "kid": key.kid, "typ": str(Purpose.DECISION)}
+    signed = f"{text(head)}.{text({'iss': 'policy'})}"
+    private: Any = key.get_op_key("sign")
+    signature = base64.urlsafe_b64encode(private.sign(signed.encode())).rstrip(b"=").decode()
+    with pytest.raises(BadSignature, match="signed by policy"):
+        verifier.verify(Purpose.DECISION, f"{signed}.{signature}")

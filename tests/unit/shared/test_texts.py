@@ -20,10 +20,12 @@ from placet.contracts.messages.jobs import Flag
 from placet.executor.states import State as ExecutionState
 from placet.executor.tables import EntryState
 from placet.gateway import slack, web
+from placet.gateway.admin import stop_routes
 from placet.gateway.approvals import argument_fields, decisions, leaving_out
 from placet.gateway.conversations import service as conversations
 from placet.gateway.jobs import routes as jobs
 from placet.gateway.operators import service as operators
+from placet.gateway.store import stops
 from placet.gateway.web.script_words import SCRIPT_WORDS
 from placet.gateway.web.words import UNITS
 from placet.gateway.workspaces import plans
@@ -44,13 +46,25 @@ SOURCES = [
     *_WEB.glob("*.py"),
     *(
         Path(str(each.__file__))
-        for each in (decisions, argument_fields, leaving_out, operators, conversations, plans, jobs)
+        for each in (decisions, argument_fields, leaving_out, operators, conversations, plans, jobs, stop_routes, stops)
     ),
 ]
 TEMPLATES = [*_CHANNELS.rglob("templates/*"), *(_WEB / "templates").iterdir()]
 SCRIPTS = [*(_WEB / "static").glob("*.js")]
 #: Tables of texts in them.
-TABLES = {"_OUTCOMES", "_NOTES", "_ENDS", "_FINISHES", "_ROLES", "_TITLES", "_HEADINGS", "_ENDINGS", "_VOTES", "RISKS"}
+TABLES = {
+    "_OUTCOMES",
+    "_NOTES",
+    "_ENDS",
+    "_FINISHES",
+    "_ROLES",
+    "_TITLES",
+    "_HEADINGS",
+    "_ENDINGS",
+    "_VOTES",
+    "_STOOD",
+    "RISKS",
+}
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
 FORMS = "(one, many)"
 NAMES = {"words", "title", "told", "AWAY", "_SLOW"}

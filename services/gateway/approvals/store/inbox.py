@@ -18,7 +18,7 @@ from placet.gateway.approvals.search import alternatives
 from placet.gateway.approvals.store.pages import page, text, texts
 from placet.gateway.approvals.store.words import CLOSED, OPEN, depth, depth_of_words, fits_words, walked
 from placet.gateway.http.paging import Cursor
-from placet.gateway.store.read import APPROVALS, Row, opened_by
+from placet.gateway.store.read import APPROVALS, Row, opened_by, stopped
 from placet.gateway.tables import ApiKeyRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection
@@ -120,7 +120,7 @@ async def list_candidates(
 @lru_cache(maxsize=512)
 def fitting(names: frozenset[str]) -> sa.Select[Any]:
     """Return the statement for a page of what fits the filters of these names."""
-    shown = sa.select(APPROVALS, opened_by(APPROVALS))
+    shown = sa.select(APPROVALS, opened_by(APPROVALS), stopped(APPROVALS))
     if _walks(names):
         view = APPROVALS.alias("worded")
         chosen = walked(names, _fits(view, names), view).subquery("chosen")
@@ -194,7 +194,7 @@ def _of_keys(chosen: sa.FromClause) -> sa.FromClause:
 
 
 def _candidates_of(chosen: sa.FromClause) -> sa.Select[Any]:
-    return page(sa.select(APPROVALS, opened_by(APPROVALS)).select_from(_of_keys(chosen)), chosen)
+    return page(sa.select(APPROVALS, opened_by(APPROVALS), stopped(APPROVALS)).select_from(_of_keys(chosen)), chosen)
 
 
 def _next_set(view: sa.FromClause) -> sa.Select[Any]:

@@ -1,0 +1,258 @@
+"""Where the texts among a call's arguments stood before the call: in whose words, in which tool's output. Pure.
+
+Only what is found says anything. What lets a call through, that its requester named a text, is found strictly: whole,
+between boundaries, spelt as it is, and never in what they quoted. What makes people look, that a tool brought it, is
+found through disguises too. Bare numbers and single words stand everywhere, so they are never looked for.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import unescape
+from typing import Any
+from unicodedata import is_normalized, normalize
+from urllib.parse import unquote
+
+from placet.agent import rules
+from placet.agent.rules import CheckedCall
+from placet.agent.transcript import History
+from placet.contracts.canonical import parse_arguments
+from placet.domain.card_text import is_hidden, mixed_scripts
+from placet.domain.catalog import Catalog
+from placet.domain.origins import AGENT, QUOTED, TOOL, USER, texts_in
+
+#: Texts of one call that are looked for, and characters of one of them: a longer one is what the model wrote.
+TEXTS_MAX, TEXT_MIN, TEXT_MAX = 32, 6, 512
+#: Characters of each place that are looked through, the newest first.
+LOOKED_MAX = 1_000_000
+#: Tools that are named for one text.
+TOOLS_MAX = 5
+#: Longest part of the requester's message that goes beside a call, in characters.
+ASKED_MAX = 600
+
+#: Stands between two texts, so that nothing is found half in one and half in the other.
+_BETWEEN = " \ufffc "
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]"
+)
+#: What belongs to a longer text that goes on before or behind the one that was found.
+_BEFORE = frozenset("@%+/#~._-\\")
+_GOES_ON = re.compile(r"[.:!?'\u2019]*[\w@%+/=&#~\\-]")
+#: No names of anything: a number with its unit or currency, and a moment.
+_NUMBER = re.compile(r"[^a-z]*\d[^a-z]*[a-z]{0,4}\.?|(?:[a-z]{3}|[^\w\s]) ?[\d.,]+|\d{4}-\d\d-\d\d.*")
+_MANY_LETTERS = 8
+_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+#: Where a mail begins that somebody quotes or passes on: a line between dashes, `Ada wrote:`, a head.
+_QUOTE_BEGINS = re.compile(
+    r"-{2,}\W*(?:begin |anfang )?\W*(?:original|forwarded|ursprüngliche|weitergeleitete|orijinal|özgün|iletilen)\b.*"
+    r"|(?:on|am|le) .{4,200}\b(?:wrote|schrieb|écrit)\b.{0,100}:"
+    r"|.{4,200}\byazdı ?:",
+    re.IGNORECASE,
+)
+_HEAD = re.compile(r"\W*(?:from|von|kimden|gönderen)\W*:", re.IGNORECASE)
+_HEAD_GOES_ON = re.compile(
+    r"\W*(?:to|sent|date|subject|an|gesendet|datum|betreff|kime|gönderildi|tarih|konu)\W*:", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Before:
+    """What stood in a conversation before a call, as far as it is evidence."""
+
+    #: What the requester wrote, in its order, and the message of the turn that they wrote last.
+    requester: Sequence[str]
+    asked: str
+    #: What tools returned, each with the tool's name.
+    outputs: Sequence[tuple[str, Any]]
+    #: What the agent was told to be.
+    instructions: str
+
+    @classmethod
+    def of(cls, history: History, requester: str, turn_id: str, instructions: str, *, secret: bool = False) -> Before:
+        """Return what stood before the next call of a turn; with `secret` people do not see what was asked."""
+        mine = [each for each in history.messages if each.call_id is None and each.author == requester]
+        said = [(each.number, each.text) for each in mine]
+        said += [(each.number, each.text) for each in history.spoken if each.author == requester]
+        asked = next((each.text for each in reversed(mine) if each.turn_id == turn_id), "")
+        outputs = [
+            (call.tool, call.result[part])
+            for call in history.calls
+            if call.result
+            for part in ("data", "error")
+            if call.result.get(part)
+        ]
+        return cls([text for _, text in sorted(said)], "" if secret else asked[:ASKED_MAX], outputs, instructions)
+
+    def origins_of(self, arguments: Mapping[str, Any]) -> dict[str, list[str]]:
+        """Return the places where each text among the arguments stood, by pointer; without those that say nothing."""
+        found: dict[str, list[str]] = {}
+        for pointer, text in texts_in(arguments):
+            if len(text) > TEXT_MAX or not says_something(plain := _plain(text)):
+                continue
+            if len(found) == TEXTS_MAX:
+                break
+            found[pointer] = self._places(text, plain)
+        return found
+
+    def _places(self, text: str, plain: str) -> list[str]:
+        own, quoted = self._said
+        places = []
+        if _is_spelt_plainly(text):
+            places += [USER] if _stands_in(plain, own) else []
+            places += [AGENT] if _stands_in(plain, self._told) else []
+        places += [QUOTED] if _stands_in(plain, quoted) else []
+        tools = [tool for tool, brought in self._brought.items() if _stands_in(plain, brought)]
+        if not places and not tools and " " not in plain:
+            tools = [tool for tool, brought in self._disguised.items() if _stands_in(plain, brought)]
+        return places + [f"{TOOL}{tool}" for tool in tools[:TOOLS_MAX]]
+
+    @cached_property
+    def _said(self) -> tuple[str, str]:
+        """What the requester wrote: in their own words, and what they quoted."""
+        parts = [split_quotes(text) for text in _newest(self.requester)]
+        return _plain(_BETWEEN.join(own for own, _ in parts)), _plain(_BETWEEN.join(quoted for _, quoted in parts))
+
+    @cached_property
+    def _told(self) -> str:
+        return _plain(self.instructions[:LOOKED_MAX])
+
+    @cached_property
+    def _written(self) -> dict[str, str]:
+        """What tools returned, as they wrote it, by tool."""
+        by_tool: dict[str, list[str]] = {}
+        left = LOOKED_MAX
+        for tool, value in reversed(self.outputs):
+            text = _BETWEEN.join(_texts_of(value))[: max(left, 0)]
+            left -= len(text)
+            by_tool.setdefault(tool, []).append(text)
+        return {tool: _BETWEEN.join(texts) for tool, texts in reversed(by_tool.items())}
+
+    @cached_property
+    def _brought(self) -> dict[str, str]:
+        return {tool: _plain(text) for tool, text in self._written.items()}
+
+    @cached_property
+    def _disguised(self) -> dict[str, str]:
+        """What an output has in base64, with the escapes of links or pages, or with characters that do not show."""
+        return {tool: _plain(_BETWEEN.join(_undone(text))) for tool, text in self._written.items()}
+
+
+def beside(call: CheckedCall, before: Before | None) -> dict[str, Any]:
+    """Return what a proposal says of what stood before the call."""
+    if before is None:
+        return {}
+    origins = before.origins_of(parse_arguments(call.arguments)) if '":"' in call.arguments else {}
+    return {"asked": rules.quote(before.asked, call), "origins": origins}
+
+
+def may_name_secrets(tools: Catalog, called: Iterable[str]) -> bool:
+    """Tell whether a call of these names may have arguments that people must not see: its request may name them too."""
+    return any(spec.redact if (spec := tools.get(name)) else tools.redacts for name in called)
+
+
+def says_something(plain: str) -> bool:
+    """Tell whether a text is one that does not stand everywhere: no number, no moment, no single word."""
+    if len(plain) < TEXT_MIN or _NUMBER.fullmatch(plain):
+        return False
+    letters = sum(map(str.isalpha, plain))
+    if " " in plain:
+        return letters >= _MANY_LETTERS
+    inside = plain.strip("-_.,:;!?#'\"()[]{}<>")
+    return letters > 0 and any(not each.isalpha() and each not in "-_'\u2019" for each in inside)
+
+
+def split_quotes(text: str) -> tuple[str, str]:
+    """Return a person's own words, and what they quote or pass on in a message as mail programs mark it."""
+    if ">" not in text and ":" not in text and "--" not in text:
+        return text, ""
+    own: list[str] = []
+    quoted: list[str] = []
+    lines = [line.strip() for line in text.splitlines()]
+    to_the_end = False
+    for at, line in enumerate(lines):
+        is_quoted = to_the_end or line.startswith(">")
+        if not is_quoted and _begins_quote(line, lines[at + 1 : at + 4]):
+            # Below `Ada wrote:` stands either what is marked line by line, or nothing but her mail.
+            is_quoted = True
+            to_the_end = not next(filter(None, lines[at + 1 : at + 9]), "").startswith(">")
+        (quoted if is_quoted else own).append(line.lstrip("> ") if is_quoted else line)
+        if is_quoted and own and own[-1] != _BETWEEN:
+            own.append(_BETWEEN)
+    return "\n".join(own), "\n".join(quoted)
+
+
+def _begins_quote(line: str, following: Sequence[str]) -> bool:
+    if _HEAD.match(line):
+        return any(map(_HEAD_GOES_ON.match, following))
+    return _QUOTE_BEGINS.fullmatch(line[:400]) is not None
+
+
+def _newest(texts: Sequence[str]) -> list[str]:
+    """Return the last texts, LOOKED_MAX characters of them at most."""
+    kept: list[str] = []
+    left = LOOKED_MAX
+    for text in reversed(texts):
+        if left <= 0:
+            break
+        kept.append(text[:left])
+        left -= len(text)
+    return kept[::-1]
+
+
+def _plain(text: str) -> str:
+    """Return a text in one spelling: lower case, compatible characters as one, nothing invisible, single spaces."""
+    if not text.isascii():
+        text = normalize("NFKC", text)
+    plain = " ".join(text.lower().split())
+    return plain if plain.isprintable() else _INVISIBLE.sub("", plain)
+
+
+def _is_spelt_plainly(text: str) -> bool:
+    """Tell whether a text is what it looks like: nothing invisible, no look-alikes, one alphabet to a word."""
+    if text.isascii() and text.isprintable():
+        return True
+    shown = text.replace("\n", "").replace("\t", "")
+    return not any(map(is_hidden, shown)) and is_normalized("NFKC", text) and not any(mixed_scripts(text))
+
+
+def _stands_in(plain: str, text: str) -> bool:
+    """Tell whether a text stands in another as a whole, and not as part of a longer address or name."""
+    at = text.find(plain)
+    while at >= 0:
+        end = at + len(plain)
+        before = text[at - 1] if at else " "
+        if not (before.isalnum() or before in _BEFORE or _GOES_ON.match(text, end)):
+            return True
+        at = text.find(plain, end)
+    return False
+
+
+def _texts_of(value: Any) -> Iterator[str]:
+    """Yield every text in a JSON value, names included."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str() as text:
+                yield text
+            case Mapping() as entries:
+                waiting += reversed(list(entries.values()))
+                yield from entries
+            case list() as elements:
+                waiting += reversed(elements)
+
+
+def _undone(text: str) -> Iterator[str]:
+    yield _INVISIBLE.sub("", text)
+    if "%" in text or "&" in text:
+        yield unescape(unquote(text))
+    for found in _ENCODED.findall(text):
+        bare = found.rstrip("=").translate({ord("-"): "+", ord("_"): "/"})
+        try:
+            yield b64decode(bare + "=" * (-len(bare) % 4)).decode()
+        except ValueError:
+            continue

@@ -1,0 +1,60 @@
+"""`placet stop` and `placet resume`: the emergency stop."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from placet.cli.client import call
+from placet.cli.output import Json, fail, out, show_json
+from placet.cli.resources import LIMIT, After, Id, Limit, show_page
+
+app = typer.Typer(help="Stop calls at once, and list what is stopped.")
+_COLUMNS = ["id", "state", "tenant", "tool", "agent", "reason", "stopped_by", "stopped_at", "resumed_by", "genuine"]
+
+
+@app.callback(invoke_without_command=True)
+def stop(  # noqa: PLR0913 - each is an option
+    context: typer.Context,
+    tool: Annotated[str, typer.Option(help="Calls of this tool, of your tenant.")] = "",
+    agent: Annotated[str, typer.Option(help="Calls that this agent proposes, of your tenant.")] = "",
+    tenant: Annotated[str, typer.Option(help="All calls of a tenant: your own, or any for the house.")] = "",
+    reason: Annotated[str, typer.Option(help="Why; people and models read it.")] = "",
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="All calls of everybody; for the house.")] = False,
+    by_another: Annotated[bool, typer.Option(help="Only somebody else may lift it.")] = False,
+    json: Json = False,
+) -> None:
+    """Let no such call begin to run from now on. What waits for people stays; what runs ends by itself."""
+    if context.invoked_subcommand:
+        return
+    named: dict[str, Any] = {"tool": tool, "agent": agent, "tenant": tenant, "all": everything}
+    given = {name: value for name, value in named.items() if value}
+    if len(given) != 1:
+        fail("say what to stop: --tool NAME, --agent NAME, --tenant NAME or --all", code=2)
+    if not reason:
+        fail("say why: --reason TEXT", code=2)
+    made = call("POST", "/v1/stops", json={**given, "reason": reason, "by_another": by_another})
+    show_json(made) if json else out.print(f"stopped; lift it with: placet resume {made['id']}")
+
+
+@app.command("list")
+def list_stops(
+    state: Annotated[str, typer.Option(help="active, resumed or all.")] = "active",
+    limit: Limit = LIMIT,
+    cursor: After = "",
+    *,
+    json: Json = False,
+) -> None:
+    """List emergency stops, newest first."""
+    asked = {"state": "" if state == "all" else state}
+    show_page("/v1/stops", asked, _COLUMNS, limit=limit, cursor=cursor, json=json)
+
+
+def resume(
+    stop_id: Id, *, reason: Annotated[str, typer.Option(help="Why, for the record.")] = "", json: Json = False
+) -> None:
+    """Lift an emergency stop: such calls may run again from now on."""
+    lifted = call("POST", f"/v1/stops/{stop_id}/resume", json={"reason": reason})
+    show_json(lifted) if json else out.print(f"{stop_id} is lifted")

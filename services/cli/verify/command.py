@@ -1,0 +1,138 @@
+"""The command: it sets the scene, runs the attacks, asks the rows, and tells what held."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated
+
+import httpx
+import typer
+
+from placet.cli.client import TIMEOUT_SECONDS, address, api_key, problem_line
+from placet.cli.output import Json, fail, out, progress, show_json, show_table
+from placet.cli.verify import calls, doors
+from placet.cli.verify.scene import Row, Scene, judged, not_tried, opened
+
+_SAY = "This is placet verify. Please answer with OK, and use no tool."
+_COLUMNS = ["kind", "attack", "outcome", "found"]
+#: Violations that a row of the table names; the others are as many more.
+_NAMED_MAX = 3
+
+
+def verify(
+    say: Annotated[
+        str, typer.Option(help="What is written in the conversation: let it make the agent ask for a call that waits.")
+    ] = _SAY,
+    agent: Annotated[str, typer.Option(help="Whom it is written to.")] = "default",
+    wait: Annotated[float, typer.Option(min=1, max=600, help="Seconds that the agent has to answer.")] = 60,
+    database: Annotated[
+        str, typer.Option(metavar="URL", help="Asks the invariants of the database too, and uses a throw-away tenant.")
+    ] = "",
+    settled_after: Annotated[
+        float, typer.Option(min=0, help="Seconds that services have for what follows of what another did.")
+    ] = 120,
+    *,
+    json: Json = False,
+) -> None:
+    """Attack your own running installation and say row by row what held. Approves nothing, kills nothing.
+
+    Exit code 1 if something did not hold.
+    """
+    try:
+        with (
+            progress("attacking", quiet=json),
+            httpx.Client(base_url=address(), timeout=TIMEOUT_SECONDS + wait) as http,
+        ):
+            rows = list(_attack(http, say, agent, wait, database))
+    except httpx.HTTPError as error:
+        fail(f"no answer from {address()} (PLACET_URL says where Placet is): {error}")
+    if database:
+        with progress("asking the database", quiet=json):
+            rows += _invariants(database, settled_after)
+    counted = Counter(row.outcome for row in rows)
+    numbers = {"held": counted["held"], "broken": counted["broken"], "not_tried": counted["not tried"]}
+    told = [row.as_json() for row in rows]
+    if json:
+        show_json({**numbers, "rows": told})
+    else:
+        show_table(told, _COLUMNS)
+        out.print(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in numbers.items()))
+    if numbers["broken"]:
+        raise typer.Exit(1)
+
+
+def _attack(http: httpx.Client, say: str, agent: str, wait: float, database: str) -> Iterator[Row]:
+    own, foreign = api_key(), _key_of_a_tenant(database)
+    yield from _prepared(foreign, database)
+    scene = _scene(http, own, foreign, agent)
+    try:
+        yield from doors.forging(scene)
+        yield from doors.reaching(scene, agent)
+        yield from doors.strangers(scene)
+        yield from doors.bad_bodies(scene)
+        yield from calls.unknown_tools(scene)
+        yield from doors.replaying(scene, say, wait)
+        yield from calls.deciding(scene, wait)
+        yield from doors.expiring(scene)
+        yield from calls.ending(scene, wait)
+    finally:
+        scene.ask("POST", f"{scene.path}/end")
+        if foreign:
+            scene.ask("DELETE", f"/v1/keys/{foreign.split('_')[1]}", foreign)
+
+
+def _scene(http: httpx.Client, own: str, foreign: str, agent: str) -> Scene:
+    """Open the conversation: of the throw-away tenant where agents speak with it, else of the key's."""
+    found = opened(http, foreign, agent) if foreign else None
+    if isinstance(found, Scene):
+        return replace(found, stranger=own)
+    found = opened(http, own, agent)
+    if not isinstance(found, Scene):
+        fail(f"no conversation can be opened: {problem_line(found)}")
+    return replace(found, stranger=foreign)
+
+
+def _key_of_a_tenant(database: str) -> str:
+    """Return a key of a tenant that nobody has; empty where none can be made."""
+    if not database:
+        return ""
+    import psycopg
+
+    from placet.gateway.identity.bootstrap import create_key
+
+    tenant, scopes = f"verify-{secrets.token_hex(4)}", ["chat", "decide", "operate", "admin"]
+    try:
+        with psycopg.connect(database) as connection:
+            return create_key(connection, tenant=tenant, person="verify", scopes=scopes)
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction):
+        return ""
+    except psycopg.Error as error:
+        fail(f"the database cannot be asked: {str(error).splitlines()[0]}", code=2)
+
+
+def _prepared(foreign: str, database: str) -> Iterator[Row]:
+    if database and not foreign:
+        why = "no key can be made in this database: what follows is in a conversation of your own tenant"
+        yield not_tried("tenant", "a throw-away tenant", why)
+
+
+def _invariants(database: str, settled_after: float) -> Iterator[Row]:
+    """Yield a row for each invariant that the database can tell of."""
+    import psycopg
+
+    from placet.cli.invariants import QUERY_SECONDS, check
+
+    try:
+        found = check(database, settled_after_seconds=settled_after)
+    except psycopg.Error as error:
+        fail(f"the database cannot be asked: {str(error).splitlines()[0]}", code=2)
+    for invariant, broken in found.items():
+        if broken is None:
+            yield not_tried("rows", invariant.name, f"it takes longer than {QUERY_SECONDS:.0f} s")
+            continue
+        named = "; ".join(f"{each.subject}: {each.found}" for each in broken[:_NAMED_MAX])
+        more = f"; {len(broken) - _NAMED_MAX} more" if len(broken) > _NAMED_MAX else ""
+        yield judged("rows", invariant.name, named + more if broken else invariant.sentence, held=not broken)

@@ -1,0 +1,109 @@
+"""Emergency stops: the rows that executors read when they claim calls.
+
+A stop counts from its commit on, everywhere: executors read it in the statement that claims. Both of its ends are
+signed, so that a stop that somebody lifted in the database by hand is told from one that an administrator lifted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from placet.contracts.errors import Refused
+from placet.contracts.ids import new_id
+from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
+from placet.gateway.http.paging import Cursor
+from placet.gateway.tables import StopRow
+from placet.runtime.database import table_of
+from placet.runtime.sql import Connection
+
+Row = Mapping[str, Any]
+
+_STOPS = table_of(StopRow)
+_SAID = ("stop_id", "tenant", "tool", "agent", "reason", "by_another", "stopped_by")
+_LIFTED = ("stop_id", "resumed_by", "resume_reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """What an administrator wants stopped; what is None covers all."""
+
+    tenant: str | None
+    tool: str | None
+    agent: str | None
+    reason: str
+    #: Whether only somebody else may lift it.
+    by_another: bool
+
+
+async def place(connection: Connection, signer: Signer, wanted: Stopping, *, by: str) -> Row:
+    """Stop such calls; raise Refused (409) where the same is stopped already."""
+    now = (await connection.execute(sa.select(sa.func.clock_timestamp()))).scalar_one()
+    row = {name: getattr(wanted, name) for name in ("tenant", "tool", "agent", "reason", "by_another")}
+    row |= {"stop_id": new_id(), "stopped_at": now, "stopped_by": by}
+    row["signature"] = signer.sign(Purpose.STOP, _claims(row, _SAID, "stopped_at"))
+    placed = pg.insert(_STOPS).values(row).on_conflict_do_nothing().returning(_STOPS)
+    made = (await connection.execute(placed)).mappings().one_or_none()
+    if made is None:
+        raise Refused("Such calls are stopped already.", status=409, kind="already-stopped")
+    return dict(made)
+
+
+async def lift(connection: Connection, signer: Signer, stop: Row, *, by: str, reason: str) -> Row | None:
+    """Let such calls run again; None where somebody was faster."""
+    now = (await connection.execute(sa.select(sa.func.clock_timestamp()))).scalar_one()
+    values = {"resumed_at": now, "resumed_by": by, "resume_reason": reason}
+    claims = _claims({**stop, **values}, _LIFTED, "resumed_at")
+    values["resume_signature"] = signer.sign(Purpose.RESUME, claims)
+    c = _STOPS.c
+    lifted = sa.update(_STOPS).where(c.stop_id == stop["stop_id"], c.resumed_at.is_(None)).values(values)
+    row = (await connection.execute(lifted.returning(_STOPS))).mappings().one_or_none()
+    return dict(row) if row else None
+
+
+async def find(connection: Connection, stop_id: str) -> Row | None:
+    """Return one stop, whoever it is of."""
+    row = (await connection.execute(sa.select(_STOPS).where(_STOPS.c.stop_id == stop_id))).mappings().one_or_none()
+    return dict(row) if row else None
+
+
+async def list_stops(
+    connection: Connection, tenant: str | None, *, active: bool | None, after: Cursor | None, limit: int
+) -> Sequence[Row]:
+    """Return the stops that cover calls of a tenant (None: of any), the newest first."""
+    c = _STOPS.c
+    statement = sa.select(_STOPS).order_by(c.stopped_at.desc(), c.stop_id.desc()).limit(limit)
+    if tenant is not None:
+        statement = statement.where(sa.or_(c.tenant.is_(None), c.tenant == tenant))
+    if active is not None:
+        statement = statement.where(c.resumed_at.is_(None) if active else c.resumed_at.is_not(None))
+    if after is not None:
+        statement = statement.where(sa.tuple_(c.stopped_at, c.stop_id) < (after.at, after.id))
+    return [dict(row) for row in (await connection.execute(statement)).mappings()]
+
+
+def genuine(verifier: Verifier, row: Row) -> bool:
+    """Tell whether the gateway itself wrote all that a stop's row says, its end included."""
+    try:
+        said = verifier.verify(Purpose.STOP, row["signature"])
+        whole = _said(said) == _claims(row, _SAID, "stopped_at")
+        if row["resumed_at"] is None:
+            return whole and row["resume_signature"] is None
+        lifted = verifier.verify(Purpose.RESUME, row["resume_signature"])
+    except BadSignature:
+        return False
+    return whole and _said(lifted) == _claims(row, _LIFTED, "resumed_at")
+
+
+def _said(claims: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in claims.items() if name != "iss"}
+
+
+def _claims(row: Row, names: Sequence[str], at: str) -> dict[str, Any]:
+    moment: datetime = row[at]
+    return {**{name: row[name] for name in names}, at: moment.timestamp()}

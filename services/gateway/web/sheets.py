@@ -1,0 +1,245 @@
+"""What administrators look after, each noun as one sheet: its columns, its rows and what can be done with one.
+
+Rows and actions are the API's own functions, so that a page can do no more than the API does for the same person.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from fastapi import Response
+
+from placet.contracts.dead_letters import HOUSE_TENANT
+from placet.contracts.errors import Refused
+from placet.domain.catalog import load_catalog
+from placet.domain.yaml_source import RulebookInvalid
+from placet.gateway.admin import routes as admin
+from placet.gateway.approvals import tool_call_routes as tool_calls
+from placet.gateway.http.deps import Deps
+from placet.gateway.identity import key_routes as keys
+from placet.gateway.identity import session_routes as sessions
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.web.render import set_up_was_run
+
+Row: TypeAlias = Mapping[str, Any]
+Rows: TypeAlias = tuple[Sequence[Row], str | None]
+Kind = Literal["text", "code", "badge", "moment", "who", "words", "conversation", "yes"]
+
+#: Rows of a page.
+PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing that can be done with a row."""
+
+    name: str
+    #: Of a row, whether it can be done.
+    fits: Callable[[Row], bool]
+    do: Callable[[Deps, Caller, str], Awaitable[object]]
+    #: Whether it takes something away.
+    takes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One kind of thing."""
+
+    name: str
+    columns: Mapping[str, Kind]
+    load: Callable[[Deps, Caller, str | None, str | None], Awaitable[Rows]]
+    #: States to choose from; the first is shown where nobody chose, `all` asks for every one.
+    states: tuple[str, ...] = ()
+    acts: tuple[Act, ...] = ()
+    #: Shows one row with all there is to know; None: the row is all.
+    show: Callable[[Deps, Caller, str], Awaitable[Row]] | None = None
+    #: For administrators of the house only: it belongs to no tenant.
+    of_house: bool = False
+
+
+def _dumped(page: Any) -> Rows:
+    found = page if isinstance(page, dict) else dict(page)
+    return [each if isinstance(each, dict) else each.model_dump() for each in found["items"]], found.get("next")
+
+
+def _paged(listing: Callable[..., Awaitable[Any]]) -> Callable[[Deps, Caller, str | None, str | None], Awaitable[Rows]]:
+    async def load(deps: Deps, caller: Caller, state: str | None, after: str | None) -> Rows:
+        return _dumped(await listing(deps, caller, state, PAGE, after))
+
+    return load
+
+
+def _whole(listing: Callable[..., Awaitable[Any]]) -> Callable[[Deps, Caller, str | None, str | None], Awaitable[Rows]]:
+    async def load(deps: Deps, caller: Caller, _state: str | None, _after: str | None) -> Rows:
+        return _dumped(await listing(deps, caller))
+
+    return load
+
+
+def _sent(action: Callable[..., Awaitable[Any]]) -> Callable[[Deps, Caller, str], Awaitable[object]]:
+    async def do(deps: Deps, caller: Caller, row_id: str) -> object:
+        return await action(deps, caller, row_id, Response())
+
+    return do
+
+
+def _shown(showing: Callable[..., Awaitable[Any]]) -> Callable[[Deps, Caller, str], Awaitable[Row]]:
+    async def show(deps: Deps, caller: Caller, row_id: str) -> Row:
+        found: Row = (await showing(deps, caller, row_id)).model_dump()
+        return found
+
+    return show
+
+
+async def _calls(deps: Deps, caller: Caller, state: str | None, after: str | None) -> Rows:
+    found = _dumped(await tool_calls.list_calls(deps, caller, "unknown" if state == "unknown" else None, PAGE, after))
+    if state or after:
+        return found
+    # What nobody knows the outcome of comes first.
+    unknown, _ = _dumped(await tool_calls.list_calls(deps, caller, "unknown", PAGE, None))
+    known = {row["id"] for row in unknown}
+    return [*unknown, *(row for row in found[0] if row["id"] not in known)], found[1]
+
+
+async def _tools(deps: Deps, _caller: Caller, _state: str | None, _after: str | None) -> Rows:
+    try:
+        catalog = await asyncio.to_thread(load_catalog, deps.settings.rulebook)
+    except (OSError, RulebookInvalid):
+        return [], None
+    named = ("name", "category", "pool", "description")
+    return [{**catalog[name].model_dump(include=set(named)), "id": name} for name in catalog], None
+
+
+async def _agents(deps: Deps, caller: Caller, _state: str | None, _after: str | None) -> Rows:
+    rows = []
+    for name, each in deps.agents.of(caller.tenant).items():
+        budget = each.budget.model_dump(exclude_none=True)
+        limits = [f"{field.replace('_', ' ')}: {value:g}" for field, value in budget.items()]
+        rows.append({"id": name, "name": name, "description": each.description, "tools": each.tools, "budget": limits})
+    return rows, None
+
+
+async def _people(deps: Deps, _caller: Caller, _state: str | None, _after: str | None) -> Rows:
+    known = deps.directory()
+    rows: list[Row] = []
+    for name, each in sorted(known.people.items()):
+        groups = sorted(group for group, members in known.groups.items() if name in members)
+        rows.append({"id": name, "person": name, "name": each.name, "groups": groups, "active": each.active})
+    return rows, None
+
+
+async def _groups(deps: Deps, _caller: Caller, _state: str | None, _after: str | None) -> Rows:
+    known = deps.directory().groups
+    return [{"id": name, "name": name, "members": sorted(known[name])} for name in sorted(known)], None
+
+
+def _working(row: Row) -> bool:
+    return row["revoked_at"] is None
+
+
+def _in(*states: str) -> Callable[[Row], bool]:
+    return lambda row: row["state"] in states
+
+
+SHEETS: Mapping[str, Sheet] = {
+    each.name: each
+    for each in (
+        Sheet(
+            "calls",
+            {"tool": "code", "state": "badge", "conversation_id": "conversation", "proposed_at": "moment"},
+            _calls,
+            states=("all", "unknown"),
+            show=_shown(tool_calls.show),
+        ),
+        Sheet(
+            "dead-letters",
+            {"message_type": "code", "state": "badge", "queue": "code", "reason": "text", "received_at": "moment"},
+            _paged(admin.list_letters),
+            states=("open", "replayed", "discarded", "all"),
+            acts=(
+                Act("replay", _in("open"), _sent(admin.replay)),
+                Act("discard", _in("open"), _sent(admin.discard), takes=True),
+            ),
+            show=_shown(admin.show_letter),
+        ),
+        Sheet(
+            "deliveries",
+            {"channel": "text", "state": "badge", "recipient": "text", "error": "text", "updated_at": "moment"},
+            _paged(admin.list_deliveries),
+            states=("given_up", "due", "kept", "sent", "all"),
+            acts=(Act("retry", _in("given_up"), _sent(admin.retry_delivery)),),
+        ),
+        Sheet(
+            "webhooks",
+            {"webhook": "text", "state": "badge", "type": "code", "error": "text", "created_at": "moment"},
+            _paged(admin.list_webhook_events),
+            states=("given_up", "due", "sent", "all"),
+            acts=(Act("retry", _in("given_up"), _sent(admin.retry_webhook_event)),),
+        ),
+        Sheet(
+            "grants",
+            {
+                "tool": "code",
+                "state": "badge",
+                "owner": "who",
+                "scope": "text",
+                "uses_left": "text",
+                "expires_at": "moment",
+            },
+            _paged(admin.list_grants),
+            states=("active", "used_up", "expired", "revoked", "void", "all"),
+            acts=(Act("revoke", _in("active"), _sent(admin.revoke_grant), takes=True),),
+            show=_shown(admin.show_grant),
+        ),
+        Sheet(
+            "keys",
+            {
+                "person": "text",
+                "scopes": "words",
+                "created_by": "who",
+                "created_at": "moment",
+                "taken_over_at": "moment",
+                "revoked_at": "moment",
+            },
+            _whole(keys.list_all),
+            acts=(Act("revoke", _working, keys.revoke, takes=True),),
+        ),
+        Sheet(
+            "sessions",
+            {"person": "who", "method": "text", "created_at": "moment", "seen_at": "moment", "expires_at": "moment"},
+            _whole(sessions.list_all),
+            acts=(Act("revoke", lambda _: True, sessions.revoke, takes=True),),
+        ),
+        Sheet("tools", {"name": "code", "category": "code", "pool": "text", "description": "text"}, _tools),
+        Sheet("agents", {"name": "code", "description": "text", "tools": "words", "budget": "words"}, _agents),
+        Sheet(
+            "people",
+            {"person": "code", "name": "text", "groups": "words", "active": "yes"},
+            _people,
+            of_house=True,
+        ),
+        Sheet("groups", {"name": "code", "members": "words"}, _groups, of_house=True),
+    )
+}
+
+
+def sheet_of(name: str, caller: Caller) -> Sheet:
+    """Return a sheet that this administrator may see; raise Refused (403, 404)."""
+    caller.need(Scope.ADMIN)
+    sheet = SHEETS.get(name)
+    if sheet is None:
+        raise Refused("There is no such thing.", status=404, kind="not-found")
+    if sheet.of_house and caller.tenant != HOUSE_TENANT:
+        raise Refused("This is for administrators of the house.", status=403, kind="not-the-house")
+    return sheet
+
+
+def common(caller: Caller, name: str) -> dict[str, Any]:
+    """Return what every page of administrators is given."""
+    house = caller.tenant == HOUSE_TENANT
+    nouns = [each.name for each in SHEETS.values() if house or not each.of_house]
+    return {"caller": caller, "here": "admin", "nouns": nouns, "noun": name, "set_up": set_up_was_run()}

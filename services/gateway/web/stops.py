@@ -1,0 +1,88 @@
+"""The page of emergency stops at `/stops`, and the line above every page while something is stopped."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from placet.contracts.dead_letters import HOUSE_TENANT
+from placet.contracts.errors import Refused
+from placet.gateway.admin.stop_routes import EmergencyStopIn, resume_calls, stop_calls, stop_out
+from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading, stops
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
+from placet.gateway.web.sheets import common
+from placet.gateway.web.words import reason_of
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+#: Stops on the page; what is active comes first.
+SHOWN_MAX = 100
+
+
+@router.get("/stops")
+async def show(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
+    """Show what is stopped and what was, and let an administrator stop calls."""
+    return await _page(deps, caller)
+
+
+@router.post("/stops")
+async def stop(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
+    """Stop calls."""
+    what, name = field(form, "what"), field(form, "name").strip()
+    target = {"all": True} if what == "all" else {what: name or caller.tenant if what == "tenant" else name}
+    try:
+        by_another = field(form, "by_another") == "yes"
+        wanted = EmergencyStopIn.model_validate(
+            {**target, "reason": field(form, "reason").strip(), "by_another": by_another}
+        )
+    except ValueError:
+        return await _page(deps, caller, 400, invalid=True)
+    try:
+        await stop_calls(deps, caller, wanted)
+    except Refused as refusal:
+        return await _page(deps, caller, refusal.status, fault=reason_of(refusal, caller.language))
+    return RedirectResponse("/stops", 303)
+
+
+@router.post("/stops/{stop_id}/resume")
+async def resume(deps: DepsOf, caller: SignedIn, stop_id: PathId, form: Posted) -> Response:
+    """Lift a stop."""
+    try:
+        await resume_calls(deps, caller, stop_id, field(form, "reason").strip()[:500])
+    except Refused as refusal:
+        return await _page(deps, caller, refusal.status, fault=reason_of(refusal, caller.language))
+    return RedirectResponse("/stops", 303)
+
+
+@router.get("/ui/stops")
+async def banner(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
+    """Show in one line each what is stopped of this tenant's calls; nothing while nothing is."""
+    async with reading(deps.runtime.database) as connection:
+        active = await stops.list_stops(connection, caller.tenant, active=True, after=None, limit=5)
+    return render("stops_banner.html", language=caller.language, active=active, may_lift=caller.may(Scope.ADMIN))
+
+
+async def _page(
+    deps: DepsOf, caller: Caller, status: int = 200, *, fault: str = "", invalid: bool = False
+) -> HTMLResponse:
+    caller.need(Scope.ADMIN)
+    house = caller.tenant == HOUSE_TENANT
+    tenant = None if house else caller.tenant
+    async with reading(deps.runtime.database) as connection:
+        active = await stops.list_stops(connection, tenant, active=True, after=None, limit=SHOWN_MAX)
+        lifted = await stops.list_stops(connection, tenant, active=False, after=None, limit=SHOWN_MAX)
+    return render(
+        "stops.html",
+        status,
+        language=caller.language,
+        **common(caller, "stops"),
+        active=[stop_out(deps, row) for row in active],
+        lifted=[stop_out(deps, row) for row in lifted],
+        house=house,
+        fault=fault,
+        invalid=invalid,
+        another_asked=deps.settings.gateway_stops_by_another,
+    )

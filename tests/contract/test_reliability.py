@@ -1,0 +1,33 @@
+"""The table in `docs/reliability.md` is true: every invariant once, every query in its rows, every test there."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from placet.cli.invariants import invariants
+from tests.contract.test_features import NAMED, ROOT, functions_of
+
+PAGE = (ROOT / "docs" / "reliability.md").read_text()
+ROW = re.compile(r"(?m)^\| (\d+) \|[^|]+\|([^|]+)\|(.*)\|$")
+ROWS = [(int(number), re.findall(r"`(\w+)`", queries), proof) for number, queries, proof in ROW.findall(PAGE)]
+
+
+def test_every_invariant_is_there_once() -> None:
+    """None is left out, none is told twice."""
+    assert [*range(1, 41)] == [number for number, _, _ in ROWS]
+
+
+def test_a_query_stands_in_the_rows_that_it_names() -> None:
+    """Whoever looks for an invariant finds its queries, and the file says the same."""
+    page = {(number, name) for number, queries, _ in ROWS for name in queries}
+    assert {(number, each.name) for each in invariants() for number in each.numbers} == page
+
+
+@pytest.mark.parametrize(("number", "queries", "proof"), ROWS)
+def test_an_invariant_has_a_proof_or_says_that_it_has_none(number: int, queries: list[str], proof: str) -> None:
+    """What neither a query nor a test holds is not yet there, in words; and a test that is named exists."""
+    named = NAMED.findall(proof)
+    assert (number, True) == (number, bool(queries or named) != ("not yet" in proof))
+    assert [] == [(path, name) for path, name in named if name not in functions_of(path)]

@@ -1,0 +1,106 @@
+"""`placet verify` on running installations: what it says where all holds, and where one thing does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.e2e.test_embedded import Embedded, placet, running
+
+pytestmark = pytest.mark.timeout(240)
+
+SAY = ("--say", "a payment link over 20 EUR please")
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """A running embedded Placet."""
+    with running(tmp_path_factory.mktemp("verified")) as made:
+        yield made
+
+
+def _verify(house: Embedded, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Return the exit code and the report of the command."""
+    ended = placet(house, "verify", "--json", *arguments)
+    assert "" == ended.stderr
+    return ended.returncode, json.loads(ended.stdout)
+
+
+def test_everything_is_tried_and_holds(house: Embedded) -> None:
+    """With a call that waits and the database, no attack is left out and none succeeds."""
+    code, report = _verify(house, *SAY, "--database", house.database_url)
+    assert (0, 0, []) == (code, report["broken"], [row for row in report["rows"] if row["outcome"] != "held"])
+    kinds = {row["kind"] for row in report["rows"]}
+    assert {"arguments", "double", "expire", "forge", "race", "reach", "replay", "rows", "rules", "tenant"} == kinds
+
+
+def test_it_leaves_nothing_that_waits_or_works(house: Embedded) -> None:
+    """Its conversations have ended, no key of its making works, and no call of its ran."""
+    _verify(house, *SAY, "--database", house.database_url)
+    with psycopg.connect(house.database_url) as database:
+        row = database.execute(
+            "SELECT (SELECT count(*) FROM gateway.conversations WHERE tenant LIKE 'verify-%' AND ended_at IS NULL),"
+            " (SELECT count(*) FROM gateway.api_keys WHERE person LIKE 'verify%' AND revoked_at IS NULL),"
+            " (SELECT count(*) FROM executor.executions WHERE tenant LIKE 'verify-%')"
+        ).fetchone()
+    assert (0, 0, 0) == row
+
+
+def test_it_needs_no_database(house: Embedded) -> None:
+    """By the API alone all holds that can be tried so, in a conversation of the key's own tenant."""
+    code, report = _verify(house, *SAY)
+    others = [row["attack"] for row in report["rows"] if row["outcome"] != "held"]
+    assert (0, ["a conversation's id with the key of another tenant"]) == (code, others)
+
+
+def test_a_key_that_only_chats_tries_what_it_can(house: Embedded) -> None:
+    """Whoever may not decide breaks nothing either: what waits is withdrawn with its conversation."""
+    made = placet(house, "keys", "create", "--person", "bob", "--scope", "chat", "--json")
+    ended = placet(house, "verify", "--json", *SAY, key=json.loads(made.stdout)["key"])
+    rows = json.loads(ended.stdout)["rows"]
+    assert (0, "0 wait") == (ended.returncode, rows[-1]["found"])
+    assert {"expire", "forge", "double", "rules", "tenant"} == {
+        row["kind"] for row in rows if row["outcome"] == "not tried"
+    }
+
+
+def test_what_was_not_tried_is_said(house: Embedded) -> None:
+    """Where the agent asks for no call, nobody claims that decisions hold; for people it is a table."""
+    ended = placet(house, "verify")
+    assert (0, True) == (ended.returncode, "0 broken, 4 not tried" in ended.stdout)
+    assert "no call waits in the conversation" in ended.stdout
+
+
+def test_a_planted_violation_is_a_row_and_an_exit_code(house: Embedded) -> None:
+    """A message that was committed and never sent is told with the row, and the command fails."""
+    with psycopg.connect(house.database_url) as database:
+        database.execute(
+            "INSERT INTO agent.outbox (id, exchange, key, batch, mandatory, events, created_at, due_at)"
+            " VALUES ('planted', 'x', 'y', 1, true, '{}', now() - interval '1 day', 'infinity')"
+        )
+    try:
+        code, report = _verify(house, "--database", house.database_url)
+    finally:
+        with psycopg.connect(house.database_url) as database:
+            database.execute("DELETE FROM agent.outbox WHERE id = 'planted'")
+    broken = [(row["attack"], row["found"][:7]) for row in report["rows"] if row["outcome"] == "broken"]
+    assert (1, [("outboxes_are_drained", "planted")]) == (code, broken)
+
+
+def test_a_database_that_is_not_there_is_one_line(house: Embedded) -> None:
+    """A wrong URL is a mistake of who typed it, and no row."""
+    ended = placet(house, "verify", "--database", "postgresql://nobody@127.0.0.1:1/x")
+    assert (2, 1) == (ended.returncode, ended.stderr.count("\n"))
+
+
+def test_who_may_only_read_asks_the_rows_alone(house: Embedded) -> None:
+    """A replica, or a role without rights to write, tells of the invariants; the rest is in the key's own tenant."""
+    code, report = _verify(
+        house, *SAY, "--database", f"{house.database_url}&options=-cdefault_transaction_read_only%3Don"
+    )
+    others = [row["attack"] for row in report["rows"] if row["outcome"] != "held"]
+    assert (0, ["a throw-away tenant", "a conversation's id with the key of another tenant"]) == (code, others)

@@ -1,0 +1,154 @@
+"""The pages of administrators: every noun in one table, what can be done with a row, and who sees which."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from placet.contracts.messages import ResolveCall, RetryDelivery
+from placet.gateway.web.sheets import SHEETS
+from tests.integration.gateway.test_inbox_page import Form, signed_in
+from tests.support.gateway import House, a_delivery_row, insert, open_house
+from tests.support.inbox_scene import DIRECTORY, furnish
+
+OF_HOUSE = {"people", "groups"}
+
+
+@pytest.fixture
+async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """One running gateway that knows people and groups."""
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: DIRECTORY) as made:
+        yield made
+
+
+@pytest.fixture
+async def ada(house: House) -> AsyncIterator[httpx.AsyncClient]:
+    """A browser in which an administrator is signed in."""
+    async with signed_in(house, "ada", "admin", "decide") as made:
+        yield made
+
+
+def a_call_row(house: House, number: int, *, kind: str | None = "succeeded", tenant: str = "acme") -> str:
+    """Let the agent show a call; one of unknown outcome is an executor's too."""
+    call_id = f"call-{number:04}"
+    at = datetime.now(UTC) - timedelta(minutes=200 - number)
+    place = {"call_id": call_id, "tenant": tenant, "conversation_id": "c"}
+    call = {"turn_id": "t", "message_id": "m", "step": 1, "position": number, "tool": "refund", "arguments": "{}"}
+    state = "answered" if kind else "open"
+    insert(house.url, "tool_calls", **place, **call, digest="d" * 64, state=state, result_kind=kind, proposed_at=at)
+    if kind == "unknown":
+        run = {"pool": "default", "state": "unknown", "fence": 1, "worker": "w", "permit_id": "p", "result_kind": kind}
+        insert(house.url, "executions", **place, **run, permit_issuer="policy", started_at=at, finished_at=at, error="")
+    return call_id
+
+
+@pytest.mark.parametrize("name", [*SHEETS, "rulebook"])
+async def test_every_noun_has_a_page(house: House, name: str) -> None:
+    """It is there for administrators, in their language; those of a tenant do not see what is the house's."""
+    async with signed_in(house, "ada", "admin") as tenants, signed_in(house, "ada", "decide") as approver:
+        german = await tenants.get(f"/admin/{name}", headers={"accept-language": "de"})
+        seen, hidden = await tenants.get(f"/admin/{name}"), await approver.get(f"/admin/{name}")
+    expected = 403 if name in OF_HOUSE else 200
+    assert [expected, expected, 403] == [each.status_code for each in (seen, german, hidden)]
+    assert (name in OF_HOUSE) or 'lang="de"' in german.text
+
+
+async def test_people_and_groups_are_the_house_s(house: House) -> None:
+    """An administrator of the house sees who is in which group, and no address."""
+    async with house.client() as _:
+        key = house.key("admin", tenant="default")
+    url = house.gateways[0].url
+    async with httpx.AsyncClient(base_url=url, headers={"authorization": f"Bearer {key}"}) as boss:
+        people, groups = (await boss.get("/admin/people")).text, (await boss.get("/admin/groups")).text
+    assert [True, True, False] == ["finance" in people, "ada, grace" in groups, "example.org" in people]
+
+
+async def test_calls_of_unknown_outcome_stand_first_and_are_resolved_there(
+    house: House, ada: httpx.AsyncClient
+) -> None:
+    """The oldest of a hundred stands first while nobody knows; what a person found goes to its executor."""
+    lost = a_call_row(house, 0, kind="unknown")
+    for number in range(1, 101):
+        a_call_row(house, number)
+    first = (await ada.get("/admin/calls")).text
+    path = f"/admin/calls/{lost}"
+    page = (await ada.get(path)).text
+    fields = Form(f"{path}/resolve", page).fields | {"outcome": "ran", "note": "the ledger has it"}
+    answer = await ada.post(f"{path}/resolve", data=fields)
+    word = await house.words.get()
+    assert first.index(f'/admin/calls/{lost}"') < first.index('/admin/calls/call-0100"')
+    assert (51, 303) == (first.count('">Show</a>'), answer.status_code)
+    assert isinstance(word, ResolveCall)
+    assert (lost, "ran", "the ledger has it") == (word.call_id, word.outcome, word.note)
+
+
+async def test_pages_of_calls_follow_each_other(house: House, ada: httpx.AsyncClient) -> None:
+    """Each call is on one page, newest first, and another tenant's on none."""
+    for number in range(60):
+        a_call_row(house, number)
+    a_call_row(house, 99, tenant="other")
+    async with house.client(house.key("admin")) as api:
+        first = (await api.get("/v1/tool-calls", params={"limit": 50})).json()
+        second = (await api.get("/v1/tool-calls", params={"limit": 50, "cursor": first["next"]})).json()
+        foreign = await api.get("/v1/tool-calls/call-0099")
+    ids = [each["id"] for page in (first, second) for each in page["items"]]
+    assert ([f"call-{number:04}" for number in range(59, -1, -1)], None, 404) == (
+        ids,
+        second["next"],
+        foreign.status_code,
+    )
+    page = await ada.get("/admin/calls", params={"cursor": first["next"]})
+    assert [True, False] == ["call-0009" in page.text, "call-0010" in page.text]
+
+
+async def test_an_action_on_a_row_is_the_api_s(house: House, ada: httpx.AsyncClient) -> None:
+    """The button sends what the API sends; a form of elsewhere, and an action that there is not, do nothing."""
+    rows = furnish(house)
+    insert(house.url, "deliveries", **a_delivery_row("d1", rows["mail"]["approval_id"]))
+    path = "/admin/deliveries/d1/retry"
+    page = (await ada.get("/admin/deliveries")).text
+    forged = await ada.post(path, data={"form_token": "0" * 64})
+    unknown = await ada.post("/admin/deliveries/d1/erase", data=Form(path, page).fields)
+    done = await ada.post(path, data=Form(path, page).fields)
+    wish = await house.retried.get()
+    assert (403, 404, 303) == (forged.status_code, unknown.status_code, done.status_code)
+    assert isinstance(wish, RetryDelivery)
+    assert ("d1", "person:ada") == (wish.delivery_id, wish.by)
+
+
+async def test_a_key_is_made_shown_once_and_revoked_on_the_page(house: House, ada: httpx.AsyncClient) -> None:
+    """The secret is in the answer to the form and on no page after it."""
+    token = Form("/admin/keys", (await ada.get("/admin/keys")).text).fields
+    nobody = await ada.post("/admin/keys", data=token | {"person": "grace"})
+    made = await ada.post("/admin/keys", data=token | {"person": "grace", "scope": ["chat"]})
+    (key_id,) = house.query("SELECT key_id FROM gateway.api_keys WHERE person = 'grace'")[0]
+    page = (await ada.get("/admin/keys")).text
+    revoked = await ada.post(f"/admin/keys/{key_id}/revoke", data=token)
+    (ended,) = house.query("SELECT revoked_by FROM gateway.api_keys WHERE key_id = %s", key_id)[0]
+    assert (400, 201, 303, "person:ada") == (nobody.status_code, made.status_code, revoked.status_code, ended)
+    assert [True, False] == [f"placet_{key_id}_" in each for each in (made.text, page)]
+
+
+async def test_a_rulebook_is_tried_on_the_page(house: House, ada: httpx.AsyncClient) -> None:
+    """Checked, tested with cases and replayed; what was typed stays, and an empty form is told so."""
+    token = Form("/admin/rulebook", (await ada.get("/admin/rulebook")).text).fields
+    typed = {"rulebook": "version: 1", "cases": "cases: []"}
+    pages = {
+        wish: (await ada.post("/admin/rulebook", data=token | typed | {"wish": wish})).text
+        for wish in ("check", "test", "simulate")
+    }
+    empty = await ada.post("/admin/rulebook", data=token | {"wish": "check"})
+    assert (400, [True] * 3) == (empty.status_code, ["version: 1" in page for page in pages.values()])
+    said = ("valid", "passed", "would get another verdict")
+    assert [True] * 3 == [words in page for words, page in zip(said, pages.values(), strict=True)]
+
+
+async def test_the_word_of_a_refusal_stands_above_the_table(house: House, ada: httpx.AsyncClient) -> None:
+    """What the API refuses is said on the page, with its status."""
+    token = Form("/admin/keys", (await ada.get("/admin/keys")).text).fields
+    answer = await ada.post("/admin/keys/0000000000000000/revoke", data=token)
+    assert (404, True) == (answer.status_code, "There is no such working key." in answer.text)

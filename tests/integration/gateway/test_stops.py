@@ -1,0 +1,160 @@
+"""Emergency stops at the gateway: who may stop what, who may lift it, and what approvers are told meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.integration.gateway.test_inbox_page import Form, signed_in
+from tests.support.gateway import House, open_house
+from tests.support.inbox_scene import DIRECTORY, furnish
+
+REASON = "refunds run wild"
+
+
+async def stop(client: httpx.AsyncClient, **body: Any) -> httpx.Response:
+    """Ask for a stop."""
+    return await client.post("/v1/stops", json={"reason": REASON, **body})
+
+
+async def test_a_stop_is_listed_until_it_is_lifted_and_both_are_on_record(house: House) -> None:
+    """Executors see it while it lasts; its history names who stopped and who lifted it, and why."""
+    async with house.client(house.key("admin")) as ada, house.client(house.key("admin", person="grace")) as grace:
+        made = (await stop(ada, tool="refund")).json()
+        shown = house.query("SELECT tenant, tool, agent, reason FROM gateway.stops WHERE resumed_at IS NULL")
+        active = (await grace.get("/v1/stops", params={"state": "active"})).json()["items"]
+        lifted = (await grace.post(f"/v1/stops/{made['id']}/resume", json={"reason": "mended"})).json()
+        after = (await grace.get("/v1/stops", params={"state": "active"})).json()["items"]
+    assert ([("acme", "refund", None, REASON)], [made], []) == (shown, active, after)
+    assert ("resumed", "person:grace", True) == (lifted["state"], lifted["resumed_by"], lifted["genuine"])
+    rows = house.query("SELECT machine, event, actor, detail ->> 'reason' FROM gateway.history ORDER BY id")
+    assert [("stop", "stopped", "person:ada", REASON), ("stop", "resumed", "person:grace", "mended")] == rows
+
+
+@pytest.mark.parametrize(
+    ("tenant", "scope", "body", "expected"),
+    [
+        ("acme", "admin", {"tool": "refund"}, 201),
+        ("acme", "admin", {"agent": "default"}, 201),
+        ("acme", "admin", {"tenant": "acme"}, 201),
+        ("acme", "admin", {"tenant": "globex"}, 403),
+        ("acme", "admin", {"all": True}, 403),
+        ("default", "admin", {"all": True}, 201),
+        ("default", "admin", {"tenant": "globex"}, 201),
+        ("acme", "decide", {"tool": "refund"}, 403),
+        ("acme", "admin", {}, 400),
+        ("acme", "admin", {"tool": "refund", "agent": "default"}, 400),
+        ("acme", "admin", {"tool": "refund", "reason": ""}, 400),
+        ("acme", "admin", {"tool": "no tool"}, 400),
+    ],
+)
+async def test_only_administrators_stop_and_only_what_is_theirs(
+    house: House, tenant: str, scope: str, body: dict[str, Any], expected: int
+) -> None:
+    """The house's administrators stop anything, a tenant's their own calls, and nobody else stops any."""
+    async with house.client(house.key(scope, tenant=tenant)) as client:
+        answer = await stop(client, **body)
+    assert expected == answer.status_code
+
+
+async def test_a_stop_of_the_house_is_lifted_by_the_house(house: House) -> None:
+    """A tenant's administrator sees that all is stopped, and cannot lift it; another tenant's stop is not there."""
+    async with house.client(house.key("admin", tenant="default")) as boss, house.client(house.key("admin")) as ada:
+        whole = (await stop(boss, all=True)).json()
+        other = (await stop(boss, tenant="globex")).json()
+        seen = [each["id"] for each in (await ada.get("/v1/stops")).json()["items"]]
+        answers = [await ada.post(f"/v1/stops/{each['id']}/resume", json={}) for each in (whole, other)]
+    assert ([whole["id"]], [403, 404]) == (seen, [answer.status_code for answer in answers])
+
+
+async def test_the_same_is_stopped_once_and_lifted_once(house: House) -> None:
+    """Whoever is second is told so."""
+    async with house.client(house.key("admin")) as ada:
+        first = await stop(ada, tool="refund")
+        second = await stop(ada, tool="refund")
+        path = f"/v1/stops/{first.json()['id']}/resume"
+        third, fourth = await ada.post(path, json={}), await ada.post(path, json={})
+    codes = [answer.status_code for answer in (first, second, third, fourth)]
+    kinds = [answer.json().get("type") for answer in (second, fourth)]
+    assert [201, 409, 200, 409] == codes
+    assert ["urn:placet:problem:already-stopped", "urn:placet:problem:already-resumed"] == kinds
+
+
+async def test_somebody_else_lifts_a_stop_that_asks_for_it(gateway_database_url: str, tmp_path: Path) -> None:
+    """Asked for one stop, or of all by a setting: who stopped cannot lift it, another administrator can."""
+    async with (
+        open_house(gateway_database_url, tmp_path, gateway_stops_by_another=True) as house,
+        house.client(house.key("admin")) as ada,
+        house.client(house.key("admin", person="grace")) as grace,
+    ):
+        made = (await stop(ada, tool="refund")).json()
+        path = f"/v1/stops/{made['id']}/resume"
+        own, other = await ada.post(path, json={}), await grace.post(path, json={})
+    assert (True, 403, 200) == (made["by_another"], own.status_code, other.status_code)
+
+
+async def test_a_stop_that_was_changed_in_the_database_is_not_genuine(house: House) -> None:
+    """Its reason, its target or its end written by hand no longer fits the gateway's signatures."""
+    changes = (
+        "reason = 'nothing of weight'",
+        "tool = 'add'",
+        "resumed_at = now(), resumed_by = 'person:eve', resume_signature = signature",
+    )
+    genuine = []
+    async with house.client(house.key("admin")) as ada:
+        for number, change in enumerate(changes):
+            made = (await stop(ada, tool=f"tool-{number}")).json()
+            house.query(f"UPDATE gateway.stops SET {change} WHERE stop_id = %s RETURNING stop_id", made["id"])  # noqa: S608 - ours
+            rows = {each["id"]: each["genuine"] for each in (await ada.get("/v1/stops")).json()["items"]}
+            genuine.append((made["genuine"], rows[made["id"]]))
+    assert [(True, False)] * 3 == genuine
+
+
+async def test_what_is_stopped_waits_and_may_be_denied(house: House) -> None:
+    """An approval is refused with the reason while its tool is stopped; others, and denials, are not."""
+    rows = furnish(house)
+    async with house.client(house.key("admin")) as admin, house.client(house.key("decide")) as ada:
+        await stop(admin, tool="send_mail")
+        shown = (await ada.get(f"/v1/approvals/{rows['mail']['approval_id']}")).json()["stopped"]
+        answers = [
+            await ada.post(
+                f"/v1/approvals/{rows[name]['approval_id']}/decisions",
+                json={"decision": verb, "digest": rows[name]["digest"]},
+            )
+            for name, verb in (("mail", "approve"), ("mail", "deny"), ("refund", "approve"))
+        ]
+    assert (REASON, [409, 200, 200]) == (shown, [answer.status_code for answer in answers])
+    assert ("urn:placet:problem:stopped", REASON) == tuple(answers[0].json()[name] for name in ("type", "detail"))
+
+
+async def test_an_administrator_stops_and_lifts_on_the_page(gateway_database_url: str, tmp_path: Path) -> None:
+    """The form stops, every page says so, the card's Approve is off, and the form beside the stop lifts it."""
+    async with open_house(gateway_database_url, tmp_path, directory=lambda: DIRECTORY) as house:
+        furnish(house)
+        async with signed_in(house, "ada", "admin", "decide", "chat") as ada:
+            page = (await ada.get("/stops")).text
+            fields = Form("/stops", page).fields | {"what": "tool", "name": "send_mail", "reason": REASON}
+            made = await ada.post("/stops", data=fields, follow_redirects=True)
+            banner, inbox = (await ada.get("/ui/stops")).text, (await ada.get("/inbox?tool=send_mail")).text
+            (stop_id,) = house.query("SELECT stop_id FROM gateway.stops")[0]
+            path = f"/stops/{stop_id}/resume"
+            lifted = await ada.post(path, data=Form(path, made.text).fields, follow_redirects=True)
+            after = (await ada.get("/ui/stops")).text
+    assert [True] * 3 == [REASON in each for each in (made.text, banner, inbox)]
+    assert (True, "Nothing is stopped." in lifted.text, "") == (
+        'value="approve" formnovalidate disabled>' in inbox,
+        True,
+        after.strip(),
+    )
+
+
+async def test_who_is_no_administrator_has_no_such_page(house: House) -> None:
+    """An approver sees that calls are stopped, and neither the page nor its link."""
+    async with house.client(house.key("admin")) as admin:
+        await stop(admin, tenant="acme")
+    async with signed_in(house, "grace") as grace:
+        page, banner = await grace.get("/stops"), await grace.get("/ui/stops")
+    assert (403, True, False) == (page.status_code, REASON in banner.text, "/stops" in banner.text)
