@@ -118,7 +118,7 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
         return {"SELECT"} if sees else set()
     if schema != service:
         return set()
-    return {"SELECT", "INSERT"} if name == "history" else {"SELECT", *WRITES}
+    return {"SELECT", "INSERT"} if name in {"history", "checkpoints"} else {"SELECT", *WRITES}
 
 
 @pytest.mark.parametrize("service", SERVICES)
