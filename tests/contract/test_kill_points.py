@@ -16,10 +16,13 @@ STEPS = {"transaction": "database", "publish": "bus", "retry": "bus", "dead_lett
 WITHOUT = {
     "services/agent/pseudonymizing.py:_kept": "what is called how; the same again is the same name",
     "services/approval/worker.py:index_words": "words to search by; what is not indexed is due again",
+    "services/cli/audit.py:_blocks": "a command that only reads",
+    "services/cli/audit.py:_verify_database": "likewise",
     "services/executor/committing.py:_scopes": "holds locks and writes nothing; its journal has points of its own",
     "services/executor/slot_gate.py:enter": "a permit goes back to its queue before it is acknowledged here",
     "services/executor/slot_gate.py:guard": "likewise",
     "services/executor/worker.py:_renew": "a lease; one that is not renewed runs out",
+    "services/gateway/audit/sealing.py:seal": "blocks and how far they go commit together; the rest is due again",
     "services/gateway/conversations/service.py:open_conversation": "one row by its id; the client has no answer yet",
     "services/gateway/slack/door.py:_only_once": "a click that dies here shows nothing, and is made again",
     "services/gateway/slack/door.py:forget_old": "deletes what nobody needs; the rest is due again",
