@@ -44,8 +44,9 @@ async def cancel(message: CancelJob, work: Work, announce: Announce) -> None:
     """Leave a job undone; one that is over stays as it ended."""
     job = await store.lock_job(work.connection, message.job_id, message.tenant)
     if job is None:
-        # What begins it may be on its way still.
-        raise Transient(f"tenant {message.tenant} has no job {message.job_id}")
+        # What begins it may be on its way still; another tenant's it will never be.
+        kind = Poison if await store.is_there(work.connection, message.job_id) else Transient
+        raise kind(f"tenant {message.tenant} has no job {message.job_id}")
     course = Course(job)
     was_over = job.state in JOB_MACHINE.final
     course.cancel(message.by)

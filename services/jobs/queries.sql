@@ -19,6 +19,9 @@ FROM jobs.jobs
 WHERE job_id = :job_id::text AND tenant = :tenant::text
 FOR NO KEY UPDATE
 
+-- name: is_there
+SELECT job_id FROM jobs.jobs WHERE job_id = :job_id::text
+
 -- name: load_task
 -- A task with the answers that it needs.
 SELECT t.number, t.task_id, t.text, t.state, t.needs, t.produces, t.group_number, t.open_needs, t.k, t.votes::text AS votes,
