@@ -115,6 +115,13 @@ test-delays: setup $(DONE)/tests $(DONE)/clients ## Run the tests of all dialect
 	@echo "test-delays: DELAYS=$(DELAYS) SEED=$(SEED)"
 	DELAYS=$(DELAYS) SEED=$(SEED) $(WITH_SERVICES) --browser $(PYTEST) $(AT_ONCE) $(DIALECTS) $(ARGS)
 
+#: How often each kill point is reached before the process ends: every time from the first to this one.
+HITS ?= 1
+
+.PHONY: test-kills
+test-kills: setup $(DONE)/tests ## Kill each service at each named point (HITS=3, as every night should)
+	KILL_HITS=$(HITS) $(WITH_SERVICES) $(PYTEST) tests/e2e/test_kill_points.py tests/e2e/test_kills.py $(ARGS)
+
 .PHONY: test-mutants
 test-mutants: setup $(DONE)/tests ## Break one defence at a time and see that its tests fail (ARGS="names")
 	$(WITH_SERVICES) $(PY) -m tests.mutants.run $(ARGS)

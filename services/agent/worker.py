@@ -29,6 +29,7 @@ from placet.agent.states import Event
 from placet.agent.store import ConversationSnapshot, Wanted
 from placet.agent.transcript import transcript
 from placet.agent.turns import Said
+from placet.runtime import points
 from placet.runtime.batcher import Batcher
 from placet.runtime.database import is_outage
 from placet.runtime.slots import Slots, under_lease
@@ -154,7 +155,9 @@ class Worker:
             if (spent := await self._not_asked(claim, snapshot, profile)) is not None:
                 await self._end(claim, spent)
                 return None
+            points.reached("agent.asking")
             said = await self._ask_for(claim, snapshot, profile)
+            points.reached("agent.answered")
             return await self._through_outages(lambda: self._settle(claim, said, snapshot))
         except ModelUnavailable as error:
             log.warning("model.unavailable", turn_id=claim.turn_id, step=claim.step, reason=str(error))

@@ -35,6 +35,7 @@ from placet.executor.staging import Stager
 from placet.executor.states import Event, State
 from placet.executor.store import Attempt, Holder
 from placet.executor.workspace_store import ConversationWorkspace
+from placet.runtime import points
 from placet.runtime.database import is_outage
 from placet.runtime.slots import Slots, under_lease
 from placet.runtime.tracing import TRACING
@@ -186,7 +187,10 @@ class Worker:
             reporting.tell_of_silence(SILENCE_SECONDS)
         try:
             with TOOL_SECONDS.labels(attempt.call.tool).time(), _span(attempt):
-                return await tool.run(arguments, replace(self._context(attempt), reporter=reporting.report))
+                points.reached("executor.claimed")
+                said = await tool.run(arguments, replace(self._context(attempt), reporter=reporting.report))
+                points.reached("executor.acted")
+                return said
         finally:
             reporting.end()
 

@@ -22,6 +22,7 @@ from placet.notifier.rules import Delivery, Moved, Tried
 from placet.notifier.send_round import failed_by_bug, side_by_side
 from placet.notifier.states import Event, State
 from placet.notifier.store import ALL, Claims, Pause
+from placet.runtime import points
 from placet.runtime.batcher import Batcher
 from placet.runtime.work import UnitOfWork
 
@@ -72,6 +73,7 @@ class Worker:
             return Tried(delivery, error="nobody who may decide has an address here", permanent=True)
         if address.kind not in self._channels:
             return Tried(delivery, error=f"no channel is called {address.channel!r}", permanent=True)
+        points.reached("notifier.sending")
         try:
             async with asyncio.timeout(self._send_seconds):
                 shown = await self._channels[address.kind].send(
@@ -84,6 +86,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - whatever a card does to its channel, its tries must end
             bug = failed_by_bug(error, channel=address.channel, approval_id=delivery.approval_id)
             return Tried(delivery, error=str(bug))
+        points.reached("notifier.sent")
         return Tried(delivery, reference=shown.reference, shown=shown.shown)
 
     async def _settle(self, tried: list[Tried]) -> None:

@@ -24,6 +24,7 @@ from placet.contracts.frontends import frontends_tenant, why_not
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, Message, event_from
 from placet.contracts.topology import RETRIES_MAX
 from placet.contracts.transitions import ExpectedRace
+from placet.runtime import points
 from placet.runtime.batcher import Batcher
 from placet.runtime.bus import Bus, Delivery, PublishFailed
 from placet.runtime.database import is_outage
@@ -111,6 +112,7 @@ class Consumer:
     async def __call__(self, delivery: Delivery) -> None:
         """Handle one envelope; returning acknowledges it."""
         events, unreadable = read_delivery(delivery)
+        points.reached("consumer.received")
         for body, event_id, reason in unreadable:
             if reason.startswith(_SECURITY):
                 self._alert(event_id, delivery.key, reason)
@@ -121,6 +123,7 @@ class Consumer:
         events = [event for event in events if type(event.message) in self._handlers]
         if events:
             await self._batcher.submit((delivery, events), size=len(events))
+        points.reached("consumer.handled")
 
     async def _handle(self, arrived: list[tuple[Delivery, list[Event]]]) -> None:
         """Handle what has arrived in one transaction; where that fails, each event in its own."""
@@ -173,6 +176,8 @@ class Consumer:
                 with ExitStack() as spans:
                     await handle([Arrival(event.message, self._cause(event, spans)) for event in run], work)
             await work.flush()
+            points.reached("work.written")
+        points.reached("work.committed")
         EVENTS.labels(self._queue, "handled").inc(len(fresh))
         await self._units.finish(work)
 

@@ -22,6 +22,7 @@ from pydantic_core import to_json
 from placet.contracts.ids import new_id
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, Event
 from placet.contracts.topology import DEAD_LETTERS, QUEUES, ROUTES, Destination, destination_of
+from placet.runtime import points
 from placet.runtime.bus import Bus, Delivery, PublishFailed, PublishRefused
 
 if TYPE_CHECKING:
@@ -190,6 +191,7 @@ class Outbox:
 
     async def _publish(self, way: Way, events: list[tuple[_Sending, bytes]]) -> None:
         """Publish events in one envelope, or each alone where the broker will never take it; bury the one at fault."""
+        points.reached("outbox.publishing")
         try:
             await self._bus.publish(
                 way.destination,
@@ -213,6 +215,7 @@ class Outbox:
             )
             self._failed(events)
         else:
+            points.reached("outbox.confirmed")
             self._done(way, events)
 
     def _done(self, way: Way, events: list[tuple[_Sending, bytes]]) -> None:
@@ -280,6 +283,8 @@ class Outbox:
             return 0
         async with self._database.single() as connection:
             found = await connection.run(self._database.queries.take_due, most=SWEEP_ROWS)
+        if found:
+            points.reached("relay.read")
         self.send(
             OutboxRow(
                 row["id"],

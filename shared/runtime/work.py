@@ -24,6 +24,7 @@ import structlog
 from placet.contracts.ids import new_id, new_traceparent
 from placet.contracts.messages import Event, Message
 from placet.contracts.topology import Destination
+from placet.runtime import points
 from placet.runtime.database import Database
 from placet.runtime.outbox import Outbox, OutboxRow, Outgoing, Way, outgoing, placed
 from placet.runtime.queries import Query, query
@@ -290,6 +291,8 @@ class UnitOfWork:
             work = Work(connection, self.database, now=now, cause=cause or cause_of_request())
             yield work
             await work.flush()
+            points.reached("work.written")
+        points.reached("work.committed")
         await self.finish(work)
 
     @asynccontextmanager
@@ -306,6 +309,7 @@ class UnitOfWork:
             yield work
             if not work.written and (arrived is not None or work._sent or work._changes):  # noqa: SLF001
                 await work.execute_once()
+        points.reached("work.committed")
         await self.finish(work)
 
     async def finish(self, work: Work) -> None:

@@ -1,0 +1,66 @@
+"""Every transaction, publish and act of the services passes through a named kill point, or says why it need not."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from placet.runtime.points import POINTS
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [path for folder in ("services", "shared") for path in sorted((ROOT / folder).rglob("*.py"))]
+#: What is done there can be lost or come twice; each is a method's name with the name of what it is called on, if any.
+STEPS = {"transaction": "database", "publish": "bus", "retry": "bus", "dead_letter": "bus", "run": "tool"}
+#: Functions with such a step and no point, and why a crash there loses and doubles nothing.
+WITHOUT = {
+    "services/agent/pseudonymizing.py:_kept": "what is called how; the same again is the same name",
+    "services/approval/worker.py:index_words": "words to search by; what is not indexed is due again",
+    "services/executor/committing.py:_scopes": "holds locks and writes nothing; its journal has points of its own",
+    "services/executor/slot_gate.py:enter": "a permit goes back to its queue before it is acknowledged here",
+    "services/executor/slot_gate.py:guard": "likewise",
+    "services/executor/worker.py:_renew": "a lease; one that is not renewed runs out",
+    "services/gateway/conversations/service.py:open_conversation": "one row by its id; the client has no answer yet",
+    "services/gateway/slack/door.py:_only_once": "a click that dies here shows nothing, and is made again",
+    "services/gateway/slack/door.py:forget_old": "deletes what nobody needs; the rest is due again",
+    "services/policy/purging.py:purge_old": "deletes what nobody needs; the rest is due again",
+    "shared/runtime/consumer.py:_bury": "published again until it is confirmed; then the delivery is acknowledged",
+    "shared/runtime/consumer.py:_later": "likewise",
+    "shared/runtime/outbox.py:_bury": "likewise; the row stays until then",
+}
+
+
+def steps() -> Iterator[tuple[str, bool]]:
+    """Yield each function that has a step, and whether it reaches a point."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            calls = [ast.unparse(each.func) for each in ast.walk(node) if isinstance(each, ast.Call)]
+            if any(_is_step(each) for each in calls):
+                name = f"{path.relative_to(ROOT)}:{node.name}"
+                yield name, any(each.endswith("points.reached") for each in calls)
+
+
+def _is_step(call: str) -> bool:
+    on, _, name = call.rpartition(".")
+    wanted = STEPS.get(name)
+    return wanted is not None and on.rpartition(".")[2].lstrip("_") == wanted
+
+
+def test_every_step_has_a_point_or_a_reason() -> None:
+    """A new transaction, publish or act without one fails here; so does a reason for what is gone."""
+    found = dict(steps())
+    assert sorted(WITHOUT) == sorted(name for name, has in found.items() if not has)
+
+
+def test_every_point_is_reached_somewhere_and_no_other() -> None:
+    """The names in the code are those of the table."""
+    named = {
+        node.args[0].value
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "points.reached"
+        if isinstance(node.args[0], ast.Constant)
+    }
+    assert set(POINTS) == named
