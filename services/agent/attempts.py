@@ -56,6 +56,8 @@ class Attempt:
     proposed: dict[str, str] = field(default_factory=dict)
     #: Whether its end was told.
     over: bool = False
+    #: The call that its job answers, by conversation_id and call_id.
+    caller: dict[str, str] | None = None
 
     @property
     def tokens(self) -> int:
@@ -93,6 +95,7 @@ def requested(message: m.AttemptRequested) -> tuple[Attempt, m.MessagePosted]:
         message.answer_schema,
         message.tokens_max,
         message.answer_tokens_max,
+        caller=message.caller.model_dump() if message.caller else None,
     )
     # Not validated again: with its answers of earlier tasks it may be longer than what a person may write.
     posted = m.MessagePosted.model_construct(

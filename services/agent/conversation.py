@@ -13,11 +13,12 @@ from typing import get_args
 
 from placet.agent import attempts, items, rules, staging
 from placet.agent.conversation_state import Call, Held, Turn
+from placet.agent.holding import held_as
 from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
 from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallEvent, CallState, Event
-from placet.agent.turns import Turns, held_as
+from placet.agent.turns import Turns
 from placet.contracts import messages as m
 from placet.contracts.errors import Poison, Refused, Transient
 from placet.contracts.ids import new_id
@@ -280,6 +281,7 @@ class Conversation(Turns):
         result = items.answered(call.names, answer.result, error=answer.error, ui_blocks=answer.ui_blocks)
         # Where its turn is over: whether another one begins is known at the end.
         self._append("tool_call", result | ({} if turn and turn is self.turn else {"idle": True}))
+        self._surface_end(call, result)
         if answer.staged is not None and self.ended:
             self._discard([each for each in self.staged if each.call_id == call.call_id])
         if call.tool == COMMIT_TOOL:
@@ -319,8 +321,8 @@ class Conversation(Turns):
         call.undecided = True
         self.changed_calls[call.call_id] = call
         waiting, card = items.held(opened)
-        self._append("tool_call", waiting)
-        self._append("approval", card)
+        self._tell("tool_call", waiting)
+        self._tell("approval", card)
         turn = self.turn
         if call.state is not CallState.OPEN or turn is None:
             return
@@ -343,7 +345,7 @@ class Conversation(Turns):
         self._after_its_card(call)
         call.approval_revision = progressed.revision
         self.changed_calls[call.call_id] = call
-        self._append("approval", items.approval_progressed(progressed, call.turn_id))
+        self._tell("approval", items.approval_progressed(progressed, call.turn_id))
 
     def take_closed(self, closed: m.ApprovalClosed) -> None:
         """Tell that an approval is over."""
@@ -354,7 +356,7 @@ class Conversation(Turns):
         # Its end has the revision of what it ended; nothing comes after it.
         call.approval_id, call.approval_revision, call.undecided = closed.approval_id, closed.revision + 1, False
         self.changed_calls[call.call_id] = call
-        self._append("approval", items.approval_closed(closed, call.turn_id))
+        self._tell("approval", items.approval_closed(closed, call.turn_id))
         if call.state is not CallState.ANSWERED:
             self._look_again(call)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from placet.agent import items
+from placet.agent import accomplish, items
 from placet.agent.attempts import Attempt
 from placet.agent.items import Data, ItemType
 from placet.agent.rules import Claim, Queued
 from placet.agent.staging import StagedEntry
 from placet.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
+from placet.contracts import messages as m
 from placet.contracts.errors import Poison
-from placet.contracts.messages import Message
+from placet.contracts.messages import ACCOMPLISH_TOOL, Message
 from placet.runtime.work import Cause, Change
 
 #: When the model may go on without the result of a held call: as soon as it is held, or when its requester writes.
@@ -163,6 +164,35 @@ class ConversationState:
         data = items.storable_item(data)
         self.items.append((kind, data))
         return data
+
+    def take_surfaced(self, surfaced: m.CallSurfaced) -> None:
+        """Tell what people are asked in an attempt of the job that a call of this conversation waits for."""
+        call = self._call(surfaced.call_id)
+        data = surfaced.data | {"turn_id": call.turn_id}
+        if data.get("status") == "pending_confirmation":
+            self._append("tool_call", {**data, "step": call.step, "status": "proposed"})
+        self._tell(surfaced.kind, data)
+
+    def _tell(self, kind: ItemType, data: Data) -> None:
+        """Append an item that the conversation also hears of for which this one works."""
+        self._surface(kind, self._append(kind, data))
+
+    def _surface(self, kind: ItemType, data: Data) -> None:
+        if self.attempt is not None and self.attempt.caller is not None:
+            self._emit(m.CallSurfaced(tenant=self.tenant, **self.attempt.caller, kind=kind, data=data))
+
+    def _surface_end(self, call: Call, result: Data) -> None:
+        """Tell how a call ended that people were asked about."""
+        if call.approval_id is not None:
+            self._surface("tool_call", result)
+
+    def _cancel_jobs(self, call_ids: Sequence[str], *, now: bool) -> list[str]:
+        """Let nobody go on with the jobs of these calls, where they end `now`; return the other calls."""
+        known = {each: self.calls[each].tool for each in call_ids if each in self.calls}
+        jobs = [each for each, tool in known.items() if tool == ACCOMPLISH_TOOL]
+        for each in jobs if now else ():
+            self._emit(m.CancelJob(tenant=self.tenant, job_id=accomplish.job_id(each), by=accomplish.CALLER))
+        return [each for each in call_ids if each not in jobs]
 
     def _emit(self, message: Message) -> None:
         self.emitted.append((message, self.cause))

@@ -219,6 +219,7 @@ _TAKERS: Mapping[type[Message], _Taker] = {
         it, behaviour_of(agent), agent.labels if agent else {}
     ),
     m.CommitAttempt: lambda here, _, __: here.commit_attempt(),
+    m.CallSurfaced: lambda here, it, _: here.take_surfaced(it),
     m.AttemptWithdrawn: lambda here, it, _: here.take_withdrawn(it),
     m.OperatorSpoke: lambda here, it, _: here.take_spoken(it),
     m.HolderChanged: lambda here, it, agent: here.take_holder(it, behaviour_of(agent)),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Protocol
 
+from placet.agent import accomplish
 from placet.agent.model_answer import ModelAnswer
 from placet.agent.personal import Personal
 from placet.agent.rules import Behaviour, offered
@@ -70,7 +71,7 @@ class Profiles:
         self._made = {
             id(entry): Profile(
                 found := behaviour(entry),
-                offered(given(catalog, entry.tools), found),
+                accomplish.offered(offered(given(catalog, entry.tools), found), entry.accomplish),
                 ask(entry),
                 entry.labels,
                 personal(entry),

@@ -18,6 +18,7 @@ from placet.contracts.canonical import NotStrictJson, call_digest, canonical_tex
 from placet.contracts.ids import derived_id
 from placet.contracts.messages import CallResolved, ResultKind, ToolCallFinished, ToolCallRefused
 from placet.contracts.messages.tool_calls import AnswerKind, ArgumentsChange, Category
+from placet.domain.agents import AccomplishEntry
 from placet.domain.catalog import Catalog, ToolSpec, shown_text, validate_arguments
 from placet.domain.house_tools import PROPOSE_SPEC
 
@@ -89,6 +90,7 @@ class Behaviour:
     while_pending: Literal["hold", "continue"] = "hold"
     #: What may be used up before the model is not asked any more.
     limits: tuple[Limit, ...] = ()
+    accomplish: AccomplishEntry | None = None
 
     @property
     def supersede(self) -> bool:

@@ -148,6 +148,7 @@ class AgentSettings(Settings):
             pending=_either(entry.pending, self.agent_pending),
             while_pending=_either(entry.while_pending, self.agent_while_pending),
             limits=limits_of(entry.budget, self.budget()),
+            accomplish=entry.accomplish,
         )
 
     def budget(self) -> BudgetEntry:

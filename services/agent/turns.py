@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from placet.agent import attempts, items, rules, staging
-from placet.agent.conversation_state import Call, ConversationState, Held, NextMessage, Turn
+from placet.agent import accomplish, attempts, items, rules, staging
+from placet.agent.conversation_state import Call, ConversationState, Turn
+from placet.agent.holding import goes_on
 from placet.agent.items import Data
 from placet.agent.model_answer import ModelAnswer
 from placet.agent.origins import Before, beside
@@ -17,7 +18,7 @@ from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.ids import new_id
-from placet.contracts.messages import COMMIT_TOOL, ApprovalRule, ToolCall
+from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, ToolCall
 from placet.domain.catalog import Catalog
 from placet.runtime.work import Cause
 
@@ -57,6 +58,7 @@ class Turns(ConversationState):
             if self.attempt is not None:
                 settlement = attempts.judged(self.attempt, said.answer, settlement)
             settlement = staging.with_commit(settlement, claim, self._proposable())
+            settlement = accomplish.bounded(settlement, said.behaviour.accomplish, self.labels)
         else:
             settlement = said
         turn = self.turns[claim.turn_id]
@@ -118,6 +120,9 @@ class Turns(ConversationState):
             self._append("tool_call", items.proposed(claim, call))
         for call in calls:
             self._propose(claim, call, text, said.before)
+            if call.tool == ACCOMPLISH_TOOL and call.result is None and (offer := said.behaviour.accomplish):
+                about: dict[str, Any] = {"agent": self.agent, "language": self.language, "labels": self.labels}
+                self._emit(accomplish.job_of(claim, call, offer, **about))
 
     def _propose(self, claim: Claim, call: CheckedCall, said: str, before: Before | None = None) -> None:
         result = call.result
@@ -151,6 +156,7 @@ class Turns(ConversationState):
         self._record_call(stored, "proposed", None, detail)
         if result is not None:
             self._append("tool_call", items.answered(stored.names, result))
+        if result is not None or call.tool == ACCOMPLISH_TOOL:
             return
         proposed = ToolCall(
             call_id=call.call_id,
@@ -369,30 +375,8 @@ class Turns(ConversationState):
         reason: str,
         by_default: Literal["wait", "supersede"] = "supersede",
     ) -> None:
+        call_ids = self._cancel_jobs(call_ids, now=by_default == "supersede")
         if call_ids:
             place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
             how: dict[str, Any] = {"kind": kind, "reason": reason, "by_default": by_default}
             self._emit(m.CallsWithdrawn(**place, call_ids=list(call_ids), **how))
-
-
-def held_as(rule: ApprovalRule, behaviour: Behaviour | None) -> Held | NextMessage:
-    """Return how a call is held by what its rule says, and by what the agent does where it says nothing.
-
-    An agent that is no more goes nowhere meanwhile.
-    """
-    if behaviour is None:
-        return "supersede" if rule.on_message_while_pending == "supersede" else "wait"
-    on_message = rule.on_message_while_pending or behaviour.pending
-    if rule.while_pending is None and rule.on_message_while_pending in {"wait", "supersede"}:
-        # Who says what a message does meanwhile means the turn to wait until there is one.
-        return rule.on_message_while_pending
-    if (rule.while_pending or behaviour.while_pending) == "continue":
-        return "at_once"
-    return "on_message" if on_message == "continue" else on_message
-
-
-def goes_on(held: Sequence[Held | None], *, spoken: bool) -> bool:
-    """Tell whether a turn goes on without calls that are held so; `spoken`: its requester's next words are waiting."""
-    if not held or None in held:
-        return False
-    return spoken or all(each == "at_once" for each in held)

@@ -7,14 +7,15 @@ stores what they came to: rows, lines of the log, history, and the messages to s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from placet.contracts import messages as m
 from placet.contracts.canonical import NotStrictJson
 from placet.contracts.ids import derived_id
-from placet.contracts.messages.jobs import ATTEMPT_LABEL, JOB_LABEL, TASK_LABEL
+from placet.contracts.messages.jobs import ACCOMPLISH_TOOL, ATTEMPT_LABEL, DEPTH_LABEL, JOB_LABEL, TASK_LABEL
 from placet.contracts.transitions import ExpectedRace
-from placet.jobs.job_state import Attempt, JobCourse, Task
+from placet.jobs.job_state import Attempt, Job, JobCourse, Task
 from placet.jobs.rules import budget, division, prompts, reliability, voting
 from placet.jobs.states import (
     TASK_MACHINE,
@@ -302,6 +303,7 @@ class Course(JobCourse):
         text = task.text if divides else prompts.to_try(spec, task.text, task.inputs)
         schema = division.schema_of(spec.plan.tasks_max) if divides else spec.answer_schema or prompts.PLAIN_ANSWER
         own = {JOB_LABEL: self.job.job_id, TASK_LABEL: task.task_id or "division", ATTEMPT_LABEL: str(attempt.attempt)}
+        own[DEPTH_LABEL] = str(spec.depth)
         return m.AttemptRequested(
             tenant=spec.tenant,
             conversation_id=attempt.conversation_id,
@@ -317,6 +319,7 @@ class Course(JobCourse):
             answer_schema=dict(schema),
             tokens_max=spec.budget.tokens_per_attempt,
             answer_tokens_max=None if divides else spec.plan.answer_tokens_max,
+            caller=spec.caller,
         )
 
     def _settle(self, attempt: Attempt, ended: m.AttemptEnded) -> None:
@@ -340,6 +343,25 @@ class Course(JobCourse):
 
     def _leave(self, conversation_id: str) -> None:
         self.emitted.append(m.AttemptWithdrawn(tenant=self.job.spec.tenant, conversation_id=conversation_id, by="jobs"))
+
+
+def answer_of(job: Job, now: datetime) -> m.ToolCallFinished | None:
+    """Return what the call is answered that an ended job was done for; None where a person asked for it."""
+    caller, done = job.spec.caller, job.state is JobState.DONE
+    if caller is None:
+        return None
+    return m.ToolCallFinished(
+        tenant=job.spec.tenant,
+        conversation_id=caller.conversation_id,
+        call_id=caller.call_id,
+        tool=ACCOMPLISH_TOOL,
+        kind="succeeded" if done else "failed",
+        data={"job_id": job.job_id, "state": job.state, "result": job.result},
+        error="" if done else f"The job was not done. {job.reason}",
+        attempt=1,
+        started_at=job.created_at or now,
+        finished_at=now,
+    )
 
 
 def _short(text: str) -> str:

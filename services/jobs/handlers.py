@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from prometheus_client import Counter
 
-from placet.contracts.errors import Poison
+from placet.contracts.errors import Poison, Transient
 from placet.contracts.ids import new_id, new_traceparent
 from placet.contracts.messages import AttemptCommitted, AttemptEnded, CancelJob, Event, JobEvents, RunJob
 from placet.jobs import store
-from placet.jobs.course import Course
+from placet.jobs.course import Course, answer_of
 from placet.jobs.job_state import Job
 from placet.jobs.states import JOB_MACHINE, AttemptState, TaskState
 from placet.runtime.sql import Connection
@@ -44,7 +44,9 @@ async def cancel(message: CancelJob, work: Work, announce: Announce) -> None:
     """Leave a job undone; one that is over stays as it ended."""
     job = await store.lock_job(work.connection, message.job_id, message.tenant)
     if job is None:
-        raise Poison(f"tenant {message.tenant} has no job {message.job_id}")
+        # What begins it may be on its way still; another tenant's it will never be.
+        kind = Poison if await store.is_there(work.connection, message.job_id) else Transient
+        raise kind(f"tenant {message.tenant} has no job {message.job_id}")
     course = Course(job)
     was_over = job.state in JOB_MACHINE.final
     course.cancel(message.by)
@@ -151,6 +153,8 @@ async def _save(course: Course, work: Work, announce: Announce) -> None:
     await store.write(work.connection, course)
     course.saved()
     work.emit(*course.emitted)
+    if course.ended and (answer := answer_of(course.job, work.now)) is not None:
+        work.emit(answer)
     work.record(*course.changes)
     event = _events(course, work)
 

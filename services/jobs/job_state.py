@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from placet.contracts import messages as m
@@ -51,6 +52,8 @@ class Job:
     log_seq: int = 0
     reason: str = ""
     result: Data | None = None
+    #: None: just now.
+    created_at: datetime | None = None
 
     @property
     def spent(self) -> budget.Spent:
@@ -137,6 +140,8 @@ class JobCourse:
     settled: list[int] = field(default_factory=list)
     #: Lines of the log that are stored, with their numbers.
     noted: list[tuple[int, str, Data]] = field(default_factory=list)
+    #: Whether it ended now.
+    ended: bool = False
 
     def saved(self) -> None:
         """Forget what is stored now, and keep what is to be sent."""
@@ -146,6 +151,7 @@ class JobCourse:
 
     def _move_job(self, event: JobEvent, detail: Data, actor: str = "jobs") -> None:
         before, self.job.state = self.job.state, JOB_MACHINE.next_state(self.job.state, event)
+        self.ended |= self.job.state in JOB_MACHINE.final
         self._record_job(event, before, self.job.state, detail, actor=actor)
 
     def _move_task(self, task: Task, event: TaskEvent, detail: Data) -> None:

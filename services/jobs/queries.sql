@@ -14,10 +14,13 @@ RETURNING job_id
 
 -- name: lock_job
 SELECT job_id, spec::text AS spec, state, tasks, decided, active, attempts, running, flagged, agreed, "cast", tokens,
-    cost, cost_most, unpriced, starved, staged, log_seq, reason
+    cost, cost_most, unpriced, starved, staged, log_seq, reason, created_at
 FROM jobs.jobs
 WHERE job_id = :job_id::text AND tenant = :tenant::text
 FOR NO KEY UPDATE
+
+-- name: is_there
+SELECT job_id FROM jobs.jobs WHERE job_id = :job_id::text
 
 -- name: load_task
 -- A task with the answers that it needs.

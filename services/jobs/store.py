@@ -65,6 +65,11 @@ async def lock_job(connection: Connection, job_id: str, tenant: str) -> Job | No
     return Job(**found | {"spec": spec, "state": JobState(found["state"])})
 
 
+async def is_there(connection: Connection, job_id: str) -> bool:
+    """Tell whether any tenant has a job of this id."""
+    return bool(await connection.run(QUERIES.is_there, job_id=job_id))
+
+
 async def load_task(connection: Connection, job_id: str, number: int) -> Task:
     """Return a task of a locked job, with the answers that it needs."""
     (row,) = await connection.run(QUERIES.load_task, job_id=job_id, number=number)

@@ -80,6 +80,20 @@ class AttemptEntry(ModelEntry):
     )
 
 
+class AccomplishEntry(_Entry):
+    """The tool `accomplish`: what its jobs may use up, and how deep they may stand in each other."""
+
+    depth_max: Annotated[int, Field(ge=1, le=5)] = Field(
+        default=1, description="Jobs in jobs at most; 1: the attempts of a job have none done themselves."
+    )
+    k: Annotated[int, Field(ge=1, le=20)] | None = Field(default=None, description="Votes ahead; none: computed.")
+    attempts_max: Annotated[int, Field(ge=1, le=100)] = 25
+    tasks_max: Annotated[int, Field(ge=1, le=100)] = 20
+    tokens: _Tokens | None = Field(default=None, description="Of one job.")
+    cost: _Amount | None = Field(default=None, description="Of one job, in US dollars.")
+    tokens_per_attempt: Annotated[int, Field(ge=1, le=10_000_000)] = 20_000
+
+
 class AgentEntry(ModelEntry):
     """One of `agents`. What it leaves out is as the settings of the agent service say.
 
@@ -96,6 +110,9 @@ class AgentEntry(ModelEntry):
     fallbacks: list[ModelEntry] | None = Field(default=None, description="Models to try when this one cannot answer.")
     attempts: Annotated[list[AttemptEntry], Field(max_length=16)] = Field(
         default_factory=list, description="Whom attempts of jobs ask, in turn; none: all ask the agent's own model."
+    )
+    accomplish: AccomplishEntry | None = Field(
+        default=None, description="Offer the tool `accomplish`, which has a job done; none: it has no such tool."
     )
     stream: bool | None = Field(default=None, description="Stream the text as it comes.")
     instructions: Annotated[_Text, Field(max_length=100_000)] | None = Field(

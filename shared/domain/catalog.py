@@ -26,6 +26,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, from_json, to_json
 
 from placet.contracts.canonical import NotStrictJson, canonical_text, sha256_hex
+from placet.contracts.messages.jobs import ACCOMPLISH_TOOL
 from placet.contracts.messages.stage import COMMIT_TOOL, PROPOSE_TOOL
 from placet.contracts.messages.tool_calls import Category, Pool, ToolName
 from placet.domain.card_text import REDACTED, loose_braces, placeholders, render, render_call
@@ -228,7 +229,7 @@ def _spec_from(source: YamlSource, name: str, body: Any) -> ToolSpec | None:
     steps: Steps = ("tools", name)
     if not isinstance(body, dict):
         source.report(steps, f"tool {name!r} must be a mapping")
-    elif name in (COMMIT_TOOL, PROPOSE_TOOL):
+    elif name in (COMMIT_TOOL, PROPOSE_TOOL, ACCOMPLISH_TOOL):
         source.report(steps, f"{name!r} is a tool of the house: give yours another name", at_key=True)
     elif "name" in body:
         source.report((*steps, "name"), "unknown key 'name': the tool's key is its name", at_key=True)

@@ -1,4 +1,4 @@
-"""Tools of the house: `commit_changes`, the one call that runs a workspace, and `propose_changes`, which asks for it.
+"""Tools of the house: `commit_changes`, which runs a workspace, `propose_changes`, which asks for it, `accomplish`.
 
 No rulebook describes them. Agent, policy, approval and executor must agree on their schemas, so they stand here.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from placet.contracts.messages import COMMIT_TOOL, PROPOSE_TOOL
+from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, PROPOSE_TOOL
+from placet.contracts.messages.jobs import TASK_MAX
 from placet.contracts.messages.stage import ENTRIES_MAX
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import ToolSpec
@@ -38,7 +39,25 @@ PROPOSE_SPEC = ToolSpec(
     parameters={"type": "object", "properties": {}},
     category=Category.SAFE_COMPUTE,
 )
-HOUSE_TOOLS: Mapping[str, ToolSpec] = MappingProxyType({spec.name: spec for spec in (COMMIT_SPEC, PROPOSE_SPEC)})
+#: Offered by agents whose profile says so. The agent has the job done; policy judges each call of its attempts.
+ACCOMPLISH_SPEC = ToolSpec(
+    name=ACCOMPLISH_TOOL,
+    description="Has a task done that is too large, or too easily got wrong, for you alone: it is divided, several "
+    "agents try each part, and the answer they agree on is the result. They know nothing but what you say here.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "task": {"type": "string", "minLength": 1, "maxLength": TASK_MAX, "description": "What is to be done."},
+            "context": {"type": "string", "maxLength": TASK_MAX, "description": "What helps to do it."},
+        },
+        "required": ["task"],
+        "additionalProperties": False,
+    },
+    category=Category.SAFE_COMPUTE,
+)
+HOUSE_TOOLS: Mapping[str, ToolSpec] = MappingProxyType(
+    {spec.name: spec for spec in (COMMIT_SPEC, PROPOSE_SPEC, ACCOMPLISH_SPEC)}
+)
 
 _CHANGES = {
     "en": ("apply 1 change", "apply {count} changes"),

@@ -39,13 +39,16 @@ from placet.contracts.messages.dead_letters import AbandonCall, ResolveDeadLette
 from placet.contracts.messages.deliveries import KeyOffered, RetryDelivery, RetryWebhookEvent
 from placet.contracts.messages.grants import GrantAsked, RevokeGrant
 from placet.contracts.messages.jobs import (
+    ACCOMPLISH_TOOL,
     AttemptCommitted,
     AttemptEnded,
     AttemptRequested,
     AttemptWithdrawn,
+    CallSurfaced,
     CancelJob,
     CommitAttempt,
     JobBudget,
+    JobCaller,
     JobEvents,
     JobPlan,
     JobTask,
@@ -133,6 +136,7 @@ MESSAGES: dict[str, type[Message]] = {
         AttemptWithdrawn,
         AttemptEnded,
         CommitAttempt,
+        CallSurfaced,
         AttemptCommitted,
         JobEvents,
         DiscardChanges,
@@ -140,6 +144,7 @@ MESSAGES: dict[str, type[Message]] = {
 }
 
 __all__ = [
+    "ACCOMPLISH_TOOL",
     "COMMIT_TOOL",
     "ENVELOPE_EVENTS_MAX",
     "MESSAGES",
@@ -157,6 +162,7 @@ __all__ = [
     "Author",
     "CallApproved",
     "CallResolved",
+    "CallSurfaced",
     "CallsWithdrawn",
     "CancelJob",
     "CastVote",
@@ -186,6 +192,7 @@ __all__ = [
     "HandoverRequested",
     "HolderChanged",
     "JobBudget",
+    "JobCaller",
     "JobEvents",
     "JobPlan",
     "JobTask",

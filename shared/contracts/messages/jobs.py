@@ -21,6 +21,9 @@ ATTEMPTS_MAX = 100
 #: Names of labels that every attempt's conversation has, for rules.
 JOB_LABEL, TASK_LABEL, ATTEMPT_LABEL, DEPTH_LABEL = "job", "task", "attempt", "job_depth"
 
+#: Name of the call by which an agent has a job done. No rulebook may give a tool this name.
+ACCOMPLISH_TOOL = "accomplish"
+
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
 
@@ -35,6 +38,13 @@ class JobTask(Value):
     produces: Annotated[list[Name], Field(max_length=64)] = Field(
         default_factory=list, description="Declared outputs of the job that its answer is."
     )
+
+
+class JobCaller(Value):
+    """The call of an agent that a job is the answer of."""
+
+    conversation_id: Identifier
+    call_id: Identifier
 
 
 class JobBudget(Value):
@@ -74,7 +84,7 @@ class JobPlan(Value):
 
 
 class RunJob(Message):
-    """Do a job. Sent by the gateway; the same id again is the same job."""
+    """Do a job. Sent by the gateway, and by the agent for `accomplish`; the same id again is the same job."""
 
     type_name: ClassVar[str] = "placet.job.run.v1"
 
@@ -99,10 +109,12 @@ class RunJob(Message):
     budget: JobBudget = Field(default_factory=JobBudget)
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
     labels: dict[str, str] = Field(default_factory=dict)
+    caller: JobCaller | None = Field(default=None, description="The call that it answers; none: a person asked for it.")
+    depth: int = Field(default=1, ge=1, description="1, and one more for each job that it is part of.")
 
 
 class CancelJob(Message):
-    """Nobody wants a job any more. Sent by the gateway; one that is over stays as it ended."""
+    """Nobody wants a job any more. Sent by the gateway or the agent; one that is over stays as it ended."""
 
     type_name: ClassVar[str] = "placet.job.cancel.v1"
 
@@ -128,6 +140,18 @@ class AttemptRequested(Message):
     answer_schema: dict[str, Any] = Field(description="JSON Schema of the arguments of `final_answer`, an object.")
     tokens_max: int = Field(ge=1, description="Of the whole attempt.")
     answer_tokens_max: int | None = Field(default=None, description="Written in one step.")
+    caller: JobCaller | None = Field(default=None, description="The call that hears of what people are asked here.")
+
+
+class CallSurfaced(Message):
+    """People are asked in an attempt of a job that a call waits for, or were. Sent by the agent to itself."""
+
+    type_name: ClassVar[str] = "placet.attempt.surfaced.v1"
+
+    conversation_id: Identifier
+    call_id: Identifier = Field(description="The call `accomplish` of this conversation.")
+    kind: Literal["tool_call", "approval"]
+    data: dict[str, Any] = Field(description="The item as the attempt's log has it.")
 
 
 class AttemptWithdrawn(Message):

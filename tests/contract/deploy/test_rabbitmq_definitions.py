@@ -38,7 +38,7 @@ MAY_PUBLISH = {
     },
     "agent": {
         "conversations": r"^(handover\..+|items\..+|delta\..+)$",
-        "jobs": r"^(attempt\.committed|attempt\.ended)$",
+        "jobs": r"^(job\.run|job\.cancel|attempt\.surfaced|attempt\.committed|attempt\.ended)$",
         "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn|workspace\.discard)$",
     },
     "policy": {
@@ -63,6 +63,7 @@ MAY_PUBLISH = {
     "jobs": {
         "conversations": r"^(job\..+)$",
         "jobs": r"^(attempt\.requested|attempt\.withdrawn|attempt\.commit)$",
+        "tool-results": r"^(tool-call\.finished)$",
     },
     "dead_letters": {"decisions": r"^(abandon\..+)$"},
 }

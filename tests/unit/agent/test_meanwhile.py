@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from placet.agent.holding import goes_on, held_as
 from placet.agent.provider_messages import provider_messages
 from placet.agent.rules import Behaviour
 from placet.agent.transcript import Call, History, Step, UserMessage, transcript
-from placet.agent.turns import goes_on, held_as
 from tests.builders import an_approval_rule
 from tests.support.openai_rules import openai_fault
 

@@ -1,0 +1,76 @@
+"""A job as a tool: the call `accomplish` begins a job, whose end is its result. Pure.
+
+The call itself goes to nobody but the jobs service: it touches nothing. What its attempts call, policy judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from placet.agent.rules import CheckedCall, Claim, Result, Settlement
+from placet.agent.states import Event
+from placet.contracts import messages as m
+from placet.contracts.canonical import parse_arguments
+from placet.contracts.ids import derived_id
+from placet.contracts.messages import ACCOMPLISH_TOOL
+from placet.contracts.messages.jobs import DEPTH_LABEL
+from placet.domain.agents import AccomplishEntry
+from placet.domain.catalog import Catalog
+from placet.domain.house_tools import ACCOMPLISH_SPEC
+
+#: What the model reads where its conversation is itself part of as many jobs as may stand in each other.
+TOO_DEEP = "Not begun: you are working on a part of a job already, and its parts may not have further jobs done."
+#: Who cancels a job whose call is withdrawn.
+CALLER = "the conversation that asked for it"
+
+
+def offered(tools: Catalog, offer: AccomplishEntry | None) -> Catalog:
+    """Return the tools of an agent, with this one where its profile says so."""
+    return tools if offer is None else Catalog([*tools.values(), ACCOMPLISH_SPEC], redacts=tools.redacts)
+
+
+def job_id(call_id: str) -> str:
+    """Return the id of the job that answers a call, the same for every attempt to begin it."""
+    return derived_id("job-of-call", call_id)
+
+
+def depth(labels: Mapping[str, str]) -> int:
+    """Return how many jobs a conversation is part of, one within the other."""
+    told = labels.get(DEPTH_LABEL, "")
+    return int(told) if told.isdecimal() and len(told) <= len("999") else 0
+
+
+def bounded(settlement: Settlement, offer: AccomplishEntry | None, labels: Mapping[str, str]) -> Settlement:
+    """Refuse to begin jobs where the conversation is too deep in jobs already; the model is told why."""
+    if offer is None or depth(labels) < offer.depth_max:
+        return settlement
+    asked = [call for call in settlement.calls if call.tool == ACCOMPLISH_TOOL and call.result is None]
+    if not asked:
+        return settlement
+    refused = Result("refused", reason=TOO_DEEP)
+    calls = tuple(replace(call, result=refused) if call in asked else call for call in settlement.calls)
+    still_open = any(call.result is None for call in calls)
+    return replace(settlement, calls=calls, event=Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED)
+
+
+def job_of(
+    claim: Claim, call: CheckedCall, offer: AccomplishEntry, *, agent: str, language: str, labels: Mapping[str, str]
+) -> m.RunJob:
+    """Return the job that a call asks for: of the same agent, in the name of the same person."""
+    arguments: dict[str, Any] = parse_arguments(call.arguments)
+    return m.RunJob(
+        tenant=claim.tenant,
+        job_id=job_id(call.call_id),
+        agent=agent,
+        author=m.Author.model_validate(claim.author),
+        task=arguments["task"],
+        context=arguments.get("context", ""),
+        plan=m.JobPlan(k=offer.k, attempts_max=offer.attempts_max, tasks_max=offer.tasks_max),
+        budget=m.JobBudget(tokens=offer.tokens, cost=offer.cost, tokens_per_attempt=offer.tokens_per_attempt),
+        language=language,
+        labels=dict(labels),
+        caller=m.JobCaller(conversation_id=claim.conversation_id, call_id=call.call_id),
+        depth=depth(labels) + 1,
+    )

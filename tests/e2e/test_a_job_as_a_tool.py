@@ -1,0 +1,132 @@
+"""A job as a tool of another agent: it answers the call, its questions surface there, its end follows the turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import migrate
+from tests.e2e.test_embedded import Embedded
+from tests.e2e.test_job_commits import REPLICAS, files
+from tests.support.people import Caller, Visitor, a_visitor, is_result
+from tests.support.ports import free_port
+from tests.support.postgres import Databases
+from tests.support.rabbitmq import VirtualHosts
+from tests.support.system import System, until
+from tests.support.workspaces import FILE_TOOLS
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def written(folder: Path) -> dict[str, str]:
+    """Write what a system reads; return its environment."""
+    (folder / "files").mkdir()
+    (folder / "rulebook.yaml").write_text(yaml.safe_dump({"version": 1, "tools": FILE_TOOLS}))
+    (folder / "agents.yaml").write_text(
+        yaml.safe_dump({"version": 1, "agents": {"default": {"accomplish": {"k": 2, "tokens": 1_000_000}}}})
+    )
+    return {
+        "PLACET_MODEL": "python/tests.support.job_caller:reply",
+        "PLACET_AGENTS": str(folder / "agents.yaml"),
+        "PLACET_AGENT_LEASE_SECONDS": "2",
+        "FILES_ROOT": str(folder / "files"),
+    }
+
+
+@pytest.fixture(scope="module")
+def house(
+    databases: Databases, virtual_hosts: VirtualHosts, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[System]:
+    """A system whose agent may have jobs done."""
+    folder = tmp_path_factory.mktemp("job-tool")
+    environment = written(folder) | {"PLACET_EXECUTOR_POOLS": "*"}
+    with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
+        made = System(folder, database_url, rabbitmq_url, folder / "rulebook.yaml", environment)
+        made.prepare()
+        for name, count in REPLICAS.items():
+            for number in range(1, count + 1):
+                made.add(name, number=number)
+        try:
+            asyncio.run(made.start())
+            yield made
+        finally:
+            made.stop()
+
+
+@pytest.fixture
+async def ada(house: System) -> Visitor:
+    """A person who chats."""
+    return await a_visitor(Caller(house.url, house.key("chat", person="ada")))
+
+
+@pytest.fixture(scope="module")
+def grace(house: System) -> Caller:
+    """A person who decides."""
+    return Caller(house.url, house.key("decide", person="grace"))
+
+
+async def jobs(caller: Caller) -> int:
+    """Return how many jobs there are."""
+    return len((await caller.get("/v1/jobs"))["items"])
+
+
+async def test_a_job_answers_a_call_across_kills(ada: Visitor, grace: Caller, house: System) -> None:
+    """D8: what is asked in the job is decided where it was called; its end is the result, also after kills."""
+    await ada.say("Have it done: Add the line one to list.txt.")
+    card = await ada.see_card()
+    assert ("commit_changes", {}) == (card["tool"], files(house))
+    for process in ("jobs-1", "agent-1", "executor-1"):
+        house.processes[process].kill()
+        await house.start_again(process)
+    assert (await grace.decide(card, "approve")).is_success
+    result = (await ada.see(is_result("accomplish")))["data"]
+    assert ("succeeded", "done") == (result["kind"], result["data"]["state"])
+    assert '{"only": {"answer": "done"}}' == await ada.see_answer()
+    assert {"list.txt": "one\n"} == files(house)
+
+
+async def test_a_job_within_a_job_is_refused(ada: Visitor, grace: Caller) -> None:
+    """D8: an attempt that wants a job done is told that it may not, and goes on; nothing is begun."""
+    before = await jobs(grace)
+    await ada.say("Have it done: go deeper")
+    assert '{"only": {"answer": "refused"}}' == await ada.see_answer()
+    assert before + 1 == await jobs(grace)
+
+
+async def test_a_stopped_turn_cancels_its_job(ada: Visitor, grace: Caller, house: System) -> None:
+    """D8: the job is cancelled, the question withdrawn, and nothing was written."""
+    await ada.say("Have it done: Add the line one to stopped.txt.")
+    await ada.see_card()
+    await ada.post(f"{ada.path}/stop")
+    result = (await ada.see(is_result("accomplish")))["data"]
+    assert ("failed", "cancelled") == (result["kind"], result["data"]["state"])
+
+    async def is_quiet() -> bool:
+        return not (await grace.get("/v1/approvals?state=pending"))["items"]
+
+    await until(is_quiet, "nobody is asked any more")
+    assert "stopped.txt" not in files(house)
+
+
+async def test_an_embedded_job_answers_a_call_after_a_power_cut(tmp_path: Path) -> None:
+    """D8: everything goes at once while people are asked; started again, the decision ends job, call and turn."""
+    arguments = ("--rulebook", str(tmp_path / "rulebook.yaml"))
+    embedded = Embedded(tmp_path / "data", free_port(), written(tmp_path), arguments)
+    embedded.data.mkdir()
+    embedded.start()
+    try:
+        admin = embedded.caller()
+        visitor = await a_visitor(admin)
+        await visitor.say("Have it done: Add the line one to list.txt.")
+        card = await visitor.see_card()
+        embedded.kill()
+        embedded.start()
+        assert (await admin.decide(card, "approve")).is_success
+        assert '{"only": {"answer": "done"}}' == await visitor.see_answer()
+        assert "one\n" == (tmp_path / "files" / "list.txt").read_text()
+    finally:
+        assert 0 == embedded.stop()
