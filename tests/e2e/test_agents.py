@@ -32,7 +32,7 @@ async def test_two_agents_of_different_models_answer_side_by_side(frontend: Call
     assert ["I am the clerk.", "I am the assistant."] == answers
     assert (True, False) == ("clerk" in names, "theirs" in names)
     (asked,) = _asked(stage, "clerk", "who are you?")
-    assert ["read_status"] == [tool["name"] for tool in asked["tools"]]
+    assert ["read_status", "read_inbox"] == [tool["name"] for tool in asked["tools"]]
     assert "You are a clerk." in str(asked["system"])
 
 

@@ -103,8 +103,10 @@ async def test_a_gated_call_is_one_trace_one_line_a_change_and_in_the_metrics(
     assert [{TRACE}, {TRACE}] == traces
     lines = [json.loads(line) for line in observed.logs().splitlines() if line.startswith("{")]
     # What the channel `log` shows people is a card, and no line of the service's own.
-    # Nor is it any change that a channel of the rulebook is not set up here.
-    lines = [line for line in lines if line["event"] not in {"approval.card", "notifier.channels_not_set_up"}]
+    # Nor is it any change that a channel of the rulebook is not set up here, or that the history was sealed.
+    lines = [
+        line for line in lines if line["event"] not in {"approval.card", "audit.sealed", "notifier.channels_not_set_up"}
+    ]
     assert {"service", "turn", "tool_call", "verdict", "approval", "execution"} == {
         line["event"].split(".")[0] for line in lines
     }

@@ -85,20 +85,32 @@ async def find(connection: Connection, listed: Listed, tenant: str, row_id: str)
     return rows[0] if rows else None
 
 
-_CALLS = "SELECT c.call_id, c.tool, c.state, c.result_kind, c.conversation_id, c.proposed_at, c.answered_at"
-#: Ids of calls are in the order of time.
-_PAGE_OF_CALLS = (
-    "c.tenant = :tenant AND (:after::text IS NULL OR c.call_id < :after::text) ORDER BY c.call_id DESC LIMIT :most"
+# A call's id says nothing of its time; its first row of the history does, and is found by the order of its ids.
+_NEWEST_CALLS = query(
+    "newest_calls",
+    "SELECT h.id::text AS place, c.call_id, c.tool, c.state, c.result_kind, c.conversation_id, c.proposed_at,"
+    " c.answered_at FROM ("
+    "SELECT id, call_id FROM read.history WHERE service = 'agent' AND tenant = :tenant AND machine = 'tool_call'"
+    " AND event = 'proposed' AND (:after::bigint IS NULL OR id < :after::bigint) ORDER BY id DESC LIMIT :most"
+    ") AS h JOIN read.tool_calls AS c USING (call_id) ORDER BY h.id DESC",
 )
-_NEWEST_CALLS = query("newest_calls", f"{_CALLS} FROM read.tool_calls AS c WHERE {_PAGE_OF_CALLS}")
 _UNKNOWN_CALLS = query(
     "unknown_calls",
-    f"{_CALLS} FROM read.executions AS e JOIN read.tool_calls AS c USING (call_id)"
-    f" WHERE e.state = 'unknown' AND e.tenant = :tenant AND {_PAGE_OF_CALLS}",
+    "SELECT c.call_id AS place, c.call_id, c.tool, c.state, c.result_kind, c.conversation_id, c.proposed_at,"
+    " c.answered_at FROM read.executions AS e JOIN read.tool_calls AS c USING (call_id)"
+    " WHERE e.state = 'unknown' AND e.tenant = :tenant AND c.tenant = :tenant"
+    " AND (:at::timestamptz IS NULL OR (c.proposed_at, c.call_id) < (:at::timestamptz, :after::text))"
+    " ORDER BY c.proposed_at DESC, c.call_id DESC LIMIT :most",
 )
 
 
-async def list_calls(connection: Connection, tenant: str, *, unknown: bool, after: str | None, limit: int) -> list[Row]:
-    """Return calls of a tenant, newest first, from after the call `after` on; or only those of unknown outcome."""
-    statement = _UNKNOWN_CALLS if unknown else _NEWEST_CALLS
-    return [dict(row) for row in await connection.run(statement, tenant=tenant, after=after, most=limit)]
+async def newest_calls(connection: Connection, tenant: str, *, after: int | None, limit: int) -> list[Row]:
+    """Return calls of a tenant with their `place` among all, newest first, from before the place `after` on."""
+    rows = await connection.run(_NEWEST_CALLS, tenant=tenant, after=after, most=limit)
+    return [dict(row) for row in rows]
+
+
+async def unknown_calls(connection: Connection, tenant: str, *, after: Cursor | None, limit: int) -> list[Row]:
+    """Return the calls of a tenant whose outcome nobody knows, newest first, each its own `place`."""
+    values = {"at": after.at if after else None, "after": after.id if after else None}
+    return [dict(row) for row in await connection.run(_UNKNOWN_CALLS, tenant=tenant, **values, most=limit)]

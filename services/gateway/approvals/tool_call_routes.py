@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,7 @@ from placet.gateway.conversations.rules import call_status
 from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
 from placet.gateway.http.errors import described
 from placet.gateway.http.pages import cursor_of, next_of
+from placet.gateway.http.paging import Cursor
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import read, reading
@@ -109,20 +111,31 @@ async def list_calls(
     caller.need(Scope.ADMIN)
     cursor = cursor_of(after)
     async with reading(deps.runtime.database) as connection:
-        rows = await lists.list_calls(
-            connection, caller.tenant, unknown=state == "unknown", after=cursor.id if cursor else None, limit=limit + 1
-        )
+        if state == "unknown":
+            rows = await lists.unknown_calls(connection, caller.tenant, after=cursor, limit=limit + 1)
+        else:
+            rows = await lists.newest_calls(connection, caller.tenant, after=_place(cursor), limit=limit + 1)
     items = [
         CallLineOut.model_validate({**row, "id": row["call_id"], "state": row["result_kind"] or row["state"]})
         for row in rows[:limit]
     ]
-    return {"items": items, "next": next_of(rows, limit, "proposed_at", "call_id")}
+    return {"items": items, "next": next_of(rows, limit, "proposed_at", "place")}
+
+
+def _place(cursor: Cursor | None) -> int | None:
+    """Return where a page of all calls ended; raise Refused (400) for the cursor of another list."""
+    if cursor is None:
+        return None
+    if not re.fullmatch("[0-9]{1,18}", cursor.id):
+        fault = {"detail": "not a cursor of this list", "parameter": "cursor"}
+        raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
+    return int(cursor.id)
 
 
 @router.get("/{call_id}", responses=described(401, 403, 404, 503))
 async def show(deps: DepsOf, caller: CallerOf, call_id: PathId) -> ToolCallOut:
     """Show one call's whole history; a conversation token sees the calls of its conversation."""
-    caller.need(Scope.DECIDE, Scope.ADMIN)
+    caller.need(Scope.DECIDE)
     key = (caller.tenant, call_id)
     async with reading(deps.runtime.database) as connection:
         call = await read.load_call(connection, *key)

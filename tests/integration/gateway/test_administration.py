@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from placet.contracts.messages import ResolveCall, RetryDelivery
+from placet.gateway.http.paging import Cursor, encode_cursor
 from placet.gateway.web.sheets import SHEETS
 from tests.integration.gateway.test_inbox_page import Form, signed_in
 from tests.support.gateway import House, a_delivery_row, insert, open_house
@@ -32,14 +33,27 @@ async def ada(house: House) -> AsyncIterator[httpx.AsyncClient]:
         yield made
 
 
+def name_of(number: int) -> str:
+    """Return the id of a call, which says nothing of its time."""
+    return f"call-{number * 37 % 1000:04}"
+
+
 def a_call_row(house: House, number: int, *, kind: str | None = "succeeded", tenant: str = "acme") -> str:
     """Let the agent show a call; one of unknown outcome is an executor's too."""
-    call_id = f"call-{number:04}"
+    call_id = name_of(number)
     at = datetime.now(UTC) - timedelta(minutes=200 - number)
     place = {"call_id": call_id, "tenant": tenant, "conversation_id": "c"}
     call = {"turn_id": "t", "message_id": "m", "step": 1, "position": number, "tool": "refund", "arguments": "{}"}
     state = "answered" if kind else "open"
     insert(house.url, "tool_calls", **place, **call, digest="d" * 64, state=state, result_kind=kind, proposed_at=at)
+    proposed = {
+        "tenant": tenant,
+        "machine": "tool_call",
+        "subject_id": call_id,
+        "call_id": call_id,
+        "event": "proposed",
+    }
+    insert(house.url, "history", **proposed, service="agent", to_state="open", actor="agent", at=at)
     if kind == "unknown":
         run = {"pool": "default", "state": "unknown", "fence": 1, "worker": "w", "permit_id": "p", "result_kind": kind}
         insert(house.url, "executions", **place, **run, permit_issuer="policy", started_at=at, finished_at=at, error="")
@@ -80,7 +94,7 @@ async def test_calls_of_unknown_outcome_stand_first_and_are_resolved_there(
     fields = Form(f"{path}/resolve", page).fields | {"outcome": "ran", "note": "the ledger has it"}
     answer = await ada.post(f"{path}/resolve", data=fields)
     word = await house.words.get()
-    assert first.index(f'/admin/calls/{lost}"') < first.index('/admin/calls/call-0100"')
+    assert first.index(f'/admin/calls/{lost}"') < first.index(f'/admin/calls/{name_of(100)}"')
     assert (51, 303) == (first.count('">Show</a>'), answer.status_code)
     assert isinstance(word, ResolveCall)
     assert (lost, "ran", "the ledger has it") == (word.call_id, word.outcome, word.note)
@@ -91,18 +105,20 @@ async def test_pages_of_calls_follow_each_other(house: House, ada: httpx.AsyncCl
     for number in range(60):
         a_call_row(house, number)
     a_call_row(house, 99, tenant="other")
-    async with house.client(house.key("admin")) as api:
+    async with house.client(house.key("admin", "decide")) as api:
         first = (await api.get("/v1/tool-calls", params={"limit": 50})).json()
         second = (await api.get("/v1/tool-calls", params={"limit": 50, "cursor": first["next"]})).json()
-        foreign = await api.get("/v1/tool-calls/call-0099")
+        foreign = await api.get(f"/v1/tool-calls/{name_of(99)}")
+        wrong = await api.get("/v1/tool-calls", params={"cursor": encode_cursor(Cursor(datetime.now(UTC), "call-1"))})
     ids = [each["id"] for page in (first, second) for each in page["items"]]
-    assert ([f"call-{number:04}" for number in range(59, -1, -1)], None, 404) == (
+    assert ([name_of(number) for number in range(59, -1, -1)], None, 404, 400) == (
         ids,
         second["next"],
         foreign.status_code,
+        wrong.status_code,
     )
     page = await ada.get("/admin/calls", params={"cursor": first["next"]})
-    assert [True, False] == ["call-0009" in page.text, "call-0010" in page.text]
+    assert [True, False] == [name_of(9) in page.text, name_of(10) in page.text]
 
 
 async def test_an_action_on_a_row_is_the_api_s(house: House, ada: httpx.AsyncClient) -> None:
