@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json as jsons
 from collections.abc import AsyncIterator, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,10 +58,7 @@ def verify(
         fail("name a file, or a database with --database", code=2)
     for _, entry in _entries(kept) if kept else ():
         if token := entry.get("checkpoint"):
-            tenant = _tenant_of(token, keys)
-            if tenant not in checks:
-                checks[tenant] = _check(tenant, keys)
-            checks[tenant].kept(token)
+            _check_of(_tenant_of(token, keys), keys, checks).kept(token)
     problems = [f"{tenant}: {problem}" for tenant, check in checks.items() for problem in check.problems]
     told = {tenant: {"blocks": c.last.number if c.last else 0, "rows": c.rows} for tenant, c in checks.items()}
     if json:
@@ -76,6 +73,7 @@ def verify(
         raise typer.Exit(1)
 
 
+@cache
 def _verifier(keys: Path | None) -> Any:
     from placet.contracts.errors import PlacetError
     from placet.contracts.signing import load_verifier
@@ -87,10 +85,13 @@ def _verifier(keys: Path | None) -> Any:
         fail(str(error), code=2)
 
 
-def _check(tenant: str, keys: Path | None) -> Any:
+def _check_of(tenant: str, keys: Path | None, checks: dict[str, Any]) -> Any:
+    """Return the check of a tenant, which begins where nothing of it was seen yet."""
     from placet.contracts.chain import Check
 
-    return Check(_verifier(keys), tenant)
+    if tenant not in checks:
+        checks[tenant] = Check(_verifier(keys), tenant)
+    return checks[tenant]
 
 
 def _tenant_of(token: str, keys: Path | None) -> str:
@@ -104,6 +105,8 @@ def _tenant_of(token: str, keys: Path | None) -> str:
 
 
 def _run(work: Any) -> None:
+    import asyncio
+
     from placet.runtime.driver import DatabaseError
 
     try:
@@ -144,7 +147,7 @@ async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) 
             await store.read_whole(connection)
             passed, tenants = await store.sealed_upto(connection), await store.list_tenants(connection)
         for tenant in tenants:
-            check = checks[tenant] = _check(tenant, keys)
+            check = _check_of(tenant, keys, checks)
             async for token, lines, _ in _blocks(url, tenant, keys):
                 check.follow(token, lines)
             async with database.transaction() as connection:
@@ -165,8 +168,7 @@ def _verify_file(file: Path, keys: Path | None, checks: dict[str, Any]) -> None:
             places.append(entry.get("place", []))
         elif "checkpoint" in entry:
             tenant = tenant or _tenant_of(entry["checkpoint"], keys)
-            check = checks.setdefault(tenant, None) or _check(tenant, keys)
-            checks[tenant] = check
+            check = _check_of(tenant, keys, checks)
             check.follow(entry["checkpoint"], lines)
             block = check.last.number if check.last else 0
             if places != [[block, place] for place in range(len(lines))]:

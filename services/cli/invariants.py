@@ -16,6 +16,7 @@ from pathlib import Path
 import psycopg
 
 from placet.contracts.transitions import Machine
+from placet.runtime.database import SERVICES
 
 #: How long services have for what follows of what another did, in seconds: more than a lease, a sweep and a resend.
 SETTLED_AFTER_SECONDS = 120.0
@@ -23,8 +24,6 @@ SETTLED_AFTER_SECONDS = 120.0
 QUERY_SECONDS = 300.0
 #: Violations of one invariant that are told; more are the same fault.
 FOUND_MAX = 20
-#: Services whose `states.py` has machines.
-_STATEFUL = ("agent", "approval", "dead_letters", "executor", "gateway", "jobs", "notifier", "policy")
 _PART = re.compile(r"^-- name: (\w+)\n-- ([\d, ]+): (.+)\n((?:.*\n?)*?)(?=^-- name: |\Z)", re.MULTILINE)
 
 
@@ -89,7 +88,7 @@ def _violations(connection: psycopg.Connection, invariant: Invariant) -> list[Vi
 
 def _moves() -> Iterator[tuple[str, str | None, str]]:
     """Yield every move that a machine has: its name, from where (None: it begins there), to where."""
-    for service in _STATEFUL:
+    for service in SERVICES:
         for machine in vars(import_module(f"placet.{service}.states")).values():
             if isinstance(machine, Machine):
                 yield machine.name, None, machine.initial

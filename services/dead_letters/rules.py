@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ from placet.contracts.messages import (
     ToolCallProposed,
     ToolCallRefused,
 )
+from placet.contracts.signing import payload_of
 from placet.domain.card_text import REDACTED
 from placet.runtime.bus import Delivery
 
@@ -151,9 +151,8 @@ def _carries_arguments(decision: Any) -> bool:
     """
     if not isinstance(decision, str) or decision.count(".") != _JWS_DOTS:
         return False
-    payload = decision.split(".")[1]
     try:
-        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        claims = json.loads(payload_of(decision))
     except (ValueError, RecursionError):
         return True
     return not isinstance(claims, dict) or bool(claims.get("arguments"))

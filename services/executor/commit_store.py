@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from placet.contracts.messages import ToolCall
 from placet.contracts.permit import Permit
 from placet.executor.plans import Decision, Entry, Step
-from placet.executor.rules import Admission, Outcome, void
+from placet.executor.rules import Admission, Outcome, stopped
 from placet.executor.states import MACHINE, WORKSPACE_MACHINE, Event, State, WorkspaceEvent, WorkspaceState
 from placet.executor.store import Attempt, Holder, Sweep, attempt_of, record
 from placet.executor.tables import Journal
@@ -109,7 +109,8 @@ async def next_call(work: Work, workspace: str, commit: str) -> Mapping[str, Any
 async def why_stopped(connection: Connection, call: ToolCall) -> Admission | None:
     """Return what becomes of a call that an emergency stop covers; None where none does."""
     rows = await connection.run(QUERIES.why_stopped, tenant=call.tenant, tool=call.tool, agent=call.agent)
-    return void(rows[0]["reason"], revoked=False, late=False)
+    reason: str | None = rows[0]["reason"]
+    return None if reason is None else stopped(reason)
 
 
 async def keep_permit(work: Work, call_id: str, token: str, permit: Permit) -> None:

@@ -6,7 +6,6 @@ public keys only. What it binds is the digest; everything else narrows it.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,7 +20,7 @@ from placet.contracts.ids import derived_id
 from placet.contracts.messages.message import Digest, Value
 from placet.contracts.messages.stage import OnFailure, StagedCall
 from placet.contracts.messages.tool_calls import Pool, ToolCall
-from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
+from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier, payload_of
 
 #: Who issues the permits of calls that people were asked about.
 HELD_BY = "approval"
@@ -157,8 +156,7 @@ def awaited_calls(token: object) -> list[str]:
     None for a permit that has expired.
     """
     try:
-        payload = str(token).split(".")[1]
-        claims = from_json(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        claims = from_json(payload_of(str(token)))
         return [str(each) for each in claims.get("after", ())] if claims["exp"] > datetime.now(UTC).timestamp() else []
     except (ValueError, LookupError, TypeError):
         return []

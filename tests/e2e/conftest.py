@@ -23,7 +23,7 @@ from tests.support.people import Caller
 from tests.support.ports import free_port
 from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
-from tests.support.system import REPLICAS, ROOT, System, until
+from tests.support.system import REPLICAS, ROOT, System, running, until
 
 
 @dataclass
@@ -112,15 +112,8 @@ def system(
         named = agents(folder, f"http://127.0.0.1:{stage.model_port}")
         environment = stage.environment | {"PLACET_AGENTS": str(named), "CLERK_MODEL_KEY": "scripted-key"}
         made = System(folder, database_url, rabbitmq_url, rulebook(folder), environment)
-        made.prepare()
-        for name, count in REPLICAS.items():
-            for number in range(1, count + 1):
-                made.add(name, number=number)
-        try:
-            asyncio.run(made.start())
+        with running(made, REPLICAS):
             yield made
-        finally:
-            made.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.support.people import Caller, Visitor, a_visitor, is_result
 from tests.support.ports import free_port
 from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
-from tests.support.system import System, until
+from tests.support.system import System, running, until
 from tests.support.workspaces import FILE_TOOLS
 
 pytestmark = pytest.mark.timeout(300)
@@ -46,15 +45,8 @@ def house(
     environment = written(folder) | {"PLACET_EXECUTOR_POOLS": "*"}
     with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
         made = System(folder, database_url, rabbitmq_url, folder / "rulebook.yaml", environment)
-        made.prepare()
-        for name, count in REPLICAS.items():
-            for number in range(1, count + 1):
-                made.add(name, number=number)
-        try:
-            asyncio.run(made.start())
+        with running(made, REPLICAS):
             yield made
-        finally:
-            made.stop()
 
 
 @pytest.fixture

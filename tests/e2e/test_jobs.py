@@ -21,7 +21,7 @@ from tests.support.jobs import MODEL, SURE, begin, decided, ended, events, wrong
 from tests.support.people import Caller
 from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
-from tests.support.system import System, until
+from tests.support.system import System, running, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -37,15 +37,8 @@ def house(
     folder = tmp_path_factory.mktemp("jobs")
     with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
         made = System(folder, database_url, rabbitmq_url, environment=dict(MODEL))
-        made.prepare()
-        for name, count in REPLICAS.items():
-            for number in range(1, count + 1):
-                made.add(name, number=number)
-        try:
-            asyncio.run(made.start())
+        with running(made, REPLICAS):
             yield made
-        finally:
-            made.stop()
 
 
 @pytest.fixture(scope="module")

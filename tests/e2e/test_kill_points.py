@@ -22,7 +22,7 @@ from tests.e2e.scenes import agents, rulebook
 from tests.support.people import Caller
 from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
-from tests.support.system import System, until
+from tests.support.system import System, running, until
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -60,14 +60,8 @@ def system(
         environment = stage.environment | {"PLACET_AGENTS": str(named), "CLERK_MODEL_KEY": "scripted-key"}
         environment |= {"PLACET_AGENT_LEASE_SECONDS": "3"}
         made = System(folder, database_url, rabbitmq_url, rulebook(folder), environment)
-        made.prepare()
-        for name in (*AT, "dead_letters"):
-            made.add(name)
-        try:
-            asyncio.run(made.start())
+        with running(made, dict.fromkeys((*AT, "dead_letters"), 1)):
             yield made
-        finally:
-            made.stop()
 
 
 class Patient(Caller):

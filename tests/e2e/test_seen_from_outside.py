@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +16,7 @@ from tests.support.http import http_client
 from tests.support.people import Caller, Visitor, a_visitor, is_result
 from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
-from tests.support.system import System, until
+from tests.support.system import System, running, until
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 TRACEPARENT = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}
@@ -60,14 +59,8 @@ def observed(
         environment = stage.environment | {"PLACET_AGENTS": str(named), "CLERK_MODEL_KEY": "scripted-key"}
         environment |= {"PLACET_OTLP_ENDPOINT": collector.url}
         made = System(folder, database_url, rabbitmq_url, rulebook(folder), environment)
-        made.prepare()
-        for name in SERVICES:
-            made.add(name)
-        try:
-            asyncio.run(made.start())
+        with running(made, dict.fromkeys(SERVICES, 1)):
             yield made
-        finally:
-            made.stop()
 
 
 async def a_gated_call(system: System) -> tuple[Visitor, dict[str, Any]]:

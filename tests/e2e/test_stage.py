@@ -29,7 +29,7 @@ from tests.support.people import Caller, Visitor, a_visitor, is_card
 from tests.support.ports import free_port
 from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
-from tests.support.system import ROOT, System, until
+from tests.support.system import ROOT, System, running, until
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -262,16 +262,8 @@ def footing(
         return
     with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
         made = System(folder, database_url, rabbitmq_url, place.rulebook(), place.environment)
-        made.prepare()
-        replicas = {"gateway": 1, "agent": 2, "policy": 1, "approval": 1, "executor": 2}
-        for name, count in replicas.items():
-            for number in range(1, count + 1):
-                made.add(name, number=number)
-        try:
-            asyncio.run(made.start())
+        with running(made, {"gateway": 1, "agent": 2, "policy": 1, "approval": 1, "executor": 2}):
             yield OnRabbitMQ(made)
-        finally:
-            made.stop()
 
 
 def _start(embedded: Embedded) -> None:

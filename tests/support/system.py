@@ -12,8 +12,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -213,15 +213,30 @@ REPLICAS: Mapping[str, int] = {
 }
 
 
-@asynccontextmanager
-async def a_system(system: System, replicas: Mapping[str, int] = REPLICAS) -> AsyncIterator[System]:
-    """Run a system with so many replicas of each service."""
+@contextmanager
+def running(system: System, replicas: Mapping[str, int]) -> Iterator[System]:
+    """Run a system with so many replicas of each service, for fixtures that are shared."""
+    with _prepared(system, replicas):
+        asyncio.run(system.start())
+        yield system
+
+
+@contextmanager
+def _prepared(system: System, replicas: Mapping[str, int]) -> Iterator[None]:
+    """Prepare a system with so many replicas of each service; stop it in the end."""
     system.prepare()
     for name, count in replicas.items():
         for number in range(1, count + 1):
             system.add(name, number=number)
     try:
-        await system.start()
-        yield system
+        yield
     finally:
         system.stop()
+
+
+@asynccontextmanager
+async def a_system(system: System, replicas: Mapping[str, int] = REPLICAS) -> AsyncIterator[System]:
+    """Run a system with so many replicas of each service."""
+    with _prepared(system, replicas):
+        await system.start()
+        yield system

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from time import monotonic, sleep
 from typing import Any, Literal, TypeVar
@@ -128,6 +127,8 @@ def opened(http: httpx.Client, key: str, agent: str) -> Scene | httpx.Response:
 
 def at_once(times: int, ask: Callable[[], httpx.Response]) -> list[httpx.Response]:
     """Return the answers to one request made that often at the same moment."""
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(times) as threads:
         return [each.result() for each in [threads.submit(ask) for _ in range(times)]]
 

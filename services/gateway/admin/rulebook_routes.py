@@ -8,8 +8,6 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from placet.contracts.dead_letters import HOUSE_TENANT
-from placet.contracts.errors import Refused
 from placet.contracts.messages.rulebook import SINCE_SECONDS_MAX, TRIAL_TEXT_MAX, TrialKind
 from placet.domain.trials import CasesReport, CheckReport, Explanation, Simulation
 from placet.gateway.admin.routes import page
@@ -88,9 +86,7 @@ class ActivationPage(BaseModel):
 async def activations(deps: DepsOf, caller: CallerOf, limit: Limit = 50, after: After = None) -> Any:
     """List which rulebook and which directory were active since when, newest first. For the house's administrators."""
     caller.need(Scope.ADMIN)
-    if caller.tenant != HOUSE_TENANT:
-        title = "This is for administrators of the house."
-        raise Refused(title, status=403, kind="not-the-house", detail=f"They belong to the tenant {HOUSE_TENANT}.")
+    caller.need_house()
     return await page(deps, caller, ACTIVATIONS, _activation_out, limit, after)
 
 

@@ -20,7 +20,7 @@ from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading, stops
-from placet.gateway.store.stops import Row, Stopping
+from placet.gateway.store.stops import Lifting, Row, Stopping
 from placet.gateway.texts import Text
 from placet.runtime.work import Change
 
@@ -98,7 +98,7 @@ async def list_stops(
     """List the stops that cover calls of your tenant, newest first; the house's administrators see all."""
     caller.need(Scope.ADMIN)
     active = None if state is None else state == "active"
-    tenant = None if caller.tenant == HOUSE_TENANT else caller.tenant
+    tenant = None if caller.of_house else caller.tenant
     async with reading(deps.runtime.database) as connection:
         rows = await stops.list_stops(connection, tenant, active=active, after=cursor_of(after), limit=limit + 1)
     shown = [stop_out(deps, row) for row in rows[:limit]]
@@ -122,13 +122,13 @@ async def resume(deps: DepsOf, caller: CallerOf, stop_id: PathId, body: Emergenc
 async def stop_calls(deps: Deps, caller: Caller, body: EmergencyStopIn) -> EmergencyStopOut:
     """Stop what an administrator names; raise Refused (403, 409)."""
     caller.need(Scope.ADMIN)
-    if (body.all or body.tenant not in {None, caller.tenant}) and caller.tenant != HOUSE_TENANT:
-        raise _not_the_house()
+    if body.all or body.tenant not in {None, caller.tenant}:
+        caller.need_house()
     tenant = None if body.all else body.tenant or caller.tenant
     by_another = body.by_another or deps.settings.gateway_stops_by_another
     wanted = Stopping(tenant, body.tool, body.agent, body.reason, by_another)
     async with deps.runtime.units.begin() as work:
-        row = await stops.place(work.connection, deps.signer, wanted, by=caller.person)
+        row = await stops.place(work.connection, deps.signer, wanted, by=caller.person, at=await work.clock())
         work.record(_change(row, "stopped", None, "active", caller, body.reason))
     return stop_out(deps, row)
 
@@ -138,13 +138,14 @@ async def resume_calls(deps: Deps, caller: Caller, stop_id: str, reason: str) ->
     caller.need(Scope.ADMIN)
     async with deps.runtime.units.begin() as work:
         row = await stops.find(work.connection, stop_id)
-        if row is None or (caller.tenant != HOUSE_TENANT and row["tenant"] not in {None, caller.tenant}):
+        if row is None or not (caller.of_house or row["tenant"] in {None, caller.tenant}):
             raise Refused("There is no such stop.", status=404, kind="not-found")
-        if row["tenant"] != caller.tenant and caller.tenant != HOUSE_TENANT:
-            raise _not_the_house()
+        if row["tenant"] is None:
+            caller.need_house()
         if row["by_another"] and row["stopped_by"] == caller.person:
             raise Refused("Somebody else must lift this stop.", status=403, kind="by-another")
-        lifted = await stops.lift(work.connection, deps.signer, row, by=caller.person, reason=reason)
+        lifting = Lifting(caller.person, reason, await work.clock())
+        lifted = await stops.lift(work.connection, deps.signer, row, lifting)
         if lifted is None:
             raise Refused("This stop was lifted already.", status=409, kind="already-resumed")
         work.record(_change(lifted, "resumed", "active", "resumed", caller, reason))
@@ -157,11 +158,6 @@ def stop_out(deps: Deps, row: Row) -> EmergencyStopOut:
     return EmergencyStopOut.model_validate(
         {**row, "id": row["stop_id"], "state": state, "genuine": stops.genuine(deps.verifier, row)}
     )
-
-
-def _not_the_house() -> Refused:
-    title = "This is for administrators of the house."
-    return Refused(title, status=403, kind="not-the-house", detail=f"They belong to the tenant {HOUSE_TENANT}.")
 
 
 def _change(row: Row, event: str, before: str | None, after: str, caller: Caller, reason: str) -> Change:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -20,8 +19,7 @@ from placet.gateway.conversations.items import arguments_value, status_of
 from placet.gateway.conversations.rules import call_status
 from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
 from placet.gateway.http.errors import described
-from placet.gateway.http.pages import cursor_of, next_of
-from placet.gateway.http.paging import Cursor
+from placet.gateway.http.pages import cursor_of, next_of, place_of
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import read, reading
@@ -109,27 +107,16 @@ async def list_calls(
 ) -> Any:
     """List the calls of your tenant, newest first; for administrators."""
     caller.need(Scope.ADMIN)
-    cursor = cursor_of(after)
     async with reading(deps.runtime.database) as connection:
         if state == "unknown":
-            rows = await lists.unknown_calls(connection, caller.tenant, after=cursor, limit=limit + 1)
+            rows = await lists.unknown_calls(connection, caller.tenant, after=cursor_of(after), limit=limit + 1)
         else:
-            rows = await lists.newest_calls(connection, caller.tenant, after=_place(cursor), limit=limit + 1)
+            rows = await lists.newest_calls(connection, caller.tenant, after=place_of(after), limit=limit + 1)
     items = [
         CallLineOut.model_validate({**row, "id": row["call_id"], "state": row["result_kind"] or row["state"]})
         for row in rows[:limit]
     ]
     return {"items": items, "next": next_of(rows, limit, "proposed_at", "place")}
-
-
-def _place(cursor: Cursor | None) -> int | None:
-    """Return where a page of all calls ended; raise Refused (400) for the cursor of another list."""
-    if cursor is None:
-        return None
-    if not re.fullmatch("[0-9]{1,18}", cursor.id):
-        fault = {"detail": "not a cursor of this list", "parameter": "cursor"}
-        raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
-    return int(cursor.id)
 
 
 @router.get("/{call_id}", responses=described(401, 403, 404, 503))

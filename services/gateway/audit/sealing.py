@@ -7,7 +7,6 @@ more. Nobody is locked out and nobody waits.
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64decode
 from dataclasses import dataclass, field
 from json import loads
 
@@ -15,7 +14,7 @@ import structlog
 from prometheus_client import Gauge
 
 from placet.contracts.chain import Checkpoint, seal
-from placet.contracts.signing import Signer
+from placet.contracts.signing import Signer, payload_of
 from placet.gateway.audit import store
 from placet.runtime.database import Database
 from placet.runtime.sql import Connection
@@ -61,6 +60,8 @@ class Sealer:
                 for tenant, _, leaf in rows:
                     leaves.setdefault(tenant, []).append(leaf)
             blocks = [await self._add(connection, tenant, leaves[tenant], upto) for tenant in sorted(leaves)]
+            if blocks:
+                await store.keep_upto(connection, upto)
         for block in blocks:
             # The log is kept elsewhere than the database: what it names cannot be cut off unseen.
             log.info("audit.sealed", tenant=block.tenant, number=block.number, rows=block.rows, digest=block.digest)
@@ -84,13 +85,12 @@ class Sealer:
     async def _add(self, connection: Connection, tenant: str, leaves: list[bytes], upto: dict[str, int]) -> Checkpoint:
         head = await store.load_head(connection, tenant)
         block = seal(self.signer, tenant, _known(head) if head else None, leaves, upto)
-        await store.add_block(connection, block, upto)
+        await store.add_block(connection, block)
         return block
 
 
 def _known(token: str) -> Checkpoint:
     """Return what a token of the own table says; whoever verifies the chain verifies its signature too."""
-    payload = token.split(".")[1]
-    claims = loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    claims = loads(payload_of(token))
     claims.pop("iss")
     return Checkpoint(token, **claims)

@@ -60,10 +60,9 @@ async def load_head(connection: Connection, tenant: str) -> str | None:
     return found[0]["token"] if found else None
 
 
-async def add_block(connection: Connection, block: Checkpoint, upto: Mapping[str, int]) -> None:
-    """Add a block, and remember how far that goes."""
+async def add_block(connection: Connection, block: Checkpoint) -> None:
+    """Add a block."""
     await connection.run(QUERIES.add, tenant=block.tenant, number=block.number, token=block.token)
-    await keep_upto(connection, upto)
 
 
 async def keep_upto(connection: Connection, upto: Mapping[str, int]) -> None:

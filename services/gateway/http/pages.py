@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from placet.contracts.errors import Refused
 from placet.gateway.http.paging import Cursor, decode_cursor, encode_cursor
 from placet.gateway.store.read import Row
+
+#: A number that PostgreSQL's bigint holds.
+_PLACE = re.compile(r"[0-9]{1,18}")
 
 
 def cursor_of(text: str | None) -> Cursor | None:
@@ -14,8 +18,20 @@ def cursor_of(text: str | None) -> Cursor | None:
     try:
         return decode_cursor(text) if text is not None else None
     except ValueError as error:
-        fault = {"detail": str(error), "parameter": "cursor"}
-        raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault]) from error
+        raise _no_cursor(str(error)) from error
+
+
+def place_of(text: str | None) -> int | None:
+    """Return the place that a client's cursor names, of a list whose rows are numbered; raise Refused (400)."""
+    cursor = cursor_of(text)
+    if cursor is not None and not _PLACE.fullmatch(cursor.id):
+        raise _no_cursor("not a cursor of this list")
+    return int(cursor.id) if cursor else None
+
+
+def _no_cursor(why: str) -> Refused:
+    fault = {"detail": why, "parameter": "cursor"}
+    return Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
 
 
 def next_of(rows: Sequence[Row], limit: int, at: str, row_id: str) -> str | None:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
+from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import Proof
 from placet.contracts.visitors import visitor_id
@@ -88,6 +89,18 @@ class Caller:
                 detail = "Somebody else made this key: it decides and administers once its owner has taken it over."
             title = f"This needs the scope {wanted}."
             raise Refused(title, status=403, kind="scope-missing", scopes=list(scopes), detail=detail)
+
+    @property
+    def of_house(self) -> bool:
+        """Whether the caller belongs to the house's own tenant: its administrators look after all others too."""
+        return self.tenant == HOUSE_TENANT
+
+    def need_house(self) -> None:
+        """Raise Refused (403) unless the caller belongs to the house."""
+        if not self.of_house:
+            title = "This is for administrators of the house."
+            detail = f"They belong to the tenant {HOUSE_TENANT}."
+            raise Refused(title, status=403, kind="not-the-house", detail=detail)
 
     def sees(self, conversation_id: str) -> bool:
         """Tell whether a conversation of the caller's tenant exists for this caller."""

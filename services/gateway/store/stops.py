@@ -7,7 +7,7 @@ signed, so that a stop that somebody lifted in the database by hand is told from
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
@@ -41,11 +41,18 @@ class Stopping:
     by_another: bool
 
 
-async def place(connection: Connection, signer: Signer, wanted: Stopping, *, by: str) -> Row:
-    """Stop such calls; raise Refused (409) where the same is stopped already."""
-    now = (await connection.execute(sa.select(sa.func.clock_timestamp()))).scalar_one()
-    row = {name: getattr(wanted, name) for name in ("tenant", "tool", "agent", "reason", "by_another")}
-    row |= {"stop_id": new_id(), "stopped_at": now, "stopped_by": by}
+@dataclass(frozen=True, slots=True)
+class Lifting:
+    """Who lets such calls run again, why, and when by the database's clock."""
+
+    by: str
+    reason: str
+    at: datetime
+
+
+async def place(connection: Connection, signer: Signer, wanted: Stopping, *, by: str, at: datetime) -> Row:
+    """Stop such calls at a time of the database's clock; raise Refused (409) where the same is stopped already."""
+    row = {**asdict(wanted), "stop_id": new_id(), "stopped_at": at, "stopped_by": by}
     row["signature"] = signer.sign(Purpose.STOP, _claims(row, _SAID, "stopped_at"))
     placed = pg.insert(_STOPS).values(row).on_conflict_do_nothing().returning(_STOPS)
     made = (await connection.execute(placed)).mappings().one_or_none()
@@ -54,10 +61,9 @@ async def place(connection: Connection, signer: Signer, wanted: Stopping, *, by:
     return dict(made)
 
 
-async def lift(connection: Connection, signer: Signer, stop: Row, *, by: str, reason: str) -> Row | None:
+async def lift(connection: Connection, signer: Signer, stop: Row, lifting: Lifting) -> Row | None:
     """Let such calls run again; None where somebody was faster."""
-    now = (await connection.execute(sa.select(sa.func.clock_timestamp()))).scalar_one()
-    values = {"resumed_at": now, "resumed_by": by, "resume_reason": reason}
+    values = {"resumed_at": lifting.at, "resumed_by": lifting.by, "resume_reason": lifting.reason}
     claims = _claims({**stop, **values}, _LIFTED, "resumed_at")
     values["resume_signature"] = signer.sign(Purpose.RESUME, claims)
     c = _STOPS.c

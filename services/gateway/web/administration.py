@@ -8,20 +8,20 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
-from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.errors import Refused
 from placet.contracts.messages.rulebook import TRIAL_TEXT_MAX
 from placet.gateway.admin.rulebook_routes import activations
+from placet.gateway.approvals.decisions import in_words
 from placet.gateway.approvals.tool_call_routes import ResolutionIn
 from placet.gateway.approvals.tool_call_routes import resolve as resolve_call
-from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.http.callers import After, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity import key_routes as keys
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.sheets import common, sheet_of
-from placet.gateway.web.words import reason_of, title_of
+from placet.gateway.web.words import title_of
 
 router = APIRouter(prefix="/admin", include_in_schema=False, route_class=PageRoute)
 
@@ -29,7 +29,6 @@ router = APIRouter(prefix="/admin", include_in_schema=False, route_class=PageRou
 ACTIVATIONS_MAX = 20
 SINCE_SECONDS = 7 * 86_400
 
-Cursor = Annotated[str | None, Query(max_length=400)]
 State = Annotated[str, Query(pattern=r"^[a-z_]{0,20}$")]
 
 
@@ -71,9 +70,9 @@ async def try_rulebook(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLResp
 
 
 @router.get("/{name}")
-async def show(deps: DepsOf, caller: SignedIn, name: str, state: State = "", cursor: Cursor = None) -> HTMLResponse:
+async def show(deps: DepsOf, caller: SignedIn, name: str, state: State = "", after: After = None) -> HTMLResponse:
     """Show a page of one kind of thing."""
-    return await _sheet(deps, caller, name, state=state, cursor=cursor)
+    return await _sheet(deps, caller, name, state=state, cursor=after)
 
 
 @router.get("/{name}/{row_id}")
@@ -91,7 +90,7 @@ async def create_key(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLRespon
     except ValidationError:
         return await _sheet(deps, caller, "keys", status=400, invalid=True)
     except Refused as refusal:
-        return await _sheet(deps, caller, "keys", status=refusal.status, fault=_said(refusal, caller))
+        return await _sheet(deps, caller, "keys", status=refusal.status, fault=in_words(refusal, caller.language))
     return await _sheet(deps, caller, "keys", status=201, made=made)
 
 
@@ -104,7 +103,7 @@ async def resolve(deps: DepsOf, caller: SignedIn, call_id: PathId, form: Posted)
     except ValidationError:
         return await _one(deps, caller, "calls", call_id, 400, invalid=True)
     except Refused as refusal:
-        return await _one(deps, caller, "calls", call_id, refusal.status, fault=_said(refusal, caller))
+        return await _one(deps, caller, "calls", call_id, refusal.status, fault=in_words(refusal, caller.language))
     return RedirectResponse(f"/admin/calls/{call_id}", 303)
 
 
@@ -118,7 +117,7 @@ async def act(deps: DepsOf, caller: SignedIn, name: str, row_id: PathId, action:
     try:
         await doing.do(deps, caller, row_id)
     except Refused as refusal:
-        return await _sheet(deps, caller, name, status=refusal.status, fault=_said(refusal, caller))
+        return await _sheet(deps, caller, name, status=refusal.status, fault=in_words(refusal, caller.language))
     return RedirectResponse(f"/admin/{name}", 303)
 
 
@@ -159,8 +158,7 @@ async def _rulebook(
     deps: Deps, caller: Caller, typed: dict[str, str] | None = None, *, empty: bool = False, **more: Any
 ) -> HTMLResponse:
     caller.need(Scope.ADMIN)
-    house = caller.tenant == HOUSE_TENANT
-    past = (await activations(deps, caller, ACTIVATIONS_MAX, None))["items"] if house else []
+    past = (await activations(deps, caller, ACTIVATIONS_MAX, None))["items"] if caller.of_house else []
     values = {"wish": "", "report": None, "fault": ""} | more
     return render(
         "rulebook.html",
@@ -168,12 +166,8 @@ async def _rulebook(
         language=caller.language,
         **common(caller, "rulebook"),
         past=past,
-        house=house,
+        house=caller.of_house,
         typed=typed or {"rulebook": "", "cases": ""},
         empty=empty,
         **values,
     )
-
-
-def _said(refusal: Refused, caller: Caller) -> str:
-    return f"{title_of(refusal, caller.language)} {reason_of(refusal, caller.language)}".strip()

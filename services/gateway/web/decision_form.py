@@ -37,7 +37,7 @@ def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[
     if given["decision"] == "deny-and-end":
         given |= {"decision": "deny", "end_turn": True}
     elif given["decision"] == "approve-again":
-        given |= {"decision": "approve", "allow_from_now_on": {"expires_after_seconds": again_seconds(row)}}
+        given |= {"decision": "approve", "allow_from_now_on": {"expires_after_seconds": _again_seconds(row)}}
     given["reason"] = field(form, "reason").strip()
     given["to"] = _person(field(form, "to").strip())
     given["revision"] = _times(field(form, "revision"), 1) or None
@@ -59,7 +59,7 @@ def wish_of(form: FormData, row: Row, rulebook: Path, language: str = LANGUAGES[
         ) from error
 
 
-def again_seconds(row: Row) -> int:
+def _again_seconds(row: Row) -> int:
     """Return how long the same may run again where somebody approves it so: an hour, or less where its rule says so."""
     grants = row["approval_rule"].get("grants") or {}
     return min(AGAIN_SECONDS, int(grants.get("expires_after_seconds", AGAIN_SECONDS)))

@@ -5,17 +5,13 @@ Rows and actions are the API's own functions, so that a page can do no more than
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from fastapi import Response
 
-from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.errors import Refused
-from placet.domain.catalog import load_catalog
-from placet.domain.yaml_source import RulebookInvalid
 from placet.gateway.admin import routes as admin
 from placet.gateway.approvals import tool_call_routes as tool_calls
 from placet.gateway.http.deps import Deps
@@ -24,6 +20,7 @@ from placet.gateway.identity import session_routes as sessions
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.web.render import set_up_was_run
+from placet.gateway.web.shown import tools_of
 
 Row: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = tuple[Sequence[Row], str | None]
@@ -106,12 +103,9 @@ async def _calls(deps: Deps, caller: Caller, state: str | None, after: str | Non
 
 
 async def _tools(deps: Deps, _caller: Caller, _state: str | None, _after: str | None) -> Rows:
-    try:
-        catalog = await asyncio.to_thread(load_catalog, deps.settings.rulebook)
-    except (OSError, RulebookInvalid):
-        return [], None
-    named = ("name", "category", "pool", "description")
-    return [{**catalog[name].model_dump(include=set(named)), "id": name} for name in catalog], None
+    named = {"name", "category", "pool", "description"}
+    known = await tools_of(deps.settings.rulebook)
+    return [{**known[name].model_dump(include=named), "id": name} for name in known], None
 
 
 async def _agents(deps: Deps, caller: Caller, _state: str | None, _after: str | None) -> Rows:
@@ -233,13 +227,12 @@ def sheet_of(name: str, caller: Caller) -> Sheet:
     sheet = SHEETS.get(name)
     if sheet is None:
         raise Refused("There is no such thing.", status=404, kind="not-found")
-    if sheet.of_house and caller.tenant != HOUSE_TENANT:
-        raise Refused("This is for administrators of the house.", status=403, kind="not-the-house")
+    if sheet.of_house:
+        caller.need_house()
     return sheet
 
 
 def common(caller: Caller, name: str) -> dict[str, Any]:
     """Return what every page of administrators is given."""
-    house = caller.tenant == HOUSE_TENANT
-    nouns = [each.name for each in SHEETS.values() if house or not each.of_house]
+    nouns = [each.name for each in SHEETS.values() if caller.of_house or not each.of_house]
     return {"caller": caller, "here": "admin", "nouns": nouns, "noun": name, "set_up": set_up_was_run()}

@@ -5,16 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from placet.contracts.dead_letters import HOUSE_TENANT
 from placet.contracts.errors import Refused
 from placet.gateway.admin.stop_routes import EmergencyStopIn, resume_calls, stop_calls, stop_out
+from placet.gateway.approvals.decisions import in_words
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading, stops
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render
 from placet.gateway.web.sheets import common
-from placet.gateway.web.words import reason_of
 
 router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
@@ -32,7 +31,9 @@ async def show(deps: DepsOf, caller: SignedIn) -> HTMLResponse:
 async def stop(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
     """Stop calls."""
     what, name = field(form, "what"), field(form, "name").strip()
-    target = {"all": True} if what == "all" else {what: name or caller.tenant if what == "tenant" else name}
+    if what == "tenant" and not name:
+        name = caller.tenant
+    target = {"all": True} if what == "all" else {what: name}
     try:
         by_another = field(form, "by_another") == "yes"
         wanted = EmergencyStopIn.model_validate(
@@ -43,7 +44,7 @@ async def stop(deps: DepsOf, caller: SignedIn, form: Posted) -> Response:
     try:
         await stop_calls(deps, caller, wanted)
     except Refused as refusal:
-        return await _page(deps, caller, refusal.status, fault=reason_of(refusal, caller.language))
+        return await _page(deps, caller, refusal.status, fault=in_words(refusal, caller.language))
     return RedirectResponse("/stops", 303)
 
 
@@ -53,7 +54,7 @@ async def resume(deps: DepsOf, caller: SignedIn, stop_id: PathId, form: Posted) 
     try:
         await resume_calls(deps, caller, stop_id, field(form, "reason").strip()[:500])
     except Refused as refusal:
-        return await _page(deps, caller, refusal.status, fault=reason_of(refusal, caller.language))
+        return await _page(deps, caller, refusal.status, fault=in_words(refusal, caller.language))
     return RedirectResponse("/stops", 303)
 
 
@@ -69,8 +70,7 @@ async def _page(
     deps: DepsOf, caller: Caller, status: int = 200, *, fault: str = "", invalid: bool = False
 ) -> HTMLResponse:
     caller.need(Scope.ADMIN)
-    house = caller.tenant == HOUSE_TENANT
-    tenant = None if house else caller.tenant
+    tenant = None if caller.of_house else caller.tenant
     async with reading(deps.runtime.database) as connection:
         active = await stops.list_stops(connection, tenant, active=True, after=None, limit=SHOWN_MAX)
         lifted = await stops.list_stops(connection, tenant, active=False, after=None, limit=SHOWN_MAX)
@@ -81,7 +81,7 @@ async def _page(
         **common(caller, "stops"),
         active=[stop_out(deps, row) for row in active],
         lifted=[stop_out(deps, row) for row in lifted],
-        house=house,
+        house=caller.of_house,
         fault=fault,
         invalid=invalid,
         another_asked=deps.settings.gateway_stops_by_another,
