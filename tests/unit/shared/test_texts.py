@@ -23,6 +23,7 @@ from placet.gateway import slack, web
 from placet.gateway.admin import stop_routes
 from placet.gateway.approvals import argument_fields, decisions, leaving_out
 from placet.gateway.conversations import service as conversations
+from placet.gateway.identity import auth
 from placet.gateway.jobs import routes as jobs
 from placet.gateway.operators import service as operators
 from placet.gateway.store import stops
@@ -46,7 +47,18 @@ SOURCES = [
     *_WEB.glob("*.py"),
     *(
         Path(str(each.__file__))
-        for each in (decisions, argument_fields, leaving_out, operators, conversations, plans, jobs, stop_routes, stops)
+        for each in (
+            auth,
+            decisions,
+            argument_fields,
+            leaving_out,
+            operators,
+            conversations,
+            plans,
+            jobs,
+            stop_routes,
+            stops,
+        )
     ),
 ]
 TEMPLATES = [*_CHANNELS.rglob("templates/*"), *(_WEB / "templates").iterdir()]
