@@ -491,7 +491,7 @@ CREATE TABLE executor.workspaces (
   ended_by VARCHAR DEFAULT '' NOT NULL,
   reason VARCHAR DEFAULT '' NOT NULL,
   CONSTRAINT pk_workspaces PRIMARY KEY (workspace_id),
-  CONSTRAINT ck_workspaces_state_known CHECK (state IN ('open', 'committing', 'committed', 'partly_committed', 'conflicted', 'discarded')),
+  CONSTRAINT ck_workspaces_state_known CHECK (state IN ('open', 'committing', 'committed', 'partly_committed', 'conflicted', 'discarded', 'merged')),
   CONSTRAINT ck_workspaces_journal_known CHECK (journal IN ('none', 'applying', 'applied')),
   CONSTRAINT ck_workspaces_ended_iff_final CHECK ((state IN ('open', 'committing')) = (ended_at IS NULL)),
   CONSTRAINT ck_workspaces_commit_has_call CHECK (state <> 'committing' OR commit_call_id IS NOT NULL),
@@ -722,7 +722,7 @@ CREATE TABLE jobs.attempts (
   deadline TIMESTAMP WITH TIME ZONE NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_attempts PRIMARY KEY (attempt_id),
-  CONSTRAINT ck_attempts_state_known CHECK (state IN ('running', 'voted', 'flagged', 'lost', 'withdrawn'))
+  CONSTRAINT ck_attempts_state_known CHECK (state IN ('running', 'voted', 'conflicted', 'flagged', 'lost', 'withdrawn'))
 )
  WITH (fillfactor = 70)
 ;;
@@ -782,13 +782,17 @@ CREATE TABLE jobs.jobs (
   unpriced BOOLEAN NOT NULL,
   starved BOOLEAN NOT NULL,
   staged BOOLEAN NOT NULL,
+  workspace VARCHAR,
+  entries INTEGER NOT NULL,
+  changes VARCHAR NOT NULL,
   log_seq INTEGER NOT NULL,
   reason VARCHAR NOT NULL,
   result JSONB,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_jobs PRIMARY KEY (job_id),
-  CONSTRAINT ck_jobs_state_known CHECK (state IN ('dividing', 'running', 'done', 'failed', 'cancelled')),
+  CONSTRAINT ck_jobs_state_known CHECK (state IN ('dividing', 'running', 'waiting', 'withdrawing', 'done', 'failed', 'cancelled')),
+  CONSTRAINT ck_jobs_changes_known CHECK (changes IN ('', 'staged', 'waiting', 'committed', 'partly_committed', 'conflicted', 'discarded')),
   CONSTRAINT ck_jobs_ended_iff_final CHECK ((state IN ('cancelled', 'done', 'failed')) = (ended_at IS NOT NULL))
 )
  WITH (fillfactor = 70)
@@ -835,11 +839,14 @@ CREATE TABLE jobs.tasks (
   running INTEGER NOT NULL,
   answer JSONB,
   winner VARCHAR,
+  base INTEGER NOT NULL,
+  behind INTEGER,
+  entries JSONB NOT NULL,
   drawn_before INTEGER NOT NULL,
   conflicts INTEGER NOT NULL,
   reason VARCHAR NOT NULL,
   CONSTRAINT pk_tasks PRIMARY KEY (job_id, number),
-  CONSTRAINT ck_tasks_state_known CHECK (state IN ('blocked', 'ready', 'running', 'committing', 'decided', 'failed'))
+  CONSTRAINT ck_tasks_state_known CHECK (state IN ('blocked', 'ready', 'running', 'merging', 'decided', 'failed'))
 )
  WITH (fillfactor = 70)
 ;;

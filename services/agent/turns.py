@@ -88,11 +88,13 @@ class Turns(ConversationState):
 
     def _propose_commit(self, turn: Turn, entries: Sequence[StagedEntry]) -> None:
         """Let the house ask people about entries, beside the calls of the turn's present step."""
-        claim = self.of(turn)
         position = sum(call.step == turn.step for call in self._of_turn(turn))
-        commit = staging.commit_of(claim, entries, position=position)
+        self._ask_people(self.of(turn), staging.commit_of(self.of(turn), entries, position=position))
+
+    def _ask_people(self, claim: Claim, commit: CheckedCall, said: str = "") -> None:
+        """Propose the house's call."""
         self._append("tool_call", items.proposed(claim, commit))
-        self._propose(claim, commit, "")
+        self._propose(claim, commit, said)
 
     def _interruption(self, claim: Claim, behaviour: Behaviour) -> Interruption | None:
         if self.ended:
@@ -150,8 +152,6 @@ class Turns(ConversationState):
         )
         if call.tool == COMMIT_TOOL and result is None:
             self._ask_about(call)
-        elif self.attempt is not None and result is None:
-            self._keep(self.attempt.proposing(call.call_id, call.tool, call.arguments))
         detail = {"turn_id": claim.turn_id, "tool": call.tool} | ({"kind": result.kind} if result else {})
         self._record_call(stored, "proposed", None, detail)
         if result is not None:
@@ -176,6 +176,7 @@ class Turns(ConversationState):
             position=call.position,
             digest=call.digest,
             quote=rules.quote(said, call),
+            base=self.attempt and self.attempt.workspace_base,
             **beside(call, before),
         )
         self._emit(m.ToolCallProposed(tenant=claim.tenant, call=proposed))
@@ -262,10 +263,9 @@ class Turns(ConversationState):
         if ended_by:
             self._end_turn(turn, ended_by)
         elif self.attempt is not None and call.tool == COMMIT_TOOL:
-            # Nobody is asked what to say about it: the attempt has said all.
+            # Nobody is asked what to say about it: the job has said all.
             self._move(turn, Event.COMMITTED, {"kind": result.kind})
             self._close(turn)
-            self._tell_commit(self.attempt, result)
         else:
             self._go_on_after(turn, call, behaviour)
 
