@@ -25,7 +25,8 @@ class Asking(Turns):
         if asked.message_id in self.stored:
             return
         attempt = attempts.deciding(asked)
-        if self.ended:
+        if self.ended or self.agent:
+            # Withdrawn before it was asked; or it is another conversation, whose id somebody chose like this.
             self._tell_commit(attempt, None)
             return
         self.stored.add(asked.message_id)
