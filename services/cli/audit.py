@@ -61,7 +61,10 @@ def verify(
         if token := entry.get("checkpoint"):
             _check_of(_tenant_of(token, keys), keys, checks).kept(token)
     problems = [f"{tenant}: {problem}" for tenant, check in checks.items() for problem in check.problems]
-    told = {tenant: {"blocks": c.last.number if c.last else 0, "rows": c.rows, "erased": c.erased} for tenant, c in checks.items()}
+    told = {
+        tenant: {"blocks": c.last.number if c.last else 0, "rows": c.rows, "erased": c.erased}
+        for tenant, c in checks.items()
+    }
     if json:
         show_json({"tenants": told, "problems": problems})
     else:
