@@ -57,6 +57,7 @@ CREATE TABLE agent.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -268,6 +269,7 @@ CREATE TABLE approval.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -350,6 +352,7 @@ CREATE TABLE dead_letters.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -440,6 +443,7 @@ CREATE TABLE executor.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -589,6 +593,7 @@ CREATE TABLE gateway.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -743,6 +748,7 @@ CREATE TABLE jobs.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -910,6 +916,7 @@ CREATE TABLE notifier.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -1080,6 +1087,7 @@ CREATE TABLE policy.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;

@@ -29,6 +29,7 @@ from placet.gateway.http.strict import BodyLimit
 from placet.gateway.jobs import routes as jobs
 from placet.gateway.openapi import describe
 from placet.gateway.operators import routes as operators
+from placet.gateway.receipts import routes as receipts
 from placet.gateway.workspaces import routes as workspaces
 
 #: Asked in this order for the route of a request: what is called most stands first.
@@ -39,6 +40,7 @@ _ROUTERS = (
     operators.router,
     workspaces.router,
     tool_calls.router,
+    receipts.router,
     stops.router,
     admin.grants,
     admin.dead_letters,
