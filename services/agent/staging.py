@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from placet.agent.rules import CheckedCall, Claim, Result, Settlement
 from placet.agent.states import Event
 from placet.contracts.canonical import call_digest, canonical_text, tree_digest
-from placet.contracts.ids import derived_id
+from placet.contracts.ids import call_id
 from placet.contracts.messages import COMMIT_TOOL, PROPOSE_TOOL, CommitArguments, CommitResult, ResultKind
 from placet.contracts.messages.stage import Decide, EntryOutcome, EntryOutcomeKind
 from placet.domain.catalog import Catalog
@@ -108,7 +108,7 @@ def commit_of(
         arguments=text,
     )
     return CheckedCall(
-        call_id=derived_id("call", claim.turn_id, str(claim.step), str(position)),
+        call_id=call_id(claim.turn_id, claim.step, position),
         position=position,
         provider_call_id=provider_call_id,
         tool=COMMIT_TOOL,
