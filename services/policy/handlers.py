@@ -17,6 +17,7 @@ from placet.contracts.messages import (
     EditProposed,
     GrantAsked,
     RevokeGrant,
+    StagedCallsDropped,
     ToolCall,
     ToolCallPermitted,
     ToolCallProposed,
@@ -216,6 +217,12 @@ async def take_resolved(resolved: CallResolved, work: Work) -> None:
     """Free what a call of unknown outcome had taken, because a person found that it did not run."""
     if resolved.outcome == "did_not_run":
         await _free(work, resolved.tenant, resolved.call_id, resolved.outcome)
+
+
+async def free_dropped(dropped: StagedCallsDropped, work: Work) -> None:
+    """Free what staged calls had taken that people left out or threw away, or whose commit did not come to them."""
+    for call_id in dropped.call_ids:
+        await _free(work, dropped.tenant, call_id, dropped.outcome)
 
 
 async def _free(work: Work, tenant: str, call_id: str, kind: str) -> None:

@@ -18,6 +18,7 @@ from placet.contracts.messages import (
     EditJudged,
     EditProposed,
     StagedCallPermitted,
+    StagedCallsDropped,
     ToolCall,
     ToolCallPermitted,
     ToolCallProposed,
@@ -58,6 +59,11 @@ rules:
     match: {tool: book, agent: free}
     effect: stage
     reason: Nobody need be asked.
+  - name: one-a-day
+    match: {tool: book, agent: counted}
+    effect: stage
+    reason: One of them a day.
+    limits: [{count: 1, per: tenant, within: 1d}]
   - name: free-commits
     match: {tool: commit_changes, agent: free}
     effect: allow
@@ -162,6 +168,21 @@ async def test_the_order_holds_over_envelopes_that_come_in_any_order(
     answer = an_answer(rulebook, "book", "look", "book", "book")
     sent = [message for each in reversed(answer) for message in await replica.send(each)]
     assert {0: [], 2: [0, 1], 3: [0, 1, 2]} == waits_for(verifier, *sent)
+
+
+async def test_the_room_of_what_never_took_effect_comes_back(replica: Replica, rulebook: Rulebook) -> None:
+    """As soon as the agent says so, for its tenant alone; until then what is staged counts."""
+    entry = await staged(replica, rulebook, agent="counted")
+    dropped = StagedCallsDropped(
+        tenant="globex", conversation_id=entry.conversation_id, call_ids=[entry.call_id], outcome="left_out"
+    )
+    sent = []
+    for tenant in ("globex", "acme"):
+        await replica.send(dropped.model_copy(update={"tenant": tenant}))
+        sent += await replica.send(a_proposal(rulebook, "book", agent="counted"))
+    assert [ApprovalRequested, ToolCallPermitted] == [type(each) for each in sent]
+    kept = await replica.rows("SELECT call_id, released_as FROM policy.reservations WHERE released_at IS NOT NULL")
+    assert [{"call_id": entry.call_id, "released_as": "left_out"}] == kept
 
 
 async def test_a_commit_asks_people_with_every_staged_call(
