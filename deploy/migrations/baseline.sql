@@ -57,6 +57,7 @@ CREATE TABLE agent.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -268,6 +269,7 @@ CREATE TABLE approval.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -350,6 +352,7 @@ CREATE TABLE dead_letters.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -440,6 +443,7 @@ CREATE TABLE executor.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -589,6 +593,7 @@ CREATE TABLE gateway.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -743,6 +748,7 @@ CREATE TABLE jobs.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -792,7 +798,7 @@ CREATE TABLE jobs.jobs (
   ended_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_jobs PRIMARY KEY (job_id),
   CONSTRAINT ck_jobs_state_known CHECK (state IN ('dividing', 'running', 'waiting', 'withdrawing', 'done', 'failed', 'cancelled')),
-  CONSTRAINT ck_jobs_changes_known CHECK (changes IN ('', 'staged', 'waiting', 'committed', 'partly_committed', 'conflicted', 'discarded')),
+  CONSTRAINT ck_jobs_changes_known CHECK (changes IN ('', 'staged', 'waiting', 'committed', 'partly_committed', 'conflicted', 'unknown', 'discarded')),
   CONSTRAINT ck_jobs_ended_iff_final CHECK ((state IN ('cancelled', 'done', 'failed')) = (ended_at IS NOT NULL))
 )
  WITH (fillfactor = 70)
@@ -917,6 +923,7 @@ CREATE TABLE notifier.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -1087,6 +1094,7 @@ CREATE TABLE policy.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;

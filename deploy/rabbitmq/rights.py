@@ -66,6 +66,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.AttemptEnded: ("agent",),
     m.JobEvents: ("jobs",),
     m.StagedCallPermitted: ("policy", "approval", "executor"),
+    m.StagedCallsDropped: ("agent", "jobs"),
     m.DiscardWorkspace: ("agent", "jobs"),
     m.ProposeChanges: ("gateway",),
     m.DiscardChanges: ("gateway",),

@@ -223,9 +223,10 @@ def deciding(asked: m.ProposeJob) -> Attempt:
 def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None) -> m.JobCommitted:
     """Return what jobs is told of the commit of its workspace; without a result nobody was asked any more."""
     found = result.data.get("state") if result is not None and isinstance(result.data, dict) else None
-    state: Any = found if found in _COMMIT_ENDS else "not_committed"
+    in_doubt = result is not None and result.kind == "unknown"
+    state: Any = found if found in _COMMIT_ENDS else "unknown" if in_doubt else "not_committed"
     reason = NOT_ASKED if result is None else result.reason or result.error
-    ends = [each.outcome for each in (outcomes(result) if result is not None else None) or ()]
+    ends = [each.outcome for each in (outcomes(result, ()) if result is not None else None) or ()]
     return m.JobCommitted(
         tenant=place["tenant"],
         conversation_id=place["conversation_id"],

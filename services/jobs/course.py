@@ -232,7 +232,8 @@ class Course(WorkspaceCourse):
         if task.state is not TaskState.MERGING or task.winner != attempt.attempt_id:
             if merged.workspace_id is not None and self.job.state in JOB_MACHINE.final:
                 self.job.changes = Changes.DISCARDED
-                self._discard(merged.workspace_id)
+                self._discard_it(merged.workspace_id)
+                self.drop(merged.entries)
             return
         self.tasks[task.number] = task
         if merged.state == "merged":

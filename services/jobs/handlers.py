@@ -162,6 +162,8 @@ async def _save_first(course: Course, work: Work) -> None:
 async def _save(course: Course, work: Work, announce: Announce) -> None:
     await store.write(work.connection, course)
     course.saved()
+    if course.threw_away:
+        course.drop(await store.load_entries(work.connection, course.job.job_id))
     work.emit(*course.emitted)
     if course.ended and (answer := answer_of(course.job, work.now)) is not None:
         work.emit(answer)

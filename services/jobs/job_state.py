@@ -157,6 +157,8 @@ class JobCourse:
     noted: list[tuple[int, str, Data]] = field(default_factory=list)
     #: Whether it ended now.
     ended: bool = False
+    #: Whether what its winners left staged is thrown away now.
+    threw_away: bool = False
 
     def saved(self) -> None:
         """Forget what is stored now, and keep what is to be sent."""

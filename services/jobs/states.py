@@ -152,4 +152,5 @@ class Changes(StrEnum):
     COMMITTED = "committed"
     PARTLY_COMMITTED = "partly_committed"
     CONFLICTED = "conflicted"
+    UNKNOWN = "unknown"  # nobody saw the end of the commit
     DISCARDED = "discarded"

@@ -13,17 +13,23 @@ from placet.jobs.states import Changes, JobEvent, JobState
 
 #: Characters of a job's result that stand beside the question.
 SAID_MAX = 2_000
-_EVENTS = {"committed": JobEvent.COMMITTED, "partly_committed": JobEvent.PARTLY_COMMITTED}
+_EVENTS = {
+    "committed": JobEvent.COMMITTED,
+    "partly_committed": JobEvent.PARTLY_COMMITTED,
+    "unknown": JobEvent.PARTLY_COMMITTED,
+}
 _CHANGES = {
     "committed": Changes.COMMITTED,
     "partly_committed": Changes.PARTLY_COMMITTED,
     "conflicted": Changes.CONFLICTED,
     "not_committed": Changes.DISCARDED,
+    "unknown": Changes.UNKNOWN,
 }
 _WORDS = {
     "partly_committed": "Its changes were committed in part only.",
     "conflicted": "Others have changed the same meanwhile: none of its changes was made.",
     "not_committed": "Its changes were not committed.",
+    "unknown": "Whether its changes were committed is not known.",
 }
 
 
@@ -45,9 +51,10 @@ class WorkspaceCourse(JobCourse):
             job.reason = "It was committed before it could be cancelled." if withdrawn else ""
             self._note_done(f", changes: {counted}")
             return
-        if committed.state != "partly_committed":
+        nothing = committed.state in {"conflicted", "not_committed"}
+        if nothing:
             self._discard()
-        if not withdrawn or committed.state == "partly_committed":
+        if not withdrawn or not nothing:
             job.reason = f"{_WORDS[committed.state]} {committed.reason}".rstrip()
         told = {"state": job.state, "reason": job.reason, "changes": job.changes, "result": job.result}
         what = f"failed, {counted}" if committed.done else str(job.state)
@@ -115,11 +122,22 @@ class WorkspaceCourse(JobCourse):
             self._note("changes", {}, f"{_counted(self.job.entries)} thrown away: nothing of it happened")
             self._discard()
 
-    def _discard(self, workspace: str | None = None) -> None:
-        found = workspace or self.job.workspace
-        if found is not None:
+    def _discard(self) -> None:
+        """Throw away what is in the workspace; who saves it tells which calls these are."""
+        if self.job.workspace is not None:
+            self.threw_away = True
+            self._discard_it(self.job.workspace)
+
+    def _discard_it(self, workspace: str) -> None:
+        place = {"tenant": self.job.spec.tenant, "conversation_id": self.job.conversation_id}
+        self.emitted.append(m.DiscardWorkspace(**place, workspace_id=workspace, reason=self.job.reason))
+
+    def drop(self, entries: Sequence[m.MergedEntry]) -> None:
+        """Tell that staged calls never take effect."""
+        if entries:
             place = {"tenant": self.job.spec.tenant, "conversation_id": self.job.conversation_id}
-            self.emitted.append(m.DiscardWorkspace(**place, workspace_id=found, reason=self.job.reason))
+            calls = [each.call_id for each in entries]
+            self.emitted.append(m.StagedCallsDropped(**place, call_ids=calls, outcome="discarded"))
 
     def _leave(self, conversation_id: str, *, merged: bool = False) -> None:
         place = {"tenant": self.job.spec.tenant, "conversation_id": conversation_id}

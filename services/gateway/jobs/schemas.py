@@ -18,7 +18,7 @@ _PLAN = JobPlan()
 _BUDGET = JobBudget()
 
 JobStateName = Literal["dividing", "running", "waiting", "withdrawing", "done", "failed", "cancelled"]
-ChangesName = Literal["staged", "waiting", "committed", "partly_committed", "conflicted", "discarded"]
+ChangesName = Literal["staged", "waiting", "committed", "partly_committed", "conflicted", "unknown", "discarded"]
 
 
 class _In(BaseModel):

@@ -227,7 +227,7 @@ class ProposeJob(Message):
 
 
 #: What became of a job's workspace; `not_committed`: nothing of it happened.
-CommitEnd = Literal["committed", "partly_committed", "conflicted", "not_committed"]
+CommitEnd = Literal["committed", "partly_committed", "conflicted", "not_committed", "unknown"]
 
 
 class JobCommitted(Message):

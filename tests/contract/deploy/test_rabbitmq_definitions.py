@@ -39,7 +39,7 @@ MAY_PUBLISH = {
     "agent": {
         "conversations": r"^(handover\..+|items\..+|delta\..+)$",
         "jobs": r"^(job\.run|job\.cancel|attempt\.surfaced|job\.committed|attempt\.ended)$",
-        "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn|workspace\.discard)$",
+        "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn|workspace\.calls-dropped|workspace\.discard)$",
     },
     "policy": {
         "approvals": r"^(approval\.requested|edit\.judged)$",
@@ -64,7 +64,7 @@ MAY_PUBLISH = {
     "jobs": {
         "conversations": r"^(job\..+)$",
         "jobs": r"^(attempt\.requested|attempt\.withdrawn|job\.propose)$",
-        "tool-calls": r"^(workspace\.merge|workspace\.discard)$",
+        "tool-calls": r"^(workspace\.merge|workspace\.calls-dropped|workspace\.discard)$",
         "tool-results": r"^(tool-call\.finished)$",
     },
     "dead_letters": {"decisions": r"^(abandon\..+)$"},

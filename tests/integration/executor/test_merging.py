@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -154,7 +155,7 @@ def entries(job: Scene) -> int:
     return len(rows(job))
 
 
-def rows(job: Scene) -> list[object]:
+def rows(job: Scene) -> list[Any]:
     """Return the entries of the job's workspace."""
     found = workspace_id(job.tenant, job.conversation_id)
     return job.place.sql("SELECT * FROM executor.workspace_entries WHERE workspace_id = :id", id=found)

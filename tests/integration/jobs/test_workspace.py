@@ -18,6 +18,7 @@ from placet.contracts.messages import (
     MergedEntry,
     MergeWorkspace,
     ProposeJob,
+    StagedCallsDropped,
     ToolCallFinished,
     WorkspaceMerged,
 )
@@ -60,6 +61,11 @@ async def changes(replica: Replica) -> str:
 async def lines(replica: Replica) -> list[str]:
     """Return the job's log."""
     return [row["line"] for row in await replica.rows("SELECT data ->> 'line' AS line FROM jobs.log ORDER BY seq")]
+
+
+def dropped(replica: Replica) -> list[list[str]]:
+    """Return the calls that never take effect, as policy hears of them."""
+    return [each.call_ids for each in replica.all_sent(StagedCallsDropped)]
 
 
 def left(replica: Replica) -> list[tuple[str, bool]]:
@@ -106,7 +112,7 @@ async def test_a_winner_that_conflicts_is_thrown_out_and_its_task_tried_anew(rep
     await replica.send(a_job(A, B, plan=QUICK))
     one, two = await won(replica, "a"), await won(replica, "b")
     await replica.send(told(one))
-    gone = {"workspace_id": None, "entries": [], "total": 0}
+    gone: dict[str, Any] = {"workspace_id": None, "entries": [], "total": 0}
     await replica.send(told(two, state="conflicted", keys=["files:list.txt"], **gone))
     assert ([0, 1], 1) == ([each.base.entries for each in asked_of(replica, "b")], len(asked_of(replica, "a")))
     (row,) = await replica.rows("SELECT state, reason FROM jobs.attempts WHERE state = 'conflicted'")
@@ -139,6 +145,7 @@ async def test_a_task_that_conflicts_again_and_again_ends_its_job_and_throws_the
     [
         ("not_committed", "A person denied it.", ("failed", "Its changes were not committed. A person denied it.")),
         ("partly_committed", "b failed.", ("failed", "Its changes were committed in part only. b failed.")),
+        ("unknown", "", ("failed", "Whether its changes were committed is not known.")),
         ("conflicted", "", ("failed", "Others have changed the same meanwhile: none of its changes was made.")),
     ],
 )
@@ -154,7 +161,8 @@ async def test_the_end_says_what_became_of_the_changes(
     assert expected == await state(replica)
     word = "discarded" if end == "not_committed" else end
     assert word == await changes(replica)
-    assert (0 if end == "partly_committed" else 1) == len(replica.all_sent(DiscardWorkspace))
+    thrown_away = 0 if end in {"partly_committed", "unknown"} else 1
+    assert thrown_away == len(replica.all_sent(DiscardWorkspace)) == len(dropped(replica))
     (answer,) = replica.all_sent(ToolCallFinished)
     told_data = {"job_id": "job-1", "state": "failed", "result": {"a": {"answer": "A"}}, "changes": word}
     assert ("failed", told_data) == (answer.kind, answer.data)
@@ -191,6 +199,7 @@ async def test_a_cancelled_job_throws_away_what_its_winners_left_and_what_comes_
     assert (("cancelled", "Cancelled by person:ada."), "discarded") == (await state(replica), await changes(replica))
     await replica.send(told(two, 1, workspace_id="w2"))
     assert ["w1", "w2"] == [each.workspace_id for each in replica.all_sent(DiscardWorkspace)]
+    assert [["call-1"], ["call-1"]] == dropped(replica)
     assert [] == [each for each in replica.all_sent(AttemptRequested) if each.labels["task"] == "c"]
 
 
