@@ -10,8 +10,8 @@ from placet.gateway.approvals.mine import list_mine, survey_mine
 from placet.gateway.approvals.search import COUNT_MAX
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.approvals.survey import Order, Survey
-from placet.gateway.http.paging import Cursor
 from placet.gateway.identity.auth import Caller
+from placet.gateway.store.paging import Cursor
 from placet.gateway.store.read import Row, load_approval, load_approvals
 from placet.runtime.sql import Connection
 

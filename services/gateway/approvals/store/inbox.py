@@ -28,7 +28,7 @@ from placet.gateway.approvals.store.words import (
     nearest,
     walked,
 )
-from placet.gateway.http.paging import Cursor
+from placet.gateway.store.paging import Cursor
 from placet.gateway.store.read import APPROVALS, Row, opened_by, stopped
 from placet.gateway.tables import ApiKeyRow
 from placet.runtime.database import table_of
