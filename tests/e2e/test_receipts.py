@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -10,11 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.e2e.test_embedded import Embedded, placet, running
-from tests.support.people import a_visitor, is_card, is_result
+from tests.support.people import a_visitor, is_result
 from tests.support.system import ROOT, until
 
 pytestmark = pytest.mark.timeout(240)

@@ -20,18 +20,18 @@ from placet.surfaces.texts import LANGUAGES, text
 PAGE = 50
 ALL = BATCH_MAX
 #: Filters as they stand in the address; `day` is one day of UTC.
-FILTERS = (
-    ("state", "State"),
-    ("tool", "Tool"),
-    ("agent", "Agent"),
-    ("requester", "Requester"),
-    ("rule", "Rule"),
-    ("category", "Risk"),
-    ("decided_by", "Decided by"),
-    ("older_than", "Age"),
-    ("day", "Date"),
-    ("conversation", "Conversation"),
-)
+FILTERS: Mapping[str, str] = {
+    "state": "State",
+    "tool": "Tool",
+    "agent": "Agent",
+    "requester": "Requester",
+    "rule": "Rule",
+    "category": "Risk",
+    "decided_by": "Decided by",
+    "older_than": "Age",
+    "day": "Date",
+    "conversation": "Conversation",
+}
 #: Those that only tell closed ones apart.
 _CLOSED = frozenset({"state", "decided_by"})
 ORDERS: Mapping[Order, str] = {
@@ -97,7 +97,7 @@ class Asked:
 def asked_of(parameters: Mapping[str, str], language: str = LANGUAGES[0]) -> Asked:
     """Return what an address asks for; empty fields of the form ask for nothing. A fault is told in `language`."""
     mine, cursor = parameters.get("view") != "all", parameters.get("cursor", "")
-    names = ("q", *(name for name, _ in FILTERS))
+    names = ("q", *FILTERS)
     typed = {name: value.strip() for name in names if (value := parameters.get(name, "")).strip()}
     if mine:
         typed = {name: value for name, value in typed.items() if name not in _CLOSED}
@@ -144,7 +144,7 @@ def facets_of(asked: Asked, survey: Survey, now: datetime, language: str) -> tup
     """Return the filters that are not set and would narrow the list, each with its values and their counts."""
     more = "" if survey.complete else "+"
     found = []
-    for name, label in FILTERS:
+    for name, label in FILTERS.items():
         counted = _counted(survey, name, now)
         if name in asked.typed or name == "conversation" or (asked.mine and name in _CLOSED):
             continue
@@ -160,11 +160,10 @@ def facets_of(asked: Asked, survey: Survey, now: datetime, language: str) -> tup
 
 def chips_of(asked: Asked, language: str) -> tuple[Choice, ...]:
     """Return the filters that are set, each with where the list without it is; a search stands in its field."""
-    labels = dict(FILTERS)
     return tuple(
-        Choice(f"{text(language, labels[name])}: {said(name, value, language)}", "", asked.link(**{name: ""}))
+        Choice(f"{text(language, FILTERS[name])}: {said(name, value, language)}", "", asked.link(**{name: ""}))
         for name, value in asked.typed.items()
-        if name in labels
+        if name in FILTERS
     )
 
 
