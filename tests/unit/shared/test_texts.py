@@ -54,6 +54,9 @@ TABLES = {
     "_VOTES",
     "_STOOD",
     "RISKS",
+    "FILTERS",
+    "ORDERS",
+    "AGES",
 }
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
 FORMS = "(one, many)"
