@@ -16,6 +16,7 @@ from placet.gateway.web import (
     administration,
     approval,
     cards,
+    comments,
     inbox,
     jobs,
     links,
@@ -40,6 +41,7 @@ def add_pages(app: FastAPI) -> None:
         writing,
         plans,
         cards,
+        comments,
         links,
         saved_views,
         inbox,
@@ -49,6 +51,6 @@ def add_pages(app: FastAPI) -> None:
         stops,
         administration,
     )
-    add_routes(app, page.page_router, *(each.router for each in pages))
+    add_routes(app, page.page_router, comments.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
