@@ -69,5 +69,4 @@ async def test_every_end_has_a_receipt_that_verifies_alone(house: Embedded, tmp_
     for call_id in calls:
         file = await receipt_of(house, call_id, tmp_path)
         code, lines = verified(house, file, tmp_path)
-        print("\n".join(lines))
         assert (0, PARTS) == (code, [line.split()[1] for line in lines])

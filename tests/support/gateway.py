@@ -133,6 +133,8 @@ READ = {
     " position int, pack text, key text, kind text, base_digest text, base_size int, base_mode int, after_digest text,"
     ' after_size int, after_mode int, summary text, "binary" bool default false, added int default 0,'
     " removed int default 0, diff text default '', cut bool default false",
+    "staged_entries": "call_id text, tenant text, conversation_id text, workspace_id text, position int,"
+    " commit_id text",
     "jobs": "job_id text, tenant text, agent text, author text, state text, spec jsonb, tasks int, decided int,"
     ' active int, attempts int, running int, flagged int, agreed int, "cast" int, tokens bigint, cost float8,'
     " unpriced bool, reason text, result jsonb, log_seq int, created_at timestamptz, ended_at timestamptz",

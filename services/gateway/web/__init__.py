@@ -25,6 +25,7 @@ from placet.gateway.web import (
     plans,
     saved_views,
     sign_in,
+    staged,
     stops,
     writing,
 )
@@ -35,22 +36,8 @@ _STATIC = Path(__file__).parent / "static"
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    pages = (
-        sign_in,
-        page,
-        writing,
-        plans,
-        cards,
-        comments,
-        links,
-        saved_views,
-        inbox,
-        approval,
-        operator,
-        jobs,
-        stops,
-        administration,
-    )
+    chat = (sign_in, page, writing, plans, staged, cards, comments, links)
+    pages = (*chat, saved_views, inbox, approval, operator, jobs, stops, administration)
     add_routes(app, page.page_router, comments.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

@@ -26,11 +26,12 @@ from starlette.exceptions import HTTPException
 from placet.contracts.errors import Refused
 from placet.domain.directory import Person
 from placet.gateway.http.callers import DepsOf
+from placet.gateway.http.errors import wished
 from placet.gateway.identity.auth import Caller, NoCaller
 from placet.gateway.identity.keys import same_hash
 from placet.gateway.web import words
 from placet.gateway.web.script_words import script_words
-from placet.surfaces.texts import accepted, language_of, moment, plural, text
+from placet.surfaces.texts import language_of, moment, plural, text
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -101,11 +102,6 @@ def render(
     finally:
         _PEOPLE.reset(token)
     return HTMLResponse(page, status, headers)
-
-
-def wished(request: Request) -> str:
-    """Return the language to speak to whoever sent a request: what their browser asks for first of ours, or English."""
-    return language_of(*accepted(request.headers.get("accept-language", "")))
 
 
 def set_up_was_run() -> bool:
