@@ -58,10 +58,11 @@ async def test_comments_are_for_who_decides_and_who_asked(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"text": ""}, {"text": "  "}, {"text": "x" * 2001}, {"text": "a", "decision": "x"}, {}]
+    ("body", "status"),
+    [({"text": ""}, 400), ({"text": "  "}, 400), ({"text": "x" * 2001}, 413), ({"text": "a", "decision": "x"}, 400)],
 )
-async def test_a_comment_says_something(house: House, body: dict[str, str]) -> None:
-    """Anything else is a problem document with 400, and nothing is kept."""
+async def test_a_comment_says_something(house: House, body: dict[str, str], status: int) -> None:
+    """Anything else is a problem document, and nothing is kept."""
     row = furnish(house)["mail"]
     async with house.client(house.key("decide", person="ada")) as ada:
         answer = await ada.post(f"/v1/approvals/{row['approval_id']}/comments", json=body)
