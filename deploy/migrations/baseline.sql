@@ -546,6 +546,20 @@ CREATE TABLE gateway.checkpoints (
   CONSTRAINT pk_checkpoints PRIMARY KEY (tenant, number)
 )
 ;;
+CREATE TABLE gateway.comments (
+  comment_id VARCHAR NOT NULL,
+  tenant VARCHAR NOT NULL,
+  approval_id VARCHAR NOT NULL,
+  person VARCHAR NOT NULL,
+  text VARCHAR NOT NULL,
+  question BOOLEAN NOT NULL,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT pk_comments PRIMARY KEY (comment_id),
+  CONSTRAINT ck_comments_says_something CHECK (text <> '')
+)
+;;
+CREATE INDEX ix_comments_approval ON gateway.comments (tenant, approval_id, created_at)
+;;
 CREATE TABLE gateway.conversations (
   tenant VARCHAR NOT NULL,
   conversation_id VARCHAR NOT NULL,

@@ -11,6 +11,7 @@ from placet.gateway.admin import rulebook_routes as rulebook
 from placet.gateway.admin import session_routes as sessions
 from placet.gateway.admin import stop_routes as stops
 from placet.gateway.approvals import bounce_routes as mail
+from placet.gateway.approvals import comments
 from placet.gateway.approvals import routes as approvals
 from placet.gateway.approvals import tool_call_routes as tool_calls
 from placet.gateway.dialects import ag_ui_routes as ag_ui
@@ -35,6 +36,7 @@ from placet.gateway.workspaces import routes as workspaces
 #: Asked in this order for the route of a request: what is called most stands first.
 _ROUTERS = (
     approvals.router,
+    comments.router,
     conversations.router,
     conversations.agents_router,
     operators.router,

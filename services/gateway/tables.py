@@ -245,6 +245,25 @@ class SavedViewRow(SQLModel, table=True):
     address: str = Field(description="Of the list, `/inbox?…`, without a page.")
 
 
+class CommentRow(SQLModel, table=True):
+    """One thing that somebody said about an approval. Never changed, and it decides nothing."""
+
+    __tablename__ = "comments"
+    __table_args__ = (
+        sa.CheckConstraint("text <> ''", name="says_something"),
+        sa.Index("ix_comments_approval", "tenant", "approval_id", "created_at"),
+        {"schema": "gateway"},
+    )
+
+    comment_id: str = Field(primary_key=True)
+    tenant: str
+    approval_id: str
+    person: str = Field(description="`person:…` or `visitor:…` who wrote it.")
+    text: str
+    question: bool = Field(description="Whether it asks the requester something.")
+    created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+
+
 class CheckpointRow(SQLModel, table=True):
     """One block of a tenant's audit chain. Its rows stay where they are: this says which, and signs for them."""
 

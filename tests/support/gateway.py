@@ -55,6 +55,7 @@ from placet.gateway.settings import GatewaySettings
 from placet.gateway.tables import (
     ApiKeyRow,
     CheckpointRow,
+    CommentRow,
     ConversationRow,
     LinkUseRow,
     SavedViewRow,
@@ -159,7 +160,7 @@ def prepare(url: str) -> None:
     engine = sa.create_engine(async_url(url))
     own = service_tables("gateway")
     rows = (ApiKeyRow, SessionRow, ConversationRow, LinkUseRow, SlackSeenRow, StopRow, CheckpointRow, SealingRow)
-    tables = [table_of(row) for row in (*rows, SavedViewRow)]
+    tables = [table_of(row) for row in (*rows, CommentRow, SavedViewRow)]
     with engine.begin() as connection:
         connection.execute(sa.schema.CreateSchema("gateway"))
         connection.execute(sa.schema.CreateSchema("read"))

@@ -25,11 +25,11 @@ class Alternative:
 
     #: Words that it has, each once.
     words: list[str] = field(default_factory=list)
-    #: Beginnings of words, of which each must begin one: `pay*`. In `has` they stand too.
-    prefixes: list[str] = field(default_factory=list)
     #: Patterns of LIKE over `placet.domain.words.searched`: all of these fit, none of those.
     has: list[str] = field(default_factory=list)
     lacks: list[str] = field(default_factory=list)
+    #: Beginnings of words, of which each must begin one: `pay*`. In `has` they stand too.
+    prefixes: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as the statement takes it."""

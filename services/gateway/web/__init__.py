@@ -16,6 +16,7 @@ from placet.gateway.web import (
     administration,
     approval,
     cards,
+    comments,
     inbox,
     jobs,
     links,
@@ -35,8 +36,8 @@ _STATIC = Path(__file__).parent / "static"
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    chat = (sign_in, page, writing, plans, staged, cards, links)
+    chat = (sign_in, page, writing, plans, staged, cards, comments, links)
     pages = (*chat, saved_views, inbox, approval, operator, jobs, stops, administration)
-    add_routes(app, page.page_router, *(each.router for each in pages))
+    add_routes(app, page.page_router, comments.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

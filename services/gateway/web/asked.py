@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from placet.gateway.approvals.filters import InboxQuery
 from placet.gateway.approvals.forms import BATCH_MAX
 from placet.gateway.approvals.survey import GROUPS, Counted, Order, Survey
+from placet.gateway.identity.auth import Caller
 from placet.gateway.web import words
 from placet.surfaces.texts import LANGUAGES, text
 
@@ -140,9 +141,9 @@ class Facet:
     choices: tuple[Choice, ...]
 
 
-def facets_of(asked: Asked, survey: Survey, now: datetime, language: str) -> tuple[Facet, ...]:
+def facets_of(asked: Asked, survey: Survey, now: datetime, reader: Caller) -> tuple[Facet, ...]:
     """Return the filters that are not set and would narrow the list, each with its values and their counts."""
-    more = "" if survey.complete else "+"
+    more, language = "" if survey.complete else "+", reader.language
     found = []
     for name, label in FILTERS.items():
         counted = _counted(survey, name, now)
@@ -151,27 +152,28 @@ def facets_of(asked: Asked, survey: Survey, now: datetime, language: str) -> tup
         if not counted or (len(counted) == 1 and counted[0].count == len(survey.rows)):
             continue
         choices = (
-            Choice(said(name, each.value, language), f"{each.count}{more}", asked.link(**{name: each.value}))
+            Choice(said(name, each.value, reader), f"{each.count}{more}", asked.link(**{name: each.value}))
             for each in counted
         )
         found.append(Facet(name, text(language, label), tuple(choices)))
     return tuple(found)
 
 
-def chips_of(asked: Asked, language: str) -> tuple[Choice, ...]:
+def chips_of(asked: Asked, reader: Caller) -> tuple[Choice, ...]:
     """Return the filters that are set, each with where the list without it is; a search stands in its field."""
     return tuple(
-        Choice(f"{text(language, FILTERS[name])}: {said(name, value, language)}", "", asked.link(**{name: ""}))
+        Choice(f"{text(reader.language, FILTERS[name])}: {said(name, value, reader)}", "", asked.link(**{name: ""}))
         for name, value in asked.typed.items()
         if name in FILTERS
     )
 
 
-def said(name: str, value: str, language: str) -> str:
-    """Return the value of a filter as people read it."""
+def said(name: str, value: str, reader: Caller) -> str:
+    """Return the value of a filter as who reads it does."""
+    language = reader.language
     match name:
         case "requester" | "decided_by":
-            return words.who(value, language)
+            return words.who(value, language, reader.people)
         case "category":
             return words.risk(value, language)
         case "state":

@@ -68,8 +68,8 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
         following=found.following,
         total=found.survey.total,
         cards=sum(len(group.cards) for section in found.sections for group in section.groups),
-        facets=facets_of(asked, found.survey, now, caller.language),
-        chips=chips_of(asked, caller.language),
+        facets=facets_of(asked, found.survey, now, caller),
+        chips=chips_of(asked, caller),
         orders=orders(found.survey, asked.order),
         looked_through=COUNT_MAX if asked.order not in KEYSET and not found.survey.complete else 0,
         choices_max=ALL,
@@ -188,11 +188,11 @@ async def _found(deps: Deps, caller: Caller, asked: Asked) -> Found:
         page = await list_page(connection, caller, directory, wanted, survey, after=after, limit=limit)
         cards = await waiting_of(connection, caller, page.rows, directory, tools)
     following = asked.link(cursor=encode_cursor(page.next)) if page.next else None
-    return Found(survey, _sections(asked, survey, page.rows, cards, caller.language), following)
+    return Found(survey, _sections(asked, survey, page.rows, cards, caller), following)
 
 
 def _sections(
-    asked: Asked, survey: Survey, rows: Sequence[Row], cards: Sequence[Waiting], language: str
+    asked: Asked, survey: Survey, rows: Sequence[Row], cards: Sequence[Waiting], reader: Caller
 ) -> tuple[Section, ...]:
     if not asked.group:
         return (Section("", "", grouped(cards)),) if cards else ()
@@ -204,7 +204,7 @@ def _sections(
     counts = Counter(row[column] for row in survey.rows)
     return tuple(
         Section(
-            said(asked.group, each[0][column], language),
+            said(asked.group, each[0][column], reader),
             f"{counts[each[0][column]] or len(each)}{more}",
             grouped(by_id[row["approval_id"]] for row in each),
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query
-from fastapi.responses import HTMLResponse, StreamingResponse
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.service import no_conversation
@@ -23,6 +23,8 @@ router = APIRouter(include_in_schema=False)
 #: What a browser's address leads to: its errors are pages.
 page_router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
+#: Where who has no conversations of their own begins.
+_PLACES = {Scope.DECIDE: "/inbox", Scope.OPERATE: "/operator", Scope.ADMIN: "/admin"}
 RECENT_MAX = 20
 #: Messages of a conversation that a browser without scripts shows.
 SAID_MAX = 200
@@ -31,8 +33,12 @@ ConversationId = Annotated[str, Query(alias="conversation", pattern=r"^[A-Za-z0-
 
 
 @page_router.api_route("/", methods=["GET", "HEAD"])
-async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId = "") -> HTMLResponse:
-    """Show the chat on the left and what waits for people on the right."""
+async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId = "") -> Response:
+    """Show the chat on the left and what waits for people on the right; who never writes is led to what they do."""
+    if not conversation_id and not caller.may(Scope.CHAT):
+        for scope, place in _PLACES.items():
+            if caller.may(scope):
+                return RedirectResponse(place, 303)
     async with reading(deps.runtime.database) as connection:
         recent = await recent_conversations(connection, caller.tenant, caller.person, RECENT_MAX)
         if conversation_id and not await find_conversation(connection, caller.tenant, conversation_id):

@@ -103,8 +103,8 @@ async def test_a_card_says_what_why_for_whom_until_when_and_who_has_voted(
         "<dt>amount</dt><dd>1250</dd>",
         "Refunds over 500 EUR need two people of finance.",
         f'title="{exact}"',
-        "1 of 2 approvals: grace",
-        "grace is on it",
+        "1 of 2 approvals: Grace",
+        "Grace is on it",
     )
     assert [] == [text for text in wanted if text not in page]
 
@@ -400,7 +400,7 @@ async def test_the_page_says_who_was_shown_what(house: House, browser: httpx.Asy
         values = a_delivery_row(f"delivery-{person}", row["approval_id"], **there) | told
         insert(house.url, "deliveries", **values)
     shown = (await browser.get(f"/inbox/{row['approval_id']}")).text
-    assert [1, 1, 1] == [shown.count(each) for each in ("email · hopper", "email · ada", "comes with the next digest")]
+    assert [1, 1, 1] == [shown.count(each) for each in ("email · hopper", "email · Ada", "comes with the next digest")]
 
 
 async def test_a_card_that_nobody_was_told_of_says_so(house: House, browser: httpx.AsyncClient) -> None:

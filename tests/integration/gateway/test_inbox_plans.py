@@ -19,6 +19,8 @@ from placet.deploy.migrations import migrate
 from placet.domain.directory import Directory, Person
 from placet.gateway.approvals.mine import list_mine
 from placet.gateway.approvals.store.inbox import Filters, Seat, candidates, fitting
+from placet.gateway.approvals.store.pages import OLDEST
+from placet.gateway.approvals.store.words import beginning
 from placet.gateway.identity.auth import Caller
 from placet.runtime.database import async_url
 from tests.builders import NOON, an_approval_rule
@@ -130,6 +132,31 @@ def test_a_page_of_words_is_a_stretch_of_their_index(filled_url: str, typed: str
     plan = plan_of(filled_url, fitting, **given(Filters(search=typed, state=state)))
     walk = plan[plan.rindex("Nested Loop") :]
     assert (True, False, False) == ("pk_words" in walk, "Sort" in walk, "Seq Scan on" in plan)
+
+
+@pytest.mark.parametrize("filters", [{"requester": "person:7"}, {"rule": "payments"}, {"decided_by": "person:7"}])
+@pytest.mark.usefixtures("replica")
+def test_a_filter_without_an_index_is_a_stretch_of_the_words(filled_url: str, filters: Mapping[str, Any]) -> None:
+    """What has a value is walked in the order of the page, also oldest first."""
+    for more in ({}, {OLDEST: True}):
+        plan = plan_of(filled_url, fitting, **given(Filters(**filters)), **more)
+        walk = plan[plan.rindex("Nested Loop") :]
+        assert (True, False, False) == ("pk_words" in walk, "Sort" in walk, "Seq Scan on" in plan)
+
+
+@pytest.mark.usefixtures("replica")
+def test_the_beginning_of_a_word_is_steps_along_the_words(filled_url: str) -> None:
+    """One look into the index for each word that begins so; no word is read twice, and none that begins otherwise."""
+    plan = plan_of(filled_url, lambda _: beginning(), prefix="inv")
+    assert (True, False) == ("Index Only Scan using pk_words" in plan, "Seq Scan on" in plan)
+
+
+@pytest.mark.parametrize("filters", [{"tool": "tool-7"}, {"state": "pending"}])
+@pytest.mark.usefixtures("replica")
+def test_oldest_first_is_the_same_stretch_from_its_other_end(filled_url: str, filters: Mapping[str, Any]) -> None:
+    """No index of its own, and nothing sorted."""
+    plan = plan_of(filled_url, fitting, **Filters(**filters).given(), **{OLDEST: True})
+    assert (True, False) == ("Index Scan Backward" in plan, "Sort" in plan)
 
 
 @pytest.mark.usefixtures("replica")
