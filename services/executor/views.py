@@ -1,7 +1,8 @@
 """What others may read of the executor: the `read` schema's view of its executions, and of workspaces.
 
 Of a call only its digest is in it: whoever may read how a call ended need not see what it carried. The signed permit
-carries no more, and is used up with the row. Of a workspace there is what people decide by, diffs included, and no content.
+carries no more, and is used up with the row. Of a workspace there is what people decide by, diffs included, and no
+content.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The audit chain: per tenant, blocks of history rows under Merkle roots, each signed and naming the one before it.
 
 A row is a leaf as the exact text that the database tells of it, so nothing has to be written the same way twice. That
-text has who did it, and the details, as a salted digest: they can be erased, and the chain still verifies. A block is its signed checkpoint (a JWS) and the rows it stands for, in the order of service and id. Trees are those of
-RFC 6962: leaves and nodes are hashed apart.
+text has who did it, and the details, as a salted digest: they can be erased, and the chain still verifies. A block is
+its signed checkpoint (a JWS) and the rows it stands for, in the order of service and id. Trees are those of RFC 6962:
+leaves and nodes are hashed apart.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from placet.gateway.web import (
     operator,
     page,
     plans,
+    receipts,
     sign_in,
     stops,
     writing,
@@ -33,7 +34,8 @@ _STATIC = Path(__file__).parent / "static"
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    pages = (sign_in, page, writing, plans, cards, links, inbox, approval, operator, jobs, stops, administration)
+    of_people = (sign_in, page, writing, plans, cards, links, inbox, approval)
+    pages = (*of_people, operator, jobs, stops, receipts, administration)
     add_routes(app, page.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

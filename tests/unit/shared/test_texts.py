@@ -26,6 +26,7 @@ from placet.gateway.conversations import service as conversations
 from placet.gateway.identity import auth
 from placet.gateway.jobs import routes as jobs
 from placet.gateway.operators import service as operators
+from placet.gateway.receipts import receipt
 from placet.gateway.store import stops
 from placet.gateway.web.script_words import SCRIPT_WORDS
 from placet.gateway.web.words import UNITS
@@ -58,6 +59,7 @@ SOURCES = [
             jobs,
             stop_routes,
             stops,
+            receipt,
         )
     ),
 ]
