@@ -24,6 +24,7 @@ from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Poison, Refused, Transient
 from placet.contracts.ids import new_id
 from placet.contracts.messages import COMMIT_TOOL
+from placet.contracts.messages.stage import Dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +236,7 @@ class Conversation(Turns):
     def _discard(self, entries: Sequence[StagedEntry], *, by: str = "", reason: str = "") -> None:
         """Tell executors that nobody wants entries any more, and frontends that their calls never run."""
         place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+        self._tell_dropped("discarded", [each.call_id for each in entries])
         for workspace_id in dict.fromkeys(each.workspace_id for each in entries):
             self._emit(m.DiscardWorkspace(**place, workspace_id=workspace_id, by=by, reason=reason))
         for each in entries:
@@ -242,15 +244,22 @@ class Conversation(Turns):
             self._append("tool_call", items.staged_end(each.names, Result("cancelled", error=error), "discarded"))
         self._end_staged(entries)
 
+    def _tell_dropped(self, outcome: Dropped, call_ids: Sequence[str]) -> None:
+        if call_ids:
+            place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+            self._emit(m.StagedCallsDropped(**place, call_ids=list(call_ids), outcome=outcome))
+
     def _end_commit(self, call: Call, result: Result, *, stopped: bool) -> None:
         """Tell what became of each entry of a commit that has its result."""
         entries = {each.call_id: each for each in self.staged if each.commit_id == call.call_id}
-        found = staging.outcomes(result)
+        found = staging.outcomes(result, entries.values())
         if found is not None:
             for outcome in found:
                 if (entry := entries.get(outcome.call_id)) is not None:
                     end = staging.outcome_result(outcome)
                     self._append("tool_call", items.staged_end(entry.names, end, outcome.outcome))
+            for kind, dropped in staging.dropped(found).items():
+                self._tell_dropped(kind, [call_id for call_id in dropped if call_id in entries])
             self._end_staged(entries.values())
         elif staging.fate(result, stopped=stopped, ended=self.ended) == "discarded":
             self._discard(list(entries.values()), by=result.decided_by, reason=result.reason or result.error)

@@ -118,13 +118,17 @@ class Turns(ConversationState):
         )
         for call in calls:
             self._append("tool_call", items.proposed(claim, call))
+        earlier: list[int] = []
         for call in calls:
-            self._propose(claim, call, text, said.before)
+            self._propose(claim, call, text, said.before, earlier)
+            earlier += [call.position] if call.result is None else []
             if call.tool == ACCOMPLISH_TOOL and call.result is None and (offer := said.behaviour.accomplish):
                 about: dict[str, Any] = {"agent": self.agent, "language": self.language, "labels": self.labels}
                 self._emit(accomplish.job_of(claim, call, offer, **about))
 
-    def _propose(self, claim: Claim, call: CheckedCall, said: str, before: Before | None = None) -> None:
+    def _propose(
+        self, claim: Claim, call: CheckedCall, said: str, before: Before | None = None, earlier: Sequence[int] = ()
+    ) -> None:
         result = call.result
         result_json = result and storable(result.as_json())
         state = CallState.OPEN if result is None else CallState.ANSWERED
@@ -181,7 +185,7 @@ class Turns(ConversationState):
             quote=rules.quote(said, call),
             **beside(call, before),
         )
-        self._emit(m.ToolCallProposed(tenant=claim.tenant, call=proposed))
+        self._emit(m.ToolCallProposed(tenant=claim.tenant, call=proposed, earlier=list(earlier)))
 
     def _ask_about(self, commit: CheckedCall) -> None:
         """Note which entries people are asked about with a commit."""

@@ -156,16 +156,26 @@ def issue_staged_permit(
     return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}, exclude_defaults=True))
 
 
-def awaited_calls(token: object) -> list[str]:
-    """Return which calls a permit comes after as it says itself, unverified: enough to wait, not to run anything.
+@dataclass(frozen=True, slots=True)
+class ComesAfter:
+    """Which calls a permit comes after; whether it is one to stage, which waits for their places and not their ends."""
 
-    None for a permit that has expired.
+    calls: Sequence[str] = ()
+    staging: bool = False
+
+
+def comes_after(token: object) -> ComesAfter:
+    """Return what a permit comes after as it says itself, unverified: enough to wait, not to run anything.
+
+    Nothing for a permit that has expired.
     """
     try:
         claims = from_json(payload_of(str(token)))
-        return [str(each) for each in claims.get("after", ())] if claims["exp"] > datetime.now(UTC).timestamp() else []
+        if claims["exp"] <= datetime.now(UTC).timestamp():
+            return ComesAfter()
+        return ComesAfter([str(each) for each in claims.get("after", ())], claims.get("mode") == "stage")
     except (ValueError, LookupError, TypeError):
-        return []
+        return ComesAfter()
 
 
 def digest_of(call: ToolCall) -> str:

@@ -39,7 +39,7 @@ class Judged:
     verdict_id: str
     #: The rulebook's, for whoever signs the permit.
     permit_expires_after_seconds: int
-    #: Of a call that is staged: the one before it in the model's answer, whose place comes first.
+    #: Of a call that is staged: those before it in the model's answer, whose places come first.
     after: tuple[str, ...] = ()
 
 
