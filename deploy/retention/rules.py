@@ -1,4 +1,4 @@
-"""The rule of every table of every service. Pure; docs/retention.md says the same to people, and a test compares them."""
+"""The rule of every table of every service. Pure; docs/retention.md says the same to people, a test compares them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ RULES: Mapping[str, Rule] = {
             *("agent.pseudonyms", "agent.staged_entries", "agent.steps", "agent.tool_calls", "agent.turns"),
             *("approval.approvals", "approval.calls", "approval.decisions", "approval.edits", "approval.words"),
             *("executor.executions", "gateway.conversations", "notifier.deliveries", "policy.verdicts"),
-            "gateway.link_uses",
+            *("gateway.link_uses", "policy.grant_uses", "policy.grants"),
         ),
         "conversation",
     ),
     **dict.fromkeys(("jobs.attempts", "jobs.jobs", "jobs.log", "jobs.tasks"), "job"),
     "dead_letters.dead_letters": "dead_letter",
+    "gateway.checkpoints": "history",
     **dict.fromkeys(
         (
             *("executor.workspaces", "executor.workspace_blobs", "executor.workspace_changes"),
@@ -33,8 +34,8 @@ RULES: Mapping[str, Rule] = {
     ),
     **dict.fromkeys(
         (
-            *("approval.word_cursor", "gateway.api_keys", "gateway.checkpoints", "gateway.sealing", "gateway.stops"),
-            *("notifier.paces", "policy.activations", "policy.grant_uses", "policy.grants"),
+            *("approval.word_cursor", "gateway.api_keys", "gateway.erasures", "gateway.sealing", "gateway.stops"),
+            *("notifier.paces", "policy.activations"),
         ),
         "few",
     ),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from placet.agent import attempts, items, rules, staging
-from placet.agent.conversation_state import Call, Held, Turn
+from placet.agent.conversation_state import Call, Held, Turn, result_detail
 from placet.agent.holding import held_as
 from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
@@ -20,7 +20,6 @@ from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallEvent, CallState, Event
 from placet.agent.turns import Turns
 from placet.contracts import messages as m
-from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Poison, Refused, Transient
 from placet.contracts.ids import new_id
 from placet.contracts.messages import COMMIT_TOOL
@@ -275,7 +274,7 @@ class Conversation(Turns):
         call = self._call(answer.call_id)
         before, turn = call.state, self.turns.get(call.turn_id)
         result_json = storable(answer.result.as_json())
-        kind = {"kind": answer.result.kind, "result_digest": data_digest(result_json)}
+        kind = result_detail(answer.result.kind, result_json)
         if before is CallState.ANSWERED:
             # The first one stands.
             self._record_call(call, CallEvent.RESULT_CAME, before, kind)

@@ -62,7 +62,12 @@ def verify(
             _check_of(_tenant_of(token, keys), keys, checks).kept(token)
     problems = [f"{tenant}: {problem}" for tenant, check in checks.items() for problem in check.problems]
     told = {
-        tenant: {"blocks": c.last.number if c.last else 0, "rows": c.rows, "erased": c.erased}
+        tenant: {
+            "blocks": c.last.number if c.last else 0,
+            "rows": c.rows,
+            "erased": c.erased,
+            "purged_up_to_block": c.begins,
+        }
         for tenant, c in checks.items()
     }
     if json:
@@ -70,7 +75,9 @@ def verify(
     else:
         for tenant, counts in told.items():
             erased = f", of which {counts['erased']} were erased" if counts["erased"] else ""
-            out.print(f"{tenant}: {counts['rows']} rows in {counts['blocks']} blocks{erased}")
+            purged = counts["purged_up_to_block"]
+            cut = f"; blocks 1 to {purged} were purged" if purged else ""
+            out.print(f"{tenant}: {counts['rows']} rows in {counts['blocks'] - purged} blocks{erased}{cut}")
         for problem in problems:
             out.print(problem)
         out.print("something was changed" if problems else "nothing was changed")

@@ -106,4 +106,4 @@ async def each_token(connection: Connection, tenant: str) -> AsyncIterator[str]:
     while found := await connection.run(QUERIES.checkpoints, tenant=tenant, after=number, most=PAGE):
         for row in found:
             yield row["token"]
-        number += len(found)
+        number = found[-1]["number"]
