@@ -651,6 +651,14 @@ CREATE TABLE gateway.outbox (
 ;;
 COMMENT ON TABLE gateway.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
+CREATE TABLE gateway.saved_views (
+  tenant VARCHAR NOT NULL,
+  person VARCHAR NOT NULL,
+  name VARCHAR NOT NULL,
+  address VARCHAR NOT NULL,
+  CONSTRAINT pk_saved_views PRIMARY KEY (tenant, person, name)
+)
+;;
 CREATE TABLE gateway.sealing (
   singleton BOOLEAN NOT NULL,
   upto JSONB NOT NULL,

@@ -110,7 +110,9 @@ UPDATE executor.executions SET permit = '' WHERE call_id = ANY (:calls::text[]) 
 -- name: forget_addresses
 WITH links AS (DELETE FROM notifier.links WHERE person = :identity), mails AS (
     DELETE FROM notifier.mails WHERE person IN (:identity, :name)
-), sessions AS (DELETE FROM gateway.sessions WHERE person = :identity)
+), sessions AS (DELETE FROM gateway.sessions WHERE person = :identity), views AS (
+    DELETE FROM gateway.saved_views WHERE person = :identity
+)
 UPDATE notifier.deliveries SET recipient = delivery_id, person = '', reference = NULL, card = '{}'
 WHERE person IN (:identity, :name) AND NOT pending
 

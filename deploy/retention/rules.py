@@ -34,7 +34,8 @@ RULES: Mapping[str, Rule] = {
     ),
     **dict.fromkeys(
         (
-            *("approval.word_cursor", "gateway.api_keys", "gateway.erasures", "gateway.sealing", "gateway.stops"),
+            *("approval.word_cursor", "gateway.api_keys", "gateway.erasures", "gateway.saved_views", "gateway.sealing"),
+            "gateway.stops",
             *("notifier.paces", "policy.activations"),
         ),
         "few",

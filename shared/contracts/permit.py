@@ -69,7 +69,7 @@ class Permit(Value):
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What a permit says beside the call, as its fields of the same names do: whose yes, and by which rule."""
+    """What a permit says beside the call, as its fields of the same names do: whose yes, and which rule."""
 
     after: Sequence[str] = ()
     by: Sequence[str] = ()

@@ -23,7 +23,9 @@ from placet.gateway.web import (
     page,
     plans,
     receipts,
+    saved_views,
     sign_in,
+    staged,
     stops,
     writing,
 )
@@ -34,8 +36,8 @@ _STATIC = Path(__file__).parent / "static"
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    of_people = (sign_in, page, writing, plans, cards, links, inbox, approval)
-    pages = (*of_people, operator, jobs, stops, receipts, administration)
+    chat = (sign_in, page, writing, plans, staged, cards, links)
+    pages = (*chat, saved_views, inbox, approval, operator, jobs, stops, receipts, administration)
     add_routes(app, page.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
