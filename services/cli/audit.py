@@ -128,7 +128,7 @@ def _run(work: Any) -> None:
 
 
 async def _blocks(url: str, tenant: str, keys: Path | None) -> AsyncIterator[tuple[str, list[Any], int]]:
-    from placet.contracts.chain import read_checkpoint
+    from placet.contracts.chain import Row, read_checkpoint
     from placet.contracts.signing import BadSignature
     from placet.gateway.audit import store
     from placet.runtime.database import Database
@@ -137,11 +137,15 @@ async def _blocks(url: str, tenant: str, keys: Path | None) -> AsyncIterator[tup
     try:
         async with database.transaction() as connection:
             await store.read_whole(connection)
-            async for token in store.each_token(connection, tenant):
+            async for number, token in store.each_token(connection, tenant):
                 try:
                     block = read_checkpoint(verifier, token)
                 except BadSignature:
                     yield token, [], 0
+                    continue
+                if block.number != number:
+                    # Under another number than was signed: no row fits it.
+                    yield token, [Row("", None, None)], block.number
                     continue
                 yield token, await store.load_rows(connection, tenant, block.after, block.upto), block.number
     finally:
