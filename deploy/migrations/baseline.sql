@@ -594,6 +594,17 @@ CREATE INDEX ix_conversations_held ON gateway.conversations (tenant, held_since 
 ;;
 CREATE INDEX ix_conversations_id ON gateway.conversations (conversation_id)
 ;;
+CREATE TABLE gateway.erasures (
+  erasure_id VARCHAR NOT NULL,
+  who VARCHAR NOT NULL,
+  asked_by VARCHAR NOT NULL,
+  asked_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  done_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT pk_erasures PRIMARY KEY (erasure_id)
+)
+;;
+CREATE INDEX ix_erasures_waiting ON gateway.erasures (asked_at) WHERE done_at IS NULL
+;;
 CREATE TABLE gateway.history (
   id BIGINT GENERATED ALWAYS AS IDENTITY,
   tenant TEXT NOT NULL,

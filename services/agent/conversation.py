@@ -13,14 +13,13 @@ from typing import get_args
 
 from placet.agent import attempts, items, rules, staging
 from placet.agent.asking import Asking
-from placet.agent.conversation_state import Call, Held
+from placet.agent.conversation_state import Call, Held, result_detail
 from placet.agent.holding import held_as
 from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
 from placet.agent.staging import StagedEntry
 from placet.agent.states import CallEvent, CallState, Event
 from placet.contracts import messages as m
-from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Poison, Refused, Transient
 from placet.contracts.messages import COMMIT_TOOL
 from placet.contracts.messages.stage import Dropped
@@ -236,7 +235,7 @@ class Conversation(Asking):
         call = self._call(answer.call_id)
         before, turn = call.state, self.turns.get(call.turn_id)
         result_json = storable(answer.result.as_json())
-        kind = {"kind": answer.result.kind, "result_digest": data_digest(result_json)}
+        kind = result_detail(answer.result.kind, result_json)
         if before is CallState.ANSWERED:
             # The first one stands.
             self._record_call(call, CallEvent.RESULT_CAME, before, kind)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from placet.agent import accomplish, attempts, items, rules, staging
-from placet.agent.conversation_state import Call, ConversationState, Turn
+from placet.agent.conversation_state import Call, ConversationState, Turn, result_detail
 from placet.agent.holding import goes_on
 from placet.agent.items import Data
 from placet.agent.model_answer import ModelAnswer
@@ -16,7 +16,7 @@ from placet.agent.rules import Behaviour, CheckedCall, Claim, Interruption, Sett
 from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
-from placet.contracts.canonical import data_digest, parse_arguments
+from placet.contracts.canonical import parse_arguments
 from placet.contracts.ids import new_id
 from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, ToolCall
 from placet.domain.catalog import Catalog
@@ -159,7 +159,7 @@ class Turns(ConversationState):
             self._ask_about(call)
         detail = {"turn_id": claim.turn_id, "tool": call.tool} | ({"digest": call.digest} if call.digest else {})
         if result is not None:
-            detail |= {"kind": result.kind, "result_digest": data_digest(result_json)}
+            detail |= result_detail(result.kind, result_json)
         self._record_call(stored, "proposed", None, detail)
         if result is not None:
             self._append("tool_call", items.answered(stored.names, result))

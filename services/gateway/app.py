@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
+from placet.gateway.admin import erasure_routes as erasures
 from placet.gateway.admin import key_routes as keys
 from placet.gateway.admin import routes as admin
 from placet.gateway.admin import rulebook_routes as rulebook
@@ -44,6 +45,7 @@ _ROUTERS = (
     tool_calls.router,
     receipts.router,
     stops.router,
+    erasures.router,
     admin.grants,
     admin.dead_letters,
     admin.deliveries,
