@@ -19,6 +19,7 @@ from placet.agent.staged_work import StagedWork
 from placet.agent.staging import StagedEntry
 from placet.agent.states import CallEvent, CallState, Event
 from placet.contracts import messages as m
+from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Poison, Refused, Transient
 from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL
 
@@ -176,7 +177,8 @@ class Conversation(StagedWork):
         """Give a call its result, and go on with its turn where it was the last one missing."""
         call = self._call(answer.call_id)
         before, turn = call.state, self.turns.get(call.turn_id)
-        kind = {"kind": answer.result.kind}
+        result_json = storable(answer.result.as_json())
+        kind = {"kind": answer.result.kind, "result_digest": data_digest(result_json)}
         if before is CallState.ANSWERED:
             # The first one stands.
             self._record_call(call, CallEvent.RESULT_CAME, before, kind)
@@ -187,7 +189,7 @@ class Conversation(StagedWork):
             self._end_turn(turn, ended_by)
             before = call.state
         self._move_call(call, CallEvent.RESULT_CAME, kind)
-        call.result_kind, call.result, call.undecided = answer.result.kind, storable(answer.result.as_json()), False
+        call.result_kind, call.result, call.undecided = answer.result.kind, result_json, False
         if answer.staged is not None:
             self._keep_staged(call, answer.staged)
         result = items.answered(call.names, answer.result, error=answer.error, ui_blocks=answer.ui_blocks)

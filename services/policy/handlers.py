@@ -104,7 +104,7 @@ async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work,
         after = _staged_before(each, verdict, places)
         judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds, after)
         work.emit(outcome(judged, deps.signer, work.now), key=each.call.call_id)
-        work.tell(records.judged(each.facts, verdict, entry.verdict_id), key=each.call.call_id)
+        records.record_verdict(work, each.facts, verdict, entry.verdict_id)
     if entries:
         added = await store.add_verdicts_once(work, entries)
         try:
@@ -178,7 +178,7 @@ async def _judge(
         work.emit(outcome(judged, signer, work.now))
         if each.facts.staged is not None:
             work.emit(*staged_permits(judged, signer, work.now))
-        work.tell(records.judged(each.facts, verdict, entry.verdict_id))
+        records.record_verdict(work, each.facts, verdict, entry.verdict_id)
 
 
 async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
