@@ -17,7 +17,7 @@ from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
 from placet.agent.staged_work import StagedWork
 from placet.agent.staging import StagedEntry
-from placet.agent.states import CallEvent, CallState, Event
+from placet.agent.states import CallEvent, CallState, Event, State
 from placet.contracts import messages as m
 from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Poison, Refused, Transient
@@ -215,6 +215,26 @@ class Conversation(StagedWork):
             call.told_number = self.log_seq
         elif turn is not None:
             self._answered(turn, call, answer.result, ended_by if turn is self.turn else "", behaviour)
+
+    def take_surfaced(self, surfaced: m.CallSurfaced) -> None:
+        """Tell what people are asked in an attempt of the job that a call of this conversation waits for.
+
+        A card pauses the turn, as one of its own would: whoever reads it here may decide it here.
+        """
+        call = self._call(surfaced.call_id)
+        data = surfaced.data | {"turn_id": call.turn_id}
+        if data.get("status") == "pending_confirmation":
+            self._append("tool_call", {**data, "step": call.step, "status": "proposed"})
+        self._tell(surfaced.kind, data)
+        turn = self.turn
+        if surfaced.kind != "approval" or turn is None or (turn.turn_id, turn.state) != (call.turn_id, State.WAITING):
+            return
+        turn.paused = data.get("state") == "pending"
+        self.changed_turns[turn.turn_id] = turn
+        others = [each for each in self._open_calls(turn) if each.tool != ACCOMPLISH_TOOL]
+        if turn.paused and all(each.undecided for each in others):
+            waiting = [{"call_id": data["call_id"], "approval_id": data["approval_id"]}]
+            self._append("turn", {"state": "paused", "turn_id": turn.turn_id, "waiting": waiting})
 
     def take_permitted(self, permitted: m.ToolCallPermitted, behaviour: Behaviour | None, *, expired: bool) -> None:
         """Begin the job that a call asks for, now that it may; one that nobody wants any more is cancelled at once."""

@@ -165,14 +165,6 @@ class ConversationState:
         self.items.append((kind, data))
         return data
 
-    def take_surfaced(self, surfaced: m.CallSurfaced) -> None:
-        """Tell what people are asked in an attempt of the job that a call of this conversation waits for."""
-        call = self._call(surfaced.call_id)
-        data = surfaced.data | {"turn_id": call.turn_id}
-        if data.get("status") == "pending_confirmation":
-            self._append("tool_call", {**data, "step": call.step, "status": "proposed"})
-        self._tell(surfaced.kind, data)
-
     def _tell(self, kind: ItemType, data: Data) -> None:
         """Append an item that the conversation also hears of for which this one works."""
         self._surface(kind, self._append(kind, data))

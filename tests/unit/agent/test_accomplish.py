@@ -124,6 +124,20 @@ def test_a_stop_withdraws_the_question_or_cancels_the_job() -> None:
     assert [job_id(held.call.call_id)] == [each.job_id for each in held.of(m.CancelJob)]
 
 
+def test_a_card_of_its_job_pauses_the_turn() -> None:
+    """Who reads the conversation is asked there, so that streams that end at a question end; decided, it goes on."""
+    talk = Talk()
+    talk.permitted()
+    card = {"approval_id": "a1", "call_id": "c1", "turn_id": "theirs", "state": "pending"}
+    for state in ("pending", "approved"):
+        talk.now.items.clear()
+        told = m.CallSurfaced(**PLACE, call_id=talk.call.call_id, kind="approval", data=card | {"state": state})
+        talk.does("take_surfaced", told)
+        paused = [data["waiting"] for kind, data in talk.now.items if kind == "turn"]
+        assert ([[{"call_id": "c1", "approval_id": "a1"}]] if state == "pending" else []) == paused
+        assert (state == "pending") is (talk.now.turn is not None and talk.now.turn.paused)
+
+
 def test_no_other_call_begins_a_job() -> None:
     """A permit of the agent's for another tool fits no call."""
     talk = Talk(("pay", '{"amount": 299}'))
