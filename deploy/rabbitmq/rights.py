@@ -147,6 +147,7 @@ def _sent_keys(service: str, pools: tuple[str, ...]) -> dict[str, list[str]]:
         if service in senders:
             route = ROUTES[message]
             keys.setdefault(route.exchange, []).append(_key_pattern(route.key(_Unknown(pools))))
+            keys[route.exchange] += [m.JOBS_POOL] if message is m.ToolCallPermitted else []
     return keys
 
 

@@ -1,6 +1,6 @@
 """A job as a tool: the call `accomplish` begins a job, whose end is its result. Pure.
 
-The call itself goes to nobody but the jobs service: it touches nothing. What its attempts call, policy judges.
+Policy judges it like any call. Its permit comes back here: the agent knows what its jobs may use up.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from placet.agent.rules import CheckedCall, Claim, Result, Settlement
+from placet.agent.rules import Result, Settlement
 from placet.agent.states import Event
 from placet.contracts import messages as m
 from placet.contracts.canonical import parse_arguments
@@ -22,6 +22,9 @@ from placet.domain.house_tools import ACCOMPLISH_SPEC
 
 #: What the model reads where its conversation is itself part of as many jobs as may stand in each other.
 TOO_DEEP = "Not begun: you are working on a part of a job already, and its parts may not have further jobs done."
+#: What it reads where its permit came when the agent had its jobs taken away, or could not be used in time.
+NOT_OFFERED = "Not begun: this agent may not have jobs done any more."
+TOO_LATE = "Not begun: it was permitted, but its permit ran out before the job could begin."
 #: Who cancels a job whose call is withdrawn.
 CALLER = "the conversation that asked for it"
 
@@ -55,22 +58,20 @@ def bounded(settlement: Settlement, offer: AccomplishEntry | None, labels: Mappi
     return replace(settlement, calls=calls, event=Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED)
 
 
-def job_of(
-    claim: Claim, call: CheckedCall, offer: AccomplishEntry, *, agent: str, language: str, labels: Mapping[str, str]
-) -> m.RunJob:
-    """Return the job that a call asks for: of the same agent, in the name of the same person."""
+def job_of(call: m.ToolCall, author: Mapping[str, str], offer: AccomplishEntry) -> m.RunJob:
+    """Return the job that a permitted call asks for: of the same agent, in the name of the same person."""
     arguments: dict[str, Any] = parse_arguments(call.arguments)
     return m.RunJob(
-        tenant=claim.tenant,
+        tenant=call.tenant,
         job_id=job_id(call.call_id),
-        agent=agent,
-        author=m.Author.model_validate(claim.author),
+        agent=call.agent,
+        author=m.Author.model_validate(author),
         task=arguments["task"],
         context=arguments.get("context", ""),
         plan=m.JobPlan(k=offer.k, attempts_max=offer.attempts_max, tasks_max=offer.tasks_max),
         budget=m.JobBudget(tokens=offer.tokens, cost=offer.cost, tokens_per_attempt=offer.tokens_per_attempt),
-        language=language,
-        labels=dict(labels),
-        caller=m.JobCaller(conversation_id=claim.conversation_id, call_id=call.call_id),
-        depth=depth(labels) + 1,
+        language=call.language,
+        labels=call.labels,
+        caller=m.JobCaller(conversation_id=call.conversation_id, call_id=call.call_id),
+        depth=depth(call.labels) + 1,
     )

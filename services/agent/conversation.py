@@ -6,23 +6,21 @@ the log items in their one order, the rows, the history, the messages to send, a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from placet.agent import attempts, items, rules, staging
-from placet.agent.asking import Asking
+from placet.agent import accomplish, attempts, items, rules
 from placet.agent.conversation_state import Call, Held, result_detail
 from placet.agent.holding import held_as
 from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
+from placet.agent.staged_work import StagedWork
 from placet.agent.staging import StagedEntry
-from placet.agent.states import CallEvent, CallState, Event
+from placet.agent.states import CallEvent, CallState, Event, State
 from placet.contracts import messages as m
 from placet.contracts.errors import Poison, Refused, Transient
-from placet.contracts.messages import COMMIT_TOOL
-from placet.contracts.messages.stage import Dropped
+from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Answer:
     ended_by: str = ""
 
 
-class Conversation(Asking):
+class Conversation(StagedWork):
     """A conversation to which things happen."""
 
     __slots__ = ()
@@ -163,71 +161,6 @@ class Conversation(Asking):
             return
         self._end_turn(turn, asked.by)
 
-    # What becomes of what is staged.
-
-    def propose_changes(self, asked: m.ProposeChanges) -> None:
-        """Ask people now about what is staged: at once where the conversation idles, else when its turn ends."""
-        entries = staging.due(self._proposable(), "turn", "on_request", "each")
-        if not entries:
-            return
-        turn = self.turn
-        if turn is not None:
-            for each in entries:
-                each.decide = "turn"
-                self.changed_staged[each.call_id] = each
-            self._record_turn(turn, "propose_asked", turn.state, {"by": asked.by})
-            return
-        self._begin_commit(entries, asked.by)
-
-    def discard_changes(self, asked: m.DiscardChanges) -> None:
-        """Throw away what is staged; a commit that people are asked about is withdrawn first, and its end does so."""
-        commits = list(dict.fromkeys(each.commit_id for each in self.staged if each.commit_id))
-        waiting = [each for each in self.staged if each.commit_id is None]
-        said = f": {json.dumps(asked.reason, ensure_ascii=False)}" if asked.reason else ""
-        self._withdraw(commits, "cancelled", f"Not run: {asked.by} threw away what was staged{said}.")
-        if waiting:
-            text = storable(staging.discarded_text(asked.by, asked.reason))
-            self._discard(waiting, by=asked.by, reason=asked.reason)
-            self.new_facts.append({"call_id": waiting[0].call_id, "number": self.log_seq, "text": text})
-
-    def _discard(self, entries: Sequence[StagedEntry], *, by: str = "", reason: str = "") -> None:
-        """Tell executors that nobody wants entries any more, and frontends that their calls never run."""
-        place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
-        self._tell_dropped("discarded", [each.call_id for each in entries])
-        for workspace_id in dict.fromkeys(each.workspace_id for each in entries):
-            self._emit(m.DiscardWorkspace(**place, workspace_id=workspace_id, by=by, reason=reason))
-        for each in entries:
-            error = f"{staging.DISCARDED} {reason}".rstrip()
-            self._append("tool_call", items.staged_end(each.names, Result("cancelled", error=error), "discarded"))
-        self._end_staged(entries)
-
-    def _tell_dropped(self, outcome: Dropped, call_ids: Sequence[str]) -> None:
-        if call_ids:
-            place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
-            self._emit(m.StagedCallsDropped(**place, call_ids=list(call_ids), outcome=outcome))
-
-    def _end_commit(self, call: Call, result: Result, *, stopped: bool) -> None:
-        """Tell what became of each entry of a commit that has its result."""
-        if self.attempt is not None:
-            self._tell_commit(self.attempt, result)
-        entries = {each.call_id: each for each in self.staged if each.commit_id == call.call_id}
-        found = staging.outcomes(result, entries.values())
-        if found is not None:
-            for outcome in found:
-                if (entry := entries.get(outcome.call_id)) is not None:
-                    end = staging.outcome_result(outcome)
-                    self._append("tool_call", items.staged_end(entry.names, end, outcome.outcome))
-            for kind, dropped in staging.dropped(found).items():
-                # What a job proposes is staged in other conversations.
-                self._tell_dropped(kind, [each for each in dropped if each in entries or self.attempt is not None])
-            self._end_staged(entries.values())
-        elif staging.fate(result, stopped=stopped, ended=self.ended) == "discarded":
-            self._discard(list(entries.values()), by=result.decided_by, reason=result.reason or result.error)
-        else:
-            for each in entries.values():
-                each.commit_id = None
-                self.changed_staged[each.call_id] = each
-
     # What becomes of calls.
 
     def take_result(self, answer: Answer, behaviour: Behaviour | None) -> None:
@@ -272,6 +205,47 @@ class Conversation(Asking):
             call.told_number = self.log_seq
         elif turn is not None:
             self._answered(turn, call, answer.result, ended_by if turn is self.turn else "", behaviour)
+
+    def take_surfaced(self, surfaced: m.CallSurfaced) -> None:
+        """Tell what people are asked in an attempt of the job that a call of this conversation waits for.
+
+        A card pauses the turn, as one of its own would: whoever reads it here may decide it here.
+        """
+        call = self._call(surfaced.call_id)
+        data = surfaced.data | {"turn_id": call.turn_id}
+        if data.get("status") == "pending_confirmation":
+            self._append("tool_call", {**data, "step": call.step, "status": "proposed"})
+        self._tell(surfaced.kind, data)
+        turn = self.turn
+        if surfaced.kind != "approval" or turn is None or (turn.turn_id, turn.state) != (call.turn_id, State.WAITING):
+            return
+        turn.paused = data.get("state") == "pending"
+        self.changed_turns[turn.turn_id] = turn
+        others = [each for each in self._open_calls(turn) if each.tool != ACCOMPLISH_TOOL]
+        if turn.paused and all(each.undecided for each in others):
+            waiting = [{"call_id": data["call_id"], "approval_id": data["approval_id"]}]
+            self._append("turn", {"state": "paused", "turn_id": turn.turn_id, "waiting": waiting})
+
+    def take_permitted(self, permitted: m.ToolCallPermitted, behaviour: Behaviour | None, *, expired: bool) -> None:
+        """Begin the job that a call asks for, now that it may; one that nobody wants any more is cancelled at once."""
+        call = self._call(permitted.call.call_id)
+        if call.tool != ACCOMPLISH_TOOL:
+            raise Poison(f"call {call.call_id} of {call.tool} has no permit of the agent's")
+        if call.state is CallState.ANSWERED:
+            return
+        offer = behaviour.accomplish if behaviour else None
+        if expired or offer is None:
+            result = Result("expired", reason=accomplish.TOO_LATE) if expired else None
+            self.take_result(
+                Answer(call.call_id, result or Result("refused", reason=accomplish.NOT_OFFERED)), behaviour
+            )
+            return
+        self._emit(accomplish.job_of(permitted.call, call.author, offer))
+        call.undecided = False
+        self.changed_calls[call.call_id] = call
+        self._record_call(call, "permitted", call.state, {"job_id": accomplish.job_id(call.call_id)})
+        if self.ended or call.state is CallState.STOPPED:
+            self._cancel_job(call.call_id)
 
     def _keep_staged(self, call: Call, staged: m.Staged) -> None:
         """Remember an entry until its end, in its place."""

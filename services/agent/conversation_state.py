@@ -171,14 +171,6 @@ class ConversationState:
         self.items.append((kind, data))
         return data
 
-    def take_surfaced(self, surfaced: m.CallSurfaced) -> None:
-        """Tell what people are asked in an attempt of the job that a call of this conversation waits for."""
-        call = self._call(surfaced.call_id)
-        data = surfaced.data | {"turn_id": call.turn_id}
-        if data.get("status") == "pending_confirmation":
-            self._append("tool_call", {**data, "step": call.step, "status": "proposed"})
-        self._tell(surfaced.kind, data)
-
     def _tell(self, kind: ItemType, data: Data) -> None:
         """Append an item that the conversation also hears of for which this one works."""
         self._surface(kind, self._append(kind, data))
@@ -192,13 +184,15 @@ class ConversationState:
         if call.approval_id is not None:
             self._surface("tool_call", result)
 
-    def _cancel_jobs(self, call_ids: Sequence[str], *, now: bool) -> list[str]:
-        """Let nobody go on with the jobs of these calls, where they end `now`; return the other calls."""
-        known = {each: self.calls[each].tool for each in call_ids if each in self.calls}
-        jobs = [each for each, tool in known.items() if tool == ACCOMPLISH_TOOL]
-        for each in jobs if now else ():
-            self._emit(m.CancelJob(tenant=self.tenant, job_id=accomplish.job_id(each), by=accomplish.CALLER))
-        return [each for each in call_ids if each not in jobs]
+    def _cancel_jobs(self, call_ids: Sequence[str]) -> None:
+        """Let nobody go on with the jobs of those of these calls that people do not think about."""
+        known = [self.calls[each] for each in call_ids if each in self.calls]
+        for call in known:
+            if call.tool == ACCOMPLISH_TOOL and not call.undecided:
+                self._cancel_job(call.call_id)
+
+    def _cancel_job(self, call_id: str) -> None:
+        self._emit(m.CancelJob(tenant=self.tenant, job_id=accomplish.job_id(call_id), by=accomplish.CALLER))
 
     def _emit(self, message: Message) -> None:
         self.emitted.append((message, self.cause))

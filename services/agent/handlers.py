@@ -22,6 +22,8 @@ from placet.agent.store import Wanted
 from placet.contracts import messages as m
 from placet.contracts.errors import Poison, Refused
 from placet.contracts.messages import Message
+from placet.contracts.permit import permit_expired, verify_permit
+from placet.contracts.signing import Verifier
 from placet.runtime.consumer import Arrival
 from placet.runtime.driver import DatabaseError
 from placet.runtime.work import Cause, UnitOfWork, Work
@@ -55,6 +57,8 @@ class Deps:
     saving: Saving
     profiles: Profiles
     units: UnitOfWork
+    #: Public keys, read when the first permit comes.
+    verifier: Callable[[], Verifier]
     turnstile: Turnstile = field(default_factory=Turnstile)
 
 
@@ -62,9 +66,12 @@ async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: 
     """Take messages in their order, by one statement that reads and one that writes.
 
     Where somebody was faster, or some of them were handled before, by locking what they are about. Raises Poison for
-    what fits no conversation, Refused where it has ended, and Transient for news of an approval that come before its
-    card.
+    what fits no conversation, SecurityAlert for a forged permit, Refused where it has ended, and Transient for news of
+    an approval that come before its card.
     """
+    for arrival in arrivals:
+        if isinstance(arrival.message, m.ToolCallPermitted):
+            verify_permit(deps.verifier(), arrival.message.permit, arrival.message.call, pool=m.JOBS_POOL)
     event_ids = [arrival.cause.id for arrival in arrivals]
     wanted = _wanted([arrival.message for arrival in arrivals])
     async with deps.turnstile.only(wanted.conversation_ids):
@@ -125,7 +132,11 @@ async def _take_all(
                 raise kind(reason)
             continue
         conversation.cause = arrival.cause
-        if isinstance(message, m.ConversationEnded):
+        if isinstance(message, m.ToolCallPermitted):
+            profile = profiles.find(conversation.tenant, conversation.agent)
+            expired = permit_expired(message.permit, work.now)
+            conversation.take_permitted(message, behaviour_of(profile), expired=expired)
+        elif isinstance(message, m.ConversationEnded):
             conversation.end(message, await store.unanswered(work.connection, message.conversation_id))
         else:
             agent = conversation.agent or (
@@ -158,7 +169,8 @@ def _never_ran(refused: m.ToolCallRefused) -> Answer:
 
 
 def _conversation_id(message: Any) -> str:
-    found: str = (message.call if isinstance(message, m.ApprovalOpened) else message).conversation_id
+    carries = isinstance(message, m.ApprovalOpened | m.ToolCallPermitted)
+    found: str = (message.call if carries else message).conversation_id
     return found
 
 
@@ -175,7 +187,7 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
                     wanted.consent_ids.add(message.message_id)
             case m.StopTurn():
                 wanted.turn_ids.add(message.turn_id)
-            case m.ApprovalOpened():
+            case m.ApprovalOpened() | m.ToolCallPermitted():
                 wanted.call_ids.add(message.call.call_id)
             case m.AttemptRequested() | m.ProposeJob():
                 wanted.message_ids.add(message.message_id)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 
 import structlog
 
@@ -19,6 +19,7 @@ from placet.agent.settings import AgentSettings
 from placet.agent.worker import Worker
 from placet.contracts import messages as m
 from placet.contracts.messages import Message
+from placet.contracts.signing import load_verifier
 from placet.contracts.topology import queue
 from placet.domain.catalog import Catalog, load_catalog
 from placet.runtime.consumer import Once
@@ -40,6 +41,7 @@ _TAKEN: Mapping[str, tuple[type[Message], ...]] = {
         m.DiscardChanges,
     ),
     "agent.tool-results": (m.ToolCallFinished, m.ToolCallRefused, m.CallResolved, m.AbandonCall),
+    "agent.permits": (m.ToolCallPermitted, m.AbandonCall),
     "agent.approvals": (m.ApprovalOpened, m.ApprovalProgressed, m.ApprovalClosed),
     "agent.attempts": (m.AttemptRequested, m.AttemptWithdrawn, m.ProposeJob, m.CallSurfaced),
     "agent.progress": (m.ToolCallProgressed,),
@@ -91,7 +93,9 @@ def _build(
     lease = timedelta(seconds=settings.agent_lease_seconds)
     slots = Slots(settings.agent_slots)
     worker = Worker(runtime.units, slots, profiles, price_of=price_of, lease=lease)
-    take = partial(handlers.take, deps=Deps(worker.saving, profiles, runtime.units))
+    take = partial(
+        handlers.take, deps=Deps(worker.saving, profiles, runtime.units, cache(partial(load_verifier, settings.keys)))
+    )
     return Service(
         name="agent",
         runtime=runtime,

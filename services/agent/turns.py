@@ -18,7 +18,7 @@ from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
 from placet.contracts.canonical import parse_arguments
 from placet.contracts.ids import new_id
-from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, ToolCall
+from placet.contracts.messages import COMMIT_TOOL, ToolCall
 from placet.domain.catalog import Catalog
 from placet.runtime.work import Cause
 
@@ -124,9 +124,6 @@ class Turns(ConversationState):
         for call in calls:
             self._propose(claim, call, text, said.before, earlier)
             earlier += [call.position] if call.result is None else []
-            if call.tool == ACCOMPLISH_TOOL and call.result is None and (offer := said.behaviour.accomplish):
-                about: dict[str, Any] = {"agent": self.agent, "language": self.language, "labels": self.labels}
-                self._emit(accomplish.job_of(claim, call, offer, **about))
 
     def _propose(
         self, claim: Claim, call: CheckedCall, said: str, before: Before | None = None, earlier: Sequence[int] = ()
@@ -163,7 +160,7 @@ class Turns(ConversationState):
         self._record_call(stored, "proposed", None, detail)
         if result is not None:
             self._append("tool_call", items.answered(stored.names, result))
-        if result is not None or call.tool == ACCOMPLISH_TOOL:
+        if result is not None:
             return
         proposed = ToolCall(
             call_id=call.call_id,
@@ -382,7 +379,8 @@ class Turns(ConversationState):
         reason: str,
         by_default: Literal["wait", "supersede"] = "supersede",
     ) -> None:
-        call_ids = self._cancel_jobs(call_ids, now=by_default == "supersede")
+        if by_default == "supersede":
+            self._cancel_jobs(call_ids)
         if call_ids:
             place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
             how: dict[str, Any] = {"kind": kind, "reason": reason, "by_default": by_default}

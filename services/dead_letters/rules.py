@@ -35,6 +35,7 @@ STEPS: Mapping[str, Mapping[str, bool]] = {
     "approval.requests": {ApprovalRequested.type_name: False},
     "policy.approved-calls": {CallApproved.type_name: False},
     "executor": {ToolCallPermitted.type_name: False},
+    "agent.permits": {ToolCallPermitted.type_name: False},
     "agent.tool-results": {ToolCallRefused.type_name: False, ToolCallFinished.type_name: True},
 }
 

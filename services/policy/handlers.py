@@ -190,7 +190,10 @@ async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
     if reason := grants.refusal(asked, rulebook, rulebook.directory, now, history):
         work.record(records.grant_refused(asked, reason))
         return
-    entry = grants.entry_of(asked.call, rulebook.tools[asked.call.tool])
+    spec = rulebook.spec(asked.call.tool)
+    if spec is None:
+        raise SecurityAlert(f"a grant was asked for calls of {asked.call.tool!r}, which is no tool")
+    entry = grants.entry_of(asked.call, spec)
     if await grant_store.add_grant(work, asked, entry, now):
         work.record(records.grant_given(asked))
 

@@ -178,6 +178,11 @@ def comes_after(token: object) -> ComesAfter:
         return ComesAfter()
 
 
+def permit_expired(token: str, now: datetime) -> bool:
+    """Tell whether a permit that was verified is no longer good at `now`."""
+    return bool(from_json(payload_of(token))["exp"] <= now.timestamp())
+
+
 def digest_of(call: ToolCall) -> str:
     """Return the digest of what a call would execute, computed anew from its fields; `call.digest` is only a claim."""
     return call_digest(

@@ -190,6 +190,8 @@ QUEUES = (
             Destination("jobs", "attempt.surfaced"),
         ),
     ),
+    # Of calls that begin a job: the agent has what the job is to be, and asks the jobs service.
+    QueueSpec("agent.permits", "agent", (permits_of(m.JOBS_POOL), _abandonments("agent.permits"))),
     QueueSpec("jobs.commands", "jobs", (Destination("jobs", "job.run"), Destination("jobs", "job.cancel"))),
     QueueSpec(
         "jobs.attempts",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, PROPOSE_TOOL
+from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, JOBS_POOL, PROPOSE_TOOL
 from placet.contracts.messages.jobs import TASK_MAX
 from placet.contracts.messages.stage import ENTRIES_MAX
 from placet.contracts.messages.tool_calls import Category
@@ -39,7 +39,7 @@ PROPOSE_SPEC = ToolSpec(
     parameters={"type": "object", "properties": {}},
     category=Category.SAFE_COMPUTE,
 )
-#: Offered by agents whose profile says so. The agent has the job done; policy judges each call of its attempts.
+#: Offered by agents whose profile says so. Policy judges it like any call, and so each call of its attempts.
 ACCOMPLISH_SPEC = ToolSpec(
     name=ACCOMPLISH_TOOL,
     description="Has a task done that is too large, or too easily got wrong, for you alone: it is divided, several "
@@ -54,6 +54,7 @@ ACCOMPLISH_SPEC = ToolSpec(
         "additionalProperties": False,
     },
     category=Category.SAFE_COMPUTE,
+    pool=JOBS_POOL,
 )
 HOUSE_TOOLS: Mapping[str, ToolSpec] = MappingProxyType(
     {spec.name: spec for spec in (COMMIT_SPEC, PROPOSE_SPEC, ACCOMPLISH_SPEC)}

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from placet.contracts.messages import JOBS_POOL, ToolCallPermitted
 from placet.contracts.topology import QUEUES, ROUTES, QueueSpec, executor_queue, key_matches
 from placet.deploy.rabbitmq.rights import SENDERS
 
@@ -28,11 +29,15 @@ def told(service: str, part: re.Pattern[str]) -> set[str]:
 def brought(spec: QueueSpec) -> set[str]:
     """Return the names of the messages that the bindings of a queue let in."""
     message = SimpleNamespace(tenant="acme", answer_to="gateway-1", pool=POOL, queue=spec.name)
+    begins = SimpleNamespace(pool=JOBS_POOL)
     return {
         kind.__name__
         for kind, route in ROUTES.items()
         for binding in spec.bindings
-        if binding.exchange == route.exchange and key_matches(binding.key, route.key(message))
+        if binding.exchange == route.exchange
+        and any(
+            key_matches(binding.key, route.key(each)) for each in (message, *([begins] * (kind is ToolCallPermitted)))
+        )
     }
 
 

@@ -21,10 +21,30 @@ from tests.support.workspaces import FILE_TOOLS
 pytestmark = pytest.mark.timeout(300)
 
 
+RULES = [
+    {
+        "name": "no-payroll",
+        "match": {"tool": "accomplish"},
+        "when": 'arguments.task.contains("payroll")',
+        "effect": "deny",
+        "reason": "Nobody has the payroll done.",
+        "model_reason": "jobs about the payroll are not allowed.",
+    },
+    {
+        "name": "ask-first",
+        "match": {"tool": "accomplish"},
+        "when": 'arguments.task.startsWith("ask first")',
+        "effect": "require_approval",
+        "reason": "It costs money.",
+        "approval": {"approvers": ["operators"]},
+    },
+]
+
+
 def written(folder: Path) -> dict[str, str]:
     """Write what a system reads; return its environment."""
     (folder / "files").mkdir()
-    (folder / "rulebook.yaml").write_text(yaml.safe_dump({"version": 1, "tools": FILE_TOOLS}))
+    (folder / "rulebook.yaml").write_text(yaml.safe_dump({"version": 1, "tools": FILE_TOOLS, "rules": RULES}))
     (folder / "agents.yaml").write_text(
         yaml.safe_dump({"version": 1, "agents": {"default": {"accomplish": {"k": 2, "tokens": 1_000_000}}}})
     )
@@ -87,6 +107,57 @@ async def test_a_job_within_a_job_is_refused(ada: Visitor, grace: Caller) -> Non
     await ada.say("Have it done: go deeper")
     assert '{"only": {"answer": "refused"}}' == await ada.see_answer()
     assert before + 1 == await jobs(grace)
+
+
+async def test_a_rule_refuses_to_begin_a_job(ada: Visitor, grace: Caller) -> None:
+    """Beginning a job passes policy: what a rule denies never begins, and the model is told why."""
+    before = await jobs(grace)
+    await ada.say("Have it done: the payroll")
+    result = (await ada.see(is_result("accomplish")))["data"]
+    assert ("refused", "The call did not run: jobs about the payroll are not allowed.") == (
+        result["kind"],
+        result["error"],
+    )
+    await ada.see_answer()
+    assert before == await jobs(grace)
+
+
+@pytest.mark.parametrize("process", ["policy-1", "approval-1", "agent-1", "jobs-1"])
+async def test_a_held_job_begins_once_when_people_say_yes(
+    ada: Visitor, grace: Caller, house: System, process: str
+) -> None:
+    """Nothing begins before; whoever is killed around the yes, there is one job and one result."""
+    before = await jobs(grace)
+    await ada.say("Have it done: ask first, then go deeper")
+    card = await ada.see_card()
+    assert ("accomplish", {"task": "ask first, then go deeper"}, before) == (
+        card["tool"],
+        card["arguments"],
+        await jobs(grace),
+    )
+    house.processes[process].kill()
+    await house.start_again(process)
+    assert (await grace.decide(card, "approve")).is_success
+    house.processes[process].kill()
+    await house.start_again(process)
+    assert '{"only": {"answer": "refused"}}' == await ada.see_answer()
+    ended = [item for item in ada.items if is_result("accomplish")(item)]
+    assert (before + 1, 1) == (await jobs(grace), len(ended))
+
+
+@pytest.mark.parametrize("end", ["deny", "stop"])
+async def test_a_held_job_that_nobody_wants_never_begins(ada: Visitor, grace: Caller, end: str) -> None:
+    """Denied, or its turn is stopped while people look: one result, no job, and no card is left."""
+    before = await jobs(grace)
+    await ada.say("Have it done: ask first, then go deeper")
+    card = await ada.see_card()
+    if end == "deny":
+        assert (await grace.decide(card, "deny", "too dear")).is_success
+    else:
+        await ada.post(f"{ada.path}/stop")
+    result = (await ada.see(is_result("accomplish")))["data"]
+    assert ({"deny": "denied", "stop": "cancelled"}[end], before) == (result["kind"], await jobs(grace))
+    assert [] == (await grace.get(f"/v1/approvals?state=pending&conversation={ada.conversation}"))["items"]
 
 
 async def test_a_stopped_turn_cancels_its_job(ada: Visitor, grace: Caller, house: System) -> None:

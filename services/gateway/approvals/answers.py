@@ -15,6 +15,7 @@ from placet.contracts.messages import ApprovalRule
 from placet.domain.risk import why_alone
 from placet.gateway.approvals.decisions import Ask, Decisions
 from placet.gateway.conversations.live import Topic
+from placet.gateway.conversations.store import shows_approval
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
@@ -40,14 +41,14 @@ def refuse_risky(approval: Row) -> None:
         raise Refused(f"This is approved by itself: {why}.", kind="approve-alone", detail=detail)
 
 
-async def approves_several(decisions: Decisions, caller: Caller, topic: Topic, answers: Iterable[Answer]) -> bool:
-    """Tell whether answers approve more than one call that waits here; clients also repeat what is long over."""
+async def approves_several(decisions: Decisions, caller: Caller, answers: Iterable[Answer]) -> bool:
+    """Tell whether answers approve more than one call that waits; clients also repeat what is long over."""
     named = {(caller.tenant, answer.approval_id) for answer in answers if answer.approved}
     if len(named) <= 1:
         return False
     async with reading(decisions.units.database) as connection:
         found = await load_approvals(connection, named)
-    return len([row for row in found.values() if row["state"] == "pending" and _is_in(topic, row)]) > 1
+    return len([row for row in found.values() if row["state"] == "pending"]) > 1
 
 
 async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: Answer, *, several: bool) -> Row | None:
@@ -58,7 +59,7 @@ async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: 
     """
     caller.need(Scope.DECIDE)
     approval = await decisions.find(caller, answer.approval_id)
-    if not _is_in(topic, approval):
+    if approval["conversation_id"] != topic.conversation_id and not await _shown(decisions, topic, answer.approval_id):
         raise Refused("There is no such approval in this conversation.", status=404, kind="not-found")
     if not answer.digest:
         raise Refused("The answer does not say which card was shown.", status=400, kind="stale-card")
@@ -68,5 +69,7 @@ async def decide_in(decisions: Decisions, caller: Caller, topic: Topic, answer: 
     return await decisions.decide(caller, answer.approval_id, Ask(verb, answer.digest, answer.reason))
 
 
-def _is_in(topic: Topic, approval: Row) -> bool:
-    return bool(approval["conversation_id"] == topic.conversation_id)
+async def _shown(decisions: Decisions, topic: Topic, approval_id: str) -> bool:
+    """Tell whether the conversation shows an approval of another one: of a job that it has done."""
+    async with reading(decisions.units.database) as connection:
+        return await shows_approval(connection, topic.tenant, str(topic.conversation_id), approval_id)

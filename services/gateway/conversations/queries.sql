@@ -118,3 +118,9 @@ SELECT w.approval_id, (
 ) AS asked
 FROM unnest(:tenants::text[], :conversation_ids::text[], :approval_ids::text[], :call_ids::text[])
     AS w (tenant, conversation_id, approval_id, call_id)
+
+-- name: shows_approval
+SELECT EXISTS (
+    SELECT FROM read.log WHERE tenant = :tenant AND conversation_id = :conversation_id AND type = 'approval'
+        AND data ->> 'approval_id' = :approval_id
+) AS shown

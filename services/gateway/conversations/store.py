@@ -94,6 +94,13 @@ async def find_conversation(connection: Connection, tenant: str, conversation_id
     return await _find(connection, QUERIES.load_conversation, (tenant, conversation_id))
 
 
+async def shows_approval(connection: Connection, tenant: str, conversation_id: str, approval_id: str) -> bool:
+    """Tell whether a conversation shows an approval, its own or one of a job that one of its calls began."""
+    place = {"tenant": tenant, "conversation_id": conversation_id}
+    found = await connection.run(QUERIES.shows_approval, **place, approval_id=approval_id)
+    return bool(found[0]["shown"])
+
+
 async def lock_conversation(connection: Connection, tenant: str, conversation_id: str) -> Conversation | None:
     """Return one conversation and keep it from changing until the commit."""
     return await _find(connection, QUERIES.lock_conversation, (tenant, conversation_id))

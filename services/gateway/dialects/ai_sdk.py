@@ -239,7 +239,7 @@ class AiSdkState:
             return False
         # What ran when its turn was stopped is told with the next message.
         stopped = {turn_id for turn_id, turn in log.turns.items() if turn.state == "stopped"}
-        runs = (not call.settled and call.turn_id not in stopped for call in self.calls)
+        runs = (log.runs(call) and call.turn_id not in stopped for call in self.calls)
         return not any(runs) and not any(call.approval_id in decided for call in self.calls if not call.kind)
 
     def copy(self) -> AiSdkState:

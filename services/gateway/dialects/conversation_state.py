@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
-from placet.contracts.messages import COMMIT_TOOL
+from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL
 from placet.gateway.conversations.items import Delta, Item
 from placet.gateway.dialects import changes, staged
 from placet.gateway.dialects.changes import Call, Change, Data
@@ -98,7 +98,13 @@ class ConversationState:
     @property
     def settled(self) -> bool:
         """Whether nothing more is told of any call until people decide."""
-        return all(call.settled for call in self.calls.values())
+        return not any(self.runs(call) for call in self.calls.values())
+
+    def runs(self, call: Call) -> bool:
+        """Whether more is told of a call before people decide; a job whose question pauses its turn tells nothing."""
+        turn = self.turns.get(call.turn_id)
+        asks = call.tool == ACCOMPLISH_TOOL and turn is not None and turn.state == "paused"
+        return not call.settled and not asks
 
     def call_of(self, approval_id: str) -> Call | None:
         """Return the call that an approval is about; None where the log has not told of it."""

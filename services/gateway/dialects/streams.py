@@ -102,7 +102,7 @@ async def decide(
     that does not is raised as Refused, and those before it stay decided.
     """
     topic = Topic(caller.tenant, conversation_id)
-    several = await approves_several(deps.decisions, caller, topic, answers)
+    several = await approves_several(deps.decisions, caller, answers)
     decided, refused = set[str](), dict[str, Data]()
     for answer in answers:
         try:

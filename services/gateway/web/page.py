@@ -36,9 +36,9 @@ ConversationId = Annotated[str, Query(alias="conversation", pattern=r"^[A-Za-z0-
 async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId = "") -> Response:
     """Show the chat on the left and what waits for people on the right; who never writes is led to what they do."""
     if not conversation_id and not caller.may(Scope.CHAT):
-        for scope, place in _PLACES.items():
+        for scope, page in _PLACES.items():
             if caller.may(scope):
-                return RedirectResponse(place, 303)
+                return RedirectResponse(page, 303)
     async with reading(deps.runtime.database) as connection:
         recent = await recent_conversations(connection, caller.tenant, caller.person, RECENT_MAX)
         if conversation_id and not await find_conversation(connection, caller.tenant, conversation_id):

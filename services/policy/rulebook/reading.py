@@ -13,12 +13,11 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from placet.contracts.messages import COMMIT_TOOL
 from placet.domain.catalog import Catalog, ToolSpec, catalog_from
 from placet.domain.cel import ConditionInvalid
 from placet.domain.directory import Directory
 from placet.domain.directory_file import directory_from
-from placet.domain.house_tools import COMMIT_SPEC
+from placet.domain.house_tools import ACCOMPLISH_SPEC, COMMIT_SPEC
 from placet.domain.yaml_source import Steps, YamlSource, did_you_mean, read_yaml
 from placet.policy.rulebook.approval_checks import check_approval
 from placet.policy.rulebook.entries import ApprovalEntry, FileEntry, RuleEntry
@@ -28,6 +27,10 @@ from placet.policy.rulebook.scope import Scope
 from placet.policy.rulebook.stage_checks import check_stage
 from placet.policy.rules import DEFAULTS, OPERATORS, Rule, Rulebook
 from placet.policy.rules.conditions import CelCondition, compile_condition
+
+#: Tools of the house that rules may be for, only by their names: a rule for every tool is none for what commits what
+#: they have staged, nor for what has a job done with them.
+_BY_NAME = {spec.name: spec for spec in (COMMIT_SPEC, ACCOMPLISH_SPEC)}
 
 
 def load_rulebook(path: Path | str) -> Rulebook:
@@ -44,7 +47,7 @@ def rulebook_from(source: YamlSource, directory: Directory | None = None, *, len
     people = directory if directory is not None and "directory" in source.data else directory_from(source)
     catalog = catalog_from(source)
     head = _head(source)
-    rules = _rules(source, catalog, Scope(people, (*catalog.values(), COMMIT_SPEC), channels=head.channels))
+    rules = _rules(source, catalog, Scope(people, (*catalog.values(), *_BY_NAME.values()), channels=head.channels))
     _check_stage_defaults(source, head)
     for steps, entry in _other_approvals(head):
         check_approval(source, steps, entry, Scope(people, tuple(catalog.values()), channels=head.channels))
@@ -142,8 +145,7 @@ def _matched_tools(source: YamlSource, steps: Steps, patterns: Iterable[str]) ->
     """Yield the tools that the patterns match; report a pattern without any: it never decides."""
     names = declared(source, "tools")
     for index, pattern in enumerate(patterns):
-        # Only by its name: a rule for every tool is none for what commits what they have staged.
-        found = [COMMIT_TOOL] if pattern == COMMIT_TOOL else [name for name in names if fnmatchcase(name, pattern)]
+        found = [pattern] if pattern in _BY_NAME else [name for name in names if fnmatchcase(name, pattern)]
         if not found and names:
             here = (*steps, index) if (*steps, index) in source.values else steps
             source.report(here, _no_tool(pattern, names))
@@ -151,7 +153,7 @@ def _matched_tools(source: YamlSource, steps: Steps, patterns: Iterable[str]) ->
 
 
 def _specs(tools: frozenset[str], catalog: Catalog) -> list[ToolSpec]:
-    return [spec for name, spec in (*catalog.items(), (COMMIT_TOOL, COMMIT_SPEC)) if name in tools]
+    return [spec for name, spec in (*catalog.items(), *_BY_NAME.items()) if name in tools]
 
 
 def _no_tool(pattern: str, names: list[str]) -> str:

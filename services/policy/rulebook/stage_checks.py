@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from placet.contracts.messages import COMMIT_TOOL
+from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.yaml_source import Problem, Steps, YamlSource
 from placet.policy.rulebook.entries import RulingEntry
@@ -23,6 +23,9 @@ def check_stage(source: YamlSource, steps: Steps, entry: RulingEntry, tools: fro
         return
     if COMMIT_TOOL in tools:
         source.report((*steps, "effect"), f"{COMMIT_TOOL!r} commits what is staged, so it cannot be staged itself")
+    if ACCOMPLISH_TOOL in tools:
+        problem = f"a job has a result that the agent goes on with, so {ACCOMPLISH_TOOL!r} cannot be staged"
+        source.report((*steps, "effect"), problem)
     if entry.approval is None:
         return
     found = _ONE_CALL.search(entry.approval.condition)

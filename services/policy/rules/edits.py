@@ -54,9 +54,9 @@ def judged(
     except NotStrictJson as error:
         return _answer(proposed, rulebook, problem=f"The arguments are not strict JSON: {error}.")
     verdict = judge_within(facts, rulebook, proposed.rule)
-    if problem := _problem(proposed, asked, facts, verdict, rulebook):
+    problem, spec = _problem(proposed, asked, facts, verdict, rulebook), verdict.spec
+    if problem or spec is None:
         return _answer(proposed, rulebook, problem=problem)
-    spec = rulebook.tools[call.tool]
     arguments = dict(facts.arguments)
     summary = render_summary(spec, arguments, call.language)
     return _answer(proposed, rulebook, summary=summary, shown=shown_text(spec, call.arguments, arguments))

@@ -78,7 +78,7 @@ class CallEntry(BaseModel):
 
     def facts(self, rulebook: Rulebook) -> CallFacts:
         """Return the facts of this call by an agent that has the rulebook's own catalogue."""
-        spec = rulebook.tools.get(self.tool)
+        spec = rulebook.spec(self.tool)
         return CallFacts(
             call_id="call",
             schema_digest=spec.schema_digest if spec else "",
@@ -122,7 +122,7 @@ def _never_proposed(entry: CallEntry, rulebook: Rulebook) -> Iterator[str]:
     """Yield why no agent could propose this call."""
     if read_approver(entry.requester).kind not in {"person", "nobody"}:
         yield f"nobody asks for a call who is called {entry.requester!r}"
-    spec = rulebook.tools.get(entry.tool)
+    spec = rulebook.spec(entry.tool)
     if spec is None:
         yield f"no agent could propose it: unknown tool {entry.tool!r}{did_you_mean(entry.tool, rulebook.tools)}"
         return

@@ -15,6 +15,7 @@ from placet.contracts.visitors import rule_name
 from placet.domain.approvers import GROUP, person_id
 from placet.domain.catalog import Catalog, ToolSpec
 from placet.domain.directory import Directory
+from placet.domain.house_tools import ACCOMPLISH_SPEC
 from placet.policy.rules.call import CallFacts
 from placet.policy.rules.limits import Limit
 
@@ -108,6 +109,8 @@ _HELD = Ruling(Effect.REQUIRE_APPROVAL, "The tool acts on the outside world.", a
 
 #: Instead of the default to stage, where the tool's pack cannot.
 HELD_WRITE = Ruling(Effect.REQUIRE_APPROVAL, "The tool changes data and cannot be staged.", approval=OPERATORS)
+#: Instead of a default to stage: the agent goes on with the result of its job.
+HELD_JOB = Ruling(Effect.REQUIRE_APPROVAL, "It has a job done, which cannot be staged.", approval=OPERATORS)
 #: What a commit is where no rule for it matches; its entries say who decides.
 COMMIT = Ruling(Effect.REQUIRE_APPROVAL, "Staged work takes effect when it is approved.")
 #: What happens by category where no rule matches and the rulebook says nothing else.
@@ -145,8 +148,14 @@ class Rulebook:
         """Whether the house's own default decides what no rule does about tools that write."""
         return self.defaults[Category.UNSAFE_WRITE] is DEFAULTS[Category.UNSAFE_WRITE]
 
+    def spec(self, tool: str) -> ToolSpec | None:
+        """Return a tool of the rulebook, or the one of the house that agents may call; None for any other."""
+        return ACCOMPLISH_SPEC if tool == ACCOMPLISH_SPEC.name else self.tools.get(tool)
+
     def default_for(self, spec: ToolSpec) -> Ruling:
         """Return what happens to a call of `spec` where no rule matches."""
         ruling = self.defaults[spec.category]
+        if spec is ACCOMPLISH_SPEC and ruling.effect is Effect.STAGE:
+            return HELD_JOB
         writes = spec.category is Category.UNSAFE_WRITE
         return HELD_WRITE if writes and self.stages_writes and spec.stage is None else ruling

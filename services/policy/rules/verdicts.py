@@ -64,7 +64,7 @@ def judge(call: CallFacts, rulebook: Rulebook, exhausted: Collection[str] = ()) 
 
     The rules named in `exhausted` decide nothing: their limits have no room for this call.
     """
-    spec = rulebook.tools.get(call.tool)
+    spec = rulebook.spec(call.tool)
     if spec is None:
         if call.tool == COMMIT_TOOL:
             return _judge_commit(call, rulebook, exhausted)

@@ -40,6 +40,7 @@ from placet.contracts.messages.deliveries import KeyOffered, RetryDelivery, Retr
 from placet.contracts.messages.grants import GrantAsked, RevokeGrant
 from placet.contracts.messages.jobs import (
     ACCOMPLISH_TOOL,
+    JOBS_POOL,
     AttemptEnded,
     AttemptRequested,
     AttemptWithdrawn,
@@ -156,6 +157,7 @@ __all__ = [
     "ACCOMPLISH_TOOL",
     "COMMIT_TOOL",
     "ENVELOPE_EVENTS_MAX",
+    "JOBS_POOL",
     "MESSAGES",
     "PROPOSE_TOOL",
     "AbandonCall",

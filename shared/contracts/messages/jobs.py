@@ -24,6 +24,8 @@ JOB_LABEL, TASK_LABEL, ATTEMPT_LABEL, DEPTH_LABEL = "job", "task", "attempt", "j
 
 #: Name of the call by which an agent has a job done. No rulebook may give a tool this name.
 ACCOMPLISH_TOOL = "accomplish"
+#: Where its permits go, in place of an executor pool: the agent begins the job.
+JOBS_POOL = "placet-jobs"
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 

@@ -85,12 +85,12 @@ async def test_the_demos_tools_open_where_nothing_can_be_written(
 
 
 def test_a_signer_sees_only_its_own_private_key() -> None:
-    """Each signer mounts its own volume, the executor the public one, the rest none; all read-only."""
+    """Each signer mounts its own volume, executors and agent the public one, the rest none; all read-only."""
     target = "/run/placet/keys:ro"
     mounted = {name: [each for each in CONTAINERS[name].get("volumes", []) if target in each] for name in RUNS}
     signers = {name: [f"keys-{name}:{target}"] for name in SIGNERS}
-    executors = {name: [f"keys-public:{target}"] for name, service in RUNS.items() if service == "executor"}
-    assert {name: [] for name in RUNS} | signers | executors == mounted
+    verifiers = {name: [f"keys-public:{target}"] for name, service in RUNS.items() if service in {"executor", "agent"}}
+    assert {name: [] for name in RUNS} | signers | verifiers == mounted
 
 
 def test_nothing_is_published_beyond_this_machine() -> None:

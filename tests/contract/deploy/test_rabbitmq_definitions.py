@@ -44,14 +44,14 @@ MAY_PUBLISH = {
     "policy": {
         "approvals": r"^(approval\.requested|edit\.judged)$",
         "decisions": r"^(tried\..+)$",
-        "executions": "^((default|payments))$",
+        "executions": "^((default|payments)|placet-jobs)$",
         "tool-results": r"^(tool-call\.refused)$",
     },
     "approval": {
         "approvals": r"^(approval\.opened|approval\.progressed|approval\.closed|watched-call\.closed|call\.approved"
         r"|edit\.proposed)$",
         "decisions": r"^(answered\..+|grant-asked)$",
-        "executions": "^((default|payments))$",
+        "executions": "^((default|payments)|placet-jobs)$",
         "tool-results": r"^(tool-call\.refused)$",
     },
     "notifier": {},

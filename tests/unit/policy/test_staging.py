@@ -12,8 +12,8 @@ from placet.contracts.canonical import canonical_text
 from placet.contracts.ids import call_id
 from placet.contracts.messages import ApprovalRule, Demand, EditJudged, EditProposed, Panel, StagedCall, StagePlan
 from placet.contracts.messages.tool_calls import Category, Edited
-from placet.domain.house_tools import COMMIT_SPEC
-from placet.domain.yaml_source import parse_yaml
+from placet.domain.house_tools import ACCOMPLISH_SPEC, COMMIT_SPEC
+from placet.domain.yaml_source import RulebookInvalid, parse_yaml
 from placet.policy.rulebook import rulebook_from
 from placet.policy.rulebook.check import check_source
 from placet.policy.rules import CallFacts, Effect, Rulebook, judge
@@ -51,7 +51,7 @@ def rulebook(more: str = "") -> Rulebook:
 
 def facts(tool: str, **changes: Any) -> CallFacts:
     """Return a call of a tool as the agent proposes it."""
-    schema = COMMIT_SPEC if tool == COMMIT_SPEC.name else rulebook().tools[tool]
+    schema = rulebook().tools.get(tool, COMMIT_SPEC)
     return CallFacts.of(a_call(**{"tool": tool, "schema_digest": schema.schema_digest, "arguments": {}} | changes))
 
 
@@ -304,3 +304,45 @@ cases:
 """
     _, cases = cases_from(parse_yaml("cases", text.encode()))
     assert [[]] == [result.differences for result in run_cases(cases, rulebook()).cases]
+
+
+_JOBS = """\
+  - name: jobs
+    match: {tool: accomplish}
+    when: arguments.task.contains("payroll")
+    effect: EFFECT
+    reason: It costs money.
+"""
+
+
+@pytest.mark.parametrize(
+    ("effect", "task", "default", "expected"),
+    [
+        ("deny", "Tidy up.", "allow", (Effect.ALLOW, "default:safe_compute")),
+        ("deny", "Tidy up.", "deny", (Effect.DENY, "default:safe_compute")),
+        ("deny", "Tidy up.", "stage", (Effect.REQUIRE_APPROVAL, "default:safe_compute")),
+        ("deny", "Tidy the payroll.", "allow", (Effect.DENY, "jobs")),
+        ("require_approval", "Tidy the payroll.", "deny", (Effect.REQUIRE_APPROVAL, "jobs")),
+    ],
+)
+def test_beginning_a_job_is_judged(effect: str, task: str, default: str, expected: tuple[Effect, str]) -> None:
+    """By a rule that names it, else by the default of its category; what cannot be staged waits for people."""
+    approval = "\n    approval: {approvers: [operators]}" if effect == "require_approval" else ""
+    more = _JOBS.replace("EFFECT", effect).rstrip() + approval + "\n"
+    defaults = f"defaults: {{safe_compute: {{effect: {default}}}}}\n"
+    own = rulebook_from(parse_yaml("rulebook", f"{defaults}{RULEBOOK.replace('groups:', f'{more}groups:')}".encode()))
+    asked = facts(ACCOMPLISH_SPEC.name, arguments={"task": task})
+    asked = replace(asked, schema_digest=ACCOMPLISH_SPEC.schema_digest)
+    verdict = judge(asked, own)
+    assert expected == (verdict.effect, verdict.rule)
+
+
+def test_a_rule_for_every_tool_is_none_for_jobs() -> None:
+    """Only by its name, as with commits; and it cannot be staged, since the agent goes on with its result."""
+    everything = _JOBS.replace("{tool: accomplish}", '{tool: "*"}').replace("EFFECT", "deny")
+    everything = everything.replace('    when: arguments.task.contains("payroll")\n', "")
+    asked = replace(facts("look", arguments={"task": "payroll"}), tool=ACCOMPLISH_SPEC.name)
+    asked = replace(asked, schema_digest=ACCOMPLISH_SPEC.schema_digest)
+    assert Effect.ALLOW is judge(asked, rulebook(everything)).effect
+    with pytest.raises(RulebookInvalid, match="cannot be staged"):
+        rulebook(_JOBS.replace("EFFECT", "stage"))

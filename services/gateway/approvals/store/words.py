@@ -98,7 +98,7 @@ def _rarest(asked: sa.FromClause, opens: sa.FromClause, names: Collection[str]) 
     word = sa.func.unnest(asked.c.words).table_valued("word", name="each").render_derived()
     here = (other.c.tenant == text("tenant"), other.c.word == word.c.word, other.c.is_open == opens.c.is_open)
     reach = depth(other, names, *here).correlate(word, opens).scalar_subquery()
-    furthest = sa.literal_column("depth")
+    furthest: sa.ColumnClause[int] = sa.literal_column("depth", sa.Integer)
     return (
         sa.select(word.c.word, reach.label("depth"))
         .select_from(word)

@@ -1,0 +1,83 @@
+"""What becomes of what is staged: it is proposed, thrown away, or ends with its commit. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from placet.agent import items, staging
+from placet.agent.asking import Asking
+from placet.agent.conversation_state import Call
+from placet.agent.rules import Result, storable
+from placet.agent.staging import StagedEntry
+from placet.contracts import messages as m
+from placet.contracts.messages.stage import Dropped
+
+
+class StagedWork(Asking):
+    """A conversation in which entries wait."""
+
+    __slots__ = ()
+
+    def propose_changes(self, asked: m.ProposeChanges) -> None:
+        """Ask people now about what is staged: at once where the conversation idles, else when its turn ends."""
+        entries = staging.due(self._proposable(), "turn", "on_request", "each")
+        if not entries:
+            return
+        turn = self.turn
+        if turn is not None:
+            for each in entries:
+                each.decide = "turn"
+                self.changed_staged[each.call_id] = each
+            self._record_turn(turn, "propose_asked", turn.state, {"by": asked.by})
+            return
+        self._begin_commit(entries, asked.by)
+
+    def discard_changes(self, asked: m.DiscardChanges) -> None:
+        """Throw away what is staged; a commit that people are asked about is withdrawn first, and its end does so."""
+        commits = list(dict.fromkeys(each.commit_id for each in self.staged if each.commit_id))
+        waiting = [each for each in self.staged if each.commit_id is None]
+        said = f": {json.dumps(asked.reason, ensure_ascii=False)}" if asked.reason else ""
+        self._withdraw(commits, "cancelled", f"Not run: {asked.by} threw away what was staged{said}.")
+        if waiting:
+            text = storable(staging.discarded_text(asked.by, asked.reason))
+            self._discard(waiting, by=asked.by, reason=asked.reason)
+            self.new_facts.append({"call_id": waiting[0].call_id, "number": self.log_seq, "text": text})
+
+    def _discard(self, entries: Sequence[StagedEntry], *, by: str = "", reason: str = "") -> None:
+        """Tell executors that nobody wants entries any more, and frontends that their calls never run."""
+        place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+        self._tell_dropped("discarded", [each.call_id for each in entries])
+        for workspace_id in dict.fromkeys(each.workspace_id for each in entries):
+            self._emit(m.DiscardWorkspace(**place, workspace_id=workspace_id, by=by, reason=reason))
+        for each in entries:
+            error = f"{staging.DISCARDED} {reason}".rstrip()
+            self._append("tool_call", items.staged_end(each.names, Result("cancelled", error=error), "discarded"))
+        self._end_staged(entries)
+
+    def _tell_dropped(self, outcome: Dropped, call_ids: Sequence[str]) -> None:
+        if call_ids:
+            place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+            self._emit(m.StagedCallsDropped(**place, call_ids=list(call_ids), outcome=outcome))
+
+    def _end_commit(self, call: Call, result: Result, *, stopped: bool) -> None:
+        """Tell what became of each entry of a commit that has its result."""
+        if self.attempt is not None:
+            self._tell_commit(self.attempt, result)
+        entries = {each.call_id: each for each in self.staged if each.commit_id == call.call_id}
+        found = staging.outcomes(result, entries.values())
+        if found is not None:
+            for outcome in found:
+                if (entry := entries.get(outcome.call_id)) is not None:
+                    end = staging.outcome_result(outcome)
+                    self._append("tool_call", items.staged_end(entry.names, end, outcome.outcome))
+            for kind, dropped in staging.dropped(found).items():
+                # What a job proposes is staged in other conversations.
+                self._tell_dropped(kind, [each for each in dropped if each in entries or self.attempt is not None])
+            self._end_staged(entries.values())
+        elif staging.fate(result, stopped=stopped, ended=self.ended) == "discarded":
+            self._discard(list(entries.values()), by=result.decided_by, reason=result.reason or result.error)
+        else:
+            for each in entries.values():
+                each.commit_id = None
+                self.changed_staged[each.call_id] = each
