@@ -1,4 +1,4 @@
-"""Rows of the gateway: keys, sessions, conversations, used mailed links, emergency stops, the audit chain."""
+"""Rows of the gateway: keys, sessions, conversations, used mailed links, stops, restores, the audit chain."""
 
 from __future__ import annotations
 
@@ -231,6 +231,18 @@ class StopRow(SQLModel, table=True):
     resumed_by: str | None = None
     resume_reason: str = Field(default="", sa_column_kwargs={"server_default": ""})
     resume_signature: str | None = Field(default=None, description="JWS of the gateway over stop, time and person.")
+
+
+class RestoreRow(SQLModel, table=True):
+    """One restore from a backup. What was asked for before it is void: it may have run after the backup."""
+
+    __tablename__ = "restores"
+    __table_args__ = (sa.CheckConstraint("backup_at <= restored_at", name="backup_before"), {"schema": "gateway"})
+
+    restored_at: datetime = Field(primary_key=True, sa_type=sa.TIMESTAMP(timezone=True))
+    backup_at: datetime = Field(
+        sa_type=sa.TIMESTAMP(timezone=True), description="The newest moment that the backup knows of."
+    )
 
 
 class CheckpointRow(SQLModel, table=True):
