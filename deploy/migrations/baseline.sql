@@ -57,6 +57,7 @@ CREATE TABLE agent.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -268,6 +269,7 @@ CREATE TABLE approval.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -350,6 +352,7 @@ CREATE TABLE dead_letters.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -440,6 +443,7 @@ CREATE TABLE executor.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -589,6 +593,7 @@ CREATE TABLE gateway.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -640,6 +645,14 @@ CREATE TABLE gateway.restores (
   backup_at TIMESTAMP WITH TIME ZONE NOT NULL,
   CONSTRAINT pk_restores PRIMARY KEY (restored_at),
   CONSTRAINT ck_restores_backup_before CHECK (backup_at <= restored_at)
+)
+;;
+CREATE TABLE gateway.saved_views (
+  tenant VARCHAR NOT NULL,
+  person VARCHAR NOT NULL,
+  name VARCHAR NOT NULL,
+  address VARCHAR NOT NULL,
+  CONSTRAINT pk_saved_views PRIMARY KEY (tenant, person, name)
 )
 ;;
 CREATE TABLE gateway.sealing (
@@ -750,6 +763,7 @@ CREATE TABLE jobs.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -917,6 +931,7 @@ CREATE TABLE notifier.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -1087,6 +1102,7 @@ CREATE TABLE policy.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
