@@ -41,7 +41,6 @@ STEPS = "steps"
 LAST_STEP = (
     "This is your last step in this turn: no tool can be called any more. Answer now, and say what is left undone."
 )
-
 NO_MODEL = "The assistant could not answer just now. Please write again in a moment."
 TOO_LONG = "This conversation has become too long for the assistant. Please begin a new one."
 RESTORED = "The system was restored from a backup, so this answer was broken off. Please check, and write again."
