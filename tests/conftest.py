@@ -42,7 +42,7 @@ EMBEDDED = (
         "test_embedded.py",
         "test_job_page.py",
     ),
-    *("test_operator.py", "test_stage.py", "test_verify.py"),
+    *("test_operator.py", "test_receipts.py", "test_stage.py", "test_verify.py"),
 )
 #: How long a page may take to show what a test expects of it, in seconds.
 PAGE_SECONDS = 30.0
