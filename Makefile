@@ -122,6 +122,13 @@ HITS ?= 1
 test-kills: setup $(DONE)/tests ## Kill each service at each named point (HITS=3, as every night should)
 	KILL_HITS=$(HITS) $(WITH_SERVICES) $(PYTEST) tests/e2e/test_kill_points.py tests/e2e/test_kills.py $(ARGS)
 
+#: How long things are broken, in minutes; the start before it and the rest after it come on top.
+MINUTES ?= 0.5
+
+.PHONY: chaos
+chaos: setup $(DONE)/tests ## Break a whole system again and again, and see that nothing is lost (SEED=7 MINUTES=15)
+	$(PY) -m tests.chaos $(if $(filter command line environment,$(origin SEED)),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
+
 .PHONY: test-mutants
 test-mutants: setup $(DONE)/tests ## Break one defence at a time and see that its tests fail (ARGS="names")
 	$(WITH_SERVICES) $(PY) -m tests.mutants.run $(ARGS)

@@ -665,6 +665,13 @@ CREATE TABLE gateway.outbox (
 ;;
 COMMENT ON TABLE gateway.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
+CREATE TABLE gateway.restores (
+  restored_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  backup_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  CONSTRAINT pk_restores PRIMARY KEY (restored_at),
+  CONSTRAINT ck_restores_backup_before CHECK (backup_at <= restored_at)
+)
+;;
 CREATE TABLE gateway.saved_views (
   tenant VARCHAR NOT NULL,
   person VARCHAR NOT NULL,

@@ -99,6 +99,13 @@ BEGIN
                     EXECUTE format('GRANT SELECT ON "read".active_rulebook TO %I', role);
                 END IF;
             END IF;
+            IF found = 'read' AND service <> 'gateway' THEN
+                -- Whether all was restored from a backup, and when.
+                EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', found, role);
+                IF to_regclass('"read".restores') IS NOT NULL THEN
+                    EXECUTE format('GRANT SELECT ON "read".restores TO %I', role);
+                END IF;
+            END IF;
         END LOOP;
         -- History is only ever added to.
         relation := to_regclass(format('%I.history', service));

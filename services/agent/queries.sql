@@ -333,6 +333,9 @@ WHERE state = 'thinking' AND lease_until < (SELECT clock_timestamp())
 ORDER BY lease_until
 LIMIT :limit
 
+-- name: turns_before
+SELECT turn_id FROM agent.turns WHERE ended_at IS NULL AND started_at <= :moment
+
 -- name: renew
 -- A turn that this very claim has just settled has no lease to renew, and is not lost either.
 UPDATE agent.turns

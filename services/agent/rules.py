@@ -41,9 +41,9 @@ STEPS = "steps"
 LAST_STEP = (
     "This is your last step in this turn: no tool can be called any more. Answer now, and say what is left undone."
 )
-
 NO_MODEL = "The assistant could not answer just now. Please write again in a moment."
 TOO_LONG = "This conversation has become too long for the assistant. Please begin a new one."
+RESTORED = "The system was restored from a backup, so this answer was broken off. Please check, and write again."
 NO_AGENT = "This assistant is not available any more. Please begin a new conversation."
 
 NEVER_RAN = "Not run: it could not be handled, and an operator gave it up."

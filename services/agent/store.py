@@ -309,6 +309,11 @@ async def lost_turns(connection: Connection, limit: int) -> list[tuple[str, str]
     return [(row[0], row[1]) for row in await connection.run(QUERIES.lost_turns, limit=limit)]
 
 
+async def turns_before(connection: Connection, moment: datetime) -> frozenset[str]:
+    """Return the turns that began until a moment and are not over."""
+    return frozenset(row["turn_id"] for row in await connection.run(QUERIES.turns_before, moment=moment))
+
+
 async def renew(connection: Connection, claim: Claim, lease: timedelta) -> bool:
     """Renew the lease of a claim; False where a newer fence was given."""
     return bool(await connection.run(QUERIES.renew, turn_id=claim.turn_id, fence=claim.fence, lease=lease))

@@ -44,6 +44,7 @@ T = TypeVar("T")
 
 _FAILED = Settlement(Event.MODEL_FAILED, reason=rules.NO_MODEL)
 _TOO_LONG = Settlement(Event.MODEL_FAILED, reason=rules.TOO_LONG)
+_RESTORED = Settlement(Event.MODEL_FAILED, reason=rules.RESTORED)
 _NO_AGENT = Settlement(Event.MODEL_FAILED, reason=rules.NO_AGENT)
 
 #: Tries of one piece of database work before a claim is left to the sweeper.
@@ -71,6 +72,8 @@ class Worker:
         #: The questions under way, by their turns.
         self._asking: dict[str, asyncio.Future[None]] = {}
         self._pseudonymizer = Pseudonymizer(units)
+        #: Turns that began before the newest restore from a backup, with its moment.
+        self._broken_off: tuple[datetime, frozenset[str]] | None = None
 
     def asking(self, claim: Claim) -> Act:
         """Return the act that begins to work on a claim."""
@@ -176,7 +179,9 @@ class Worker:
         return [found.get(each, none) for each in conversation_ids]
 
     async def _not_asked(self, claim: Claim, snapshot: ConversationSnapshot, profile: Profile) -> Settlement | None:
-        """Return the end of a turn that has nothing left to use up; None where it goes on."""
+        """Return the end of a turn that has nothing left to use up, or was broken off; None where it goes on."""
+        if await self._through_outages(lambda: self._is_broken_off(claim.turn_id)):
+            return _RESTORED
         limits = profile.behaviour.limits
         if not limits:
             return None
@@ -192,6 +197,16 @@ class Worker:
         BUDGET_STOPS.labels(stop.limit.name).inc()
         log.warning("budget.spent", limit=stop.limit.name, turn_id=claim.turn_id, unpriced=stop.unpriced)
         return Settlement(Event.BUDGET_SPENT, reason=stop.reason, limit=stop.limit.name)
+
+    async def _is_broken_off(self, turn_id: str) -> bool:
+        """Tell whether a turn began before a restore: what it did after the backup would be done again."""
+        restored = self._units.database.restored
+        if restored is None:
+            return False
+        if self._broken_off is None or self._broken_off[0] != restored.at:
+            async with self._units.database.single() as connection:
+                self._broken_off = restored.at, await store.turns_before(connection, restored.at)
+        return turn_id in self._broken_off[1]
 
     async def _ask_for(self, claim: Claim, snapshot: ConversationSnapshot, profile: Profile) -> Said:
         told = snapshot.history

@@ -110,6 +110,11 @@ SELECT e.tenant, e.call_id AS subject, count(*) || ' times begun again' AS found
 FROM executor.history AS h JOIN executor.executions AS e ON e.call_id = h.subject_id
 WHERE h.machine = 'execution' AND h.event = 'reclaimed' AND h.to_state = 'running' AND NOT e.idempotent
     AND e.mode IS DISTINCT FROM 'commit'
+    -- To be staged, any call may be begun again; it is let go once.
+    AND NOT EXISTS (
+        SELECT FROM executor.history AS later
+        WHERE later.subject_id = h.subject_id AND later.event = 'released' AND later.id > h.id
+    )
 GROUP BY e.tenant, e.call_id
 
 -- name: fences_rise

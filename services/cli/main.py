@@ -13,6 +13,7 @@ import typer
 import placet
 from placet.cli import approvals, audit, jobs, receipts, retention, rulebook, slack, stops, workspace
 from placet.cli.administration import NOUNS
+from placet.cli.backup.command import backup, restore
 from placet.cli.chat import chat
 from placet.cli.output import Json, fail, out, progress, show_json, tell_error
 from placet.cli.verify.command import verify
@@ -35,6 +36,8 @@ app.add_typer(slack.app, name="slack")
 app.add_typer(stops.app, name="stop")
 app.add_typer(workspace.app, name="workspace")
 app.command()(chat)
+app.command()(backup)
+app.command()(restore)
 app.command()(verify)
 app.command()(stops.resume)
 app.command()(retention.purge)

@@ -154,6 +154,18 @@ class LocalPostgres:
         return url
 
 
+def running_url(folder: Path) -> str | None:
+    """Return the URL of Placet's database in a folder whose server another process runs; None where none runs."""
+    try:
+        number, _, _, port, sockets, *_ = (folder / "postmaster.pid").read_text().splitlines()
+        process = psutil.Process(int(number))
+        if process.status() in GONE or "postgres" not in process.name():
+            return None
+    except (OSError, ValueError, psutil.NoSuchProcess):
+        return None
+    return f"postgresql://postgres@/{DATABASE}?host={sockets.strip()}&port={port.strip()}"
+
+
 def _server(folder: Path) -> Any:
     """Have the library start the server of a folder where it does not run, and stop it when this process ends."""
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())

@@ -46,7 +46,7 @@ async def claim_calls(arrivals: Sequence[Arrival[ToolCallPermitted]], work: Work
     for arrival in arrivals:
         each = _wanted(arrival, work, pool=pool, worker=worker)
         spec = worker.specs.get(each.attempt.call.tool)
-        admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now)
+        admission = rules.admit(each.attempt.call, each.permit, spec, now=work.now, restored=worker.restored_at)
         if admission.event is Event.CLAIMED and each.permit.by and _left(each.permit, worker.directory()):
             admission = rules.consent_void()
         wanted[arrival.cause.id] = each, admission
@@ -139,7 +139,9 @@ async def release_call(message: StagedCallPermitted, work: Work, *, pool: str, w
         return
     spec = worker.specs.get(attempt.call.tool)
     admission = await commit_store.why_stopped(work.connection, attempt.call)
-    admission = admission or rules.admit(attempt.call, permit, spec, now=await work.clock())
+    admission = admission or rules.admit(
+        attempt.call, permit, spec, now=await work.clock(), restored=worker.restored_at
+    )
     if admission.event is not Event.CLAIMED:
         refused = Outcome(Event.FAILED, error=admission.reason)
         await worker.committing.call_ended(work, attempt, refused, refused=True)

@@ -31,6 +31,7 @@ from placet.executor.states import MACHINE, Event, State
 NOTHING_RAN: Final = "Nothing was run: "
 MAY_HAVE_RUN: Final = "It may have taken effect: do not repeat it before a person has checked."
 LOST_TEXT: Final = f"The worker that ran the tool was lost before it could tell the result. {MAY_HAVE_RUN}"
+RESTORED_TEXT: Final = "The database was restored from a backup after the call had been permitted."
 TAMPERED_TEXT: Final = (
     f"An attempt to run the tool was lost, and its stored call no longer fits its permit. {MAY_HAVE_RUN}"
 )
@@ -92,8 +93,15 @@ class Outcome:
     staged: Staged | None = None
 
 
-def admit(call: ToolCall, permit: Permit, spec: ToolSpec | None, *, now: datetime) -> Admission:
-    """Tell whether `call` may begin at `now`; `spec` is this executor's own entry for its tool, None without one."""
+def admit(
+    call: ToolCall, permit: Permit, spec: ToolSpec | None, *, now: datetime, restored: datetime | None = None
+) -> Admission:
+    """Tell whether `call` may begin at `now`; `spec` is this executor's own entry for its tool, None without one.
+
+    No permit counts that is from before the moment at which the database was `restored` from a backup.
+    """
+    if restored is not None and permit.iat <= restored.timestamp():
+        return Admission(Event.REFUSED, f"{RESTORED_TEXT} {MAY_HAVE_RUN}")
     if problem := misfit(call, spec):
         return Admission(Event.REFUSED, f"{NOTHING_RAN}{problem}.")
     return too_late() if permit.expired(now) else Admission(Event.CLAIMED)

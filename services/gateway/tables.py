@@ -1,4 +1,4 @@
-"""Rows of the gateway: keys, sessions, conversations, used mailed links, emergency stops, erasures, the audit chain."""
+"""Rows of the gateway: keys, sessions, conversations, mailed links, stops, erasures, restores, the audit chain."""
 
 from __future__ import annotations
 
@@ -247,6 +247,18 @@ class ErasureRow(SQLModel, table=True):
     asked_by: str
     asked_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
     done_at: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
+
+
+class RestoreRow(SQLModel, table=True):
+    """One restore from a backup. What was asked for before it is void: it may have run after the backup."""
+
+    __tablename__ = "restores"
+    __table_args__ = (sa.CheckConstraint("backup_at <= restored_at", name="backup_before"), {"schema": "gateway"})
+
+    restored_at: datetime = Field(primary_key=True, sa_type=sa.TIMESTAMP(timezone=True))
+    backup_at: datetime = Field(
+        sa_type=sa.TIMESTAMP(timezone=True), description="The newest moment that the backup knows of."
+    )
 
 
 class SavedViewRow(SQLModel, table=True):

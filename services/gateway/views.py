@@ -1,4 +1,7 @@
-"""What others may read of the gateway: which API keys work, and what is stopped. Secrets are told to nobody."""
+"""What others may read of the gateway: which API keys work, what is stopped, and when all was restored.
+
+Secrets are told to nobody.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,11 @@ VIEWS = {
     "api_keys": """
         SELECT key_id, tenant, revoked_at
         FROM gateway.api_keys
+    """,
+    # Every service asks it when it connects: what is from before the newest restore is void.
+    "restores": """
+        SELECT restored_at, backup_at
+        FROM gateway.restores
     """,
     # Executors ask it in the statement that claims calls: a stop counts from its commit on. Each empty column of
     # `tenant`, `tool` and `agent` covers all.

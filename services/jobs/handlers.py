@@ -5,7 +5,8 @@ Each is one transaction under the lock of the job's row: what happened, what fol
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from prometheus_client import Counter
 
@@ -52,6 +53,21 @@ async def cancel(message: CancelJob, work: Work, announce: Announce) -> None:
     if course.ended:
         await _close(course, work.connection)
     await _save(course, work, announce)
+
+
+@asynccontextmanager
+async def without_broken_off(units: UnitOfWork, announce: Announce) -> AsyncIterator[None]:
+    """Cancel, before anything is consumed, the jobs that began before a restore from a backup.
+
+    Their attempts end, and new ones would do again what was done after the backup.
+    """
+    async with units.database.single() as connection:
+        restored = units.database.restored
+        broken_off = await store.live_before(connection, restored.at) if restored else []
+    for tenant, job_id in broken_off:
+        async with units.begin() as work:
+            await cancel(CancelJob(tenant=tenant, job_id=job_id, by="restore"), work, announce)
+    yield
 
 
 async def take_attempt(message: AttemptEnded, work: Work, announce: Announce) -> None:

@@ -90,6 +90,9 @@ WHERE a.job_id = :job_id AND (:number::int IS NULL OR a.number = :number) AND a.
     AND a.state IN ('voted', 'conflicted', 'flagged') AND t.winner IS DISTINCT FROM a.attempt_id
 ORDER BY a.attempt_id
 
+-- name: live_before
+SELECT tenant, job_id FROM jobs.jobs WHERE ended_at IS NULL AND created_at <= :moment
+
 -- name: lost_attempts
 SELECT attempt_id, job_id, number,
     (SELECT tenant FROM jobs.jobs j WHERE j.job_id = a.job_id) AS tenant

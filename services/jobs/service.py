@@ -32,5 +32,6 @@ def build(settings: JobsSettings, runtime: Runtime) -> Service:
             Subscription(queue("jobs.attempts"), attempts),
         ),
         duties=(Duty("lost-attempts", settings.jobs_sweep_seconds, partial(handlers.sweep, runtime.units, announce)),),
+        resources=(handlers.without_broken_off(runtime.units, announce),),
         drain_seconds=settings.drain_seconds,
     )

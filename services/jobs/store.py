@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic_core import from_json, to_json
@@ -126,6 +126,11 @@ async def lost_attempts(connection: Connection, limit: int) -> list[tuple[str, s
     """Return attempts whose time is over: tenant, job, attempt, and number of the task."""
     rows = await connection.run(QUERIES.lost_attempts, limit=limit)
     return [(row["tenant"], row["job_id"], row["attempt_id"], row["number"]) for row in rows]
+
+
+async def live_before(connection: Connection, moment: datetime) -> list[tuple[str, str]]:
+    """Return jobs that began until a moment and are not over: tenant and job."""
+    return [(row["tenant"], row["job_id"]) for row in await connection.run(QUERIES.live_before, moment=moment)]
 
 
 async def write(connection: Connection, course: Course) -> None:

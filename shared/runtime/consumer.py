@@ -27,7 +27,7 @@ from placet.contracts.transitions import ExpectedRace
 from placet.runtime import points
 from placet.runtime.batcher import Batcher
 from placet.runtime.bus import Bus, Delivery, PublishFailed
-from placet.runtime.database import is_outage
+from placet.runtime.database import Restored, is_outage
 from placet.runtime.tracing import TRACING
 from placet.runtime.work import Cause, UnitOfWork, Work, cause_of
 
@@ -150,6 +150,7 @@ class Consumer:
     async def _commit(self, events: Sequence[Event]) -> None:
         """Handle events of one form, those handled before left out, and pass on what they led to."""
         handler = self._handlers[type(events[0].message)]
+        await self._refuse_void(events)
         if isinstance(handler, Once):
             found = list(_first_of_each(events, {event.id for event in events}))
             with ExitStack() as spans:
@@ -180,6 +181,17 @@ class Consumer:
         points.reached("work.committed")
         EVENTS.labels(self._queue, "handled").inc(len(fresh))
         await self._units.finish(work)
+
+    async def _refuse_void(self, events: Sequence[Event]) -> None:
+        """Raise Poison where one of these events is void since a restore, unless it was handled before the backup."""
+        database = self._units.database
+        if database.restored is None or not (void := [each.id for each in events if is_void(each, database.restored)]):
+            return
+        async with database.single() as connection:
+            known = await connection.run(database.queries.known, queue=self._queue, ids=void)
+        if len(known) < len(set(void)):
+            at = database.restored.at.isoformat(timespec="seconds")
+            raise Poison(f"sent before the restore of {at}, so what it asks for may have been done: ask again")
 
     def _cause(self, event: Event, spans: ExitStack) -> Cause:
         """Return an event as a cause; where traces are exported, what it leads to goes on from a span of its own."""
@@ -240,6 +252,15 @@ class Consumer:
         EVENTS.labels(self._queue, "dead").inc()
         log.error("event.dead", queue=self._queue, message_id=event_id, reason=reason)
         await _until_published(lambda: self._bus.dead_letter(delivery, body, reason=reason[:1000], message_id=event_id))
+
+
+def is_void(event: Event, restored: Restored) -> bool:
+    """Tell whether an event says nothing any more since a restore: nobody remembers what it led to.
+
+    What only tells, and was sent before the backup, is part of what was restored.
+    """
+    told = event.message.tells and event.time <= restored.backup_at
+    return event.time <= restored.at and not told
 
 
 def read_delivery(delivery: Delivery) -> tuple[list[Event], list[tuple[bytes, str, str]]]:

@@ -7,12 +7,12 @@ commit together with the state itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from time import monotonic
 from typing import Any
 
@@ -135,6 +135,15 @@ CLOCK_SECONDS = 10.0
 _UNMIGRATED = frozenset({"3F000", "42P01"})
 
 
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The newest restore of the database from a backup."""
+
+    at: datetime
+    #: The newest moment that the backup knows of; what happened between the two, nobody here remembers.
+    backup_at: datetime
+
+
 class Database:
     """One service's connection pool."""
 
@@ -147,10 +156,21 @@ class Database:
         self.url = url
         # A statement of many parts is planned for longer than it runs. What people search by asks for a plan each time.
         self._options = pool_options(url, application=f"placet-{service}", plan_once=service != "gateway")
+        self._options["init"] = partial(self._meet, begin=self._options["init"])
+        #: The newest restore, as of the newest connection: who restores lets nobody stay connected.
+        self.restored: Restored | None = None
         self._size = 2 * pool_size
         self._pool: Any = None
         #: The database clock when it was last told, and this process's then.
         self._told: tuple[datetime, float] | None = None
+
+    async def _meet(self, raw: Any, *, begin: Callable[[Any], Awaitable[None]]) -> None:
+        """Prepare a new connection, and learn whether the database was restored since the last one."""
+        await begin(raw)
+        # Where there is no such view, nothing was migrated yet.
+        with suppress(asyncpg.UndefinedTableError):
+            row = await raw.fetchrow(self.queries.restored.text)
+            self.restored = Restored(*row) if row else None
 
     @asynccontextmanager
     async def single(self) -> AsyncIterator[Connection]:

@@ -25,6 +25,8 @@ PREPARED_MAX = 200
 #: Classes of SQLSTATE that say nothing about the statement: connection lost, transaction rolled back (deadlock), no
 #: room left, lock not available, stopped by an operator, files of the server.
 _OUTAGES = frozenset({"08", "40", "53", "55", "57", "58"})
+#: Likewise: the server takes no writes, as a standby does, or one that an operator has protected.
+_READ_ONLY = "25006"
 #: What asyncpg raises where a statement was prepared on tables that a migration has changed since.
 _OUTDATED = (asyncpg.InvalidCachedStatementError, asyncpg.OutdatedSchemaCacheError)
 RAISED = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
@@ -124,7 +126,7 @@ def _json(value: Any) -> str:
 def translated(error: Exception, *, lost: bool = False) -> DatabaseError:
     """Return one of `RAISED` as our own; `lost` where the connection is gone."""
     state: str = getattr(error, "sqlstate", None) or ""
-    outage = lost or state[:2] in _OUTAGES or isinstance(error, (*_OUTDATED, OSError))
+    outage = lost or state[:2] in _OUTAGES or state == _READ_ONLY or isinstance(error, (*_OUTDATED, OSError))
     return _kind(type(error).__name__, Outage if outage else DatabaseError)(_message(error), sqlstate=state)
 
 

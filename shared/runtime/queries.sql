@@ -3,6 +3,13 @@
 -- name: clock
 SELECT clock_timestamp()
 
+-- What a connection learns when it is made.
+-- name: restored
+SELECT restored_at, backup_at FROM "read".restores ORDER BY restored_at DESC LIMIT 1
+
+-- name: known
+SELECT message_id FROM {schema}.inbox WHERE queue = :queue AND message_id = ANY (:ids::text[])
+
 -- name: probe
 SELECT 1 FROM {schema}.outbox LIMIT 0
 

@@ -1,4 +1,4 @@
-"""The table in `docs/reliability.md` is true: every invariant once, every query in its rows, every test there."""
+"""The tables in `docs/reliability.md` are true: every invariant and fault once, every query and test there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 
 from placet.cli.invariants import invariants
 from tests.contract.test_features import NAMED, ROOT, functions_of
+from tests.support.faults import FAULTS as LIBRARY
+from tests.support.faults import name_of
 
 PAGE = (ROOT / "docs" / "reliability.md").read_text()
 ROW = re.compile(r"(?m)^\| (\d+) \|[^|]+\|([^|]+)\|(.*)\|$")
@@ -31,3 +33,33 @@ def test_an_invariant_has_a_proof_or_says_that_it_has_none(number: int, queries:
     named = NAMED.findall(proof)
     assert (number, True) == (number, bool(queries or named) != ("not yet" in proof))
     assert [] == [(path, name) for path, name in named if name not in functions_of(path)]
+
+
+FAULT = re.compile(r"(?m)^\| F(\d+) \|[^|]+\|(.*)\|$")
+FAULTS = [(int(number), proof) for number, proof in FAULT.findall(PAGE)]
+
+
+def test_every_fault_is_there_once() -> None:
+    """None of the catalogue is left out, none is told twice."""
+    assert [*range(1, 39)] == [number for number, _ in FAULTS]
+
+
+@pytest.mark.parametrize(("number", "proof"), FAULTS)
+def test_a_fault_has_a_test_or_says_why_not(number: int, proof: str) -> None:
+    """What no test makes has a reason, and a test that is named exists."""
+    named = NAMED.findall(proof)
+    assert (number, True) == (number, bool(named) or "not tested:" in proof)
+    assert [] == [(path, name) for path, name in named if name not in functions_of(path)]
+
+
+def test_a_fault_that_is_named_is_one_of_the_library() -> None:
+    """What stands in brackets behind a test is what the test is told."""
+    known = {name_of(fault) for fault in LIBRARY}
+    told = {
+        name
+        for _, proof in FAULTS
+        for group in re.findall(r"\(((?:`[a-z ]+`(?:, )?)+)\)", proof)
+        for name in re.findall(r"`([a-z ]+)`", group)
+    }
+    assert told
+    assert told <= known

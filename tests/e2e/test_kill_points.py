@@ -1,6 +1,6 @@
 """Kill -9 at each named point of each service that has it: the call is answered once, and its tool begins at most once.
 
-Each takes ten seconds and more, so that a usual run has three of them. `make test-kills` tries them all, and with
+Each takes ten seconds and more, so that a usual run has six of them. `make test-kills` tries them all, and with
 HITS=3 also at the second and third time that a point is reached, as every night should.
 """
 
@@ -8,59 +8,117 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import yaml
 
+from hanoi import model as hanoi
+from placet.runtime.database import SERVICES
 from placet.runtime.points import POINTS
 from tests.conftest import migrate
 from tests.e2e.conftest import Stage
 from tests.e2e.scenes import agents, rulebook
+from tests.support.jobs import MODEL, SURE, begin, ended, wrong_moves
 from tests.support.people import Caller
 from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
+from tests.support.smtp_server import MailServer
 from tests.support.system import System, running, until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 _ANY = ("consumer.received", "work.committed", "consumer.handled", "outbox.publishing", "outbox.confirmed")
-#: The points of each service that a held call goes through, and which of them are its own.
+#: The points of each service that a held call, or a job, goes through, and which of them are its own.
 AT: Mapping[str, tuple[str, ...]] = {
-    "gateway": ("work.committed", "outbox.publishing", "outbox.confirmed"),
-    "agent": (*_ANY, "agent.asking", "agent.answered"),
-    "policy": _ANY,
-    "approval": _ANY,
-    "notifier": ("consumer.received", "consumer.handled"),
-    "executor": (*_ANY, "executor.claimed", "executor.acted"),
+    "gateway": ("work.committed", "outbox.publishing", "outbox.confirmed", "relay.read"),
+    "agent": (*_ANY, "relay.read", "agent.asking", "agent.answered"),
+    "policy": (*_ANY, "relay.read"),
+    "approval": (*_ANY, "relay.read"),
+    "notifier": ("consumer.received", "work.written", "consumer.handled", "notifier.sending", "notifier.sent"),
+    "executor": (*_ANY, "relay.read", "executor.claimed", "executor.acted"),
+    "jobs": (*_ANY, "work.written", "relay.read"),
 }
+#: What ends a process before, so that the point is reached: the relay reads what a crash has left behind.
+BEFORE = {"relay.read": ("work.committed",)}
 HITS = int(os.environ.get("KILL_HITS", "0"))
 EVERY = [(service, point, hit) for service, points in AT.items() for point in points for hit in range(1, HITS + 1)]
 CASES = EVERY or [
     ("agent", "outbox.confirmed", 1),
     ("approval", "work.committed", 1),
     ("executor", "executor.acted", 1),
+    ("notifier", "notifier.sent", 1),
+    ("policy", "relay.read", 1),
+    ("jobs", "work.written", 1),
 ]
+OF_A_JOB = [case for case in CASES if case[0] == "jobs"]
+OF_A_CALL = [case for case in CASES if case[0] != "jobs"]
 #: Points of an executor at which the call is claimed: it may have begun, and nobody knows what became of it.
 IN_THE_ACT = {point for point in AT["executor"] if point not in {"consumer.received", "outbox.confirmed"}}
-#: Points that no case reaches: they take a channel, an edit, or a crash before.
-NOT_TRIED = {"relay.read", "work.written", "notifier.sending", "notifier.sent"}
+#: Who is told by mail of the held call.
+GRACE = "grace@example.org"
+MAILED = {
+    "name": "told-by-mail",
+    "match": {"tool": "deploy"},
+    "when": 'arguments.version == "1.2"',
+    "effect": "require_approval",
+    "reason": "Somebody is told by mail.",
+    "approval": {"approvers": ["group:releases"], "channels": ["email"]},
+}
+
+
+@pytest.fixture(scope="module")
+def relay() -> Iterator[MailServer]:
+    """Where the notifier's mails go."""
+    with MailServer().running() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def system(
-    stage: Stage, databases: Databases, virtual_hosts: VirtualHosts, tmp_path_factory: pytest.TempPathFactory
+    stage: Stage,
+    relay: MailServer,
+    databases: Databases,
+    virtual_hosts: VirtualHosts,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[System]:
     """One of each service, so that nobody else goes on with what a dead one left."""
     folder = tmp_path_factory.mktemp("points")
     with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
         named = agents(folder, f"http://127.0.0.1:{stage.model_port}")
         environment = stage.environment | {"PLACET_AGENTS": str(named), "CLERK_MODEL_KEY": "scripted-key"}
-        environment |= {"PLACET_AGENT_LEASE_SECONDS": "3"}
-        made = System(folder, database_url, rabbitmq_url, rulebook(folder), environment)
-        with running(made, dict.fromkeys((*AT, "dead_letters"), 1)):
+        environment |= {"PLACET_AGENT_LEASE_SECONDS": "3", "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
+        made = System(folder, database_url, rabbitmq_url, with_mails(rulebook(folder)), environment)
+        made.environment |= {
+            "PLACET_PUBLIC_URL": made.url,
+            "PLACET_EMAIL_HOST": "127.0.0.1",
+            "PLACET_EMAIL_PORT": str(relay.port),
+            "PLACET_EMAIL_SECURITY": "none",
+            "PLACET_EMAIL_FROM": "placet@example.org",
+        }
+        with running(made, dict.fromkeys((*(AT.keys() - {"jobs"}), "dead_letters"), 1)):
+            yield made
+
+
+def with_mails(path: Path) -> Path:
+    """Have the rules of a file tell somebody by mail of the held call."""
+    content = yaml.safe_load(path.read_text())
+    content["rules"].insert(0, MAILED)
+    content["people"]["grace"] |= {"emails": [GRACE]}
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+@pytest.fixture
+def job_system(databases: Databases, virtual_hosts: VirtualHosts, tmp_path: Path) -> Iterator[System]:
+    """One of each service that a job goes through; its model is a function that errs."""
+    with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
+        made = System(tmp_path, database_url, rabbitmq_url, environment=dict(MODEL))
+        with running(made, dict.fromkeys(("gateway", "agent", "policy", "jobs", "dead_letters"), 1)):
             yield made
 
 
@@ -87,11 +145,36 @@ def arm(system: System, service: str, point: str, hit: int, mark: Path) -> None:
     process = system.processes[f"{service}-1"]
     process.stop()
     process.arguments = ("-m", "tests.support.killed_at", *process.arguments[2:])
-    process.environment |= {"KILL_AT": point, "KILL_HIT": str(hit), "KILL_MARK": str(mark)}
+    points = ",".join((*BEFORE.get(point, ()), point))
+    process.environment |= {"KILL_AT": points, "KILL_HIT": str(hit), "KILL_MARK": str(mark)}
 
 
-async def a_held_call(person: Patient, armed: Path) -> dict[str, Any]:
-    """Have a call proposed, approve it, and return what is known of it when it has its result."""
+async def killed(system: System, doing: asyncio.Future[Any], service: str, point: str, mark: Path) -> None:
+    """Return when the process has died as often as it should, and runs again."""
+    name = f"{service}-1"
+
+    async def died() -> bool:
+        running = system.processes[name].running
+        return doing.done() or (running is not None and running.poll() is not None)
+
+    for _ in (*BEFORE.get(point, ()), point):
+        await until(died, f"{service} dies at {point}")
+        if not doing.done():
+            # Where it dies again, it may do so before it is ready.
+            system.processes[name].start()
+    assert await asyncio.to_thread(mark.exists), f"{service} never reached {point}"
+    await until(system.processes[name].ready, f"{service} is ready again")
+
+
+Told = Callable[[], Awaitable[None]]
+
+
+async def at_once() -> None:
+    """Decide without being told."""
+
+
+async def a_held_call(person: Patient, armed: Path, told: Told = at_once) -> dict[str, Any]:
+    """Have a call proposed, approve it once somebody was told, and return what is known of it with its result."""
     opened = (await person.tried("POST", "/v1/conversations")).json()["id"]
     await asyncio.to_thread(armed.touch)
     said = {"text": "deploy the shop", "message_id": f"m-{opened}"}
@@ -105,6 +188,7 @@ async def a_held_call(person: Patient, armed: Path) -> dict[str, Any]:
         return bool(found)
 
     await until(is_held, "the call is held")
+    await told()
 
     async def is_decided() -> bool:
         wish = {"decision": "approve", "digest": card["digest"]}
@@ -122,24 +206,25 @@ async def a_held_call(person: Patient, armed: Path) -> dict[str, Any]:
     return call
 
 
-@pytest.mark.parametrize(("service", "point", "hit"), CASES)
+@pytest.mark.parametrize(("service", "point", "hit"), OF_A_CALL)
 async def test_a_kill_at_a_named_point_loses_and_doubles_nothing(
-    system: System, stage: Stage, tmp_path: Path, service: str, point: str, hit: int
+    system: System, stage: Stage, relay: MailServer, tmp_path: Path, service: str, point: str, hit: int
 ) -> None:
-    """The process dies there and comes back: one result, one answer of the agent, and no second begin of the tool."""
-    mark = tmp_path / "mark"
+    """The process dies there and comes back: one result, one answer of the agent, and no second begin of the tool.
+
+    The notifier's mail comes all the same, and once more at most: where nobody knows whether it went out.
+    """
+    mark, before = tmp_path / "mark", len(relay.of(GRACE))
     arm(system, service, point, hit, mark)
     await system.start_again(f"{service}-1")
     person = Patient(system.url, system.key("chat", "decide", person="grace"))
-    doing = asyncio.create_task(a_held_call(person, Path(f"{mark}.armed")))
 
-    async def died() -> bool:
-        running = system.processes[f"{service}-1"].running
-        return doing.done() or (running is not None and running.poll() is not None)
+    async def mailed() -> bool:
+        return len(relay.of(GRACE)) > before and mark.exists()
 
-    await until(died, f"{service} dies at {point}")
-    assert mark.exists(), f"{service} never reached {point}"
-    await system.start_again(f"{service}-1")
+    told = partial(until, mailed, "the mail comes") if service == "notifier" else at_once
+    doing = asyncio.create_task(a_held_call(person, Path(f"{mark}.armed"), told))
+    await killed(system, doing, service, point, mark)
     call = await doing
     begun = [line["call"] for line in stage.begun("deploy", call["conversation_id"])]
     ends = [line for line in call["history"] if line["machine"] == "execution" and line["to_state"] == "unknown"]
@@ -154,9 +239,29 @@ async def test_a_kill_at_a_named_point_loses_and_doubles_nothing(
         " AND data ->> 'status' IN ('success', 'error')"
     )
     assert 1 == system.count(results.format(call["id"]))
+    if service == "notifier":
+        assert len(relay.of(GRACE)) - before in ({1, 2} if point == "notifier.sent" else {1})
+
+
+@pytest.mark.parametrize(("service", "point", "hit"), OF_A_JOB)
+async def test_a_kill_of_what_runs_jobs_decides_no_task_wrongly(
+    job_system: System, tmp_path: Path, service: str, point: str, hit: int
+) -> None:
+    """The process dies there and comes back: the job is done, without a wrong answer and without a lost attempt."""
+    mark = tmp_path / "mark"
+    arm(job_system, service, point, hit, mark)
+    await job_system.start_again(f"{service}-1")
+    ada = Caller(job_system.url, job_system.key("chat", person="ada"))
+    await asyncio.to_thread(Path(f"{mark}.armed").touch)
+    job_id = await begin(ada, **hanoi.job(2), **SURE)
+    doing = asyncio.create_task(ended(ada, job_id))
+    await killed(job_system, doing, service, point, mark)
+    job = await doing
+    assert ("done", 0) == (job["state"], wrong_moves(job))
 
 
 def test_the_points_are_those_that_the_code_has() -> None:
-    """Each named point is tried with some service, or stands among those that are not."""
+    """Each named point is tried with some service, and each service but the one that keeps what nobody could handle."""
     tried = {point for points in AT.values() for point in points}
-    assert set(POINTS) - NOT_TRIED == tried
+    assert set(POINTS) == tried
+    assert {*SERVICES} - {"dead_letters"} == AT.keys()

@@ -1,7 +1,8 @@
 """Runs the `placet` command with a random delay before every publish: `python -m tests.support.delayed run agent`.
 
 Nothing that Placet promises depends on how long a message travels, or on which of two messages arrives first. The
-environment says how long a delay may be (`DELAYS`, in seconds) and with which numbers (`SEED`).
+environment says how long a delay may be (`DELAYS`, in seconds), how many of a hundred envelopes come twice (`TWICE`, a
+part of one; none by default), and with which numbers (`SEED`).
 """
 
 from __future__ import annotations
@@ -17,25 +18,32 @@ from placet.runtime.in_process import InProcessBus
 from placet.runtime.rabbit import RabbitBus
 
 DELAYS = "DELAYS"
+TWICE = "TWICE"
 SEED = "SEED"
 
 
-def late(publish: Callable[..., Awaitable[None]], chance: random.Random, seconds_max: float) -> Callable[..., Any]:
-    """Return `publish` with a delay of up to `seconds_max` before each call."""
+def late(
+    publish: Callable[..., Awaitable[None]], chance: random.Random, seconds_max: float, twice: float = 0.0
+) -> Callable[..., Any]:
+    """Return `publish` with a delay of up to `seconds_max` before each call, and a part of the calls made `twice`."""
 
     async def publish_late(*arguments: Any, **options: Any) -> None:
         await asyncio.sleep(chance.uniform(0.0, seconds_max))
         await publish(*arguments, **options)
+        if chance.random() < twice:
+            await asyncio.sleep(chance.uniform(0.0, seconds_max))
+            await publish(*arguments, **options)
 
     return publish_late
 
 
-def delay_all(seconds_max: float, seed: int) -> None:
-    """Delay what every bus of this process publishes."""
+def delay_all(seconds_max: float, seed: int, twice: float) -> None:
+    """Delay what every bus of this process publishes, and send a part of it twice."""
     for bus in (RabbitBus, InProcessBus):
-        setattr(bus, "publish", late(bus.publish, random.Random(seed), seconds_max))  # noqa: B010, S311  # mypy: a method
+        chance = random.Random(seed)  # noqa: S311 - a run that can be repeated
+        setattr(bus, "publish", late(bus.publish, chance, seconds_max, twice))  # noqa: B010 - mypy: a method
 
 
 if __name__ == "__main__":
-    delay_all(float(os.environ[DELAYS]), int(os.environ.get(SEED, "0")))
+    delay_all(float(os.environ[DELAYS]), int(os.environ.get(SEED, "0")), float(os.environ.get(TWICE, "0")))
     main()

@@ -1,7 +1,8 @@
 """Runs the `placet` command, and ends it as a crash would at a named point: `-m tests.support.killed_at run agent`.
 
 `KILL_AT` names the point, `KILL_HIT` at which time that it is reached, from 1. It happens once, and only after the file
-`KILL_MARK` with `.armed` behind it is there; then `KILL_MARK` is, so that the same command goes on the next time.
+`KILL_MARK` with `.armed` behind it is there; then `KILL_MARK` is, so that the same command goes on the next time. Of
+several points, with commas between them, each ends one process: the first one the first, and so on.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from placet.cli.main import main
@@ -18,17 +20,20 @@ from placet.runtime import points
 UNDER_WAY_SECONDS = 0.002
 
 
-def kill_at(wanted: str, hit: int, mark: Path) -> None:
-    """End this process when a point is reached for the `hit`-th time."""
+def kill_at(wanted: Sequence[str], hit: int, mark: Path) -> None:
+    """End this process when the first point at which none has ended yet is reached for the `hit`-th time."""
     armed, times = Path(f"{mark}.armed"), 0
+    marks = [*(Path(f"{mark}.{point}") for point in wanted[:-1]), mark]
+    left = [(point, each) for point, each in zip(wanted, marks, strict=True) if not each.exists()]
+    point, own = left[0] if left else ("", mark)
 
     def end() -> None:
-        mark.touch()
+        own.touch()
         os.kill(os.getpid(), signal.SIGKILL)
 
     def reached(name: str) -> None:
         nonlocal times
-        if name != wanted or mark.exists() or not armed.exists():
+        if name != point or own.exists() or not armed.exists():
             return
         times += 1
         if times != hit:
@@ -42,5 +47,5 @@ def kill_at(wanted: str, hit: int, mark: Path) -> None:
 
 
 if __name__ == "__main__":
-    kill_at(os.environ["KILL_AT"], int(os.environ.get("KILL_HIT", "1")), Path(os.environ["KILL_MARK"]))
+    kill_at(os.environ["KILL_AT"].split(","), int(os.environ.get("KILL_HIT", "1")), Path(os.environ["KILL_MARK"]))
     main()

@@ -40,6 +40,7 @@ RABBITMQ = Program(
     ("rabbitmq-server",),
 )
 CHROMIUM = Program("Chromium", ("/usr/bin/chromium", "chromium", "chromium-browser"), ("chromium", "chromium-driver"))
+FAKETIME = Program("faketime", ("/usr/bin/faketime", "faketime"), ("faketime",))
 
 
 Run = Callable[[Sequence[str]], bool]

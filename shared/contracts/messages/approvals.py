@@ -202,6 +202,7 @@ class ApprovalOpened(Message):
     """A call waits for people. Every surface shows a card."""
 
     type_name: ClassVar[str] = "placet.approval.opened.v1"
+    tells: ClassVar[bool] = True
 
     approval_id: Identifier
     revision: int = Field(ge=1)
@@ -218,6 +219,7 @@ class ApprovalProgressed(Message):
     """A pending approval changed without being decided. Surfaces redraw their card; a lower revision is older."""
 
     type_name: ClassVar[str] = "placet.approval.progressed.v1"
+    tells: ClassVar[bool] = True
 
     approval_id: Identifier
     revision: int = Field(ge=1)
@@ -249,6 +251,7 @@ class ApprovalClosed(Message):
     """The approval is over; its state never changes again."""
 
     type_name: ClassVar[str] = "placet.approval.closed.v1"
+    tells: ClassVar[bool] = True
 
     approval_id: Identifier
     revision: int = Field(ge=1)

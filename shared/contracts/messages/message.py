@@ -51,6 +51,9 @@ class Message(Value):
 
     #: CloudEvents type, `placet.<noun>.<verb>.v<version>`.
     type_name: ClassVar[str]
+    #: Whether it only tells what has happened: then it still counts when all was restored since from a backup that
+    #: knows of its sending. Of any other message nobody knows by then whether what it asks for was done.
+    tells: ClassVar[bool] = False
 
     tenant: Tenant = Field(description="The tenant that every row written for this message belongs to.")
 

@@ -161,6 +161,7 @@ class ToolCallRefused(Message):
     """A call will never run. Sent by policy, approval or executor; the reason is for the model and for people."""
 
     type_name: ClassVar[str] = "placet.tool-call.refused.v1"
+    tells: ClassVar[bool] = True
 
     call_id: Identifier
     conversation_id: Identifier
@@ -189,6 +190,7 @@ class ToolCallFinished(Message):
     """A call ran, or may have run. Sent by the executor exactly once per call."""
 
     type_name: ClassVar[str] = "placet.tool-call.finished.v1"
+    tells: ClassVar[bool] = True
 
     call_id: Identifier
     conversation_id: Identifier
@@ -261,6 +263,7 @@ class CallResolved(Message):
     """Whether a call ran that was answered `unknown`: a new fact beside that answer, which stands. By the executor."""
 
     type_name: ClassVar[str] = "placet.tool-call.resolved.v1"
+    tells: ClassVar[bool] = True
 
     call_id: Identifier
     conversation_id: Identifier

@@ -26,6 +26,7 @@ EXTRA = (
     "CREATE VIEW read.history AS SELECT * FROM agent.history",  # one that PostgreSQL would let through to the table
     "CREATE VIEW read.api_keys AS SELECT key_id, tenant, revoked_at FROM gateway.api_keys",
     "CREATE VIEW read.stops AS SELECT stop_id, reason FROM gateway.stops WHERE resumed_at IS NULL",
+    "CREATE VIEW read.restores AS SELECT restored_at, backup_at FROM gateway.restores",
     "CREATE VIEW read.active_rulebook AS SELECT digest FROM policy.activations LIMIT 1",
     "CREATE TABLE public.alembic_version (version_num text)",
 )
@@ -114,7 +115,9 @@ def allowed(service: str, schema: str, name: str) -> set[str]:
     if schema == "read":
         keys = service in {"approval", "policy", "executor"} and name == "api_keys"
         keys |= service == "executor" and name == "stops"
-        sees = service == "gateway" or keys or (service == "approval" and name == "active_rulebook")
+        sees = (
+            service == "gateway" or name == "restores" or keys or (service == "approval" and name == "active_rulebook")
+        )
         return {"SELECT"} if sees else set()
     if schema != service:
         return set()

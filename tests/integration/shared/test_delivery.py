@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import aio_pika
@@ -19,17 +21,18 @@ from placet.contracts.errors import Poison, Refused, SecurityAlert, Transient
 from placet.contracts.messages import Message, MessagePosted
 from placet.contracts.topology import DEAD_LETTERS, RETRIES_MAX, RETRY_DELAYS_SECONDS, Destination, QueueSpec, queue
 from placet.runtime.bus import ATTEMPT_HEADER, Bus, Delivery, PublishFailed
-from placet.runtime.consumer import EVENTS, Consumer, Handler, one_by_one
-from placet.runtime.database import OWN_SECONDS, Database, async_url
+from placet.runtime.consumer import EVENTS, Consumer, Handler, is_void, one_by_one
+from placet.runtime.database import OWN_SECONDS, Database, Restored, async_url
 from placet.runtime.in_process import InProcessBus
 from placet.runtime.outbox import Outbox, outgoing
 from placet.runtime.queries import query
 from placet.runtime.rabbit import RabbitBus
 from placet.runtime.work import UnitOfWork, Work
-from tests.builders import a_posted_message, an_envelope, an_event
+from tests.builders import NOON, a_call, a_posted_message, a_result, an_envelope, an_event
 from tests.support.system import until
 
 QUEUE = "agent.messages"
+RAN = a_result(a_call())
 
 
 class House:
@@ -114,6 +117,30 @@ async def test_a_committed_message_arrives_and_its_outbox_row_goes(house: House)
     assert await house.handled.get() == "hello"
     await house.outbox.drain()
     assert await house.count("outbox") == 0
+
+
+async def test_what_is_from_before_a_restore_is_held_for_a_person(house: House) -> None:
+    """Unless it was handled before the backup: then it is the copy that it is. What is sent since is handled."""
+    before = an_event(a_posted_message(text="before"))
+    await house.deliver(an_envelope(before))
+    assert "before" == await house.handled.get()
+    house.database.restored = Restored(NOON + timedelta(hours=1), NOON)
+    late, since = an_event(a_posted_message(text="late")), an_event(a_posted_message(text="since"))
+    await house.deliver(an_envelope(before, late, replace(since, time=NOON + timedelta(hours=2))))
+    assert "since" == await house.handled.get()
+    reason, event_id = await house.dead.get()
+    assert (late.id, True) == (event_id, "before the restore" in reason)
+    assert house.handled.empty()
+
+
+@pytest.mark.parametrize(
+    ("message", "seconds", "void"),
+    [(RAN, -1, False), (RAN, 1, True), (a_posted_message(), -1, True), (a_posted_message(), 3601, False)],
+)
+def test_what_tells_what_happened_before_a_backup_still_counts(message: Message, seconds: int, *, void: bool) -> None:
+    """All else from before the restore is void: nobody knows whether what it asks for was done."""
+    event = an_event(message, time=NOON + timedelta(seconds=seconds))
+    assert void == is_void(event, Restored(NOON + timedelta(hours=1), NOON))
 
 
 async def test_a_rolled_back_message_never_existed(house: House) -> None:

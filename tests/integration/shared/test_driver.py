@@ -77,6 +77,15 @@ async def test_a_server_that_stops_a_statement_is_an_outage(database: Database, 
     assert await process_of(database)
 
 
+async def test_a_server_that_takes_no_writes_is_an_outage(database: Database) -> None:
+    """A standby, or a server that an operator protects: what waits must not become a dead letter."""
+    async with database.transaction() as connection:
+        await run(connection, "SET TRANSACTION READ ONLY")
+        with pytest.raises(Outage) as caught:
+            await run(connection, "CREATE TABLE refused (n int)")
+    assert "25006" == caught.value.sqlstate
+
+
 async def test_an_error_of_the_caller_stays_as_it_is(database: Database) -> None:
     """Only what the database says is told as the database's."""
     with pytest.raises(ConnectionResetError):

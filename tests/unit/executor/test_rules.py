@@ -50,6 +50,18 @@ def a_permit(call: ToolCall, *, expires_at: datetime) -> Permit:
     )
 
 
+def test_no_permit_counts_from_before_a_restore() -> None:
+    """Whether its call ran after the backup nobody knows; one that was issued since is good."""
+    call = a_paying_call()
+    permit = a_permit(call, expires_at=NOON + timedelta(hours=1))
+    at = datetime.fromtimestamp(permit.iat, UTC)
+    admissions = [
+        rules.admit(call, permit, SPEC, now=NOON, restored=at + timedelta(seconds=seconds)) for seconds in (0, -1)
+    ]
+    assert [Event.REFUSED, Event.CLAIMED] == [each.event for each in admissions]
+    assert rules.MAY_HAVE_RUN in admissions[0].reason
+
+
 @pytest.mark.parametrize(
     ("seconds", "event"), [(-1, Event.CLAIMED), (0, Event.EXPIRED), (1, Event.EXPIRED), (3600, Event.EXPIRED)]
 )

@@ -13,8 +13,14 @@ from tests.builders import NOON
 
 def a_row(name: str, minute: int, **changes: Any) -> dict[str, Any]:
     """Return a row that was opened so many minutes before noon."""
-    row: dict[str, Any] = {"tool": "pay", "category": "unsafe_api", "requester": "person:lin", "rule": "r", "agent": "default"}
-    row |= {"arguments": "{}", "state": "pending", "decided_by": None, "conversation_id": f"c-{minute % 2}"}
+    row: dict[str, Any] = {"tool": "pay", "category": "unsafe_api", "requester": "person:lin", "rule": "r"}
+    row |= {
+        "agent": "default",
+        "arguments": "{}",
+        "state": "pending",
+        "decided_by": None,
+        "conversation_id": f"c-{minute % 2}",
+    }
     at = NOON - timedelta(minutes=minute)
     return {**row, "approval_id": name, "created_at": at, "expires_at": at + timedelta(hours=1), **changes}
 

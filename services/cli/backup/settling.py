@@ -1,0 +1,125 @@
+"""What a restore does to a restored database before any service sees it: nothing goes on that may have gone on before.
+
+`read.restores` then says when it was: services handle no message from before it, executors honour no permit, the agent
+asks no model on behalf of a turn that began before, and jobs end. Here is only what rows alone must say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.json import Jsonb
+
+from placet.contracts.ids import new_id, new_traceparent
+from placet.contracts.messages import (
+    AbandonCall,
+    Event,
+    Message,
+    StagedCallPermitted,
+    ToolCall,
+    ToolCallFinished,
+    ToolCallRefused,
+)
+from placet.contracts.permit import permit_id
+from placet.runtime.outbox import outgoing
+
+#: Who did it, in histories and answers.
+ACTOR = "restore"
+LOST = "The call has ended, and its answer was lost when the system was restored from a backup."
+_RESULTS = "agent.tool-results"
+_NEVER_RUNS = frozenset({"deny", "stage"})
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What was done."""
+
+    restored_at: datetime
+    backup_at: datetime
+    #: Unfinished calls, by what became of them.
+    calls: Mapping[str, int]
+
+
+def settle(connection: psycopg.Connection, revision: str) -> Settled:
+    """Note the restore and end what it leaves open, in the transaction of `connection`; then it is of a `revision`."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        cursor.execute(_statement("of_a_revision"))
+        cursor.execute(_statement("revision"), {"revision": revision})
+        (now,) = cursor.execute("SELECT clock_timestamp() AS at").fetchall()
+        (newest,) = cursor.execute(_statement("newest_moment")).fetchall()
+        at = max(now["at"], newest["greatest"])
+        moments = {"restored_at": at, "backup_at": newest["greatest"]}
+        cursor.execute(_statement("restored"), moments)
+        counted: Counter[str] = Counter()
+        counted["lost"] = cursor.execute(_statement("lose"), moments).rowcount
+        for row in cursor.execute(_statement("unfinished")).fetchall():
+            counted[_end(cursor, row, at)] += 1
+        for row in cursor.execute(_statement("next_staged")).fetchall():
+            _emit(cursor, "executor", StagedCallPermitted(**row), at)
+            counted["staged"] += 1
+    return Settled(at, moments["backup_at"], {kind: count for kind, count in counted.items() if count})
+
+
+def _end(cursor: psycopg.Cursor[DictRow], row: DictRow, at: datetime) -> str:
+    """See to it that an unfinished call gets its answer; return what becomes of it."""
+    ids = {name: row[name] for name in ("tenant", "call_id", "conversation_id", "tool")}
+    if row["execution"] in {"succeeded", "failed", "unknown", "resolved"}:
+        kind = "unknown" if row["execution"] == "resolved" else row["execution"]
+        said = {"data": LOST} if kind == "succeeded" else {"error": row["error"] or LOST}
+        times = {"attempt": row["fence"], "started_at": row["begun_at"], "finished_at": row["finished_at"]}
+        _emit(cursor, "executor", ToolCallFinished(**ids, kind=kind, **said, **times), at)
+        return "told"
+    if row["execution"] in {"refused", "expired"}:
+        _emit(cursor, "executor", ToolCallRefused(**ids, kind=row["execution"], reason=row["error"] or LOST), at)
+        return "told"
+    never = row["effect"] in _NEVER_RUNS or row["approval"] not in {None, "approved"}
+    if row["pool"] and (row["approval"] == "approved" or row["effect"] == "allow"):
+        call = ToolCall(**{name: row[name] for name in ToolCall.model_fields if row.get(name) is not None})
+        values = {
+            **row,
+            "restored_at": at,
+            "permit_id": permit_id(row["call_id"]),
+            "issuer": "approval" if row["approval"] else "policy",
+            "call": call.model_dump_json(exclude_defaults=True),
+            "cause": Jsonb(row["cause"]),
+            "begun_at": row["closed_at"] or row["judged_at"],
+        }
+        cursor.execute(_statement("doubt"), values)
+        cursor.execute(_statement("note"), values)
+        return "unknown"
+    # Nobody has it any more, so that nobody else will answer.
+    _emit(cursor, "dead_letters", AbandonCall(**ids, queue=_RESULTS, may_have_run=not never, by=ACTOR), at)
+    return "failed" if never else "unknown"
+
+
+def _emit(cursor: psycopg.Cursor[DictRow], service: LiteralString, message: Message, at: datetime) -> None:
+    """Have a service send a message, as if it had handed it over just after the restore."""
+    key = new_id()
+    moment = at + timedelta(microseconds=1)
+    event = Event(key, service, moment, key, "", new_traceparent(), message)
+    way, text = outgoing(event)
+    cursor.execute(
+        f"INSERT INTO {service}.outbox (id, exchange, key, batch, mandatory, events, due_at)"  # noqa: S608 - ours
+        " VALUES (%s, %s, %s, %s, %s, %s, now())",
+        (key, way.destination.exchange, way.destination.key, way.batch, way.mandatory, [text]),
+    )
+
+
+@cache
+def _statements() -> Mapping[str, LiteralString]:
+    text = Path(__file__).with_suffix(".sql").read_text()
+    # Of a file of our own.
+    return dict(re.findall(r"(?ms)^-- name: (\w+)\n(.*?)(?=^-- name: |\Z)", text))
+
+
+def _statement(name: str) -> LiteralString:
+    return _statements()[name]

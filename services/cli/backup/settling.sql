@@ -1,0 +1,82 @@
+-- What a restore does to a restored database, before any service sees it. Times are the database's.
+
+-- name: of_a_revision
+CREATE TABLE public.alembic_version (version_num varchar(32) CONSTRAINT alembic_version_pkc PRIMARY KEY)
+
+-- name: revision
+INSERT INTO public.alembic_version (version_num) VALUES (%(revision)s)
+
+-- name: newest_moment
+-- The newest moment that the rows know of: what they do not know happened after the backup.
+SELECT greatest(
+    (SELECT max(at) FROM agent.history), (SELECT max(at) FROM approval.history), (SELECT max(at) FROM executor.history),
+    (SELECT max(at) FROM gateway.history), (SELECT max(at) FROM jobs.history), (SELECT max(at) FROM policy.history),
+    (SELECT max(at) FROM agent.log), (SELECT max(created_at) FROM gateway.conversations),
+    (SELECT max(restored_at) FROM gateway.restores), to_timestamp(0)
+)
+
+-- name: restored
+INSERT INTO gateway.restores (restored_at, backup_at) VALUES (%(restored_at)s, %(backup_at)s)
+
+-- name: lose
+-- What was under way has lost its worker, and no permit lets it begin again: executors end it, by its probe if it has one.
+UPDATE executor.executions
+SET permit_expires_at = greatest(least(permit_expires_at, %(restored_at)s), begun_at + interval '1 microsecond'),
+    lease_until = %(restored_at)s
+WHERE state IN ('running', 'verifying') AND mode IS DISTINCT FROM 'commit'
+
+-- name: unfinished
+-- Calls without an answer that nobody is asked about, that no executor ends, and whose answer is not on its way.
+SELECT c.call_id, c.tenant, c.conversation_id, c.turn_id, c.message_id, c.step, c.position, c.tool,
+    t.author ->> 'id' AS requester, t.cause, n.agent, n.language, n.labels, v.effect, v.schema_digest, v.judged_at,
+    coalesce(a.arguments, c.arguments) AS arguments, coalesce(a.digest, c.digest) AS digest,
+    CASE WHEN a.call_id IS NULL THEN c.shown_arguments ELSE coalesce(a.shown_arguments, a.arguments) END
+        AS shown_arguments,
+    a.state AS approval, a.closed_at, e.state AS execution, e.fence, e.begun_at, e.finished_at, e.error,
+    coalesce(
+        a.pool,
+        (SELECT x.pool FROM executor.executions AS x WHERE x.tool = c.tool ORDER BY x.begun_at DESC LIMIT 1)
+    ) AS pool
+FROM agent.tool_calls AS c
+JOIN agent.turns AS t USING (turn_id)
+JOIN agent.conversations AS n ON n.conversation_id = c.conversation_id
+LEFT JOIN policy.verdicts AS v USING (call_id)
+LEFT JOIN approval.approvals AS a USING (call_id)
+LEFT JOIN executor.executions AS e USING (call_id)
+WHERE c.state <> 'answered' AND a.state IS DISTINCT FROM 'pending'
+    AND coalesce(e.state, '') NOT IN ('running', 'verifying', 'committing')
+    AND NOT EXISTS (
+        SELECT FROM (
+            SELECT events FROM executor.outbox UNION ALL SELECT events FROM policy.outbox
+            UNION ALL SELECT events FROM approval.outbox UNION ALL SELECT events FROM jobs.outbox
+        ) AS box CROSS JOIN LATERAL unnest(box.events) AS event
+        WHERE CAST(event AS json) ->> 'type' IN ('placet.tool-call.finished.v1', 'placet.tool-call.refused.v1')
+            AND CAST(event AS json) -> 'data' ->> 'call_id' = c.call_id
+    )
+
+-- name: doubt
+-- A call that was permitted and that no executor had taken: the lease of an attempt that nobody holds is out.
+INSERT INTO executor.executions (
+    call_id, tenant, conversation_id, tool, schema_digest, pool, idempotent, state, fence, worker, lease_until,
+    permit_id, permit_issuer, permit_expires_at, permit, call, cause, begun_at, error
+)
+VALUES (
+    %(call_id)s, %(tenant)s, %(conversation_id)s, %(tool)s, %(schema_digest)s, %(pool)s, false, 'verifying', 2,
+    'restore', %(restored_at)s, %(permit_id)s, %(issuer)s, %(restored_at)s, '', %(call)s, %(cause)s, %(begun_at)s, ''
+)
+
+-- name: note
+INSERT INTO executor.history (tenant, machine, subject_id, event, from_state, to_state, actor, call_id, detail)
+VALUES
+    (%(tenant)s, 'execution', %(call_id)s, 'claimed', NULL, 'running', 'restore', %(call_id)s, '{"fence": 1}'),
+    (%(tenant)s, 'execution', %(call_id)s, 'probed', 'running', 'verifying', 'restore', %(call_id)s, '{"fence": 2}')
+
+-- name: next_staged
+-- Of each commit whose changes are made, the staged call whose turn it is: its executor says that its permit is void.
+SELECT DISTINCT ON (w.workspace_id) w.tenant, x.pool, e.call_id, w.conversation_id, w.workspace_id, e.permit
+FROM executor.workspaces AS w
+JOIN executor.workspace_entries AS e USING (workspace_id, commit_call_id)
+JOIN executor.executions AS x ON x.call_id = e.call_id
+WHERE w.state = 'committing' AND w.journal = 'applied' AND e.kind = 'call' AND e.state = 'kept'
+    AND e.permit IS NOT NULL AND x.state = 'staged'
+ORDER BY w.workspace_id, e.position

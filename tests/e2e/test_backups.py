@@ -1,0 +1,199 @@
+"""Back up, let things happen, restore: what ran after the backup does not run again unless a person asks for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.conftest import migrate
+from tests.e2e.conftest import Stage
+from tests.e2e.scenes import agents, rulebook
+from tests.e2e.test_embedded import Embedded
+from tests.support.people import Caller, Visitor, a_visitor, is_result, is_turn_end
+from tests.support.ports import free_port
+from tests.support.postgres import Databases
+from tests.support.rabbitmq import VirtualHosts
+from tests.support.system import ROOT, System, until
+
+pytestmark = pytest.mark.timeout(300)
+
+SERVICES = ("gateway", "agent", "policy", "approval", "executor", "dead_letters")
+DEPLOY = "deploy the shop"
+#: What is in no broker yet.
+SENT = """
+    SELECT (SELECT count(*) FROM gateway.outbox) + (SELECT count(*) FROM approval.outbox)
+        + (SELECT count(*) FROM policy.outbox)
+"""
+
+
+@pytest.fixture
+def house(stage: Stage, databases: Databases, virtual_hosts: VirtualHosts, tmp_path: Path) -> Iterator[System]:
+    """One of each service that a held call goes through."""
+    with databases.fresh(migrate) as database_url, virtual_hosts.lent() as rabbitmq_url:
+        named = agents(tmp_path, f"http://127.0.0.1:{stage.model_port}")
+        environment = stage.environment | {"PLACET_AGENTS": str(named), "CLERK_MODEL_KEY": "scripted-key"}
+        made = System(tmp_path, database_url, rabbitmq_url, rulebook(tmp_path), environment)
+        made.prepare()
+        for name in SERVICES:
+            made.add(name)
+        yield made
+        made.stop()
+
+
+def placet(database_url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line on a database."""
+    environment = os.environ | {"PLACET_DATABASE_URL": database_url}
+    command = [sys.executable, "-m", "placet.cli", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def restored(database_url: str, *arguments: str) -> dict[str, Any]:
+    """Return what a restore says that it did."""
+    done = placet(database_url, "restore", *arguments, "--json")
+    assert 0 == done.returncode, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def call_of(system: System, visitor: Visitor) -> dict[str, Any]:
+    """Return what the agent and the executor know of the one call of a conversation."""
+    query = (
+        "SELECT c.call_id, c.result_kind, e.state FROM agent.tool_calls AS c LEFT JOIN executor.executions AS e"
+        " USING (call_id) WHERE c.conversation_id = %s"
+    )
+    with psycopg.connect(system.database_url) as connection:
+        row = connection.execute(query, [visitor.conversation]).fetchone()
+    return dict(zip(("call", "result", "execution"), row or (None, None, None), strict=True))
+
+
+class Drill:
+    """The conversations of a drill, each with its call at another place when the backup is made."""
+
+    def __init__(self, system: System, stage: Stage) -> None:
+        self.system, self.stage = system, stage
+        self.frontend = Caller(system.url, system.key("chat", person="shop-frontend"))
+        self.operator = Caller(system.url, system.key("decide", "admin", person="grace"))
+
+    async def held(self) -> tuple[Visitor, dict[str, Any]]:
+        """Return somebody whose call waits, and its card."""
+        visitor = await a_visitor(self.frontend)
+        await visitor.say(DEPLOY)
+        return visitor, await visitor.see_card()
+
+    def begun(self, visitor: Visitor) -> int:
+        """Return how often the tool began."""
+        return len(self.stage.begun("deploy", visitor.conversation))
+
+    async def runs(self, visitor: Visitor, times: int) -> None:
+        """Wait until the tool has begun so often."""
+
+        async def has() -> bool:
+            return self.begun(visitor) == times
+
+        await until(has, f"it began {times} times")
+
+    async def queued(self, queue: str, visitor: Visitor, card: dict[str, Any]) -> None:
+        """Approve while the reader of `queue` is away, so that what follows stays in the broker."""
+        name = {"executor.default": "executor-1", "approval.decisions": "approval-1"}[queue]
+        self.system.processes[name].stop()
+        await self.operator.decide(card, "approve")
+
+        async def sent() -> bool:
+            return self.system.count(SENT) == 0
+
+        await until(sent, "all is sent")
+        assert visitor.conversation
+
+
+async def test_what_ran_after_a_backup_is_asked_for_and_never_run_again(
+    house: System, stage: Stage, tmp_path: Path
+) -> None:
+    """Approved before or after the backup, in the database or in the broker: nothing runs again by itself."""
+    system = house
+    await system.start()
+    drill = Drill(system, stage)
+    waiting, asked = await drill.held()
+    decided, decision = await drill.held()
+    permitted, permit = await drill.held()
+    await drill.queued("executor.default", permitted, permit)
+    folder = tmp_path / "backup"
+    done = placet(system.database_url, "backup", str(folder))
+    assert 0 == done.returncode, done.stderr
+    # What follows is in no backup: two calls run, a permit and a decision stay in the broker.
+    await system.start_again("executor-1")
+    await drill.runs(permitted, 1)
+    await drill.operator.decide(asked, "approve")
+    await drill.runs(waiting, 1)
+    await waiting.see_answer()
+    later, card = await drill.held()
+    await drill.queued("executor.default", later, card)
+    await drill.queued("approval.decisions", decided, decision)
+    refused = placet(system.database_url, "restore", str(folder), "--replace")
+    assert (1, True) == (refused.returncode, "stop every service first" in refused.stderr)
+    for process in system.processes.values():
+        process.stop()
+        process.running = None
+    assert "--replace" in placet(system.database_url, "restore", str(folder)).stderr
+    told = restored(system.database_url, str(folder), "--replace")
+    assert {"unknown": 1} == told["calls"]
+    await system.start()
+
+    async def is_unknown() -> bool:
+        found = call_of(system, permitted)
+        return (found["result"], found["execution"]) == ("unknown", "unknown")
+
+    await until(is_unknown, "the call that was permitted is unknown")
+
+    async def letters_came() -> bool:
+        return system.count("SELECT count(*) FROM dead_letters.dead_letters WHERE reason LIKE '%the restore of%'") >= 2
+
+    await until(letters_came, "what the broker kept is held for a person")
+    assert [1, 1, 0, 0] == [drill.begun(each) for each in (waiting, permitted, decided, later)]
+    assert ("ran", 202) == await resolved(drill, call_of(system, permitted)["call"])
+    assert 200 == (await drill.operator.decide(asked, "approve")).status_code
+    await drill.runs(waiting, 2)
+    assert [1, 0, 0] == [drill.begun(each) for each in (permitted, decided, later)]
+    assert 200 == (await drill.operator.decide(decision, "deny")).status_code
+    # The turn began before the restore: its model is not asked again. A new one goes on.
+    assert "restored from a backup" in (await decided.see(is_turn_end))["data"]["reason"]
+    await decided.say("was it deployed?")
+    assert "Let me see." == await decided.see_answer()
+
+
+async def resolved(drill: Drill, call: str) -> tuple[str, int]:
+    """Say that a call ran, as somebody who has looked."""
+    answer = await drill.operator.request("POST", f"/v1/tool-calls/{call}/resolution", json={"outcome": "ran"})
+    return "ran", answer.status_code
+
+
+async def test_an_embedded_placet_is_backed_up_while_it_runs_and_restored(tmp_path: Path) -> None:
+    """The call that waited waits again with its keys' signatures; what was approved since is not run again."""
+    embedded = Embedded(tmp_path / "data", free_port(), {})
+    embedded.data.mkdir()
+    embedded.start()
+    try:
+        visitor = await a_visitor(embedded.caller())
+        await visitor.say("create a payment link over 299 TRY")
+        card = await visitor.see_card()
+        folder = tmp_path / "backup"
+        assert 0 == placet("", "backup", str(folder), "--data", str(embedded.data)).returncode
+        await embedded.caller().decide(card, "approve")
+        await visitor.see(is_result("create_pay_link"))
+        assert "another process runs" in placet("", "restore", str(folder), "--data", str(embedded.data)).stderr
+        embedded.stop()
+        told = restored("", str(folder), "--data", str(embedded.data), "--replace")
+        assert {} == told["calls"]
+        embedded.start()
+        again = await embedded.caller().get("/v1/approvals?state=pending")
+        assert [card["approval_id"]] == [each["id"] for each in again["items"]]
+        assert 200 == (await embedded.caller().decide(card, "approve")).status_code
+    finally:
+        embedded.stop()
