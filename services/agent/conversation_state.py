@@ -191,7 +191,8 @@ class ConversationState:
         known = {each: self.calls[each].tool for each in call_ids if each in self.calls}
         jobs = [each for each, tool in known.items() if tool == ACCOMPLISH_TOOL]
         for each in jobs if now else ():
-            self._emit(m.CancelJob(tenant=self.tenant, job_id=accomplish.job_id(each), by=accomplish.CALLER))
+            job_id = accomplish.job_id(self.tenant, each)
+            self._emit(m.CancelJob(tenant=self.tenant, job_id=job_id, by=accomplish.CALLER))
         return [each for each in call_ids if each not in jobs]
 
     def _emit(self, message: Message) -> None:
