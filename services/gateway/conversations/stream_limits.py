@@ -17,7 +17,7 @@ RETRY_AFTER_SECONDS = 5
 
 @dataclass
 class StreamLimits:
-    """Counts open streams: of a key, of a token's conversation or a signed-in person, of a conversation, of a tenant."""
+    """Counts open streams: of a key, of a token or a signed-in person, of a conversation, of a tenant."""
 
     by_key: int
     by_person: int
