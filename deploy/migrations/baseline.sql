@@ -57,6 +57,7 @@ CREATE TABLE agent.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -268,6 +269,7 @@ CREATE TABLE approval.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -350,6 +352,7 @@ CREATE TABLE dead_letters.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -440,6 +443,7 @@ CREATE TABLE executor.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -589,6 +593,7 @@ CREATE TABLE gateway.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -634,6 +639,14 @@ CREATE TABLE gateway.outbox (
 )
 ;;
 COMMENT ON TABLE gateway.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
+;;
+CREATE TABLE gateway.saved_views (
+  tenant VARCHAR NOT NULL,
+  person VARCHAR NOT NULL,
+  name VARCHAR NOT NULL,
+  address VARCHAR NOT NULL,
+  CONSTRAINT pk_saved_views PRIMARY KEY (tenant, person, name)
+)
 ;;
 CREATE TABLE gateway.sealing (
   singleton BOOLEAN NOT NULL,
@@ -743,6 +756,7 @@ CREATE TABLE jobs.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -910,6 +924,7 @@ CREATE TABLE notifier.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -1080,6 +1095,7 @@ CREATE TABLE policy.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;

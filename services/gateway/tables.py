@@ -233,6 +233,18 @@ class StopRow(SQLModel, table=True):
     resume_signature: str | None = Field(default=None, description="JWS of the gateway over stop, time and person.")
 
 
+class SavedViewRow(SQLModel, table=True):
+    """One list of the inbox that somebody keeps: its address under a name of theirs."""
+
+    __tablename__ = "saved_views"
+    __table_args__ = ({"schema": "gateway"},)
+
+    tenant: str = Field(primary_key=True)
+    person: str = Field(primary_key=True, description="`person:…` whose it is.")
+    name: str = Field(primary_key=True)
+    address: str = Field(description="Of the list, `/inbox?…`, without a page.")
+
+
 class CheckpointRow(SQLModel, table=True):
     """One block of a tenant's audit chain. Its rows stay where they are: this says which, and signs for them."""
 

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from placet.contracts.errors import Refused
 from placet.contracts.ids import own_id
 from placet.gateway.conversations.service import no_conversation
+from placet.gateway.conversations.sse import HEADERS, data_frame
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.completions import Chunk, CompletionState
 from placet.gateway.dialects.conversation_state import replay
@@ -23,7 +24,6 @@ from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
-from placet.gateway.http.sse import HEADERS, data_frame
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 
@@ -85,7 +85,9 @@ async def complete(
         if not told and not state.done and await request.is_disconnected():
             break
     if not state.done:
-        raise Refused("The answer takes longer than this instance lives; ask again.", status=503, kind="unavailable")
+        raise Refused(
+            "This instance is shutting down before the answer comes; ask again.", status=503, kind="unavailable"
+        )
     usage = await tell(deps, caller, snapshot, goal, state.log.seq)
     if state.failure:
         raise Refused("The agent failed.", status=502, kind="turn-failed", detail=state.failure)

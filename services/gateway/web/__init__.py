@@ -22,7 +22,9 @@ from placet.gateway.web import (
     operator,
     page,
     plans,
+    saved_views,
     sign_in,
+    staged,
     stops,
     writing,
 )
@@ -33,7 +35,8 @@ _STATIC = Path(__file__).parent / "static"
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    pages = (sign_in, page, writing, plans, cards, links, inbox, approval, operator, jobs, stops, administration)
+    chat = (sign_in, page, writing, plans, staged, cards, links)
+    pages = (*chat, saved_views, inbox, approval, operator, jobs, stops, administration)
     add_routes(app, page.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

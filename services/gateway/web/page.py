@@ -9,13 +9,14 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from placet.gateway.conversations.live import Topic
-from placet.gateway.conversations.routes import After, LastEventId, start_of, streaming
 from placet.gateway.conversations.service import no_conversation
 from placet.gateway.conversations.store import find_conversation, recent_conversations, tail
+from placet.gateway.conversations.streaming import After, LastEventId, start_of, streaming
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.web.render import PageRoute, SignedIn, render, set_up_was_run
+from placet.gateway.web.staged import staged_values
 from placet.gateway.web.suggestions import suggestions, tools_of
 
 router = APIRouter(include_in_schema=False)
@@ -38,21 +39,21 @@ async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId =
             raise no_conversation()
         place = (caller.tenant, conversation_id)
         said = await tail(connection, *place, SAID_MAX, ["message"]) if conversation_id else []
+        staged = await staged_values(connection, deps, caller, conversation_id)
     agents = deps.agents.of(caller.tenant)
     tools = frozenset[str]() if conversation_id else await asyncio.to_thread(tools_of, deps.settings.rulebook)
     return render(
         "page.html",
         language=caller.language,
-        caller=caller,
         here="chat",
-        conversation_id=conversation_id,
+        notice="",
         recent=recent,
         agents=agents,
         suggested=suggestions(agents, tools),
         said=[item for item in said if item.data["text"]],
-        may_chat=caller.may(Scope.CHAT),
         may_decide=caller.may(Scope.DECIDE),
         set_up=set_up_was_run(),
+        **staged,
     )
 
 

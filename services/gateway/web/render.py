@@ -23,11 +23,12 @@ from starlette.exceptions import HTTPException
 
 from placet.contracts.errors import Refused
 from placet.gateway.http.callers import DepsOf
+from placet.gateway.http.errors import wished
 from placet.gateway.identity.auth import Caller, NoCaller
 from placet.gateway.identity.keys import same_hash
 from placet.gateway.web import words
 from placet.gateway.web.script_words import script_words
-from placet.surfaces.texts import accepted, language_of, moment, plural, text
+from placet.surfaces.texts import language_of, moment, plural, text
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -79,11 +80,6 @@ def render(
     """Return a template as an answer, in a language of LANGUAGES."""
     values.setdefault("now", datetime.now(UTC))
     return HTMLResponse(_templates(language).get_template(template).render(values), status, headers)
-
-
-def wished(request: Request) -> str:
-    """Return the language to speak to whoever sent a request: what their browser asks for first of ours, or English."""
-    return language_of(*accepted(request.headers.get("accept-language", "")))
 
 
 def set_up_was_run() -> bool:
