@@ -187,13 +187,16 @@ async def main() -> int:
     parser.add_argument("tenant")
     parser.add_argument("frontend", help="the frontend's name, as its user has it: frontend.<tenant>.<name>")
     parser.add_argument("text")
-    parser.add_argument("--conversation", default=uuid.uuid4().hex, help="letters, digits, _, - (default: a new one)")
+    parser.add_argument(
+        "--conversation", default=uuid.uuid4().hex, help="letters, digits, _, -; <tenant>_ is put before it"
+    )
     parser.add_argument("--visitor", help="who writes, by the name that your site knows (default: nobody known)")
     parser.add_argument("--seconds", type=float, default=300, help="how long the turn may take (default: %(default)s)")
     options = parser.parse_args()
     if (url := os.environ.get("FRONTEND_RABBITMQ_URL")) is None:
         parser.error("not set: FRONTEND_RABBITMQ_URL")
-    chat = Chat(options.tenant, options.conversation, Screen(uuid.uuid4().hex))
+    # Ids of conversations begin with their tenant, so that no other tenant can take them.
+    chat = Chat(options.tenant, f"{options.tenant}_{options.conversation}", Screen(uuid.uuid4().hex))
     body = chat.envelope(options.visitor or f"visitor:{chat.conversation}", options.text)
     try:
         async with asyncio.timeout(options.seconds):

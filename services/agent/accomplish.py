@@ -13,7 +13,7 @@ from placet.agent.rules import Result, Settlement
 from placet.agent.states import Event
 from placet.contracts import messages as m
 from placet.contracts.canonical import parse_arguments
-from placet.contracts.ids import derived_id
+from placet.contracts.ids import derived_id, own_id
 from placet.contracts.messages import ACCOMPLISH_TOOL
 from placet.contracts.messages.jobs import DEPTH_LABEL
 from placet.domain.agents import AccomplishEntry
@@ -34,9 +34,9 @@ def offered(tools: Catalog, offer: AccomplishEntry | None) -> Catalog:
     return tools if offer is None else Catalog([*tools.values(), ACCOMPLISH_SPEC], redacts=tools.redacts)
 
 
-def job_id(call_id: str) -> str:
+def job_id(tenant: str, call_id: str) -> str:
     """Return the id of the job that answers a call, the same for every attempt to begin it."""
-    return derived_id("job-of-call", call_id)
+    return own_id(tenant, derived_id("job-of-call", call_id))
 
 
 def depth(labels: Mapping[str, str]) -> int:
@@ -63,7 +63,7 @@ def job_of(call: m.ToolCall, author: Mapping[str, str], offer: AccomplishEntry) 
     arguments: dict[str, Any] = parse_arguments(call.arguments)
     return m.RunJob(
         tenant=call.tenant,
-        job_id=job_id(call.call_id),
+        job_id=job_id(call.tenant, call.call_id),
         agent=call.agent,
         author=m.Author.model_validate(author),
         task=arguments["task"],

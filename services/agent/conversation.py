@@ -243,7 +243,7 @@ class Conversation(StagedWork):
         self._emit(accomplish.job_of(permitted.call, call.author, offer))
         call.undecided = False
         self.changed_calls[call.call_id] = call
-        self._record_call(call, "permitted", call.state, {"job_id": accomplish.job_id(call.call_id)})
+        self._record_call(call, "permitted", call.state, {"job_id": accomplish.job_id(self.tenant, call.call_id)})
         if self.ended or call.state is CallState.STOPPED:
             self._cancel_job(call.call_id)
 

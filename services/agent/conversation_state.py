@@ -192,7 +192,8 @@ class ConversationState:
                 self._cancel_job(call.call_id)
 
     def _cancel_job(self, call_id: str) -> None:
-        self._emit(m.CancelJob(tenant=self.tenant, job_id=accomplish.job_id(call_id), by=accomplish.CALLER))
+        job_id = accomplish.job_id(self.tenant, call_id)
+        self._emit(m.CancelJob(tenant=self.tenant, job_id=job_id, by=accomplish.CALLER))
 
     def _emit(self, message: Message) -> None:
         self.emitted.append((message, self.cause))

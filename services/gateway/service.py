@@ -149,7 +149,10 @@ def _deps(
     sessions = Sessions(runtime.units, settings.gateway_session_seconds, settings.gateway_session_idle_seconds)
     hub = Hub(BACKLOG_MAX)
     limits = StreamLimits(
-        settings.gateway_key_streams, settings.gateway_person_streams, settings.gateway_conversation_streams
+        by_key=settings.gateway_key_streams,
+        by_person=settings.gateway_person_streams,
+        by_conversation=settings.gateway_conversation_streams,
+        by_tenant=settings.gateway_tenant_streams,
     )
     decisions = Decisions(runtime.units, signer, instance, settings.gateway_answer_seconds)
     trials = Trials(runtime.units, instance, settings.gateway_trial_seconds)
@@ -162,7 +165,11 @@ def _deps(
         settings.gateway_ended_token_seconds,
     )
     agents = load_agents(settings.agents, names=settings.gateway_agents)
-    rates = Rates(settings.gateway_key_messages_per_minute, settings.gateway_person_messages_per_minute)
+    rates = Rates(
+        settings.gateway_key_messages_per_minute,
+        settings.gateway_person_messages_per_minute,
+        settings.gateway_tenant_messages_per_minute,
+    )
     texts = PostedTexts()
     posts = Posts(runtime.units, agents, rates, texts)
     consents = Consents(runtime.units, decisions, directory)

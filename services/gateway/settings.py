@@ -90,6 +90,14 @@ class GatewaySettings(SlackSettings, LanguageSettings):
         description="Messages that one conversation token, or one signed-in person, may post in a minute to one "
         "instance; 0: no limit.",
     )
+    gateway_tenant_messages_per_minute: int = Field(
+        default=0,
+        ge=0,
+        description="Messages that all callers of one tenant may post in a minute to one instance; 0: no limit.",
+    )
+    gateway_tenant_streams: int = Field(
+        default=20_000, ge=1, description="Event streams that one tenant may have open at one instance."
+    )
     gateway_key_streams: int = Field(
         default=10_000, ge=1, description="Event streams that one API key may have open at one instance."
     )

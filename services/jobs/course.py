@@ -12,7 +12,7 @@ from typing import Any
 
 from placet.contracts import messages as m
 from placet.contracts.canonical import NotStrictJson
-from placet.contracts.ids import derived_id
+from placet.contracts.ids import derived_id, own_id
 from placet.contracts.messages.jobs import ACCOMPLISH_TOOL, ATTEMPT_LABEL, DEPTH_LABEL, JOB_LABEL, TASK_LABEL
 from placet.jobs.job_state import Attempt, Job, Task
 from placet.jobs.rules import budget, division, prompts, reliability, voting
@@ -141,7 +141,7 @@ class Course(WorkspaceCourse):
             self.tasks[task.number] = task
             task.running = 0
             if task.winner is not None:
-                self._leave(derived_id("attempt-conversation", task.winner))
+                self._leave(self._conversation_of(task.winner))
             self._move_task(task, TaskEvent.JOB_OVER, {})
         for attempt in attempts:
             self._move_attempt(attempt, AttemptEvent.TASK_OVER, {})
@@ -307,12 +307,14 @@ class Course(WorkspaceCourse):
             self.job.attempts += 1
             self.job.running += 1
             attempt_id = derived_id("attempt", self.job.job_id, str(task.number), str(task.drawn))
-            conversation_id = derived_id("attempt-conversation", attempt_id)
-            attempt = Attempt(attempt_id, task.number, task.drawn, conversation_id)
+            attempt = Attempt(attempt_id, task.number, task.drawn, self._conversation_of(attempt_id))
             self.new_attempts.append(attempt)
             self._record_attempt(attempt, "begun", None, attempt.state)
             self._note_attempt(task, attempt, "begun")
             self.emitted.append(self._request(task, attempt))
+
+    def _conversation_of(self, attempt_id: str) -> str:
+        return own_id(self.job.spec.tenant, derived_id("attempt-conversation", attempt_id))
 
     def _request(self, task: Task, attempt: Attempt) -> m.AttemptRequested:
         spec = self.job.spec

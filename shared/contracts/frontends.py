@@ -6,6 +6,7 @@ key is what readers believe: what came with it is a MessagePosted of a visitor o
 
 from __future__ import annotations
 
+from placet.contracts.ids import own_prefix
 from placet.contracts.messages import Message, MessagePosted
 from placet.contracts.visitors import is_visitor_id
 
@@ -29,12 +30,19 @@ def why_not(message: Message, tenant: str) -> str | None:
     """Return why a frontend of `tenant` may not send `message`, in one line; None where it may."""
     if not isinstance(message, MessagePosted):
         return f"a frontend sends no {message.type_name}"
-    if message.tenant != tenant:
-        return f"a frontend of {tenant} writes for another tenant"
-    if message.author.kind != "visitor":
-        return "a frontend writes for visitors only: nobody proved that a person wrote"
-    if message.held_revision or message.taken_as:
-        return "only the gateway says that people hold a conversation, or takes a message for a decision"
-    if not is_visitor_id(message.author.id, message.conversation_id):
-        return "the author's id is none that a visitor of this conversation may have"
-    return None
+    prefix = own_prefix(tenant)
+    held = "only the gateway says that people hold a conversation, or takes a message for a decision"
+    refusals = (
+        (message.tenant != tenant, f"a frontend of {tenant} writes for another tenant"),
+        (
+            not message.conversation_id.startswith(prefix),
+            f"a conversation of {tenant} has an id that begins with {prefix}",
+        ),
+        (message.author.kind != "visitor", "a frontend writes for visitors only: nobody proved that a person wrote"),
+        (message.held_revision or message.taken_as, held),
+        (
+            not is_visitor_id(message.author.id, message.conversation_id),
+            "the author's id is none that a visitor of this conversation may have",
+        ),
+    )
+    return next((reason for refused, reason in refusals if refused), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from uuid import UUID, uuid5
 
@@ -18,6 +19,29 @@ def new_id() -> str:
 def derived_id(*parts: str) -> str:
     """Return the same UUID for the same parts: a repeated step then writes the same row instead of a second one."""
     return str(uuid5(_NAMESPACE, "\x1f".join(parts)))
+
+
+#: Characters of an id, and of the part of it that names its tenant.
+ID_MAX, _TENANT_MAX = 64, 27
+
+
+def own_id(tenant: str, chosen: str) -> str:
+    """Return the id of what a tenant's client calls `chosen`, a conversation or a job; an own id stays as it is.
+
+    It begins with the tenant's name, so two tenants never mean the same thing, whatever their clients choose. At most
+    64 characters: of a longer name, and of a longer `chosen`, a digest stands there.
+    """
+    prefix = own_prefix(tenant)
+    if chosen.startswith(prefix):
+        return chosen
+    return prefix + (chosen if len(prefix + chosen) <= ID_MAX else derived_id("chosen", chosen))
+
+
+def own_prefix(tenant: str) -> str:
+    """Return what the ids of a tenant begin with: its name and `_`, which no tenant's name has."""
+    if len(tenant) > _TENANT_MAX:
+        tenant = f"{tenant[:14]}-{hashlib.sha256(tenant.encode()).hexdigest()[:12]}"
+    return f"{tenant}_"
 
 
 def workspace_id(tenant: str, conversation_id: str, number: int = 1) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -21,6 +21,7 @@ from pydantic_core import from_json, to_json
 
 from placet.contracts.errors import Poison, Refused, SecurityAlert, Transient
 from placet.contracts.frontends import frontends_tenant, why_not
+from placet.contracts.ids import derived_id
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, MESSAGES, Event, Message, event_from
 from placet.contracts.topology import RETRIES_MAX
 from placet.contracts.transitions import ExpectedRace
@@ -267,6 +268,7 @@ def read_delivery(delivery: Delivery) -> tuple[list[Event], list[tuple[bytes, st
     """Return the events of a delivery that its sender may send, and what is none: bytes, id if any, why.
 
     What a frontend may not send becomes no letter that could be replayed: a replay has no routing key to hold it to.
+    A frontend's event gets an id that is its tenant's own: another's event of the same id is no duplicate of it.
     """
     events, unreadable = read_envelope(delivery.body)
     tenant = frontends_tenant(delivery.key)
@@ -278,7 +280,7 @@ def read_delivery(delivery: Delivery) -> tuple[list[Event], list[tuple[bytes, st
         if reason := why_not(event.message, tenant):
             unreadable.append((_not_replayable(_envelope(event), tenant), event.id, f"{_SECURITY}{reason}"))
         else:
-            allowed.append(event)
+            allowed.append(replace(event, id=derived_id("frontend-event", tenant, event.id)))
     return allowed, unreadable
 
 

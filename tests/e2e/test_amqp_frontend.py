@@ -15,7 +15,7 @@ import aio_pika
 import pytest
 
 from placet.contracts.frontends import frontend_key
-from placet.contracts.ids import new_id
+from placet.contracts.ids import new_id, own_id
 from placet.contracts.messages import Author, MessagePosted
 from placet.deploy.rabbitmq.frontends import Frontend, definitions_of
 from tests.builders import a_posted_message, an_envelope, an_event
@@ -94,7 +94,7 @@ async def test_a_frontend_that_lost_its_connection_misses_nothing(
     async with example(login, "deploy the shop", f"--conversation={conversation}", "--visitor=v-1") as running:
         assert running.stdout is not None
         assert b"-- the agent thinks\n" == await running.stdout.readline()
-        reader = Visitor(system.url, system.key("chat"), conversation=conversation)
+        reader = Visitor(system.url, system.key("chat"), conversation=own_id("acme", conversation))
         card = await reader.see_card()
         await asyncio.to_thread(login.disconnect)
         assert (await operator.decide(card, "approve")).status_code == 200
@@ -118,7 +118,7 @@ async def test_a_frontend_cannot_write_as_anybody_else(
     login: Login, system: System, message: MessagePosted, why: str
 ) -> None:
     """The broker passes what has the right key; the agent buries it, in the sender's tenant, and does nothing."""
-    forged = message.model_copy(update={"conversation_id": new_id()})
+    forged = message.model_copy(update={"conversation_id": own_id("acme", new_id())})
     event = an_event(forged)
     async with await aio_pika.connect(login.url) as connection:
         messages = await (await connection.channel()).get_exchange("messages")

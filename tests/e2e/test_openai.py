@@ -10,7 +10,7 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.responses import Response
 
-from placet.contracts.ids import new_id
+from placet.contracts.ids import new_id, own_id
 from tests.support.people import PATIENCE_SECONDS, Caller, Visitor, is_card
 from tests.support.system import System
 
@@ -100,7 +100,10 @@ async def test_a_named_conversation_goes_on_and_only_the_newest_words_are_posted
     second = await chatter.chat.completions.create(model="default", messages=history, extra_headers=named)
     conversation = extension(first)["conversation_id"]
     stored = await Caller(system.url, chatter.api_key).get(f"/v1/conversations/{conversation}")
-    assert (named["Placet-Conversation"], "Let me see.") == (conversation, second.choices[0].message.content)
+    assert (own_id("acme", named["Placet-Conversation"]), "Let me see.") == (
+        conversation,
+        second.choices[0].message.content,
+    )
     answers = ["Hello, how can I help you today?", "Let me see."]
     texts = ["hello", answers[0], "was it deployed?", answers[1]]
     assert texts == [message["text"] for message in stored["messages"]]

@@ -14,7 +14,7 @@ import aio_pika
 
 from placet.cli.invariants import invariants
 from placet.contracts.frontends import frontend_key
-from placet.contracts.ids import new_id
+from placet.contracts.ids import new_id, own_id
 from placet.contracts.messages import Author, MessagePosted
 from tests.builders import an_envelope, an_event
 from tests.e2e.conftest import Stage
@@ -75,7 +75,7 @@ def _is_of(event: dict[str, dict[str, object]], visitor: Visitor) -> bool:
 
 async def test_a_frontend_may_publish_messages_itself(system: System, operator: Caller) -> None:
     """F3: a conversation that exists only on RabbitMQ is answered and can be read over HTTP."""
-    conversation = new_id()
+    conversation = own_id("acme", new_id())
     message = MessagePosted(
         tenant="acme",
         conversation_id=conversation,

@@ -20,7 +20,8 @@ DIRECTORY = Directory(
 
 def hold(house: House, tool: str, summary: str, arguments: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Let a call wait for people; return its row."""
-    call = a_call(tool=tool, arguments=arguments, requester=changes.pop("requester", "person:lin"))
+    place = {name: changes.pop(name) for name in ("conversation_id",) if name in changes}
+    call = a_call(tool=tool, arguments=arguments, requester=changes.pop("requester", "person:lin"), **place)
     row = an_approval_row(call, summary=summary, **changes)
     insert(house.url, "approvals", **row)
     return row

@@ -11,7 +11,7 @@ from tests.support.gateway import House, insert
 from tests.support.inbox_scene import hold
 
 WORKSPACE = "workspace-1"
-CONVERSATION = "conversation-1"
+CONVERSATION = "acme_conversation-1"
 
 Spec = dict[str, Any]
 
@@ -76,7 +76,8 @@ def propose(house: House, calls: list[str], **changes: Any) -> dict[str, Any]:
     rule = {"approvers": ["operators"], "edits": True} | changes.pop("approval_rule", {})
     values = {"category": "unsafe_write", "rule": "staged", "reason": "Staged work is decided together."} | changes
     summary = values.pop("summary", f"Apply {len(calls)} staged entries")
-    return hold(house, COMMIT_TOOL, summary, commit_arguments(calls), approval_rule=rule, **values)
+    values |= {"approval_rule": rule, "conversation_id": CONVERSATION}
+    return hold(house, COMMIT_TOOL, summary, commit_arguments(calls), **values)
 
 
 def a_busy_turn(files: int = 3) -> list[Spec]:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from placet.contracts.errors import Refused
+from placet.contracts.ids import own_id
 from placet.contracts.messages.tool_calls import Category, ToolName
 from placet.gateway.approvals.search import ALTERNATIVES_MAX, alternatives
 from placet.gateway.approvals.store.inbox import Filters
@@ -77,11 +78,12 @@ class InboxQuery(BaseModel):
         if self.mine and self.state not in {None, "pending"}:
             fault = {"detail": "what waits for you is pending", "parameter": "state"}
             raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
-        if self.conversation is not None and not caller.sees(self.conversation):
+        conversation_id = own_id(caller.tenant, self.conversation) if self.conversation else None
+        if conversation_id is not None and not caller.sees(conversation_id):
             return None
         return Filters(
             state="pending" if self.mine else self.state,
-            conversation_id=self.conversation or caller.conversation_id,
+            conversation_id=conversation_id or caller.conversation_id,
             tool=self.tool,
             agent=self.agent,
             category=self.category,

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Literal
 
 from placet.contracts.errors import Refused
-from placet.contracts.ids import new_id
+from placet.contracts.ids import new_id, own_id
 from placet.contracts.messages import ConversationEnded, MessagePosted, StopTurn
 from placet.domain.agents import AgentEntry, Agents
 from placet.gateway.conversations import store
@@ -96,15 +96,14 @@ async def open_conversation(
     agents: Agents,
     token_seconds: int = 0,
 ) -> tuple[str, str]:
-    """Open a conversation, under an id of its own where none is given; return its id and its token, shown this once.
+    """Open a conversation and return its id, made of the one given or of a new one, and its token, shown this once.
 
     One that is open already stays as it is, and the token that is returned then is worth nothing; so is one that is to
-    be good for no seconds. Raises Refused: 403,
-    409 (the id is another tenant's), 422 (there is no such agent).
+    be good for no seconds. Raises Refused: 403, 422 (there is no such agent).
     """
     may_open(caller)
     agent = known_agent(agents, caller.tenant, plan.agent)
-    token, place = new_token(), (caller.tenant, conversation_id or new_id())
+    token, place = new_token(), (caller.tenant, own_id(caller.tenant, conversation_id or new_id()))
     opening = Opening(
         *place,
         agent=plan.agent,
@@ -116,16 +115,9 @@ async def open_conversation(
         created_by=caller.person,
         opener_decides=caller.may(Scope.DECIDE),
     )
-    if not conversation_id:
-        async with units.database.single() as connection:
-            await store.open_conversation(connection, opening)
-        return place[1], token
-    async with units.database.transaction() as connection:
-        await store.keep_id(connection, conversation_id)
-        if await store.is_taken_elsewhere(connection, place):
-            raise _id_taken()
+    async with units.database.single() as connection:
         await store.open_conversation(connection, opening)
-    return conversation_id, token
+    return place[1], token
 
 
 async def renew_token(
@@ -208,14 +200,14 @@ class Posts:
     async def post(self, caller: Caller, conversation_id: str, writing: Writing) -> Posted:
         """Post a message; the same message id again is the same message and has the same answer.
 
-        Raises Refused: 403 (scope, or the visitor's name), 404, 409 (it has ended, its id is another tenant's, or the
-        message id was used for another text), 422 (its agent is no more), 429.
+        Raises Refused: 403 (scope, or the visitor's name), 404, 409 (it has ended, or the message id was used for
+        another text), 422 (its agent is no more), 429.
         """
         self._admit(caller, conversation_id)
         return await self._ask(caller, conversation_id, writing)
 
     async def post_or_open(self, caller: Caller, conversation_id: str, writing: Writing, plan: Plan) -> Posted:
-        """Post a message; a conversation that does not exist begins with it, under the caller's own id for it.
+        """Post a message; a conversation that does not exist begins with it, under the id that `own_id` makes for it.
 
         Raises Refused like `post`, and 404 where a conversation token names another conversation.
         """
@@ -319,10 +311,7 @@ class Posts:
                     self._texts.remember(posts[at].key, posts[at].writing.text)
                 continue
             self._conversations.pop(conversation.place, None)
-            if await store.is_taken_elsewhere(work.connection, conversation.place):
-                outcomes[at] = _id_taken()
-            else:
-                changed.append(at)
+            changed.append(at)
         return changed
 
     async def _conversation(self, connection: Connection, place: Place) -> Conversation:
@@ -365,12 +354,6 @@ def has_ended(conversation: Conversation) -> Refused:
 def message_id_used() -> Refused:
     """Return the answer for a message's id under which another text is known."""
     return Refused("This message id was used for another text.", status=409, kind="message-id-used")
-
-
-def _id_taken() -> Refused:
-    """Return the answer for a conversation's id that is in use where the caller cannot see it."""
-    title = "This conversation id cannot be used here. Choose another one."
-    return Refused(title, status=409, kind="conversation-id-used")
 
 
 def message_of(caller: Caller, writing: Writing, conversation: Conversation) -> MessagePosted:

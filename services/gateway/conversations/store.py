@@ -127,16 +127,6 @@ async def renew_token(
     return rows[0]["token_expires_at"] if rows else None
 
 
-async def keep_id(connection: Connection, conversation_id: str) -> None:
-    """Let others who want a conversation of this id wait for the commit."""
-    await connection.run(QUERIES.keep_id, conversation_id=conversation_id)
-
-
-async def is_taken_elsewhere(connection: Connection, place: Place) -> bool:
-    """Tell whether another tenant has a conversation of this id."""
-    return bool((await connection.run(QUERIES.is_taken_elsewhere, tenant=place[0], conversation_id=place[1]))[0][0])
-
-
 async def end_conversation(connection: Connection, place: Place, by: str) -> None:
     """Let nobody write in a conversation any more."""
     await connection.run(QUERIES.end_conversation, tenant=place[0], conversation_id=place[1], by=by)
@@ -150,7 +140,7 @@ async def mark_told(connection: Connection, place: Place, number: int) -> None:
 async def post_messages(work: Work, posts: Mapping[str, Conversation]) -> set[str]:
     """Store the messages that were handed over under the keys of `posts`; return the keys of those stored.
 
-    One whose conversation has ended since, is held otherwise, or is another tenant's too, is not.
+    One whose conversation has ended since, or is held otherwise, is not.
     """
     found = await work.execute_once(
         QUERIES.post_messages,

@@ -1,4 +1,4 @@
-"""How many streams one caller, and one conversation, may have open at a time on this instance."""
+"""How many streams one caller, one conversation and one tenant may have open at a time on this instance."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ RETRY_AFTER_SECONDS = 5
 
 @dataclass
 class StreamLimits:
-    """Counts open streams: of an API key, of a conversation's token or a signed-in person, and of a conversation."""
+    """Counts open streams: of a key, of a token or a signed-in person, of a conversation, of a tenant."""
 
     by_key: int
     by_person: int
     by_conversation: int
+    by_tenant: int
     _open: Counter[tuple[str, ...]] = field(default_factory=Counter)
 
     def check(self, caller: Caller, conversation: Topic | None = None) -> None:
@@ -55,6 +56,7 @@ class StreamLimits:
         return all(self._open[place] < most for place, most in self._places(caller, conversation))
 
     def _places(self, caller: Caller, conversation: Topic | None) -> Iterator[tuple[tuple[str, ...], int]]:
+        yield ("tenant", caller.tenant), self.by_tenant
         if caller.proof == "api_key":
             yield ("key", caller.key_id or ""), self.by_key
         elif caller.conversation_id is not None:

@@ -17,7 +17,7 @@ from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
-from placet.contracts.ids import derived_id
+from placet.contracts.ids import derived_id, own_id
 from placet.contracts.messages.approvals import REASON_MAX
 from placet.contracts.messages.message import Identifier
 from placet.gateway.approvals.answers import Answer
@@ -99,7 +99,9 @@ class RunIn(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    threadId: Identifier = Field(description="The conversation's id.")  # noqa: N815 - the wire's name
+    threadId: Identifier = Field(  # noqa: N815 - the wire's name
+        description="The conversation's id is this, behind the tenant's name and `_`."
+    )
     runId: Annotated[Text, Field(min_length=1, max_length=200)]  # noqa: N815 - the wire's name
     protocolVersion: Annotated[str, Field(pattern=r"^\d{1,4}\.\d{1,4}$")] | None = Field(  # noqa: N815 - the wire's name
         default=None, description="Clients from before 1.0 leave it out."
@@ -176,16 +178,17 @@ async def run(deps: DepsOf, caller: CallerOf, body: RunIn) -> StreamingResponse:
 
     With nothing new it shows the thread and follows what goes on. A thread that is not known begins with a message.
     """
-    may_read(caller, body.threadId)
-    deps.log.limits.check(caller, Topic(caller.tenant, body.threadId))
+    conversation_id = own_id(caller.tenant, body.threadId)
+    may_read(caller, conversation_id)
+    deps.log.limits.check(caller, Topic(caller.tenant, conversation_id))
     resumed, written = body.resumed(), body.written()
     if any(each.answer is not None and not each.abandoned for each in resumed):
         caller.need(Scope.DECIDE)
     answers = [each.answer for each in resumed if each.answer is not None]
-    decided, problems = await streams.decide(deps, caller, body.threadId, answers)
-    snapshot = await streams.find(deps, caller, body.threadId, streams.HISTORY_MAX)
+    decided, problems = await streams.decide(deps, caller, conversation_id, answers)
+    snapshot = await streams.find(deps, caller, conversation_id, streams.HISTORY_MAX)
     message_id = await _post(deps, caller, body, written, snapshot) if written else ""
-    snapshot = snapshot or await streams.read(deps, caller, body.threadId)
+    snapshot = snapshot or await streams.read(deps, caller, conversation_id)
     goal = Goal(
         body.threadId,
         body.runId,
@@ -214,7 +217,8 @@ async def _post(deps: Deps, caller: Caller, body: RunIn, written: Writing, snaps
             edited_id = derived_id("ag-ui-edited", body.threadId, str(written.message_id), written.text)
             written = Writing(written.text, edited_id)
             break
-    return (await deps.posts.post_or_open(caller, body.threadId, written, body.plan)).message_id
+    conversation_id = own_id(caller.tenant, body.threadId)
+    return (await deps.posts.post_or_open(caller, conversation_id, written, body.plan)).message_id
 
 
 def _error(resumed: Sequence[Resumed], problems: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -229,7 +233,7 @@ def _error(resumed: Sequence[Resumed], problems: Mapping[str, Mapping[str, Any]]
 async def _frames(deps: Deps, caller: Caller, goal: Goal, snapshot: Snapshot) -> AsyncIterator[bytes]:
     state, events = replay(AgUiState(goal), snapshot.items)
     yield b"".join(map(data_frame, events))
-    async for after, told in streams.follow(deps, caller, goal.thread_id, state):
+    async for after, told in streams.follow(deps, caller, snapshot.conversation.conversation_id, state):
         state = after
         yield b"".join(map(data_frame, told)) or b": keep-alive\n\n"
     if not state.done:

@@ -17,7 +17,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from placet.contracts.errors import Refused
-from placet.contracts.ids import derived_id
+from placet.contracts.ids import derived_id, own_id
 from placet.contracts.messages.message import Identifier
 from placet.gateway.approvals.answers import Answer
 from placet.gateway.conversations.live import Topic
@@ -130,7 +130,7 @@ class ChatIn(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    id: Identifier = Field(description="The chat; it is the conversation's id.")
+    id: Identifier = Field(description="The chat. The conversation's id is this, behind the tenant's name and `_`.")
     messages: Annotated[list[UiMessage], Field(max_length=MESSAGES_MAX)] = Field(
         default_factory=list, description="The history; only the newest message is read."
     )
@@ -176,16 +176,17 @@ async def chat(deps: DepsOf, caller: CallerOf, body: ChatIn, version: VersionOf 
 
     The stream ends where the answer is over or waits for people. A chat that is not known begins.
     """
-    deps.log.limits.check(caller, Topic(caller.tenant, body.id))
+    conversation_id = own_id(caller.tenant, body.id)
+    deps.log.limits.check(caller, Topic(caller.tenant, conversation_id))
     if body.newest.role == "user":
         return await _write(deps, caller, body, version)
-    snapshot = await streams.read(deps, caller, body.id)
-    decided, refused = await streams.decide(deps, caller, body.id, body.newest.answers())
+    snapshot = await streams.read(deps, caller, conversation_id)
+    decided, refused = await streams.decide(deps, caller, conversation_id, body.newest.answers())
     goal = Goal(version, body.newest.id, newest=snapshot.newest, seen=body.newest.seen())
     state, chunks = replay(begin(replace(goal, decided=decided, refused=refused)), snapshot.items)
     if not state.is_known:
         raise _no_message(refused)
-    return _streaming(deps, caller, body.id, state, chunks)
+    return _streaming(deps, caller, conversation_id, state, chunks)
 
 
 @router.get("/{chat_id}", responses=described(401, 403, 404, 503))
@@ -195,7 +196,7 @@ async def show(deps: DepsOf, caller: CallerOf, chat_id: PathId, version: Version
     Every version keeps them in the same form.
     """
     del version
-    snapshot = await streams.read(deps, caller, chat_id, streams.HISTORY_MAX)
+    snapshot = await streams.read(deps, caller, own_id(caller.tenant, chat_id), streams.HISTORY_MAX)
     return {"id": chat_id, "messages": history(snapshot.items)}
 
 
@@ -214,8 +215,9 @@ async def resume(
     that asked was not told how it went on. Where people hold the conversation, and nothing waits for a decision, stay
     for what an operator says.
     """
-    deps.log.limits.check(caller, Topic(caller.tenant, chat_id))
-    snapshot = await streams.read(deps, caller, chat_id)
+    conversation_id = own_id(caller.tenant, chat_id)
+    deps.log.limits.check(caller, Topic(caller.tenant, conversation_id))
+    snapshot = await streams.read(deps, caller, conversation_id)
     log = snapshot.log
     coming = [message_id for message_id, waits in log.unanswered.items() if not waits]
     newest = next(reversed(log.turns.values()), None)
@@ -231,7 +233,7 @@ async def resume(
             state, chunks = replay(begin(goal), snapshot.items)
         elif state.waiting or not was_asked:
             return Response(status_code=204)
-    return _streaming(deps, caller, chat_id, state, chunks)
+    return _streaming(deps, caller, conversation_id, state, chunks)
 
 
 @router.post(
@@ -239,7 +241,7 @@ async def resume(
 )
 async def stop(deps: DepsOf, caller: CallerOf, chat_id: PathId, response: Response) -> dict[str, Any]:
     """Stop the answer that is being made: 202, and its stream ends; 200 where none is."""
-    turn_id = await deps.posts.stop(caller, chat_id)
+    turn_id = await deps.posts.stop(caller, own_id(caller.tenant, chat_id))
     response.status_code = 202 if turn_id else 200
     return {"id": chat_id, "state": "stopping" if turn_id else "idle"}
 
@@ -250,37 +252,38 @@ async def _write(deps: Deps, caller: Caller, body: ChatIn, version: Version) -> 
     Where another answer is asked for while the first one is being made, or waits, the first one is told again: it must
     not ask for a second payment.
     """
-    writing = body.written()
-    snapshot = await streams.find(deps, caller, body.id) if caller.sees(body.id) else None
+    conversation_id, writing = own_id(caller.tenant, body.id), body.written()
+    snapshot = await streams.find(deps, caller, conversation_id) if caller.sees(conversation_id) else None
     if body.trigger == "regenerate-message":
         goal = Goal(version, message_id=str(writing.message_id), newest=snapshot.newest if snapshot else 0)
         state, chunks = replay(begin(goal), snapshot.items if snapshot else ())
         if snapshot and state.log.knows(goal.message_id) and (state.waiting or not state.done):
-            return _streaming(deps, caller, body.id, state, chunks)
+            return _streaming(deps, caller, conversation_id, state, chunks)
         writing = body.again(writing, "again")
     posted = await _post(deps, caller, body, writing)
-    snapshot = snapshot or await streams.read(deps, caller, body.id)
+    snapshot = snapshot or await streams.read(deps, caller, conversation_id)
     goal = Goal(version, message_id=posted.message_id, newest=snapshot.newest, holder=snapshot.holder)
     state, chunks = replay(begin(goal), snapshot.items)
     told = [holder_part(snapshot.holder)] if snapshot.holder else []
-    return _streaming(deps, caller, body.id, state, [*told, *chunks])
+    return _streaming(deps, caller, conversation_id, state, [*told, *chunks])
 
 
 async def _post(deps: Deps, caller: Caller, body: ChatIn, writing: Writing) -> Posted:
+    conversation_id = own_id(caller.tenant, body.id)
     try:
-        return await deps.posts.post_or_open(caller, body.id, writing, Plan(body.agent, body.language))
+        return await deps.posts.post_or_open(caller, conversation_id, writing, Plan(body.agent, body.language))
     except Refused as refusal:
         if refusal.kind != "message-id-used":
             raise
-        return await deps.posts.post(caller, body.id, body.again(writing, "edited"))
+        return await deps.posts.post(caller, conversation_id, body.again(writing, "edited"))
 
 
 def _streaming(
-    deps: Deps, caller: Caller, chat_id: str, state: AiSdkState, chunks: Iterable[Chunk]
+    deps: Deps, caller: Caller, conversation_id: str, state: AiSdkState, chunks: Iterable[Chunk]
 ) -> StreamingResponse:
     async def frames() -> AsyncIterator[bytes]:
         yield b": stream-open\n\n" + b"".join(map(data_frame, chunks))
-        async for _, told in streams.follow(deps, caller, chat_id, state):
+        async for _, told in streams.follow(deps, caller, conversation_id, state):
             yield b"".join(map(data_frame, told)) or b": keep-alive\n\n"
         yield b"data: [DONE]\n\n"
 

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Header, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from placet.contracts.errors import Refused
+from placet.contracts.ids import own_id
 from placet.gateway.conversations.service import no_conversation
 from placet.gateway.conversations.sse import HEADERS, data_frame
 from placet.gateway.dialects import streams
@@ -106,6 +107,7 @@ async def _conversation(deps: Deps, caller: Caller, body: ChatCompletionIn, name
         return await begin(deps, caller, agent_of(deps, caller, None, body.model), body.language)
     if not _ID.fullmatch(name):
         raise invalid("metadata.conversation_id", "must be letters, digits, _ and -, at most 64")
+    name = own_id(caller.tenant, name)
     known = await find(deps, caller, name)
     agent = agent_of(deps, caller, known, body.model)
     if known is not None:

@@ -39,7 +39,7 @@ from placet.gateway.dialects.native_schemas import (
     StopOut,
     TokenOut,
 )
-from placet.gateway.http.callers import CallerOf, DepsOf, PathId
+from placet.gateway.http.callers import CallerOf, ConversationId, DepsOf
 from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import NoCaller
@@ -103,7 +103,7 @@ async def open_one(deps: DepsOf, caller: CallerOf, response: Response, body: Con
     status_code=202,
     responses=described(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
 )
-async def post(deps: DepsOf, caller: CallerOf, conversation_id: PathId, body: MessageIn) -> PostedOut:
+async def post(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId, body: MessageIn) -> PostedOut:
     """Write in a conversation; the answer comes by its event stream."""
     if body.author == "operator":
         answer = Answer(body.text, body.message_id, body.seen_event_id)
@@ -124,7 +124,7 @@ def _posted_out(posted: Posted, outcome: str | None = None) -> PostedOut:
 
 
 @router.post("/{conversation_id}/token", responses=described(401, 403, 404, 409, 503))
-async def renew_token(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> TokenOut:
+async def renew_token(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> TokenOut:
     """Give a conversation another token; the one before is good no more. Its holder may do that too, in time."""
     seconds = deps.settings.gateway_token_seconds
     token, ends = await service.renew_token(deps.runtime.units, caller, conversation_id, seconds)
@@ -133,14 +133,14 @@ async def renew_token(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -
 
 
 @router.delete("/{conversation_id}/token", status_code=204, responses=described(401, 403, 404, 409, 503))
-async def revoke_token(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> None:
+async def revoke_token(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> None:
     """Take a conversation's token back: streams that it opened end, and nobody writes with it any more."""
     await service.renew_token(deps.runtime.units, caller, conversation_id, 0, revoke=True)
     deps.authenticator.forget_token(caller.token_hash)
 
 
 @router.post("/{conversation_id}/end", status_code=204, responses=described(401, 403, 404, 503))
-async def end(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> None:
+async def end(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> None:
     """End a conversation: calls that wait are withdrawn, nobody writes in it again. A second time does nothing."""
     await deps.posts.end(caller, conversation_id)
 
@@ -148,7 +148,7 @@ async def end(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> None:
 @router.post(
     "/{conversation_id}/stop", responses=described(401, 403, 404, 503) | {202: {"description": "It is being stopped."}}
 )
-async def stop(deps: DepsOf, caller: CallerOf, conversation_id: PathId, response: Response) -> StopOut:
+async def stop(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId, response: Response) -> StopOut:
     """Stop the turn that runs: 202, and its end comes by the event stream; 200 where none runs."""
     turn_id = await deps.posts.stop(caller, conversation_id)
     response.status_code = 202 if turn_id else 200
@@ -156,7 +156,7 @@ async def stop(deps: DepsOf, caller: CallerOf, conversation_id: PathId, response
 
 
 @router.get("/{conversation_id}", responses=described(401, 403, 404, 503))
-async def show(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> ConversationOut:
+async def show(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> ConversationOut:
     """Show a conversation: its newest messages and calls, and what waits for people."""
     may_read(caller, conversation_id)
     place = (caller.tenant, conversation_id)
@@ -214,7 +214,7 @@ def _call_out(call: Call, execution: str | None) -> CallSummary:
 async def follow(
     deps: DepsOf,
     caller: CallerOf,
-    conversation_id: PathId,
+    conversation_id: ConversationId,
     last_event_id: LastEventId = None,
     after: After = None,
 ) -> StreamingResponse:
@@ -229,7 +229,7 @@ async def follow(
 async def poll(
     deps: DepsOf,
     caller: CallerOf,
-    conversation_id: PathId,
+    conversation_id: ConversationId,
     after: AfterItem = 0,
     wait: Wait = 0,
     limit: ItemLimit = 200,

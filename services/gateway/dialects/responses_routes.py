@@ -11,6 +11,7 @@ from fastapi import APIRouter, Path, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from placet.contracts.errors import Refused
+from placet.contracts.ids import own_id
 from placet.gateway.conversations.service import no_conversation
 from placet.gateway.conversations.sse import HEADERS, event_frame
 from placet.gateway.dialects import streams
@@ -115,7 +116,7 @@ async def _conversation(deps: Deps, caller: Caller, body: ResponseIn) -> Snapsho
         except Refused as refusal:
             raise _no_response() if refusal.kind == "not-found" else refusal from None
     if body.named:
-        return await found(deps, caller, body.named)
+        return await found(deps, caller, own_id(caller.tenant, body.named))
     if body.asked:
         approval = await deps.decisions.find(caller, body.asked)
         return await found(deps, caller, approval["conversation_id"])

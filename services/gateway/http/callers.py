@@ -8,6 +8,7 @@ from fastapi import Depends, Path, Query, Request, Security
 from fastapi.openapi.models import HTTPBearer
 from fastapi.security.base import SecurityBase
 
+from placet.contracts.ids import own_id
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 
@@ -37,5 +38,18 @@ CallerOf = Annotated[Caller, Security(Identified())]
 
 _ID = r"^[A-Za-z0-9_-]{1,64}$"
 PathId = Annotated[str, Path(pattern=_ID)]
+
+
+async def _conversation_id(caller: CallerOf, conversation_id: PathId) -> str:
+    return own_id(caller.tenant, conversation_id)
+
+
+async def _job_id(caller: CallerOf, job_id: PathId) -> str:
+    return own_id(caller.tenant, job_id)
+
+
+#: A conversation or a job of the caller's tenant, by its whole id or by what a client of the tenant chose.
+ConversationId = Annotated[str, Depends(_conversation_id)]
+JobId = Annotated[str, Depends(_job_id)]
 Limit = Annotated[int, Query(ge=1, le=200, description="Rows on a page.")]
 After = Annotated[str | None, Query(alias="cursor", max_length=400, description="`next` of the page before.")]

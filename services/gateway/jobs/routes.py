@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
 from placet.contracts.errors import Refused
-from placet.contracts.ids import new_id
+from placet.contracts.ids import new_id, own_id
 from placet.contracts.messages import Author, CancelJob, JobBudget, RunJob
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import ToolSpec
@@ -21,7 +21,7 @@ from placet.gateway.conversations.sse import HEADERS, HEARTBEAT, HELLO, item_fra
 from placet.gateway.conversations.store import read_log as read_conversation
 from placet.gateway.conversations.streaming import After, AfterItem, ItemLimit, LastEventId, number_of
 from placet.gateway.http.callers import After as Cursor
-from placet.gateway.http.callers import CallerOf, DepsOf, Limit, PathId
+from placet.gateway.http.callers import CallerOf, DepsOf, JobId, Limit, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
 from placet.gateway.http.pages import cursor_of, next_of
@@ -59,7 +59,7 @@ async def run(deps: DepsOf, caller: CallerOf, body: JobIn, response: Response) -
     _check_schema(body.answer_schema)
     job = RunJob(
         tenant=caller.tenant,
-        job_id=body.id or new_id(),
+        job_id=own_id(caller.tenant, body.id or new_id()),
         agent=body.agent,
         author=Author(kind="person", id=caller.person),
         task=body.task,
@@ -113,14 +113,14 @@ async def list_all(
 
 
 @router.get("/{job_id}", responses=_SHOWN)
-async def show(deps: DepsOf, caller: CallerOf, job_id: PathId) -> WholeJobOut:
+async def show(deps: DepsOf, caller: CallerOf, job_id: JobId) -> WholeJobOut:
     """Show a job with its tasks, their attempts and votes."""
     may_see_jobs(caller)
     return await whole_job(deps, caller, job_id)
 
 
 @router.post("/{job_id}/cancel", status_code=202, responses=_SHOWN)
-async def cancel(deps: DepsOf, caller: CallerOf, job_id: PathId) -> JobOut:
+async def cancel(deps: DepsOf, caller: CallerOf, job_id: JobId) -> JobOut:
     """Cancel a job: its attempts are withdrawn; one that is over stays as it ended."""
     may_open(caller)
     return JobOut(**await cancel_job(deps, caller, job_id))
@@ -135,7 +135,7 @@ async def cancel(deps: DepsOf, caller: CallerOf, job_id: PathId) -> JobOut:
     },
 )
 async def follow(
-    deps: DepsOf, caller: CallerOf, job_id: PathId, last_event_id: LastEventId = None, after: After = None
+    deps: DepsOf, caller: CallerOf, job_id: JobId, last_event_id: LastEventId = None, after: After = None
 ) -> StreamingResponse:
     """Follow a job: every line of its log after the given one, then what comes, without gap or repeat."""
     may_see_jobs(caller)
@@ -158,7 +158,7 @@ async def follow(
 
 @router.get("/{job_id}/log", responses=described(400, 401, 403, 404, 503))
 async def read_log(
-    deps: DepsOf, caller: CallerOf, job_id: PathId, after: AfterItem = 0, limit: ItemLimit = 200
+    deps: DepsOf, caller: CallerOf, job_id: JobId, after: AfterItem = 0, limit: ItemLimit = 200
 ) -> LogOut:
     """Return lines of a job's log: `data.line` says each in one sentence."""
     may_see_jobs(caller)
@@ -169,7 +169,7 @@ async def read_log(
 
 @router.get("/{job_id}/attempts/{attempt_id}/log", responses=described(400, 401, 403, 404, 503))
 async def read_attempt(
-    deps: DepsOf, caller: CallerOf, job_id: PathId, attempt_id: PathId, after: AfterItem = 0, limit: ItemLimit = 200
+    deps: DepsOf, caller: CallerOf, job_id: JobId, attempt_id: PathId, after: AfterItem = 0, limit: ItemLimit = 200
 ) -> LogOut:
     """Return what the agent of one attempt was told, said, called and got: the log of its conversation."""
     may_see_jobs(caller)

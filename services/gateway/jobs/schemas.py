@@ -45,7 +45,10 @@ class BudgetIn(_In):
 class JobIn(_In):
     """A job."""
 
-    id: Annotated[Identifier | None, Field(description="Chosen by you: the same id again is the same job.")] = None
+    id: Annotated[
+        Identifier | None,
+        Field(description="Chosen by you: the same id again is the same job. Its whole id is in the answer."),
+    ] = None
     agent: Identifier = "default"
     task: Annotated[Text, Field(min_length=1, max_length=TASK_MAX)]
     context: Annotated[Text, Field(max_length=TASK_MAX)] = ""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from placet.contracts.messages.conversations import Holder
 from placet.gateway.conversations.holder import Held
-from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
+from placet.gateway.http.callers import After, CallerOf, ConversationId, DepsOf, Limit
 from placet.gateway.http.errors import described
 from placet.gateway.http.pages import cursor_of
 from placet.gateway.http.strict import StrictRoute
@@ -73,13 +73,13 @@ async def list_them(
 
 
 @router.post("/{conversation_id}/takeover", responses=described(401, 403, 404, 409, 503))
-async def take_over(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> HolderOut:
+async def take_over(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> HolderOut:
     """Take a conversation over from the agent: what visitors write from now on starts no model."""
     return _holder_out(conversation_id, await deps.operators.take_over(caller, conversation_id))
 
 
 @router.post("/{conversation_id}/release", responses=described(401, 403, 404, 409, 503))
-async def release(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> HolderOut:
+async def release(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> HolderOut:
     """Give a conversation back to the agent, which answers what nobody has answered yet."""
     return _holder_out(conversation_id, await deps.operators.release(caller, conversation_id))
 

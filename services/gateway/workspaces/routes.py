@@ -15,7 +15,7 @@ from placet.contracts.messages.approvals import REASON_MAX
 from placet.gateway.conversations.items import arguments_value
 from placet.gateway.conversations.service import may_read, no_conversation
 from placet.gateway.conversations.store import find_conversation
-from placet.gateway.http.callers import CallerOf, DepsOf, PathId
+from placet.gateway.http.callers import CallerOf, ConversationId, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
 from placet.gateway.http.strict import StrictRoute
@@ -119,7 +119,7 @@ _NO_REASON = DiscardIn()
 
 
 @router.get("/{conversation_id}/workspace", responses=described(401, 403, 404, 503))
-async def show(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> WorkspaceOut:
+async def show(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> WorkspaceOut:
     """Show what is staged in a conversation, or what became of it; 404 where nothing ever was."""
     workspace = await _newest(deps, caller, conversation_id)
     async with reading(deps.runtime.database) as connection:
@@ -128,7 +128,7 @@ async def show(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> Works
 
 
 @router.get("/{conversation_id}/workspace/entries/{call_id}/diff", responses=described(401, 403, 404, 503))
-async def diff(deps: DepsOf, caller: CallerOf, conversation_id: PathId, call_id: PathId) -> EntryDiffOut:
+async def diff(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId, call_id: PathId) -> EntryDiffOut:
     """Show what one staged entry changes, as unified diffs; 404 for one that changes nothing by itself."""
     may_read(caller, conversation_id)
     async with reading(deps.runtime.database) as connection:
@@ -139,7 +139,7 @@ async def diff(deps: DepsOf, caller: CallerOf, conversation_id: PathId, call_id:
 
 
 @router.post("/{conversation_id}/workspace/propose", status_code=202, responses=described(401, 403, 404, 409, 503))
-async def propose(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> AskedOut:
+async def propose(deps: DepsOf, caller: CallerOf, conversation_id: ConversationId) -> AskedOut:
     """Have what is staged decided now; the approval comes by the event stream. 409 where nothing waits."""
     workspace = await _waiting(deps, caller, conversation_id)
     async with deps.runtime.units.begin() as work:
@@ -148,7 +148,9 @@ async def propose(deps: DepsOf, caller: CallerOf, conversation_id: PathId) -> As
 
 
 @router.post("/{conversation_id}/workspace/discard", status_code=202, responses=described(400, 401, 403, 404, 409, 503))
-async def discard(deps: DepsOf, caller: CallerOf, conversation_id: PathId, said: DiscardIn = _NO_REASON) -> AskedOut:
+async def discard(
+    deps: DepsOf, caller: CallerOf, conversation_id: ConversationId, said: DiscardIn = _NO_REASON
+) -> AskedOut:
     """Throw away what is staged: none of it happens. 409 where nothing waits."""
     workspace = await _waiting(deps, caller, conversation_id)
     word = DiscardChanges(

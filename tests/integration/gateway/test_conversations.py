@@ -109,22 +109,14 @@ async def test_a_visitor_without_a_name_is_one_per_conversation(house: House) ->
 
 async def test_a_conversation_from_the_broker_can_be_read_over_http(house: House) -> None:
     """The first message of an AMQP frontend makes the conversation; the gateway adopts it as the agent has it."""
-    await house.deliver(a_posted_message(conversation_id="from-amqp", agent="shop", language="de", labels={"a": "b"}))
+    await house.deliver(
+        a_posted_message(conversation_id="acme_from-amqp", agent="shop", language="de", labels={"a": "b"})
+    )
     async with house.client(house.key("chat")) as client:
         shown = (await client.get("/v1/conversations/from-amqp")).json()
     assert ("shop", "de", {"a": "b"}, 1) == tuple(
         shown[key] for key in ("agent", "language", "labels", "last_event_id")
     )
-
-
-async def test_an_id_that_another_tenant_writes_under_is_refused(house: House) -> None:
-    """The agent knows a conversation by its id alone: the second tenant is told to choose another one."""
-    sql = "INSERT INTO gateway.conversations (tenant, conversation_id, agent) VALUES ('rival', 'same', 'default')"
-    house.query(sql)
-    await house.deliver(a_posted_message(tenant="acme", conversation_id="same"))
-    async with house.client(house.key("chat", tenant="rival")) as rival:
-        answer = await rival.post("/v1/conversations/same/messages", json={"text": "hello"})
-    assert (409, "urn:placet:problem:conversation-id-used") == (answer.status_code, answer.json()["type"])
 
 
 async def test_what_is_remembered_of_a_conversation_is_checked_as_a_message_is_stored(

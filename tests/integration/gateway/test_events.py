@@ -56,7 +56,7 @@ async def test_a_stream_tells_what_is_stored_and_then_what_comes(house: House) -
 async def test_a_stream_goes_on_after_the_last_event_seen(house: House, how: str) -> None:
     """`Last-Event-ID` and `?after=` both skip what was seen."""
     for text in ("one", "two", "three"):
-        await house.deliver(a_posted_message(conversation_id="c", text=text))
+        await house.deliver(a_posted_message(conversation_id="acme_c", text=text))
     async with house.client(house.key("chat")) as client:
         path = "/v1/conversations/c/events" + ("?after=1" if how == "query" else "")
         heard = await listen(client, path, at_least(2), after="1" if how == "header" else "")
@@ -93,7 +93,7 @@ async def test_a_client_that_drops_out_at_random_misses_and_repeats_nothing(
 async def test_a_lost_announcement_is_made_up_for(gateway_database_url: str, tmp_path: Path) -> None:
     """What was stored without anybody being told reaches a client at its next heartbeat."""
     async with open_house(gateway_database_url, tmp_path, gateway_heartbeat_seconds=0.05) as house:
-        await house.deliver(a_posted_message(conversation_id="c", text="told"))
+        await house.deliver(a_posted_message(conversation_id="acme_c", text="told"))
         async with house.client(house.key("chat")) as client:
             told = asyncio.Event()
 
@@ -104,14 +104,14 @@ async def test_a_lost_announcement_is_made_up_for(gateway_database_url: str, tmp
             task = asyncio.create_task(listen(client, "/v1/conversations/c/events", enough))
             await told.wait()
             house.agent.silent = True
-            await house.append("c", ("message", {"role": "user", "message_id": "m-2", "text": "silent"}))
+            await house.append("acme_c", ("message", {"role": "user", "message_id": "m-2", "text": "silent"}))
             heard = await task
     assert ["told", "silent"] == [event["data"]["text"] for event in heard]
 
 
 async def test_deltas_come_without_a_number_and_are_not_kept(house: House) -> None:
     """E3: pieces of text reach who listens now; who comes later sees the whole text only."""
-    await house.deliver(a_posted_message(conversation_id="c"))
+    await house.deliver(a_posted_message(conversation_id="acme_c"))
     async with house.client(house.key("chat")) as client:
         began = asyncio.Event()
 
@@ -121,7 +121,7 @@ async def test_deltas_come_without_a_number_and_are_not_kept(house: House) -> No
 
         task = asyncio.create_task(listen(client, "/v1/conversations/c/events", enough))
         await began.wait()
-        piece = {"tenant": "acme", "conversation_id": "c", "turn_id": "t", "step": 1, "message_id": "a-1"}
+        piece = {"tenant": "acme", "conversation_id": "acme_c", "turn_id": "t", "step": 1, "message_id": "a-1"}
         await house.deliver(ConversationDelta(**piece, offset=0, text="Hel"))
         await house.deliver(ConversationDelta(**piece, offset=3, text="lo"))
         heard = await task
@@ -136,8 +136,8 @@ async def test_deltas_come_without_a_number_and_are_not_kept(house: House) -> No
 
 async def test_who_comes_in_the_middle_of_a_text_sees_how_it_began(house: House) -> None:
     """E3, E4: a client that connects while the model writes gets the text so far, then what comes, joined."""
-    await house.deliver(a_posted_message(conversation_id="c"))
-    piece = {"tenant": "acme", "conversation_id": "c", "turn_id": "t", "step": 1, "message_id": "a-1"}
+    await house.deliver(a_posted_message(conversation_id="acme_c"))
+    piece = {"tenant": "acme", "conversation_id": "acme_c", "turn_id": "t", "step": 1, "message_id": "a-1"}
     await house.deliver(ConversationDelta(**piece, offset=0, text="Hel"))
     await house.deliver(ConversationDelta(**piece, offset=3, text="lo"))
     async with house.client(house.key("chat")) as client:
@@ -152,14 +152,14 @@ async def test_who_comes_in_the_middle_of_a_text_sees_how_it_began(house: House)
 
 async def test_a_number_from_the_future_does_not_silence_a_stream(house: House) -> None:
     """A client whose last event is newer than the feed, after a restored backup, still hears what comes."""
-    await house.deliver(a_posted_message(conversation_id="c", text="old"))
+    await house.deliver(a_posted_message(conversation_id="acme_c", text="old"))
     async with house.client(house.key("chat")) as client:
         began = asyncio.Event()
         task = asyncio.create_task(
             listen(client, "/v1/conversations/c/events", at_least(1), after="999999", began=began)
         )
         await began.wait()
-        await house.deliver(a_posted_message(conversation_id="c", text="new"))
+        await house.deliver(a_posted_message(conversation_id="acme_c", text="new"))
         heard = await task
     assert ["new"] == [event["data"]["text"] for event in heard]
 
@@ -167,7 +167,7 @@ async def test_a_number_from_the_future_does_not_silence_a_stream(house: House) 
 async def test_a_revoked_key_ends_its_streams(gateway_database_url: str, tmp_path: Path) -> None:
     """At the next heartbeat after its key was revoked a stream is over."""
     async with open_house(gateway_database_url, tmp_path, gateway_heartbeat_seconds=0.05) as house:
-        await house.deliver(a_posted_message(conversation_id="c"))
+        await house.deliver(a_posted_message(conversation_id="acme_c"))
         async with house.client(house.key("chat")) as client:
             heard = asyncio.Event()
             task = asyncio.create_task(listen(client, "/v1/conversations/c/events", never(heard)))
@@ -179,7 +179,7 @@ async def test_a_revoked_key_ends_its_streams(gateway_database_url: str, tmp_pat
 
 async def test_a_stopping_gateway_ends_its_streams_at_once(house: House) -> None:
     """Clients are let go while the gateway stops, so that they find another instance."""
-    await house.deliver(a_posted_message(conversation_id="c"))
+    await house.deliver(a_posted_message(conversation_id="acme_c"))
     async with house.client(house.key("chat")) as client:
         heard = asyncio.Event()
         task = asyncio.create_task(listen(client, "/v1/conversations/c/events", never(heard)))
@@ -195,7 +195,7 @@ async def test_a_stopping_gateway_ends_its_streams_at_once(house: House) -> None
 )
 async def test_a_last_event_that_is_no_number_is_refused(house: House, header: str, query: str) -> None:
     """Nothing is guessed: 400 names the parameter."""
-    await house.deliver(a_posted_message(conversation_id="c"))
+    await house.deliver(a_posted_message(conversation_id="acme_c"))
     async with house.client(house.key("chat")) as client:
         headers = httpx.Headers({"last-event-id": header} if header else {}, encoding="utf-8")
         answer = await client.get(f"/v1/conversations/c/events{query}", headers=headers)

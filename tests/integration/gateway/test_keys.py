@@ -50,7 +50,7 @@ async def test_the_keys_of_somebody_who_left_work_no_more(gateway_database_url: 
         return Directory(people=people)
 
     async with open_house(gateway_database_url, tmp_path, directory=directory, gateway_heartbeat_seconds=0.05) as house:
-        await house.deliver(a_posted_message(conversation_id="c"))
+        await house.deliver(a_posted_message(conversation_id="acme_c"))
         async with house.client(house.key("admin", "chat", "operate")) as ada:
             _, token = await a_conversation(ada)
             heard = asyncio.Event()

@@ -304,7 +304,7 @@ async def test_a_gateway_that_stops_lets_its_streams_end_well(gateway_database_u
 
     async with AsyncExitStack() as clients:
         async with open_house(gateway_database_url, tmp_path) as house:
-            await house.deliver(a_posted_message(conversation_id="c"))
+            await house.deliver(a_posted_message(conversation_id="acme_c"))
             client = await clients.enter_async_context(house.client(house.key("chat")))
             listening = asyncio.create_task(listen(client, "/v1/conversations/c/events", enough))
             await heard.wait()

@@ -35,7 +35,7 @@ async def somebody_waits(house: House, gateway: int = 0) -> None:
 async def test_what_is_there_comes_at_once_and_in_pages(house: House) -> None:
     """No wait where there is something; each page says where the next one begins, and the end is an empty one."""
     for text in ("one", "two", "three"):
-        await house.deliver(a_posted_message(conversation_id="c", text=text))
+        await house.deliver(a_posted_message(conversation_id="acme_c", text=text))
     async with house.client(house.key("chat")) as client:
         first = await poll(client, "c", wait=50, limit=2)
         second = await poll(client, "c", wait=50, limit=2, after=first["last_event_id"])
@@ -46,7 +46,7 @@ async def test_what_is_there_comes_at_once_and_in_pages(house: House) -> None:
 
 async def test_a_poll_has_what_the_stream_has(house: House) -> None:
     """E3: number, type and data are the same, so a client may change over at any item."""
-    await house.deliver(a_posted_message(conversation_id="c", text="hello"))
+    await house.deliver(a_posted_message(conversation_id="acme_c", text="hello"))
     async with house.client(house.key("chat")) as client:
         (item,) = (await poll(client, "c"))["items"]
         (event,) = await listen(client, "/v1/conversations/c/events", lambda heard: len(heard) == 1)
@@ -70,7 +70,7 @@ async def test_a_wait_ends_with_the_next_item(gateway_database_url: str, tmp_pat
 
 async def test_a_wait_without_news_ends_empty(house: House) -> None:
     """With the number to go on from."""
-    await house.deliver(a_posted_message(conversation_id="c"))
+    await house.deliver(a_posted_message(conversation_id="acme_c"))
     async with house.client(house.key("chat")) as client:
         page = await poll(client, "c", after=1, wait=0.05)
     assert {"items": [], "last_event_id": 1} == page
@@ -79,12 +79,12 @@ async def test_a_wait_without_news_ends_empty(house: House) -> None:
 async def test_a_lost_announcement_is_made_up_for(gateway_database_url: str, tmp_path: Path) -> None:
     """What was stored without anybody being told ends a wait at its next look."""
     async with open_house(gateway_database_url, tmp_path, gateway_heartbeat_seconds=0.05) as house:
-        await house.deliver(a_posted_message(conversation_id="c", text="told"))
+        await house.deliver(a_posted_message(conversation_id="acme_c", text="told"))
         async with house.client(house.key("chat")) as client:
             waiting = asyncio.create_task(poll(client, "c", after=1, wait=50))
             await somebody_waits(house)
             house.agent.silent = True
-            await house.append("c", ("message", {"role": "user", "message_id": "m-2", "text": "silent"}))
+            await house.append("acme_c", ("message", {"role": "user", "message_id": "m-2", "text": "silent"}))
             page = await waiting
     assert ["silent"] == texts(page)
 
@@ -118,7 +118,7 @@ async def test_polls_at_any_replica_miss_and_repeat_nothing(gateway_database_url
 async def test_a_wait_ends_where_the_instance_stops(gateway_database_url: str, tmp_path: Path) -> None:
     """Nobody holds a gateway up: the answer is empty, and the client asks another one."""
     async with open_house(gateway_database_url, tmp_path) as house:
-        await house.deliver(a_posted_message(conversation_id="c"))
+        await house.deliver(a_posted_message(conversation_id="acme_c"))
         async with house.client(house.key("chat")) as client:
             waiting = asyncio.create_task(poll(client, "c", after=1, wait=50))
             await somebody_waits(house)
@@ -129,13 +129,13 @@ async def test_a_wait_ends_where_the_instance_stops(gateway_database_url: str, t
 
 async def test_a_key_that_was_revoked_meanwhile_gets_nothing(house: House) -> None:
     """Rights are looked at again when the wait is over."""
-    await house.deliver(a_posted_message(conversation_id="c"))
+    await house.deliver(a_posted_message(conversation_id="acme_c"))
     secret = house.key("chat")
     async with house.client(secret) as client, house.client(house.key("admin")) as admin:
         waiting = asyncio.create_task(client.get("/v1/conversations/c/feed?after=1&wait=50", timeout=60))
         await somebody_waits(house)
         await admin.delete(f"/v1/keys/{secret.split('_')[1]}")
-        await house.deliver(a_posted_message(conversation_id="c", text="a secret"))
+        await house.deliver(a_posted_message(conversation_id="acme_c", text="a secret"))
         answer = await waiting
     assert (401, False) == (answer.status_code, "a secret" in answer.text)
 
@@ -146,7 +146,7 @@ async def test_a_key_that_was_revoked_meanwhile_gets_nothing(house: House) -> No
 )
 async def test_what_is_no_poll_is_refused(house: House, query: str) -> None:
     """Numbers out of their bounds, and parameters that there are not, are a problem each."""
-    await house.deliver(a_posted_message(conversation_id="c"))
+    await house.deliver(a_posted_message(conversation_id="acme_c"))
     async with house.client(house.key("chat")) as client:
         answer = await client.get(f"/v1/conversations/c/feed?{query}")
     assert (400, "application/problem+json") == (answer.status_code, answer.headers["content-type"])
@@ -154,7 +154,7 @@ async def test_what_is_no_poll_is_refused(house: House, query: str) -> None:
 
 async def test_nobody_polls_another_tenants_conversation(house: House) -> None:
     """It does not exist for them; neither does another one for a conversation's token."""
-    await house.deliver(a_posted_message(conversation_id="c"))
+    await house.deliver(a_posted_message(conversation_id="acme_c"))
     async with house.client(house.key("chat", tenant="rival")) as rival, house.client(house.key("chat")) as client:
         _, token = await a_conversation(client)
         async with house.client(token) as visitor:

@@ -18,10 +18,11 @@ from tests.support.gateway import House, a_conversation, listen, open_house
 
 @pytest.fixture
 async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
-    """A gateway that lets a token open three streams, and four read one conversation."""
+    """A gateway that lets a token open three streams, four read one conversation, and a tenant open six."""
     limits: dict[str, Any] = {
         "gateway_person_streams": 3,
         "gateway_conversation_streams": 4,
+        "gateway_tenant_streams": 6,
         "gateway_heartbeat_seconds": 0.05,
     }
     async with open_house(gateway_database_url, tmp_path, **limits) as made:
@@ -54,6 +55,18 @@ async def test_a_token_opens_so_many_streams(house: House) -> None:
             sdk = await visitor.post("/api/chat", json=body)
             others = [await opened(stack, client, conversation) for _ in range(2)]
     assert ([200, 200, 200, 429], 429, 429, [200, 429]) == (mine, waiting.status_code, sdk.status_code, others)
+
+
+async def test_a_tenant_opens_so_many_streams(house: House) -> None:
+    """One more is 429, by whichever of its keys and in whichever conversation; another tenant's open as before."""
+    async with AsyncExitStack() as stack:
+        seen: dict[str, list[int]] = {"acme": [], "rival": []}
+        for tenant, streams in (("acme", 7), ("rival", 1)):
+            for _ in range(streams):
+                client = await stack.enter_async_context(house.client(house.key("chat", tenant=tenant)))
+                conversation, _ = await a_conversation(client)
+                seen[tenant].append(await opened(stack, client, conversation))
+    assert {"acme": [200] * 6 + [429], "rival": [200]} == seen
 
 
 async def test_a_stream_that_ended_leaves_room(house: House) -> None:

@@ -71,7 +71,7 @@ def test_a_job_begins_when_its_call_is_permitted() -> None:
     assert ([], CallState.OPEN) == (talk.of(m.RunJob), talk.state[0])
     talk.permitted(arguments='{"task":"Tidy up the desk."}')
     (job,) = talk.of(m.RunJob)
-    assert (job_id(talk.call.call_id), "Tidy up the desk.", 2, 1_000, 1) == (
+    assert (job_id("acme", talk.call.call_id), "Tidy up the desk.", 2, 1_000, 1) == (
         job.job_id,
         job.task,
         job.plan.k,
@@ -115,13 +115,13 @@ def test_a_stop_withdraws_the_question_or_cancels_the_job() -> None:
     running.permitted()
     for talk in (held, running):
         talk.does("stop", m.StopTurn(**PLACE, turn_id=talk.now.turn_id, by="person:ada"))
-    assert ([], [job_id(running.call.call_id)]) == (
+    assert ([], [job_id("acme", running.call.call_id)]) == (
         held.of(m.CancelJob),
         [each.job_id for each in running.of(m.CancelJob)],
     )
     assert [[held.call.call_id]] == [each.call_ids for each in held.of(m.CallsWithdrawn)]
     held.permitted()
-    assert [job_id(held.call.call_id)] == [each.job_id for each in held.of(m.CancelJob)]
+    assert [job_id("acme", held.call.call_id)] == [each.job_id for each in held.of(m.CancelJob)]
 
 
 def test_a_card_of_its_job_pauses_the_turn() -> None:

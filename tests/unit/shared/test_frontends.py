@@ -16,9 +16,9 @@ ENDED = ConversationEnded(tenant="acme", conversation_id="c", by="person:ada")
 
 
 def written_by(kind: str, author_id: str, **changes: str) -> MessagePosted:
-    """Return a message of acme, in conversation c, with this author."""
+    """Return a message of acme, in conversation acme_c, with this author."""
     author = Author.model_validate({"kind": kind, "id": author_id})
-    return a_posted_message(**{"tenant": "acme", "conversation_id": "c", "author": author, **changes})
+    return a_posted_message(**{"tenant": "acme", "conversation_id": "acme_c", "author": author, **changes})
 
 
 def delivered(key: str, *messages: Message) -> Delivery:
@@ -27,7 +27,7 @@ def delivered(key: str, *messages: Message) -> Delivery:
     return Delivery("agent.messages", body, key=key)
 
 
-@pytest.mark.parametrize("author_id", ["v-1", "ada@example.org", "visitor:c"])
+@pytest.mark.parametrize("author_id", ["v-1", "ada@example.org", "visitor:acme_c"])
 def test_a_frontend_writes_for_visitors_of_its_tenant(author_id: str) -> None:
     """A name as an opener may give it, or the conversation's own anonymous id."""
     assert why_not(written_by("visitor", author_id), "acme") is None
@@ -45,12 +45,14 @@ def test_a_frontend_writes_for_visitors_of_its_tenant(author_id: str) -> None:
         (written_by("visitor", "requester"), "none that a visitor"),
         (written_by("visitor", "v-1\n"), "none that a visitor"),
         (written_by("visitor", "v-1", tenant="globex"), "another tenant"),
-        (a_posted_message(tenant="acme", held_revision=1), "only the gateway"),
+        (written_by("visitor", "v-1", conversation_id="globex_c"), "begins with acme_"),
+        (written_by("visitor", "v-1", conversation_id="c"), "begins with acme_"),
+        (a_posted_message(tenant="acme", conversation_id="acme_c", held_revision=1), "only the gateway"),
         (ENDED, "sends no placet.conversation.ended.v1"),
     ],
 )
 def test_a_frontend_claims_to_be_nobody_else(message: Message, why: str) -> None:
-    """No person, no group, no other conversation's visitor, no other tenant, and no other message."""
+    """No person, no group, no other conversation's visitor, no other tenant, also by its ids, and no other message."""
     assert why in (why_not(message, "acme") or "")
 
 
@@ -75,6 +77,17 @@ def test_what_a_frontend_may_not_say_does_not_spoil_what_it_may() -> None:
     assert ["security: a frontend writes for visitors only: nobody proved that a person wrote"] == [
         reason for _, _, reason in unreadable
     ]
+
+
+def test_an_event_s_id_is_its_tenant_s_own() -> None:
+    """What one tenant's frontend calls an event stops no other tenant's event of that name, and repeats its own."""
+    ids: dict[str, set[str]] = {}
+    for tenant in ("acme", "acme", "globex"):
+        message = written_by("visitor", "v-1", tenant=tenant, conversation_id=f"{tenant}_c")
+        body = an_envelope(an_event(message, id="posted-m1"))
+        ((event,), _) = read_delivery(Delivery("agent.messages", body, key=frontend_key(tenant)))
+        ids.setdefault(tenant, set()).add(event.id)
+    assert (1, 1, True) == (len(ids["acme"]), len(ids["globex"]), ids["acme"].isdisjoint(ids["globex"]))
 
 
 def test_a_refused_envelope_is_a_letter_of_the_sender_s_tenant_that_is_no_event() -> None:

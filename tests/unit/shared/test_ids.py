@@ -1,0 +1,36 @@
+"""Ids that clients choose."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placet.contracts.ids import ID_MAX, own_id, own_prefix
+
+tenants = st.from_regex(r"[a-z0-9][a-z0-9-]{0,62}", fullmatch=True)
+chosen_ids = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
+
+
+@given(tenants, tenants, chosen_ids, chosen_ids)
+def test_two_tenants_never_mean_the_same_thing(one: str, other: str, first: str, second: str) -> None:
+    """Whatever their clients choose, also each other's whole ids."""
+    mine = own_id(one, first)
+    assert one == other or mine not in {own_id(other, second), own_id(other, mine)}
+
+
+@given(tenants, chosen_ids)
+def test_a_whole_id_stays_as_it_is(tenant: str, chosen: str) -> None:
+    """It can be given wherever the chosen one can, fits everywhere, and says whose it is."""
+    whole = own_id(tenant, chosen)
+    assert (whole, True) == (own_id(tenant, whole), whole.startswith(own_prefix(tenant)))
+    assert len(whole) <= ID_MAX
+
+
+@pytest.mark.parametrize(
+    ("tenant", "chosen", "whole"),
+    [("acme", "chat-1", "acme_chat-1"), ("acme", "acme_chat-1", "acme_chat-1"), ("a", "a" * 62, "a_" + "a" * 62)],
+)
+def test_an_id_can_be_read(tenant: str, chosen: str, whole: str) -> None:
+    """People see the tenant and what its client chose."""
+    assert whole == own_id(tenant, chosen)
