@@ -57,6 +57,7 @@ CREATE TABLE agent.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -324,6 +325,7 @@ CREATE TABLE approval.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -406,6 +408,7 @@ CREATE TABLE dead_letters.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -496,6 +499,7 @@ CREATE TABLE executor.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -645,6 +649,7 @@ CREATE TABLE gateway.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -799,6 +804,7 @@ CREATE TABLE jobs.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -966,6 +972,7 @@ CREATE TABLE notifier.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;
@@ -1136,6 +1143,7 @@ CREATE TABLE policy.history (
   message_id TEXT,
   at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   detail JSONB DEFAULT '{}' NOT NULL,
+  salt UUID DEFAULT gen_random_uuid(),
   CONSTRAINT pk_history PRIMARY KEY (id)
 )
 ;;

@@ -64,6 +64,7 @@ SENDERS: Mapping[type[Message], tuple[str, ...]] = {
     m.AttemptEnded: ("agent",),
     m.JobEvents: ("jobs",),
     m.StagedCallPermitted: ("policy", "approval", "executor"),
+    m.StagedCallsDropped: ("agent",),
     m.DiscardWorkspace: ("agent",),
     m.ProposeChanges: ("gateway",),
     m.DiscardChanges: ("gateway",),

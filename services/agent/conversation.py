@@ -20,9 +20,11 @@ from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallEvent, CallState, Event
 from placet.agent.turns import Turns
 from placet.contracts import messages as m
+from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Poison, Refused, Transient
 from placet.contracts.ids import new_id
 from placet.contracts.messages import COMMIT_TOOL
+from placet.contracts.messages.stage import Dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,7 @@ class Conversation(Turns):
     def _discard(self, entries: Sequence[StagedEntry], *, by: str = "", reason: str = "") -> None:
         """Tell executors that nobody wants entries any more, and frontends that their calls never run."""
         place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+        self._tell_dropped("discarded", [each.call_id for each in entries])
         for workspace_id in dict.fromkeys(each.workspace_id for each in entries):
             self._emit(m.DiscardWorkspace(**place, workspace_id=workspace_id, by=by, reason=reason))
         for each in entries:
@@ -241,15 +244,22 @@ class Conversation(Turns):
             self._append("tool_call", items.staged_end(each.names, Result("cancelled", error=error), "discarded"))
         self._end_staged(entries)
 
+    def _tell_dropped(self, outcome: Dropped, call_ids: Sequence[str]) -> None:
+        if call_ids:
+            place = {"tenant": self.tenant, "conversation_id": self.conversation_id}
+            self._emit(m.StagedCallsDropped(**place, call_ids=list(call_ids), outcome=outcome))
+
     def _end_commit(self, call: Call, result: Result, *, stopped: bool) -> None:
         """Tell what became of each entry of a commit that has its result."""
         entries = {each.call_id: each for each in self.staged if each.commit_id == call.call_id}
-        found = staging.outcomes(result)
+        found = staging.outcomes(result, entries.values())
         if found is not None:
             for outcome in found:
                 if (entry := entries.get(outcome.call_id)) is not None:
                     end = staging.outcome_result(outcome)
                     self._append("tool_call", items.staged_end(entry.names, end, outcome.outcome))
+            for kind, dropped in staging.dropped(found).items():
+                self._tell_dropped(kind, [call_id for call_id in dropped if call_id in entries])
             self._end_staged(entries.values())
         elif staging.fate(result, stopped=stopped, ended=self.ended) == "discarded":
             self._discard(list(entries.values()), by=result.decided_by, reason=result.reason or result.error)
@@ -264,7 +274,8 @@ class Conversation(Turns):
         """Give a call its result, and go on with its turn where it was the last one missing."""
         call = self._call(answer.call_id)
         before, turn = call.state, self.turns.get(call.turn_id)
-        kind = {"kind": answer.result.kind}
+        result_json = storable(answer.result.as_json())
+        kind = {"kind": answer.result.kind, "result_digest": data_digest(result_json)}
         if before is CallState.ANSWERED:
             # The first one stands.
             self._record_call(call, CallEvent.RESULT_CAME, before, kind)
@@ -275,7 +286,7 @@ class Conversation(Turns):
             self._end_turn(turn, ended_by)
             before = call.state
         self._move_call(call, CallEvent.RESULT_CAME, kind)
-        call.result_kind, call.result, call.undecided = answer.result.kind, storable(answer.result.as_json()), False
+        call.result_kind, call.result, call.undecided = answer.result.kind, result_json, False
         if answer.staged is not None:
             self._keep_staged(call, answer.staged)
         result = items.answered(call.names, answer.result, error=answer.error, ui_blocks=answer.ui_blocks)

@@ -15,7 +15,7 @@ from placet.agent.budgets import Limit
 from placet.agent.model_answer import ModelAnswer, ProposedCall
 from placet.agent.states import MACHINE, Event, State
 from placet.contracts.canonical import NotStrictJson, call_digest, canonical_text, parse_arguments
-from placet.contracts.ids import derived_id
+from placet.contracts.ids import call_id, derived_id
 from placet.contracts.messages import CallResolved, ResultKind, ToolCallFinished, ToolCallRefused
 from placet.contracts.messages.tool_calls import AnswerKind, ArgumentsChange, Category
 from placet.domain.agents import AccomplishEntry
@@ -355,7 +355,7 @@ def _checked(proposed: ProposedCall, position: int, claim: Claim, tools: Catalog
     spec = tools.get(proposed.name)
     written = storable(proposed.arguments_text[:RAW_ARGUMENTS_MAX])
     call = CheckedCall(
-        call_id=derived_id("call", claim.turn_id, str(claim.step), str(position)),
+        call_id=call_id(claim.turn_id, claim.step, position),
         position=position,
         provider_call_id=storable(proposed.provider_call_id),
         tool=storable(proposed.name[:NAME_MAX]),

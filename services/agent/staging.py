@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from placet.agent.rules import CheckedCall, Claim, Result, Settlement
 from placet.agent.states import Event
 from placet.contracts.canonical import call_digest, canonical_text, tree_digest
-from placet.contracts.ids import derived_id
+from placet.contracts.ids import call_id
 from placet.contracts.messages import COMMIT_TOOL, PROPOSE_TOOL, CommitArguments, CommitResult, ResultKind
-from placet.contracts.messages.stage import Decide, EntryOutcome, EntryOutcomeKind
+from placet.contracts.messages.stage import Decide, Dropped, EntryOutcome, EntryOutcomeKind
 from placet.domain.catalog import Catalog
 from placet.domain.house_tools import COMMIT_SPEC, PROPOSE_SPEC
 
@@ -37,6 +37,7 @@ DISCARDED = "Nothing of it happened: what was staged was thrown away."
 #: What becomes of undecided entries when their commit ended without having run.
 Fate = Literal["kept", "discarded"]
 
+_DROPPED: Mapping[str, Dropped] = {"left_out": "left_out", "conflicted": "conflicted", "refused": "refused"}
 _KINDS: Mapping[EntryOutcomeKind, ResultKind] = {
     "committed": "succeeded",
     "succeeded": "succeeded",
@@ -108,7 +109,7 @@ def commit_of(
         arguments=text,
     )
     return CheckedCall(
-        call_id=derived_id("call", claim.turn_id, str(claim.step), str(position)),
+        call_id=call_id(claim.turn_id, claim.step, position),
         position=position,
         provider_call_id=provider_call_id,
         tool=COMMIT_TOOL,
@@ -150,12 +151,24 @@ def _proposed(
     return replace(settlement, calls=calls, event=Event.CALLS_PROPOSED if still_open else Event.CALLS_SETTLED)
 
 
-def outcomes(result: Result) -> list[EntryOutcome] | None:
-    """Return what became of each entry, by the result of a commit that ran; None where it did not."""
+def outcomes(result: Result, entries: Iterable[StagedEntry]) -> list[EntryOutcome] | None:
+    """Return what became of each entry, by the result of a commit that ran or may have run; None where it did not."""
     try:
         return CommitResult.model_validate(result.data).entries
     except ValidationError:
-        return None
+        if result.kind != "unknown":
+            return None
+        doubt: dict[str, Any] = {"outcome": "unknown", "error": result.error or result.reason}
+        return [EntryOutcome(call_id=each.call_id, tool=each.tool, **doubt) for each in entries]
+
+
+def dropped(found: Iterable[EntryOutcome]) -> dict[Dropped, list[str]]:
+    """Return the entries that never took effect, by what became of them."""
+    calls: dict[Dropped, list[str]] = {}
+    for each in found:
+        if (kind := _DROPPED.get(each.outcome)) is not None:
+            calls.setdefault(kind, []).append(each.call_id)
+    return calls
 
 
 def outcome_result(outcome: EntryOutcome) -> Result:

@@ -16,7 +16,7 @@ from placet.agent.rules import Behaviour, CheckedCall, Claim, Interruption, Sett
 from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
-from placet.contracts.canonical import parse_arguments
+from placet.contracts.canonical import data_digest, parse_arguments
 from placet.contracts.ids import new_id
 from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, ToolCall
 from placet.domain.catalog import Catalog
@@ -118,14 +118,19 @@ class Turns(ConversationState):
         )
         for call in calls:
             self._append("tool_call", items.proposed(claim, call))
+        earlier: list[int] = []
         for call in calls:
-            self._propose(claim, call, text, said.before)
+            self._propose(claim, call, text, said.before, earlier)
+            earlier += [call.position] if call.result is None else []
             if call.tool == ACCOMPLISH_TOOL and call.result is None and (offer := said.behaviour.accomplish):
                 about: dict[str, Any] = {"agent": self.agent, "language": self.language, "labels": self.labels}
                 self._emit(accomplish.job_of(claim, call, offer, **about))
 
-    def _propose(self, claim: Claim, call: CheckedCall, said: str, before: Before | None = None) -> None:
+    def _propose(
+        self, claim: Claim, call: CheckedCall, said: str, before: Before | None = None, earlier: Sequence[int] = ()
+    ) -> None:
         result = call.result
+        result_json = result and storable(result.as_json())
         state = CallState.OPEN if result is None else CallState.ANSWERED
         stored = Call(call.call_id, claim.turn_id, claim.step, call.tool, claim.message_id, state)
         stored.result_kind = result.kind if result else None
@@ -145,14 +150,16 @@ class Turns(ConversationState):
                 "digest": call.digest or None,
                 "state": state,
                 "result_kind": stored.result_kind,
-                "result": result and storable(result.as_json()),
+                "result": result_json,
             }
         )
         if call.tool == COMMIT_TOOL and result is None:
             self._ask_about(call)
         elif self.attempt is not None and result is None:
             self._keep(self.attempt.proposing(call.call_id, call.tool, call.arguments))
-        detail = {"turn_id": claim.turn_id, "tool": call.tool} | ({"kind": result.kind} if result else {})
+        detail = {"turn_id": claim.turn_id, "tool": call.tool} | ({"digest": call.digest} if call.digest else {})
+        if result is not None:
+            detail |= {"kind": result.kind, "result_digest": data_digest(result_json)}
         self._record_call(stored, "proposed", None, detail)
         if result is not None:
             self._append("tool_call", items.answered(stored.names, result))
@@ -178,7 +185,7 @@ class Turns(ConversationState):
             quote=rules.quote(said, call),
             **beside(call, before),
         )
-        self._emit(m.ToolCallProposed(tenant=claim.tenant, call=proposed))
+        self._emit(m.ToolCallProposed(tenant=claim.tenant, call=proposed, earlier=list(earlier)))
 
     def _ask_about(self, commit: CheckedCall) -> None:
         """Note which entries people are asked about with a commit."""

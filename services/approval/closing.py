@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from placet.approval import notices
@@ -62,6 +63,12 @@ def tell(work: Work, approval: Approval, *messages: Message) -> None:
         work.emit(*messages)
 
 
+def record_opening(work: Work, opening: Approval) -> None:
+    """Hand over the history row of a call that is held, with the verdict behind it: what a receipt shows is sealed."""
+    verdict = {"rule": opening.rule, "rulebook_digest": opening.rulebook_digest}
+    record(work, opening, "opened", actor="policy", before=None, **verdict)
+
+
 def record(
     work: Work,
     approval: Approval,
@@ -114,7 +121,7 @@ def _end_of_call(approval: Approval, signer: Signer, consent: Consent) -> Messag
         reference=approval.approval_id,
         now=approval.closed_at,
         lifetime_seconds=approval.permit_expires_after_seconds,
-        consent=consent,
+        consent=replace(consent, rule=approval.rule, rulebook=approval.rulebook_digest),
         mode="commit" if approval.call.tool == COMMIT_TOOL else "run",
     )
     return ToolCallPermitted(tenant=approval.call.tenant, pool=approval.pool, call=approval.call.bare(), permit=permit)

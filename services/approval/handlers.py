@@ -56,7 +56,7 @@ async def open_approvals(arrivals: Sequence[Arrival[ApprovalRequested]], work: W
             continue
         openings[cause.id] = opening
         work.cause = cause
-        closing.record(work, opening, "opened", actor="policy", before=None)
+        closing.record_opening(work, opening)
         work.emit(notices.opened(opening))
     opened = await store.open_approvals(work, openings)
     causes = {arrival.cause.id: arrival.cause for arrival in arrivals}
@@ -73,7 +73,7 @@ async def _answer_known(opening: Approval, cause: Cause, deps: Deps) -> None:
             return
         closed = rules.withdrawn(opening, withdrawal, opening.created_at)
         if await store.add_closed(work.connection, closed):
-            closing.record(work, opening, "opened", actor="policy", before=None)
+            closing.record_opening(work, opening)
             closing.end_call(work, closed, deps.signer)
             closing.close(work, closed, Event.WITHDRAW, actor="agent", signer=deps.signer)
 

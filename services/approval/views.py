@@ -14,10 +14,17 @@ VIEWS = {
         FROM approval.approvals
     """,
     "approval_words": "SELECT tenant, word, is_open, created_at, approval_id FROM approval.words",
+    # What was signed for an edit has the arguments as they were typed: told where people may see all of them.
     "decisions": """
         SELECT decision_id, tenant, approval_id, person, roles, conversation_id, verb, reason, digest, revision, proof,
-               details - 'arguments' AS details, key_id, outcome, arguments_revision, counted_revision, decided_at
-        FROM approval.decisions
+               details - 'arguments' AS details, key_id, outcome, arguments_revision, counted_revision, decided_at,
+               CASE WHEN verb <> 'edit' OR EXISTS (
+                   SELECT FROM approval.edits AS e
+                   WHERE e.tenant = d.tenant AND e.edit_id = d.decision_id AND e.state = 'accepted'
+                       AND coalesce(e.shown_arguments, e.arguments) = e.arguments
+                       AND coalesce(e.shown_before, e.before) = e.before
+               ) THEN signed END AS signed
+        FROM approval.decisions AS d
     """,
     # An edit that policy refused may hold what nobody may see.
     "edits": """

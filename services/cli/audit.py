@@ -31,9 +31,10 @@ def export(
         fail("--database or PLACET_DATABASE_URL says where the history is", code=2)
 
     async def run() -> None:
-        async for token, lines, number in _blocks(database, tenant, keys):
-            for place, line in enumerate(lines):
-                typer.echo(jsons.dumps({"row": line, "place": [number, place]}, ensure_ascii=False))
+        async for token, rows, number in _blocks(database, tenant, keys):
+            for place, row in enumerate(rows):
+                told = {"row": row.line, "salt": row.salt, "said": row.said, "place": [number, place]}
+                typer.echo(jsons.dumps(told, ensure_ascii=False))
             typer.echo(jsons.dumps({"checkpoint": token}))
 
     _run(run())
@@ -60,12 +61,16 @@ def verify(
         if token := entry.get("checkpoint"):
             _check_of(_tenant_of(token, keys), keys, checks).kept(token)
     problems = [f"{tenant}: {problem}" for tenant, check in checks.items() for problem in check.problems]
-    told = {tenant: {"blocks": c.last.number if c.last else 0, "rows": c.rows} for tenant, c in checks.items()}
+    told = {
+        tenant: {"blocks": c.last.number if c.last else 0, "rows": c.rows, "erased": c.erased}
+        for tenant, c in checks.items()
+    }
     if json:
         show_json({"tenants": told, "problems": problems})
     else:
         for tenant, counts in told.items():
-            out.print(f"{tenant}: {counts['rows']} rows in {counts['blocks']} blocks")
+            erased = f", of which {counts['erased']} were erased" if counts["erased"] else ""
+            out.print(f"{tenant}: {counts['rows']} rows in {counts['blocks']} blocks{erased}")
         for problem in problems:
             out.print(problem)
         out.print("something was changed" if problems else "nothing was changed")
@@ -115,7 +120,7 @@ def _run(work: Any) -> None:
         fail(str(error) or type(error).__name__)
 
 
-async def _blocks(url: str, tenant: str, keys: Path | None) -> AsyncIterator[tuple[str, list[str], int]]:
+async def _blocks(url: str, tenant: str, keys: Path | None) -> AsyncIterator[tuple[str, list[Any], int]]:
     from placet.contracts.chain import read_checkpoint
     from placet.contracts.signing import BadSignature
     from placet.gateway.audit import store
@@ -131,7 +136,7 @@ async def _blocks(url: str, tenant: str, keys: Path | None) -> AsyncIterator[tup
                 except BadSignature:
                     yield token, [], 0
                     continue
-                yield token, await store.load_lines(connection, tenant, block.after, block.upto), block.number
+                yield token, await store.load_rows(connection, tenant, block.after, block.upto), block.number
     finally:
         await database.close()
 
@@ -148,10 +153,10 @@ async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) 
             passed, tenants = await store.sealed_upto(connection), await store.list_tenants(connection)
         for tenant in tenants:
             check = _check_of(tenant, keys, checks)
-            async for token, lines, _ in _blocks(url, tenant, keys):
-                check.follow(token, lines)
+            async for token, rows, _ in _blocks(url, tenant, keys):
+                check.follow(token, rows)
             async with database.transaction() as connection:
-                unsealed = await store.load_lines(connection, tenant, check.last.upto if check.last else {}, passed)
+                unsealed = await store.load_rows(connection, tenant, check.last.upto if check.last else {}, passed)
             if unsealed:
                 check.problems.append(f"{len(unsealed)} rows stand before the end of the chain and are in no block")
     finally:
@@ -159,24 +164,26 @@ async def _verify_database(url: str, keys: Path | None, checks: dict[str, Any]) 
 
 
 def _verify_file(file: Path, keys: Path | None, checks: dict[str, Any]) -> None:
-    lines: list[str] = []
+    from placet.contracts.chain import Row
+
+    rows: list[Row] = []
     places: list[list[int]] = []
     tenant = ""
     for number, entry in _entries(file):
         if "row" in entry:
-            lines.append(str(entry["row"]))
+            rows.append(Row(str(entry["row"]), entry.get("salt"), entry.get("said")))
             places.append(entry.get("place", []))
         elif "checkpoint" in entry:
             tenant = tenant or _tenant_of(entry["checkpoint"], keys)
             check = _check_of(tenant, keys, checks)
-            check.follow(entry["checkpoint"], lines)
+            check.follow(entry["checkpoint"], rows)
             block = check.last.number if check.last else 0
-            if places != [[block, place] for place in range(len(lines))]:
+            if places != [[block, place] for place in range(len(rows))]:
                 check.problems.append(f"rows of block {block} do not stand in their places")
-            lines, places = [], []
+            rows, places = [], []
         else:
             fail(f"{file}:{number} is neither a row nor a checkpoint")
-    if lines or not checks:
+    if rows or not checks:
         fail(f"{file} ends without a checkpoint")
 
 

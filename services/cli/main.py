@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import placet
-from placet.cli import approvals, audit, jobs, rulebook, slack, stops, workspace
+from placet.cli import approvals, audit, jobs, receipts, rulebook, slack, stops, workspace
 from placet.cli.administration import NOUNS
 from placet.cli.chat import chat
 from placet.cli.output import Json, fail, out, progress, show_json, tell_error
@@ -28,6 +28,7 @@ app.add_typer(audit.app, name="audit")
 for _name, _noun in NOUNS.items():
     app.add_typer(_noun.app, name=_name)
 app.add_typer(jobs.jobs.app, name="jobs")
+app.add_typer(receipts.app, name="receipt")
 app.add_typer(rulebook.app, name="rulebook")
 app.add_typer(slack.app, name="slack")
 app.add_typer(stops.app, name="stop")

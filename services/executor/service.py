@@ -6,7 +6,7 @@ with another.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -21,6 +21,7 @@ from placet.contracts.messages import (
     StagedCallPermitted,
     ToolCallPermitted,
 )
+from placet.contracts.permit import ComesAfter
 from placet.contracts.signing import load_verifier
 from placet.contracts.topology import executor_queue, queue
 from placet.domain.catalog import Catalog, load_catalog
@@ -112,9 +113,9 @@ def assemble(
     sweeper = Sweeper(worker, gate, Sweep(pools, repeatable, worker.attempts_max, probed))
     packs = PackSettings(database_url=settings.database_url.get_secret_value())
 
-    async def unfinished(call_ids: Sequence[str]) -> list[str]:
+    async def unfinished(comes_after: ComesAfter) -> list[str]:
         async with runtime.database.single() as connection:
-            return await store.unfinished(connection, call_ids)
+            return await store.unfinished(connection, comes_after.calls, staging=comes_after.staging)
 
     SLOTS.set(worker.slots.size)
     SLOTS_BUSY.set_function(lambda: worker.slots.busy)

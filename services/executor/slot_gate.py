@@ -11,14 +11,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import structlog
 from pydantic_core import from_json, to_json
 
 from placet.contracts.errors import PlacetError
 from placet.contracts.messages import ENVELOPE_EVENTS_MAX, ToolCallPermitted
-from placet.contracts.permit import awaited_calls
+from placet.contracts.permit import ComesAfter, comes_after
 from placet.runtime.bus import Bus, Delivery, OnDelivery
 from placet.runtime.slots import Slots
 
@@ -26,6 +26,10 @@ log = structlog.get_logger(__name__)
 
 #: How long a permit waits at its executor for calls that it comes after, and how often it looks, in seconds.
 TURN_SECONDS, TURN_LOOK_SECONDS = 0.25, 0.02
+
+
+#: Returns those of the calls that a permit comes after for which it must wait yet.
+Unfinished: TypeAlias = Callable[[ComesAfter], Awaitable[Sequence[str]]]
 
 
 class NoSlot(PlacetError):
@@ -80,14 +84,14 @@ class SlotGate:
         """Return how many claims may enter together now, past nobody who waits."""
         return 0 if self._waiting else self._slots.size - self._slots.busy - self._inside
 
-    async def _wait_turn(
-        self, awaited: Sequence[str], unfinished: Callable[[Sequence[str]], Awaitable[Sequence[str]]]
-    ) -> None:
+    async def _wait_turn(self, awaited: ComesAfter, unfinished: Unfinished) -> None:
         ends = asyncio.get_running_loop().time() + TURN_SECONDS
-        while awaited and (awaited := await unfinished(awaited)):
-            if asyncio.get_running_loop().time() >= ends:
-                raise NoSlot(f"{len(awaited)} earlier calls have not ended")
-            await asyncio.sleep(TURN_LOOK_SECONDS)
+        while awaited.calls:
+            awaited = replace(awaited, calls=await unfinished(awaited))
+            if awaited.calls and asyncio.get_running_loop().time() >= ends:
+                raise NoSlot(f"{len(awaited.calls)} earlier calls have not ended")
+            if awaited.calls:
+                await asyncio.sleep(TURN_LOOK_SECONDS)
 
     def _leave(self, claims: int) -> None:
         self._inside -= claims
@@ -100,10 +104,8 @@ class SlotGate:
             await self._left.wait()
             await self._slots.wait_free()
 
-    def guard(
-        self, consumer: OnDelivery, bus: Bus, unfinished: Callable[[Sequence[str]], Awaitable[Sequence[str]]]
-    ) -> OnDelivery:
-        """Return `consumer` behind the gate; `unfinished` tells which of some calls have not ended.
+    def guard(self, consumer: OnDelivery, bus: Bus, unfinished: Unfinished) -> OnDelivery:
+        """Return `consumer` behind the gate; `unfinished` tells which of some calls a permit must wait for yet.
 
         A permit that comes after other calls waits a moment for them, then it goes back to its queue.
 
@@ -112,7 +114,8 @@ class SlotGate:
 
         async def enter(delivery: Delivery) -> None:
             try:
-                await self._wait_turn(_awaited(_items(delivery)), unfinished)
+                for awaited in _awaited(_items(delivery)):
+                    await self._wait_turn(awaited, unfinished)
                 async with self.enter():
                     await consumer(delivery)
             except NoSlot as error:
@@ -137,12 +140,13 @@ class SlotGate:
         return on_delivery
 
 
-def _awaited(items: Iterable[Any]) -> list[str]:
-    """Return the calls that permits among these events come after."""
+def _awaited(items: Iterable[Any]) -> list[ComesAfter]:
+    """Return what permits among these events come after."""
     # A staged call has its place in a plan, which lets it begin.
     kind = ToolCallPermitted.type_name
     data = [each.get("data") for each in items if isinstance(each, dict) and each.get("type") == kind]
-    return [call_id for each in data if isinstance(each, dict) for call_id in awaited_calls(each.get("permit"))]
+    found = (comes_after(each.get("permit")) for each in data if isinstance(each, dict))
+    return [each for each in found if each.calls]
 
 
 def _items(delivery: Delivery) -> list[Any]:

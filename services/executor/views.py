@@ -1,7 +1,8 @@
 """What others may read of the executor: the `read` schema's view of its executions, and of workspaces.
 
-Of a call only its digest is in it, and the signed permit is not: whoever may read how a call ended need not see what
-it carried. Of a workspace there is what people decide by, diffs included, and no content.
+Of a call only its digest is in it: whoever may read how a call ended need not see what it carried. The signed permit
+carries no more, and is used up with the row. Of a workspace there is what people decide by, diffs included, and no
+content.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ VIEWS: dict[str, str] = {
                CAST(call AS json) ->> 'digest' AS digest, permit_expires_at,
                begun_at AS started_at, finished_at,
                CASE WHEN finished_at IS NOT NULL THEN CASE state WHEN 'resolved' THEN 'unknown' ELSE state END END
-               AS result_kind, error, resolution, resolved_by, resolution_note, resolved_at
+               AS result_kind, error, permit, resolution, resolved_by, resolution_note, resolved_at
         FROM executor.executions
     """,
     # `entries` and `waiting` count what is left to decide or was decided; `bytes` is of all contents.

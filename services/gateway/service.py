@@ -22,6 +22,7 @@ from placet.domain.directory import Directory
 from placet.domain.directory_file import DirectoryFile
 from placet.gateway import handlers
 from placet.gateway.admin.trials import Trials
+from placet.gateway.app import create_app
 from placet.gateway.approvals.consents import Consents
 from placet.gateway.approvals.decisions import Decisions
 from placet.gateway.approvals.links import CODE_SECONDS, CODES_MAX, Guesses
@@ -30,7 +31,6 @@ from placet.gateway.conversations.live import Hub
 from placet.gateway.conversations.log import ConversationLog
 from placet.gateway.conversations.service import PostedTexts, Posts
 from placet.gateway.conversations.stream_limits import StreamLimits
-from placet.gateway.http.app import create_app
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Authenticator
 from placet.gateway.identity.oidc import Provider

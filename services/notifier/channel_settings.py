@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field, SecretStr
 
 from placet.notifier.email_settings import EmailSettings
-from placet.notifier.webhooks.endpoints import load_endpoints
+from placet.notifier.webhook_endpoints import load_endpoints
 from placet.surfaces.slack import SlackSettings
 
 

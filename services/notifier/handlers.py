@@ -30,8 +30,8 @@ from placet.notifier.rules import Delivery, Moved
 from placet.notifier.states import MACHINE, Event
 from placet.notifier.store.events import add_events, lock_event, restart_event
 from placet.notifier.store.workspaces import load_plans
-from placet.notifier.webhooks.endpoints import Endpoint
-from placet.notifier.webhooks.events import heard
+from placet.notifier.webhook_endpoints import Endpoint
+from placet.notifier.webhook_events import heard
 from placet.runtime.batcher import waves
 from placet.runtime.consumer import Arrival
 from placet.runtime.work import Cause, Change, UnitOfWork, Work

@@ -37,6 +37,7 @@ from placet.notifier.channels.apprise import AppriseChannel
 from placet.notifier.channels.email.wiring import email_channel, email_duties
 from placet.notifier.channels.log import LogChannel
 from placet.notifier.channels.webhook import WebhookChannel
+from placet.notifier.channels.webhook_posting import Poster
 from placet.notifier.claiming import Manners, recount
 from placet.notifier.falling_back import see_to_untold
 from placet.notifier.key_codes import send_code
@@ -44,9 +45,8 @@ from placet.notifier.quiet_hours import hours_of
 from placet.notifier.rules import IN_PLACE
 from placet.notifier.settings import NotifierSettings
 from placet.notifier.store import Claims
-from placet.notifier.webhooks.endpoints import Endpoint, load_endpoints
-from placet.notifier.webhooks.posting import Poster
-from placet.notifier.webhooks.worker import EventWorker
+from placet.notifier.webhook_endpoints import Endpoint, load_endpoints
+from placet.notifier.webhook_worker import EventWorker
 from placet.notifier.worker import Worker
 from placet.runtime.consumer import Handler, Once, one_by_one
 from placet.runtime.service import Duty, Runtime, Service, Subscription

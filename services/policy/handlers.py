@@ -17,6 +17,7 @@ from placet.contracts.messages import (
     EditProposed,
     GrantAsked,
     RevokeGrant,
+    StagedCallsDropped,
     ToolCall,
     ToolCallPermitted,
     ToolCallProposed,
@@ -28,11 +29,11 @@ from placet.contracts.signed import signed, verify_signed
 from placet.contracts.signing import Signer, Verifier
 from placet.policy import judging, records, rules, store
 from placet.policy.active import ActiveRulebook
-from placet.policy.rules import CallFacts, Effect, Rulebook, edits, grants, judge, judge_within
+from placet.policy.rules import CallFacts, Effect, Rulebook, Verdict, edits, grants, judge, judge_within
 from placet.policy.rules.kept import kept_text
 from placet.policy.rules.limits import DID_NOT_RUN
 from placet.policy.rules.outcomes import Judged, abandoned, denied_by_now, given_up, outcome, staged_permits
-from placet.policy.rules.staging import wanted_entries
+from placet.policy.rules.staging import staged_before, wanted_entries
 from placet.policy.states import GrantEvent
 from placet.policy.store import grants as grant_store
 from placet.policy.store import limits as limit_store
@@ -41,8 +42,8 @@ from placet.runtime.batcher import waves
 from placet.runtime.consumer import Arrival
 from placet.runtime.work import Cause, UnitOfWork, Work
 
-#: The last call that was staged, by turn and step.
-Places: TypeAlias = dict[tuple[str, int], ToolCall]
+#: Of calls of an envelope, by id, whether they are staged.
+Places: TypeAlias = dict[str, bool]
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Proposed:
     call: ToolCall
     facts: CallFacts
     cause: Cause
+    #: Positions of the calls before it in the model's answer.
+    earlier: Sequence[int]
 
 
 async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work, deps: Deps) -> None:
@@ -76,7 +79,9 @@ async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work,
     on its way already; and a permit signed anew would live longer than the one that people can see in the history.
     Verdicts that nothing but the rules decides are one statement; the others take limits and grants in a transaction.
     """
-    proposed = [Proposed(each.message.call, _facts_of(each.message), each.cause) for each in arrivals]
+    proposed = [
+        Proposed(each.message.call, _facts_of(each.message), each.cause, each.message.earlier) for each in arrivals
+    ]
     rulebook = deps.rulebook
     plain: dict[str, Proposed] = {}
     entries: list[store.Entry] = []
@@ -96,10 +101,10 @@ async def judge_calls(arrivals: Sequence[Arrival[ToolCallProposed]], work: Work,
         entry = store.Entry(new_id(), each.call, verdict, kept_text(each.call, each.facts))
         entries.append(entry)
         work.cause = each.cause
-        after = _staged_before(each.call, places) if verdict.plan else ()
+        after = _staged_before(each, verdict, places)
         judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds, after)
         work.emit(outcome(judged, deps.signer, work.now), key=each.call.call_id)
-        work.tell(records.judged(each.facts, verdict, entry.verdict_id), key=each.call.call_id)
+        records.record_verdict(work, each.facts, verdict, entry.verdict_id)
     if entries:
         added = await store.add_verdicts_once(work, entries)
         try:
@@ -130,14 +135,11 @@ async def _judge_all(
         await _judge(wave, counters, rulebook, signer, places)
 
 
-def _staged_before(call: ToolCall, places: Places) -> tuple[str, ...]:
-    """Return the staged call that stands before this one in the same answer of the model, and note this one.
-
-    The calls of one answer are proposed together; so a workspace has them in the model's order.
-    """
-    here = (call.turn_id, call.step)
-    before, places[here] = places.get(here), call
-    return (before.call_id,) if before is not None and before.position < call.position else ()
+def _staged_before(proposed: Proposed, verdict: Verdict, places: Places) -> tuple[str, ...]:
+    """Return the calls that come before one that is staged, and note whether it is."""
+    staged = verdict.plan is not None
+    places[proposed.call.call_id] = staged
+    return staged_before(proposed.call, proposed.earlier, places) if staged else ()
 
 
 async def _with_entries(proposed: Proposed, work: Work) -> Proposed:
@@ -171,12 +173,12 @@ async def _judge(
         verdict = await judging.settle(work, each.facts, entry.verdict, rulebook, counters)
         if verdict is not entry.verdict:
             await store.change_verdict(work, entry, verdict)
-        after = _staged_before(each.call, places) if verdict.plan else ()
+        after = _staged_before(each, verdict, places)
         judged = Judged(each.call, each.facts, verdict, entry.verdict_id, rulebook.permit_expires_after_seconds, after)
         work.emit(outcome(judged, signer, work.now))
         if each.facts.staged is not None:
             work.emit(*staged_permits(judged, signer, work.now))
-        work.tell(records.judged(each.facts, verdict, entry.verdict_id))
+        records.record_verdict(work, each.facts, verdict, entry.verdict_id)
 
 
 async def give_grant(asked: GrantAsked, work: Work, deps: Deps) -> None:
@@ -215,6 +217,12 @@ async def take_resolved(resolved: CallResolved, work: Work) -> None:
     """Free what a call of unknown outcome had taken, because a person found that it did not run."""
     if resolved.outcome == "did_not_run":
         await _free(work, resolved.tenant, resolved.call_id, resolved.outcome)
+
+
+async def free_dropped(dropped: StagedCallsDropped, work: Work) -> None:
+    """Free what staged calls had taken that people left out or threw away, or whose commit did not come to them."""
+    for call_id in dropped.call_ids:
+        await _free(work, dropped.tenant, call_id, dropped.outcome)
 
 
 async def _free(work: Work, tenant: str, call_id: str, kind: str) -> None:

@@ -10,7 +10,7 @@ from placet.policy.rules import CallFacts, Effect, Verdict
 from placet.policy.rules.grants import Grant
 from placet.policy.rules.watched import Watched
 from placet.policy.states import GRANT_MACHINE, GrantEvent, GrantState, grant_after
-from placet.runtime.work import Change
+from placet.runtime.work import Change, Work
 
 #: How the history calls what happened to a grant.
 _HAPPENED: Mapping[GrantEvent, str] = {
@@ -37,11 +37,18 @@ def grant_refused(asked: GrantAsked, reason: str) -> Change:
 
 
 def judged(call: CallFacts, verdict: Verdict, verdict_id: str) -> Change:
-    """Return what is told of a verdict; it has a row of its own, so the history has none."""
+    """Return what is told of a verdict, which has a row of its own."""
     about = {"conversation_id": call.conversation_id, "tool": call.tool, "rule": verdict.rule}
+    detail = {"rule": verdict.rule, "rulebook_digest": verdict.rulebook_digest}
     return Change(
-        call.tenant, "verdict", verdict_id, "given", None, verdict.effect, "policy", call.call_id, about=about
+        call.tenant, "verdict", verdict_id, "given", None, verdict.effect, "policy", call.call_id, detail, about
     )
+
+
+def record_verdict(work: Work, call: CallFacts, verdict: Verdict, verdict_id: str) -> None:
+    """Tell of a verdict. A denial has a history row too: other verdicts are sealed with the permit or the approval."""
+    hand_over = work.record if verdict.effect is Effect.DENY else work.tell
+    hand_over(judged(call, verdict, verdict_id), key=call.call_id)
 
 
 def judged_again(call: CallFacts, verdict: Verdict) -> Change:

@@ -12,6 +12,7 @@ from placet.contracts.messages import (
     GrantAsked,
     Message,
     RevokeGrant,
+    StagedCallsDropped,
     ToolCallProposed,
     ToolCallRefused,
     TryRulebook,
@@ -44,6 +45,7 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
     of_results: dict[type[Message], Handler] = {
         ToolCallRefused: one_by_one(handlers.give_back),
         CallResolved: one_by_one(handlers.take_resolved),
+        StagedCallsDropped: one_by_one(handlers.free_dropped),
     }
     remember_denial = one_by_one(partial(handlers.remember_denial, deps=deps))
     judge_edit = one_by_one(partial(handlers.judge_edit, deps=deps))

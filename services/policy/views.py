@@ -12,7 +12,7 @@ VIEWS = {
         SELECT digest FROM policy.activations WHERE kind = 'rulebook' ORDER BY activated_at DESC LIMIT 1
     """,
     "verdicts": """
-        SELECT verdict_id, call_id, tenant, effect, rule, reason, rulebook_digest, judged_at
+        SELECT verdict_id, call_id, tenant, schema_digest, effect, rule, reason, rulebook_digest, judged_at
         FROM policy.verdicts
     """,
     # The approved call's arguments as people may see them; the real ones stay with policy.

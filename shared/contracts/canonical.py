@@ -73,6 +73,24 @@ def sha256_hex(value: Any) -> str:
     return hashlib.sha256(canonical_text(value).encode()).hexdigest()
 
 
+def data_digest(value: Any) -> str:
+    """Return the SHA-256 of a JSON value as a database gives it back, 64 hexadecimal digits.
+
+    Written fast and with all integers, where RFC 8785 has none beyond 2^53: sorted keys, no spaces, whole floats as
+    integers, because `jsonb` keeps no exponents.
+    """
+    text = json.dumps(_whole(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in value.items()}
+    return [_whole(each) for each in value] if isinstance(value, list) else value
+
+
 def call_digest(*, tenant: str, conversation_id: str, tool: str, schema_digest: str, arguments: str) -> str:
     """Return the digest that approvals and permits bind: exactly the executable fields, 64 hexadecimal digits.
 

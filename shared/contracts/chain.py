@@ -1,8 +1,9 @@
 """The audit chain: per tenant, blocks of history rows under Merkle roots, each signed and naming the one before it.
 
-A row is a leaf as the exact text that the database tells of it, so nothing has to be written the same way twice. A
-block is its signed checkpoint (a JWS) and the rows it stands for, in the order of service and id. Trees are those of
-RFC 6962: leaves and nodes are hashed apart.
+A row is a leaf as the exact text that the database tells of it, so nothing has to be written the same way twice. That
+text has who did it, and the details, as a salted digest: they can be erased, and the chain still verifies. A block is
+its signed checkpoint (a JWS) and the rows it stands for, in the order of service and id. Trees are those of RFC 6962:
+leaves and nodes are hashed apart.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from json import loads
 from typing import Any
 
-from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
+from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier, payload_of
 
 
 def leaf(line: str) -> bytes:
@@ -29,6 +31,39 @@ def root(leaves: Sequence[bytes]) -> str:
         pairs = [sha256(b"\x01" + level[at] + level[at + 1]).digest() for at in range(0, len(level) - 1, 2)]
         level = pairs + level[len(pairs) * 2 :]
     return level[0].hex()
+
+
+def path(leaves: Sequence[bytes], place: int) -> list[str]:
+    """Return the hashes, 64 hexadecimal digits each, with which the leaf at `place` makes the root, from below."""
+    level, found = list(leaves), []
+    while len(level) > 1:
+        if (beside := place ^ 1) < len(level):
+            found.append(level[beside].hex())
+        pairs = [sha256(b"\x01" + level[at] + level[at + 1]).digest() for at in range(0, len(level) - 1, 2)]
+        level, place = pairs + level[len(pairs) * 2 :], place // 2
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a history as it was sealed."""
+
+    #: The text that is the leaf; of `said`, JSON of `actor` and `detail`, it has the salted digest.
+    line: str
+    #: Both None of a row that was erased.
+    salt: str | None
+    said: str | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the row says what its line has the digest of; one that was erased says nothing."""
+        if self.salt is None or self.said is None:
+            return (self.salt, self.said) == (None, None)
+        digest = sha256((self.salt + self.said).encode()).hexdigest()
+        try:
+            return bool(loads(self.line)["said"] == digest)
+        except (ValueError, LookupError, TypeError):
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +113,13 @@ def read_checkpoint(verifier: Verifier, token: str) -> Checkpoint:
         raise BadSignature("this is no checkpoint") from error
 
 
+def peek_checkpoint(token: str) -> Checkpoint:
+    """Return what a token says, unverified: for one's own table; whoever verifies the chain verifies signatures too."""
+    claims = loads(payload_of(token))
+    claims.pop("iss")
+    return Checkpoint(token, **claims)
+
+
 @dataclass
 class Check:
     """Follows one tenant's chain from its first block on, and remembers what is wrong."""
@@ -86,10 +128,12 @@ class Check:
     tenant: str
     problems: list[str] = field(default_factory=list)
     rows: int = 0
+    #: Rows that say no more who did it, because a person was erased.
+    erased: int = 0
     last: Checkpoint | None = None
     _tokens: set[str] = field(default_factory=set)
 
-    def follow(self, token: str, lines: Sequence[str]) -> None:
+    def follow(self, token: str, rows: Sequence[Row]) -> None:
         """Take the next block with its rows as they stand now."""
         try:
             block = read_checkpoint(self.verifier, token)
@@ -104,11 +148,12 @@ class Check:
             self.problems.append(f"block {block.number} of {block.tenant} stands where block {number} should be")
         elif (block.previous, dict(block.after)) != (digest, dict(after)):
             self.problems.append(f"block {number} does not follow the one before it")
-        if len(lines) != block.rows:
-            self.problems.append(f"block {block.number} has {len(lines)} rows, {block.rows} were sealed")
-        elif not lines or root([leaf(line) for line in lines]) != block.root:
+        if len(rows) != block.rows:
+            self.problems.append(f"block {block.number} has {len(rows)} rows, {block.rows} were sealed")
+        elif not rows or root([leaf(row.line) for row in rows]) != block.root or not all(row.fits for row in rows):
             self.problems.append(f"rows of block {block.number} are not those that were sealed")
-        self.last, self.rows = block, self.rows + len(lines)
+        self.last, self.rows = block, self.rows + len(rows)
+        self.erased += sum(row.salt is None for row in rows)
 
     def kept(self, token: str) -> None:
         """Compare with a checkpoint that was kept elsewhere: a chain that was cut or written anew lacks it."""

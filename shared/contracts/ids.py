@@ -25,6 +25,11 @@ def workspace_id(tenant: str, conversation_id: str, number: int = 1) -> str:
     return derived_id("workspace", tenant, conversation_id, str(number))
 
 
+def call_id(turn_id: str, step: int, position: int) -> str:
+    """Return the id of the call at a position of the answer that a model gave in one step of a turn."""
+    return derived_id("call", turn_id, str(step), str(position))
+
+
 def new_traceparent() -> str:
     """Return a fresh W3C `traceparent`: version 00, sampled."""
     return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-01"

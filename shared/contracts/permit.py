@@ -54,6 +54,8 @@ class Permit(Value):
     )
     by: list[str] = Field(default_factory=list, description="People whose yes is behind it: `person:<id>`.")
     keys: list[str] = Field(default_factory=list, description="Ids of the API keys that they said it with.")
+    rule: str = Field(default="", description="Name of the rule that let the call through or held it.")
+    rulebook: str = Field(default="", description="Digest of the rulebook that has that rule.")
 
     @property
     def held(self) -> bool:
@@ -67,11 +69,13 @@ class Permit(Value):
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What the permit of a call that people approved says beside the call, as its fields of the same names do."""
+    """What a permit says beside the call, as its fields of the same names do: whose yes, and which rule."""
 
     after: Sequence[str] = ()
     by: Sequence[str] = ()
     keys: Sequence[str] = ()
+    rule: str = ""
+    rulebook: str = ""
 
 
 #: Of a call that nobody was asked about.
@@ -110,6 +114,8 @@ def issue_permit(  # noqa: PLR0913 - one for each claim that the call does not s
         after=list(consent.after),
         by=list(consent.by),
         keys=list(consent.keys),
+        rule=consent.rule,
+        rulebook=consent.rulebook,
         mode=mode,
     )
     return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}, exclude_defaults=True))
@@ -150,16 +156,26 @@ def issue_staged_permit(
     return signer.sign(Purpose.PERMIT, permit.model_dump(exclude={"iss"}, exclude_defaults=True))
 
 
-def awaited_calls(token: object) -> list[str]:
-    """Return which calls a permit comes after as it says itself, unverified: enough to wait, not to run anything.
+@dataclass(frozen=True, slots=True)
+class ComesAfter:
+    """Which calls a permit comes after; whether it is one to stage, which waits for their places and not their ends."""
 
-    None for a permit that has expired.
+    calls: Sequence[str] = ()
+    staging: bool = False
+
+
+def comes_after(token: object) -> ComesAfter:
+    """Return what a permit comes after as it says itself, unverified: enough to wait, not to run anything.
+
+    Nothing for a permit that has expired.
     """
     try:
         claims = from_json(payload_of(str(token)))
-        return [str(each) for each in claims.get("after", ())] if claims["exp"] > datetime.now(UTC).timestamp() else []
+        if claims["exp"] <= datetime.now(UTC).timestamp():
+            return ComesAfter()
+        return ComesAfter([str(each) for each in claims.get("after", ())], claims.get("mode") == "stage")
     except (ValueError, LookupError, TypeError):
-        return []
+        return ComesAfter()
 
 
 def digest_of(call: ToolCall) -> str:

@@ -55,6 +55,7 @@ class Purpose(StrEnum):
     RESUME = "placet-resume"  # this administrator lifted that stop
     LOGIN = "placet-login"  # this browser went to a provider to sign in
     CHECKPOINT = "placet-checkpoint"  # these rows of the history stood here when they were sealed
+    RECEIPT = "placet-receipt"  # this is what was told of a call when somebody asked for its receipt
 
 
 #: Who may sign what. A key file that claims more is refused when it is loaded.
@@ -62,7 +63,15 @@ SIGNERS: Mapping[str, frozenset[Purpose]] = {
     "policy": frozenset({Purpose.PERMIT, Purpose.HOLD, Purpose.EDIT_VERDICT}),
     "approval": frozenset({Purpose.PERMIT, Purpose.GRANT, Purpose.EDIT, Purpose.END}),
     "gateway": frozenset(
-        {Purpose.DECISION, Purpose.LOGIN, Purpose.RESOLUTION, Purpose.STOP, Purpose.RESUME, Purpose.CHECKPOINT}
+        {
+            Purpose.DECISION,
+            Purpose.LOGIN,
+            Purpose.RESOLUTION,
+            Purpose.STOP,
+            Purpose.RESUME,
+            Purpose.CHECKPOINT,
+            Purpose.RECEIPT,
+        }
     ),
 }
 

@@ -101,6 +101,7 @@ ROUTES: dict[type[Message], Route] = {
     m.MailBounced: Route("decisions", lambda _: "mail-bounced"),
     m.ToolCallPermitted: Route("executions", lambda x: x.pool, batch=1),
     m.StagedCallPermitted: Route("executions", lambda x: x.pool, batch=1),
+    m.StagedCallsDropped: Route("tool-calls", lambda _: "workspace.calls-dropped"),
     m.DiscardWorkspace: Route("tool-calls", lambda _: "workspace.discard"),
     m.ProposeChanges: Route("messages", lambda x: x.tenant),
     m.RunJob: Route("jobs", lambda _: "job.run"),
@@ -213,7 +214,11 @@ QUEUES = (
     QueueSpec(
         "policy.tool-results",
         "policy",
-        (Destination("tool-results", "tool-call.refused"), Destination("tool-results", "tool-call.resolved")),
+        (
+            Destination("tool-results", "tool-call.refused"),
+            Destination("tool-results", "tool-call.resolved"),
+            Destination("tool-calls", "workspace.calls-dropped"),
+        ),
     ),
     QueueSpec("policy.watched-calls", "policy", (Destination("approvals", "watched-call.closed"),)),
     QueueSpec("policy.trials", "policy", (Destination("decisions", "try-rulebook"),)),

@@ -117,6 +117,8 @@ def _history(schema: str) -> sa.Table:
         sa.Column("message_id", sa.Text),
         sa.Column("at", sa.TIMESTAMP(timezone=True), nullable=False, server_default=sa.func.clock_timestamp()),
         sa.Column("detail", pg.JSONB, nullable=False, server_default=sa.text("'{}'")),
+        # Actor and detail are sealed as a digest with this salt: once both are erased, nobody can guess them from it.
+        sa.Column("salt", pg.UUID, server_default=sa.func.gen_random_uuid()),
         # Whoever reads of one thing in it knows the call that it is about.
         sa.Index(None, "call_id", postgresql_where=sa.text("call_id IS NOT NULL")),
         schema=schema,

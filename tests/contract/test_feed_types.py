@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter
 
-from placet.gateway.conversations import routes as conversations
 from placet.gateway.conversations.item_models import FeedItem
 from placet.gateway.conversations.items import ITEM_TYPES, READ_BY_PEOPLE
+from placet.gateway.dialects import native_routes as conversations
 
 STATIC = Path(__file__).parent.parent.parent / "services" / "gateway" / "web" / "static"
 #: Types that the chat page does not show; none by now.

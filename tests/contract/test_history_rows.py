@@ -32,8 +32,8 @@ NO_MACHINE: Mapping[str, frozenset[str]] = {
     "watched_call": frozenset({"waiting", "denied"}),
     # Nothing moves: people's yes was handed on by the rules of that moment, or was not.
     "approved_call": frozenset({"permitted", "refused"}),
-    # Nothing moves, and the history has none: verdicts have rows of their own, the log tells of them.
-    "verdict": frozenset(),
+    # Nothing moves: verdicts have rows of their own, and the history has those that deny.
+    "verdict": frozenset({"deny"}),
 }
 NAMES = [field.name for field in fields(Change)]
 

@@ -53,11 +53,12 @@ def make_schema(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(sa.text("CREATE SCHEMA executor"))
         tables.inbox.metadata.create_all(connection, tables=wanted)
-        # What the gateway shows of its keys.
+        # What the gateway shows of its keys and stops, and policy of its verdicts.
         connection.execute(sa.text('CREATE SCHEMA "read"'))
         connection.execute(sa.text('CREATE TABLE "read".api_keys (key_id text, tenant text, revoked_at timestamptz)'))
         stops = "stop_id text, tenant text, tool text, agent text, reason text"
         connection.execute(sa.text(f'CREATE TABLE "read".stops ({stops})'))
+        connection.execute(sa.text('CREATE TABLE "read".verdicts (call_id text, effect text)'))
     engine.dispose()
 
 

@@ -1,9 +1,7 @@
 """All SQL of the executor: named statements in `queries.sql`, and values instead of rows.
 
-Every change of a state has its history row from here, in the same transaction.
-
-Times are the database's `clock_timestamp()`, never a worker's: leases and permits of machines whose clocks differ
-would otherwise end at different moments.
+Every change of a state has its history row from here, in the same transaction. Times are the database's
+`clock_timestamp()`, never a worker's: leases of machines whose clocks differ would otherwise end at different moments.
 """
 
 from __future__ import annotations
@@ -132,9 +130,10 @@ async def takers(connection: Connection, call_ids: Sequence[str]) -> dict[str, s
     return {row["call_id"]: row["taken_by"] for row in rows}
 
 
-async def unfinished(connection: Connection, call_ids: Sequence[str]) -> list[str]:
-    """Return those of these calls that have not ended, or have not come yet."""
-    return [row["call_id"] for row in await connection.run(QUERIES.unfinished, call_ids=call_ids)]
+async def unfinished(connection: Connection, call_ids: Sequence[str], *, staging: bool) -> list[str]:
+    """Return those of these calls that have not ended or not come yet; with `staging`, that may be staged yet."""
+    query = QUERIES.unstaged if staging else QUERIES.unfinished
+    return [row["call_id"] for row in await connection.run(query, call_ids=call_ids)]
 
 
 async def turn_away(work: Work, wanted: Wanted, admission: Admission, *, worker: str) -> bool:

@@ -61,6 +61,15 @@ WHERE NOT EXISTS (
     WHERE e.call_id = call_id.call_id AND e.state NOT IN ('running', 'verifying', 'committing')
 )
 
+-- name: unstaged
+-- Of these calls those that may still be staged: not judged yet, or on their way.
+SELECT call_id FROM unnest(:call_ids::text[]) AS call_id
+WHERE NOT EXISTS (
+    SELECT FROM executor.executions AS e WHERE e.call_id = call_id.call_id AND e.state <> 'running'
+) AND NOT EXISTS (
+    SELECT FROM read.verdicts AS v WHERE v.call_id = call_id.call_id AND v.effect <> 'stage'
+)
+
 -- name: turn_away
 UPDATE executor.executions
 SET state = :state, error = :error, finished_at = clock_timestamp(), lease_until = NULL, begun_at = NULL, fence = 0

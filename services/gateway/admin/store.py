@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from placet.gateway.http.paging import Cursor
+from placet.gateway.store.paging import Cursor
 from placet.runtime.queries import Query, query
 from placet.runtime.sql import Connection
 

@@ -7,6 +7,7 @@ by itself, as everywhere else: not by a request that approves another call as we
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Literal
 
 from placet.contracts.errors import Refused
@@ -14,11 +15,22 @@ from placet.contracts.messages import ApprovalRule
 from placet.domain.risk import why_alone
 from placet.gateway.approvals.decisions import Ask, Decisions
 from placet.gateway.conversations.live import Topic
-from placet.gateway.dialects.posted import Answer
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row, load_approvals
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the caller says to one approval request."""
+
+    #: Empty where it is none of ours.
+    approval_id: str
+    #: Digest of the call that was shown; empty where the client kept none.
+    digest: str
+    approved: bool
+    reason: str
 
 
 def refuse_risky(approval: Row) -> None:

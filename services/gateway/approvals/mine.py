@@ -23,8 +23,8 @@ from placet.gateway.approvals.store.inbox import (
     list_sets,
 )
 from placet.gateway.approvals.voting import given_by, revoked
-from placet.gateway.http.paging import Cursor
 from placet.gateway.identity.auth import Caller
+from placet.gateway.store.paging import Cursor
 from placet.gateway.store.read import Row
 from placet.runtime.sql import Connection
 

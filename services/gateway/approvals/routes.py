@@ -30,11 +30,11 @@ from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
 from placet.gateway.http.pages import cursor_of, next_of
-from placet.gateway.http.paging import encode_cursor
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
+from placet.gateway.store.paging import encode_cursor
 from placet.gateway.store.read import list_untold
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)

@@ -37,8 +37,8 @@ WHERE c.relname = 'history' AND l.mode = 'RowExclusiveLock'
 SELECT tenant, id, sha256('\x00'::bytea || convert_to(line, 'UTF8')) AS leaf FROM read.history
 WHERE service = :service AND id > :after AND id <= :upto ORDER BY id LIMIT :most
 
--- name: lines
-SELECT line FROM read.history
+-- name: rows
+SELECT line, salt, CASE WHEN salt IS NOT NULL THEN said END AS said FROM read.history
 WHERE service = :service AND tenant = :tenant AND id > :after AND id <= :upto ORDER BY id
 
 -- name: head
@@ -46,6 +46,9 @@ SELECT token FROM gateway.checkpoints WHERE tenant = :tenant ORDER BY number DES
 
 -- name: checkpoints
 SELECT token FROM gateway.checkpoints WHERE tenant = :tenant AND number > :after ORDER BY number LIMIT :most
+
+-- name: checkpoint
+SELECT token FROM gateway.checkpoints WHERE tenant = :tenant AND number = :number
 
 -- name: add
 INSERT INTO gateway.checkpoints (tenant, number, token) VALUES (:tenant, :number, :token)

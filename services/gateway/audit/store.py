@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 
-from placet.contracts.chain import Checkpoint
+from placet.contracts.chain import Checkpoint, Row
 from placet.runtime.database import SERVICES
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
@@ -60,6 +60,12 @@ async def load_head(connection: Connection, tenant: str) -> str | None:
     return found[0]["token"] if found else None
 
 
+async def load_token(connection: Connection, tenant: str, number: int) -> str | None:
+    """Return one token of a tenant's chain."""
+    found = await connection.run(QUERIES.checkpoint, tenant=tenant, number=number)
+    return found[0]["token"] if found else None
+
+
 async def add_block(connection: Connection, block: Checkpoint) -> None:
     """Add a block."""
     await connection.run(QUERIES.add, tenant=block.tenant, number=block.number, token=block.token)
@@ -70,16 +76,16 @@ async def keep_upto(connection: Connection, upto: Mapping[str, int]) -> None:
     await connection.run(QUERIES.keep_upto, upto=dict(upto))
 
 
-async def load_lines(
+async def load_rows(
     connection: Connection, tenant: str, after: Mapping[str, int], upto: Mapping[str, int]
-) -> list[str]:
+) -> list[Row]:
     """Return the rows of a block as they stand now."""
     return [
-        row["line"]
+        Row(row["line"], row["salt"], row["said"])
         for service in ORDER
         if after.get(service, 0) < upto.get(service, 0)
         for row in await connection.run(
-            QUERIES.lines, service=service, tenant=tenant, after=after.get(service, 0), upto=upto[service]
+            QUERIES.rows, service=service, tenant=tenant, after=after.get(service, 0), upto=upto[service]
         )
     ]
 

@@ -20,17 +20,18 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from placet.contracts.ids import derived_id
 from placet.contracts.messages.approvals import REASON_MAX
 from placet.contracts.messages.message import Identifier
+from placet.gateway.approvals.answers import Answer
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.service import Plan, Writing, may_read
+from placet.gateway.conversations.sse import HEADERS, data_frame
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.ag_ui import AgUiState, Goal
 from placet.gateway.dialects.conversation_state import replay
-from placet.gateway.dialects.posted import MESSAGE_ID, Answer, checked_answers, checked_text, invalid_request
+from placet.gateway.dialects.posted import MESSAGE_ID, checked_answers, checked_text, invalid_request
 from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
-from placet.gateway.http.sse import HEADERS, data_frame
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope

@@ -19,15 +19,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from placet.contracts.errors import Refused
 from placet.contracts.ids import derived_id
 from placet.contracts.messages.message import Identifier
+from placet.gateway.approvals.answers import Answer
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.service import Plan, Posted, Writing
+from placet.gateway.conversations.sse import HEADERS, data_frame
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.ai_sdk import AiSdkState, Chunk, Goal, Seen, Version, begin, holder_part
 from placet.gateway.dialects.ai_sdk_history import history
 from placet.gateway.dialects.conversation_state import replay
 from placet.gateway.dialects.posted import (
     MESSAGE_ID,
-    Answer,
     checked_answers,
     checked_text,
     invalid_request,
@@ -36,7 +37,6 @@ from placet.gateway.dialects.posted import (
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
-from placet.gateway.http.sse import HEADERS, data_frame
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.texts import Text

@@ -18,8 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool
 from placet.contracts.errors import Refused
 from placet.contracts.messages.conversations import TEXT_MAX
 from placet.contracts.messages.message import Identifier
+from placet.gateway.approvals.answers import Answer
 from placet.gateway.dialects.openai import SERVER_LABEL, conversation_of, parse_request_id
-from placet.gateway.dialects.posted import Answer, checked_answers, checked_text, kept_reason
+from placet.gateway.dialects.posted import checked_answers, checked_text, kept_reason
 from placet.gateway.texts import Text
 
 #: Messages or items of a posted history.

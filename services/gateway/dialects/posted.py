@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import REASON_MAX
 from placet.contracts.messages.conversations import TEXT_MAX
+from placet.gateway.approvals.answers import Answer
 
 #: A message's id that can be kept as it is; for any other one is derived.
 MESSAGE_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 #: Approval requests that one request may answer.
 ANSWERS_MAX = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the caller says to one approval request."""
-
-    #: Empty where it is none of ours.
-    approval_id: str
-    #: Digest of the call that was shown; empty where the client kept none.
-    digest: str
-    approved: bool
-    reason: str
 
 
 def invalid_request(detail: str, pointer: str) -> Refused:

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 
 from placet.contracts.errors import Refused
 from placet.gateway.conversations.service import no_conversation
+from placet.gateway.conversations.sse import HEADERS, event_frame
 from placet.gateway.dialects import streams
 from placet.gateway.dialects.completions_routes import KeyHeader
 from placet.gateway.dialects.conversation_state import replay
@@ -23,7 +24,6 @@ from placet.gateway.dialects.streams import Snapshot
 from placet.gateway.http.callers import CallerOf, DepsOf
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
-from placet.gateway.http.sse import HEADERS, event_frame
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 

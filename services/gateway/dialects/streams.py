@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from placet.contracts.errors import Refused
-from placet.gateway.approvals.answers import approves_several, decide_in
+from placet.gateway.approvals.answers import Answer, approves_several, decide_in
 from placet.gateway.conversations.holder import shown
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Topic
@@ -15,7 +15,6 @@ from placet.gateway.conversations.service import may_read, no_conversation
 from placet.gateway.conversations.store import Conversation, find_conversation
 from placet.gateway.dialects.changes import Data
 from placet.gateway.dialects.conversation_state import ConversationState, T, fold
-from placet.gateway.dialects.posted import Answer
 from placet.gateway.http.deps import Deps
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store import reading

@@ -1,26 +1,29 @@
-"""What the routes of the API and the pages are given."""
+"""What the routes of the API and the pages are given: names only, so that what stands above may use it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from placet.contracts.signing import Signer, Verifier
-from placet.domain.agents import Agents
-from placet.domain.directory import Directory
-from placet.gateway.admin.trials import Trials
-from placet.gateway.approvals.consents import Consents
-from placet.gateway.approvals.decisions import Decisions
-from placet.gateway.approvals.links import Guesses
-from placet.gateway.conversations.live import Hub
-from placet.gateway.conversations.log import ConversationLog
-from placet.gateway.conversations.service import Posts
-from placet.gateway.identity.auth import Authenticator
-from placet.gateway.identity.oidc import Provider
-from placet.gateway.jobs.log import JobLog
-from placet.gateway.operators.service import Operators
-from placet.gateway.settings import GatewaySettings
-from placet.runtime.service import Runtime
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from placet.contracts.signing import Signer, Verifier
+    from placet.domain.agents import Agents
+    from placet.domain.directory import Directory
+    from placet.gateway.admin.trials import Trials
+    from placet.gateway.approvals.consents import Consents
+    from placet.gateway.approvals.decisions import Decisions
+    from placet.gateway.approvals.links import Guesses
+    from placet.gateway.conversations.live import Hub
+    from placet.gateway.conversations.log import ConversationLog
+    from placet.gateway.conversations.service import Posts
+    from placet.gateway.identity.auth import Authenticator
+    from placet.gateway.identity.oidc import Provider
+    from placet.gateway.jobs.log import JobLog
+    from placet.gateway.operators.service import Operators
+    from placet.gateway.settings import GatewaySettings
+    from placet.runtime.service import Runtime
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from placet.contracts.errors import Refused
-from placet.gateway.http.paging import Cursor, decode_cursor, encode_cursor
+from placet.gateway.store.paging import Cursor, decode_cursor, encode_cursor
 from placet.gateway.store.read import Row
 
 #: A number that PostgreSQL's bigint holds.

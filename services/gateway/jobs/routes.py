@@ -16,15 +16,15 @@ from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import ToolSpec
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Closed
-from placet.gateway.conversations.routes import After, AfterItem, ItemLimit, LastEventId, number_of
 from placet.gateway.conversations.service import known_agent, may_open
+from placet.gateway.conversations.sse import HEADERS, HEARTBEAT, HELLO, item_frame
 from placet.gateway.conversations.store import read_log as read_conversation
+from placet.gateway.conversations.streaming import After, AfterItem, ItemLimit, LastEventId, number_of
 from placet.gateway.http.callers import After as Cursor
 from placet.gateway.http.callers import CallerOf, DepsOf, Limit, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
 from placet.gateway.http.pages import cursor_of, next_of
-from placet.gateway.http.sse import HEADERS, HEARTBEAT, HELLO, item_frame
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from placet.gateway.conversations.items import Item
-from placet.gateway.http.paging import Cursor
+from placet.gateway.store.paging import Cursor
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
 

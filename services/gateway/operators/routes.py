@@ -13,12 +13,12 @@ from placet.gateway.conversations.holder import Held
 from placet.gateway.http.callers import After, CallerOf, DepsOf, Limit, PathId
 from placet.gateway.http.errors import described
 from placet.gateway.http.pages import cursor_of
-from placet.gateway.http.paging import Cursor, encode_cursor
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.keys import Scope
 from placet.gateway.operators.store import Escalated, list_held
 from placet.gateway.states import State
 from placet.gateway.store import reading
+from placet.gateway.store.paging import Cursor, encode_cursor
 
 router = APIRouter(prefix="/v1/conversations", tags=["operators"], route_class=StrictRoute)
 

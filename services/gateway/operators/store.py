@@ -7,8 +7,8 @@ from datetime import datetime
 
 from placet.gateway.conversations.holder import Held
 from placet.gateway.conversations.store import TITLE_MAX, Conversation
-from placet.gateway.http.paging import Cursor
 from placet.gateway.states import MACHINE, State
+from placet.gateway.store.paging import Cursor
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
 

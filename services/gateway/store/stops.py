@@ -17,7 +17,7 @@ from sqlalchemy.dialects import postgresql as pg
 from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
 from placet.contracts.signing import BadSignature, Purpose, Signer, Verifier
-from placet.gateway.http.paging import Cursor
+from placet.gateway.store.paging import Cursor
 from placet.gateway.tables import StopRow
 from placet.runtime.database import table_of
 from placet.runtime.sql import Connection

@@ -10,13 +10,13 @@ from pydantic import ValidationError
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages.rulebook import TRIAL_TEXT_MAX
+from placet.gateway.admin import key_routes as keys
 from placet.gateway.admin.rulebook_routes import activations
 from placet.gateway.approvals.decisions import in_words
 from placet.gateway.approvals.tool_call_routes import ResolutionIn
 from placet.gateway.approvals.tool_call_routes import resolve as resolve_call
 from placet.gateway.http.callers import After, DepsOf, PathId
 from placet.gateway.http.deps import Deps
-from placet.gateway.identity import key_routes as keys
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, render

@@ -28,10 +28,10 @@ from placet.gateway.approvals.store.inbox import count_approvals, list_approvals
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.pages import cursor_of, next_of
-from placet.gateway.http.paging import encode_cursor
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
+from placet.gateway.store.paging import encode_cursor
 from placet.gateway.store.read import Row, load_approvals
 from placet.gateway.web.cards import CardVoteIn, made
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, form_model, render, set_up_was_run

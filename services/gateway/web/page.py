@@ -9,9 +9,9 @@ from fastapi import APIRouter, Query
 from fastapi.responses import HTMLResponse, StreamingResponse
 
 from placet.gateway.conversations.live import Topic
-from placet.gateway.conversations.routes import After, LastEventId, start_of, streaming
 from placet.gateway.conversations.service import no_conversation
 from placet.gateway.conversations.store import find_conversation, recent_conversations, tail
+from placet.gateway.conversations.streaming import After, LastEventId, start_of, streaming
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading

@@ -12,11 +12,11 @@ from typing import Any, Literal, TypeAlias
 from fastapi import Response
 
 from placet.contracts.errors import Refused
+from placet.gateway.admin import key_routes as keys
 from placet.gateway.admin import routes as admin
+from placet.gateway.admin import session_routes as sessions
 from placet.gateway.approvals import tool_call_routes as tool_calls
 from placet.gateway.http.deps import Deps
-from placet.gateway.identity import key_routes as keys
-from placet.gateway.identity import session_routes as sessions
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.web.render import set_up_was_run

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from placet.notifier.channels import Address, Card, ChannelFailed, Delivered
-from placet.notifier.webhooks.endpoints import Endpoint
-from placet.notifier.webhooks.events import card_body
-from placet.notifier.webhooks.posting import Poster
+from placet.notifier.channels.webhook_posting import Poster
+from placet.notifier.webhook_endpoints import Endpoint
+from placet.notifier.webhook_events import card_body
 
 
 class WebhookChannel:

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql as pg
 
 from placet.notifier.states import State
 from placet.notifier.tables import EventRow
-from placet.notifier.webhooks.events import Event
+from placet.notifier.webhook_events import Event
 from placet.runtime.database import table_of
 from placet.runtime.sql import records
 from placet.runtime.work import Work

@@ -18,8 +18,8 @@ from placet.contracts.errors import PlacetError
 from placet.policy.rules.call import CallFacts
 
 #: Kinds of ToolCallRefused, which says that a call never ran, that give back what it had reserved. Any other stays
-#: counted: what is `staged` may still have an effect, and `unknown` may have had one. A tool that ran and `failed` is
-#: told of by ToolCallFinished, which gives nothing back.
+#: counted: `unknown` may have had an effect, and what is `staged` still may, until StagedCallsDropped says that it
+#: never will. A tool that ran and `failed` is told of by ToolCallFinished, which gives nothing back.
 DID_NOT_RUN = frozenset({"refused", "denied", "answered", "expired", "cancelled", "superseded", "invalid", "failed"})
 
 

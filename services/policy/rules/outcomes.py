@@ -39,7 +39,7 @@ class Judged:
     verdict_id: str
     #: The rulebook's, for whoever signs the permit.
     permit_expires_after_seconds: int
-    #: Of a call that is staged: the one before it in the model's answer, whose place comes first.
+    #: Of a call that is staged: those before it in the model's answer, whose places come first.
     after: tuple[str, ...] = ()
 
 
@@ -140,7 +140,7 @@ def _permitted(judged: Judged, spec: ToolSpec, signer: Signer, now: datetime) ->
         reference=judged.verdict_id,
         now=now,
         lifetime_seconds=judged.permit_expires_after_seconds,
-        consent=Consent(after=judged.after),
+        consent=Consent(after=judged.after, rule=judged.verdict.rule, rulebook=judged.verdict.rulebook_digest),
         mode="stage" if plan else "commit" if staged else "run",
     )
     call = _shown(judged, spec)

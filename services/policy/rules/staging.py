@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from placet.contracts.messages import ApprovalRule, StagedCall, StagePlan
+from placet.contracts.ids import call_id
+from placet.contracts.messages import ApprovalRule, StagedCall, StagePlan, ToolCall
 from placet.contracts.messages.stage import OnFailure
 from placet.contracts.messages.tool_calls import Category
 from placet.domain.catalog import ToolSpec
@@ -66,6 +67,23 @@ def terms_of(spec: ToolSpec, plan: StagePlan, message_id: str) -> StageTerms:
         on_failure=plan.on_failure,
         category=spec.category,
     )
+
+
+def staged_before(call: ToolCall, earlier: Sequence[int], judged: Mapping[str, bool]) -> tuple[str, ...]:
+    """Return the calls that must have been staged, or cannot be any more, before `call` is: those before it.
+
+    `earlier` are their positions in the model's answer; `judged` says of calls whose verdict is known whether they are
+    staged. Back to the nearest that is, for that one waits for those before it.
+    """
+    found: list[str] = []
+    for position in reversed(earlier):
+        each = call_id(call.turn_id, call.step, position)
+        staged = judged.get(each)
+        if staged is not False:
+            found.append(each)
+        if staged:
+            break
+    return tuple(reversed(found))
 
 
 def wanted_entries(arguments: Mapping[str, Any]) -> list[str]:

@@ -69,6 +69,7 @@ from placet.contracts.messages.stage import (
     Staged,
     StagedCall,
     StagedCallPermitted,
+    StagedCallsDropped,
     StagePlan,
 )
 from placet.contracts.messages.tool_calls import (
@@ -128,6 +129,7 @@ MESSAGES: dict[str, type[Message]] = {
         RulebookTried,
         MailBounced,
         StagedCallPermitted,
+        StagedCallsDropped,
         DiscardWorkspace,
         ProposeChanges,
         RunJob,
@@ -216,6 +218,7 @@ __all__ = [
     "Staged",
     "StagedCall",
     "StagedCallPermitted",
+    "StagedCallsDropped",
     "StopTurn",
     "Strength",
     "TakenAs",

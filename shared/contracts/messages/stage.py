@@ -93,6 +93,20 @@ class DiscardWorkspace(Message):
     reason: str = ""
 
 
+#: What became of staged calls that never took effect, and never will.
+Dropped = Literal["discarded", "left_out", "conflicted", "refused"]
+
+
+class StagedCallsDropped(Message):
+    """Staged calls will never take effect. Sent by the agent to policy, which frees what they took of limits."""
+
+    type_name: ClassVar[str] = "placet.workspace.calls-dropped.v1"
+
+    conversation_id: Identifier
+    call_ids: Annotated[list[Identifier], Field(min_length=1, max_length=ENTRIES_MAX)]
+    outcome: Dropped
+
+
 #: What became of a whole workspace.
 CommitState = Literal["committed", "partly_committed", "conflicted", "discarded"]
 #: What became of one entry. `committed` and `conflicted` are said of changes, the kinds of results of staged calls.

@@ -16,7 +16,7 @@ Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
 
 def _nothing(value: object) -> bool:
     """Tell whether a field says nothing, so that messages carry no byte of it."""
-    return value is None or value == ""
+    return value is None or value in ("", [])
 
 
 class Category(StrEnum):
@@ -113,6 +113,11 @@ class ToolCallProposed(Message):
     type_name: ClassVar[str] = "placet.tool-call.proposed.v1"
 
     call: ToolCall
+    earlier: list[int] = Field(
+        default_factory=list,
+        exclude_if=_nothing,
+        description="Positions of the calls of the same answer that stand before it and were proposed too, in order.",
+    )
 
 
 class ToolCallPermitted(Message):

@@ -39,7 +39,7 @@ MAY_PUBLISH = {
     "agent": {
         "conversations": r"^(handover\..+|items\..+|delta\..+)$",
         "jobs": r"^(job\.run|job\.cancel|attempt\.surfaced|attempt\.committed|attempt\.ended)$",
-        "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn|workspace\.discard)$",
+        "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn|workspace\.calls-dropped|workspace\.discard)$",
     },
     "policy": {
         "approvals": r"^(approval\.requested|edit\.judged)$",

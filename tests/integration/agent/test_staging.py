@@ -53,6 +53,7 @@ async def test_a_commit_is_proposed_and_told_over_a_restart(agent_url: str) -> N
     async with an_agent(agent_url, model) as agent:
         await agent.post(a_posted_message())
         first, second = await agent.came(ToolCallProposed, 2)
+        assert ([], [0]) == (first.earlier, second.earlier)
         await agent.post(staged(first, 1))
     async with an_agent(agent_url, model) as agent:
         await agent.post(staged(second, 2))

@@ -21,7 +21,7 @@ from placet.contracts.messages import (
     ToolCallPermitted,
     ToolCallRefused,
 )
-from placet.contracts.permit import awaited_calls
+from placet.contracts.permit import comes_after
 from placet.contracts.signing import Signer, create_keys, load_signer
 from tests.builders import a_call, an_approval_rule, an_event
 from tests.support.approval_builders import a_decision, a_request, claims_of, some_claims
@@ -196,4 +196,4 @@ async def test_calls_that_are_approved_together_run_in_the_order_of_the_model(
     permits = replica.all_sent(ToolCallPermitted)
     assert [two, three, four, other.call_id] == [each.call.call_id for each in permits]
     expected = [[], [], [], []] if independent else [[], [two], [two, three], []]
-    assert expected == [awaited_calls(each.permit) for each in permits]
+    assert expected == [comes_after(each.permit).calls for each in permits]

@@ -181,6 +181,31 @@ async def test_calls_staged_at_once_get_gapless_places(scene: Scene) -> None:
     assert "ONE TWO\n" == scene.files()["a.txt"]
 
 
+async def test_calls_are_staged_in_the_order_of_the_model_however_their_permits_come(scene: Scene) -> None:
+    """Three edits of one answer come in reverse; one before the last was not staged, and nobody waits for it."""
+    first = scene.call("create_file", path="a.txt", content="one\n")
+    second = scene.call("edit_file", path="a.txt", old="one", new="two")
+    allowed = scene.call("read_file", path="a.txt")
+    last = scene.call("edit_file", path="a.txt", old="two", new="three")
+    order = [first, second, allowed, last]
+    house, place = scene.house, scene.place
+    place.sql("INSERT INTO read.verdicts VALUES (:call, 'require_approval')", call=allowed.call_id)
+    waiting = []
+    for at in (3, 1):
+        after = [each.call_id for each in order[:at]]
+        permitted = place.permitted(order[at], mode="stage", plan=StagePlan(), after=after)
+        waiting.append(asyncio.create_task(house.deliver(permitted)))
+    await house.bus.retried.wait()
+    assert [] == place.sql("SELECT call_id FROM executor.executions")
+    await house.deliver(place.permitted(first, mode="stage", plan=StagePlan()))
+    for _ in range(3):
+        await scene.finished()
+    await asyncio.gather(*waiting)
+    rows = place.sql("SELECT call_id FROM executor.workspace_entries ORDER BY position")
+    assert [each.call_id for each in (first, second, last)] == [row.call_id for row in rows]
+    assert "three\n" == (await scene.run("read_file", path="a.txt")).data["text"]
+
+
 async def test_a_permit_that_comes_twice_stages_once(scene: Scene) -> None:
     """The same event again finds its call taken."""
     call = scene.call("create_file", path="a.txt", content="a\n")

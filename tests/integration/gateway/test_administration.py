@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from placet.contracts.messages import ResolveCall, RetryDelivery
-from placet.gateway.http.paging import Cursor, encode_cursor
+from placet.gateway.store.paging import Cursor, encode_cursor
 from placet.gateway.web.sheets import SHEETS
 from tests.integration.gateway.test_inbox_page import Form, signed_in
 from tests.support.gateway import House, a_delivery_row, insert, open_house

@@ -16,11 +16,11 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from placet.contracts.messages import RetryWebhookEvent
 from placet.notifier.channels import ChannelFailed
 from placet.notifier.channels.webhook import WebhookChannel
+from placet.notifier.channels.webhook_posting import Poster
 from placet.notifier.service import build
 from placet.notifier.settings import NotifierSettings
-from placet.notifier.webhooks.endpoints import Endpoint
-from placet.notifier.webhooks.posting import Poster
-from placet.notifier.webhooks.worker import EventWorker
+from placet.notifier.webhook_endpoints import Endpoint
+from placet.notifier.webhook_worker import EventWorker
 from placet.notifier.worker import Worker
 from tests.support.cards import closed, finished, opened
 from tests.support.house import BreakingUnits, Replica, a_replica

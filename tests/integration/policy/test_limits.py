@@ -126,10 +126,10 @@ async def test_what_a_call_that_did_not_run_had_reserved_comes_back(
 async def test_a_call_that_ran_stays_counted(limited_replica: Replica, limited: Rulebook) -> None:
     """Policy does not even listen to the end of what ran: it may have had an effect, also where it failed.
 
-    It hears of calls that did not run, and of those about which a person found that out.
+    It hears of calls that did not run, of those about which a person found that out, of staged ones that never will.
     """
     wanted = [each.key for each in queue("policy.tool-results").bindings]
-    assert ["tool-call.refused", "tool-call.resolved"] == wanted
+    assert ["tool-call.refused", "tool-call.resolved", "workspace.calls-dropped"] == wanted
     assert {"tool-call.finished"} == {ROUTES[ToolCallFinished].key(None)}
     proposed = a_payment(limited, 500)
     await limited_replica.send(proposed)

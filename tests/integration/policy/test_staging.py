@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from placet.contracts.canonical import canonical_text
+from placet.contracts.ids import call_id
 from placet.contracts.messages import (
     ApprovalRequested,
     CallApproved,
     EditJudged,
     EditProposed,
     StagedCallPermitted,
+    StagedCallsDropped,
     ToolCall,
     ToolCallPermitted,
     ToolCallProposed,
@@ -45,6 +47,7 @@ tools:
     pool: files
     parameters: &parameters {type: object, properties: {amount: {type: number}}}
   book: {description: Book., category: unsafe_api, pool: rooms, parameters: *parameters}
+  look: {description: Look., category: safe_read, pool: rooms, parameters: *parameters}
 rules:
   - name: bookings
     match: {tool: book, agent: default}
@@ -56,6 +59,11 @@ rules:
     match: {tool: book, agent: free}
     effect: stage
     reason: Nobody need be asked.
+  - name: one-a-day
+    match: {tool: book, agent: counted}
+    effect: stage
+    reason: One of them a day.
+    limits: [{count: 1, per: tenant, within: 1d}]
   - name: free-commits
     match: {tool: commit_changes, agent: free}
     effect: allow
@@ -122,20 +130,59 @@ async def test_a_staged_call_gets_a_permit_to_stage_and_nothing_else(
     assert '"pool":"rooms","message_id":"message-1","changes":false' in row["terms"]
 
 
+def an_answer(rulebook: Rulebook, *tools: str) -> list[ToolCallProposed]:
+    """Return the calls of one answer of the model as the agent proposes them."""
+    found: list[ToolCallProposed] = []
+    for position, tool in enumerate(tools):
+        named = a_proposal(rulebook, tool, turn_id="turn-1", step=1, position=position)
+        call = named.call.model_copy(update={"call_id": call_id("turn-1", 1, position)})
+        found.append(named.model_copy(update={"call": call, "earlier": list(range(position))}))
+    return found
+
+
+def waits_for(verifier: Verifier, *sent: Any) -> dict[int, list[int]]:
+    """Return of permits to stage which calls of their answer they come after, by places."""
+    places = {call_id("turn-1", 1, position): position for position in range(9)}
+    return {
+        each.call.position: [
+            places[name]
+            for name in verify_permit(verifier, each.permit, each.call, pool="rooms", modes=("stage",)).after
+        ]
+        for each in sent
+        if isinstance(each, ToolCallPermitted) and each.plan is not None
+    }
+
+
 async def test_staged_calls_of_one_answer_keep_its_order(
     replica: Replica, rulebook: Rulebook, verifier: Verifier
 ) -> None:
-    """Each is staged after the one before it, so the workspace has them as the model wrote them down."""
-    first, second, third = (a_proposal(rulebook, "book", step=1, position=at) for at in range(3))
-    elsewhere = a_proposal(rulebook, "book", step=2, position=0)
-    sent = await replica.send(first, second, elsewhere, third)
-    permits = {
-        each.call.call_id: verify_permit(verifier, each.permit, each.call, pool="rooms", modes=("stage",)).after
-        for each in sent
-        if isinstance(each, ToolCallPermitted)
-    }
-    ids = [each.call.call_id for each in (first, second, third, elsewhere)]
-    assert [[], [ids[0]], [ids[1]], []] == [permits[call_id] for call_id in ids]
+    """Each is staged after the nearest before it that is staged; what runs, waits or is denied is passed over."""
+    sent = await replica.send(*an_answer(rulebook, "book", "look", "book", "book"))
+    assert {0: [], 2: [0], 3: [2]} == waits_for(verifier, *sent)
+
+
+async def test_the_order_holds_over_envelopes_that_come_in_any_order(
+    replica: Replica, rulebook: Rulebook, verifier: Verifier
+) -> None:
+    """What stands before a call in another envelope is waited for by name: nobody knows yet what becomes of it."""
+    answer = an_answer(rulebook, "book", "look", "book", "book")
+    sent = [message for each in reversed(answer) for message in await replica.send(each)]
+    assert {0: [], 2: [0, 1], 3: [0, 1, 2]} == waits_for(verifier, *sent)
+
+
+async def test_the_room_of_what_never_took_effect_comes_back(replica: Replica, rulebook: Rulebook) -> None:
+    """As soon as the agent says so, for its tenant alone; until then what is staged counts."""
+    entry = await staged(replica, rulebook, agent="counted")
+    dropped = StagedCallsDropped(
+        tenant="globex", conversation_id=entry.conversation_id, call_ids=[entry.call_id], outcome="left_out"
+    )
+    sent = []
+    for tenant in ("globex", "acme"):
+        await replica.send(dropped.model_copy(update={"tenant": tenant}))
+        sent += await replica.send(a_proposal(rulebook, "book", agent="counted"))
+    assert [ApprovalRequested, ToolCallPermitted] == [type(each) for each in sent]
+    kept = await replica.rows("SELECT call_id, released_as FROM policy.reservations WHERE released_at IS NOT NULL")
+    assert [{"call_id": entry.call_id, "released_as": "left_out"}] == kept
 
 
 async def test_a_commit_asks_people_with_every_staged_call(

@@ -22,6 +22,7 @@ from placet.contracts.messages import (
     Message,
     ProposeChanges,
     Staged,
+    StagedCallsDropped,
     StopTurn,
     ToolCall,
     ToolCallProposed,
@@ -74,6 +75,10 @@ class Talk:
         before = len(self.sent)
         self.does("settle", self.claims[-1], Said(says(text, *calls), *NOTHING_MEANWHILE, TOOLS, BEHAVIOUR))
         return self.proposed(before)
+
+    def dropped(self) -> list[tuple[str, list[str]]]:
+        """Return what policy was told of calls that never take effect."""
+        return [(each.outcome, each.call_ids) for each in self.sent if isinstance(each, StagedCallsDropped)]
 
     def proposed(self, since: int = 0) -> list[ToolCall]:
         """Return the calls that were proposed."""
@@ -168,7 +173,7 @@ def test_the_model_is_told_that_nothing_has_happened_yet() -> None:
     assert "nothing has happened yet" in talk.last(call)["data"]["note"]
 
 
-@pytest.mark.parametrize("kind", ["denied", "expired", "refused", "failed", "unknown", "cancelled"])
+@pytest.mark.parametrize("kind", ["denied", "expired", "refused", "failed", "cancelled"])
 def test_a_commit_that_came_to_nothing_is_thrown_away(kind: str) -> None:
     """What people turned down or can never be is discarded once, and the turn's end proposes nothing more."""
     talk = Talk()
@@ -177,11 +182,37 @@ def test_a_commit_that_came_to_nothing_is_thrown_away(kind: str) -> None:
     talk.ends(commit, kind, reason="No.")
     assert [] == talk.says(text="A pity.")
     discarded = [each for each in talk.sent if isinstance(each, DiscardWorkspace)]
-    assert (["w1"], None, "discarded") == (
+    assert (["w1"], None, "discarded", [("discarded", [call.call_id])]) == (
         [each.workspace_id for each in discarded],
         talk.now.turn,
         talk.last(call)["outcome"],
+        talk.dropped(),
     )
+
+
+def test_a_commit_of_unknown_outcome_throws_nothing_away() -> None:
+    """Its result was lost: it may have run, so nothing is called discarded and no room comes back."""
+    talk = Talk()
+    (call,) = talk.staged_calls(1)
+    (commit,) = talk.says()
+    talk.ends(commit, "unknown", error="Its result was lost.")
+    assert ("unknown", [], []) == (talk.last(call)["outcome"], talk.dropped(), talk.now.staged)
+    assert not any(isinstance(each, DiscardWorkspace) for each in talk.sent)
+
+
+def test_policy_hears_what_never_took_effect() -> None:
+    """Left out, in conflict or behind a failure: its room comes back. What ran, or may have run, stays counted."""
+    talk = Talk()
+    kinds = ["committed", "left_out", "conflicted", "refused", "failed", "unknown", "left_out"]
+    calls = talk.staged_calls(len(kinds))
+    (commit,) = talk.says()
+    ends = [
+        EntryOutcome(call_id=call.call_id, tool="pay", outcome=kind) for call, kind in zip(calls, kinds, strict=True)
+    ]
+    data = CommitResult(state="partly_committed", entries=ends).model_dump(mode="json")
+    talk.ends(commit, "succeeded", data=data)
+    expected = {"left_out": [calls[1], calls[6]], "conflicted": [calls[2]], "refused": [calls[3]]}
+    assert {kind: [each.call_id for each in those] for kind, those in expected.items()} == dict(talk.dropped())
 
 
 @pytest.mark.parametrize("kind", ["superseded", "answered"])

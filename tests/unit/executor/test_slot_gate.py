@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from placet.contracts.permit import ComesAfter
 from placet.executor.slot_gate import NoSlot, SlotGate
 from placet.runtime.bus import ATTEMPT_HEADER, Delivery
 from placet.runtime.in_process import InProcessBus
@@ -45,9 +45,9 @@ class ParkingBus(InProcessBus):
         self.parked.append((body, attempt))
 
 
-async def all_ended(call_ids: Sequence[str]) -> list[str]:
+async def all_ended(comes_after: ComesAfter) -> list[str]:
     """Say of calls that permits come after that none goes on."""
-    del call_ids
+    del comes_after
     return []
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from placet.contracts.errors import Refused
+from placet.gateway.approvals.answers import Answer
 from placet.gateway.dialects.ag_ui import interrupt_of
 from placet.gateway.dialects.ag_ui_routes import RunIn
 from placet.gateway.dialects.changes import Call
-from placet.gateway.dialects.posted import Answer
 
 DIGEST = "d" * 64
 

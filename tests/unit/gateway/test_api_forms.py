@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placet.gateway.conversations.items import Item
+from placet.gateway.conversations.sse import event_frame, item_frame
 from placet.gateway.http.errors import pointer, problem
 from placet.gateway.http.pages import next_of
-from placet.gateway.http.paging import Cursor, decode_cursor, encode_cursor
-from placet.gateway.http.sse import event_frame, item_frame
+from placet.gateway.store.paging import Cursor, decode_cursor, encode_cursor
 
 MOMENTS = st.datetimes(timezones=st.sampled_from([UTC, timezone(timedelta(hours=3))]))
 

@@ -8,6 +8,7 @@ import pytest
 
 from placet.contracts.errors import Refused
 from placet.contracts.ids import new_id
+from placet.gateway.approvals.answers import Answer
 from placet.gateway.conversations.items import Item
 from placet.gateway.dialects.changes import Call
 from placet.gateway.dialects.completions import CompletionState
@@ -24,7 +25,6 @@ from placet.gateway.dialects.openai import (
 )
 from placet.gateway.dialects.openai_errors import openai_error
 from placet.gateway.dialects.openai_posted import ChatCompletionIn, ResponseIn, conversation_named
-from placet.gateway.dialects.posted import Answer
 from placet.gateway.dialects.responses import ResponseState
 
 DIGEST = "ab" * 32

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi.routing import APIRoute
 
+from placet.gateway.app import _ROUTERS
 from placet.gateway.approvals import bounce_routes as mail
 from placet.gateway.http import asyncapi, health
-from placet.gateway.http.app import _ROUTERS
 from placet.gateway.http.strict import StrictRoute
 
 #: Whose callers are no clients of ours, and add what they like to an address: probes, scrapers, mail services.

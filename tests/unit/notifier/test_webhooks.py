@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from placet.contracts.messages import ToolCallRefused
 from placet.domain.yaml_source import RulebookInvalid
+from placet.notifier import webhook_events
 from placet.notifier.channels import ChannelFailed
-from placet.notifier.webhooks import events
-from placet.notifier.webhooks.endpoints import Endpoint, load_endpoints
-from placet.notifier.webhooks.targets import address_of, is_allowed
+from placet.notifier.channels.webhook_targets import address_of, is_allowed
+from placet.notifier.webhook_endpoints import Endpoint, load_endpoints
 from tests.builders import NOON, a_call
 from tests.support.cards import closed, finished, opened
 
@@ -145,7 +145,7 @@ def test_an_event_says_no_more_than_people_may_see() -> None:
         tenant="acme", call_id="c", conversation_id="c", tool="pay", kind="denied", reason="4111 is no number"
     )
     for message in (news, closed(news), finished(news, **secret), refused):
-        ((event),) = events.heard(message, "m", {"crm": an_endpoint()}, NOON)
+        ((event),) = webhook_events.heard(message, "m", {"crm": an_endpoint()}, NOON)
         told = json.loads(event.body)
         assert (event.type, "acme", NOON.isoformat()) == (told["type"], told["data"]["tenant"], told["timestamp"])
         assert "4111" not in event.body
@@ -156,7 +156,7 @@ def test_an_event_has_one_id_for_each_webhook() -> None:
     """The same message handled again is the same event; two webhooks hear two."""
     endpoints = {"crm": an_endpoint(), "erp": an_endpoint()}
     first, again = (
-        [event.event_id for event in events.heard(opened(), "message-1", endpoints, NOON)] for _ in range(2)
+        [event.event_id for event in webhook_events.heard(opened(), "message-1", endpoints, NOON)] for _ in range(2)
     )
     assert (2, first) == (len(set(first)), again)
     assert not any("." in event_id for event_id in first)
@@ -165,8 +165,8 @@ def test_an_event_has_one_id_for_each_webhook() -> None:
 @given(st.uuids().map(str))
 def test_waits_grow_and_end(event_id: str) -> None:
     """Each wait is longer than the one before, at most a fifth above the schedule, and there are nine."""
-    waits = [events.wait_before(event_id, attempt) for attempt in range(1, 11)]
+    waits = [webhook_events.wait_before(event_id, attempt) for attempt in range(1, 11)]
     assert waits[-1] is None
     known = [wait for wait in waits if wait is not None]
     assert all(earlier < later for earlier, later in pairwise(known))
-    assert all(base <= wait <= base * 1.2 for base, wait in zip(events.RETRY_SECONDS, known, strict=True))
+    assert all(base <= wait <= base * 1.2 for base, wait in zip(webhook_events.RETRY_SECONDS, known, strict=True))

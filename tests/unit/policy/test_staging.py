@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from placet.contracts.canonical import canonical_text
+from placet.contracts.ids import call_id
 from placet.contracts.messages import ApprovalRule, Demand, EditJudged, EditProposed, Panel, StagedCall, StagePlan
 from placet.contracts.messages.tool_calls import Category, Edited
 from placet.domain.house_tools import COMMIT_SPEC
@@ -20,7 +21,7 @@ from placet.policy.rules.cases import cases_from, run_cases
 from placet.policy.rules.edits import judged_commit, proposed_entries
 from placet.policy.rules.explain import call_from, explain
 from placet.policy.rules.simulate import Past, Replay
-from placet.policy.rules.staging import StagedEntry, StageTerms, category_of, pool_of
+from placet.policy.rules.staging import StagedEntry, StageTerms, category_of, pool_of, staged_before
 from tests.builders import NOON, a_call
 
 RULEBOOK = """\
@@ -187,6 +188,25 @@ def test_a_commit_goes_to_the_pool_of_its_changes_and_is_as_dangerous_as_its_cal
         category_of([call, change]),
         category_of([change]),
     )
+
+
+@pytest.mark.parametrize(
+    ("judged", "expected"),
+    [
+        ({}, [0, 1, 3]),
+        ({3: True}, [3]),
+        ({3: False, 1: True}, [1]),
+        ({3: False, 1: False}, [0]),
+        ({3: False}, [0, 1]),
+        ({0: False, 1: False, 3: False}, []),
+    ],
+)
+def test_a_staged_call_comes_after_those_before_it_in_its_answer(judged: dict[int, bool], expected: list[int]) -> None:
+    """Whatever envelope they come in: after the nearest that is staged, and all behind it of which nothing is known."""
+    call = a_call(turn_id="turn-9", step=2, position=4)
+    known = {call_id("turn-9", 2, position): staged for position, staged in judged.items()}
+    wanted = [call_id("turn-9", 2, position) for position in expected]
+    assert wanted == list(staged_before(call, [0, 1, 3], known))
 
 
 def test_what_a_staged_call_needs_later_is_kept() -> None:

@@ -17,7 +17,7 @@ from placet.contracts.messages.approvals import ClosedState
 from placet.gateway.approvals.search import alternatives
 from placet.gateway.approvals.store.pages import page, text, texts
 from placet.gateway.approvals.store.words import CLOSED, OPEN, depth, depth_of_words, fits_words, walked
-from placet.gateway.http.paging import Cursor
+from placet.gateway.store.paging import Cursor
 from placet.gateway.store.read import APPROVALS, Row, opened_by, stopped
 from placet.gateway.tables import ApiKeyRow
 from placet.runtime.database import table_of

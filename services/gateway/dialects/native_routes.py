@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from placet.contracts.errors import Refused
 from placet.contracts.visitors import visitor_id
 from placet.gateway.approvals.forms import approval_out
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.conversations import service, store
-from placet.gateway.conversations.items import ITEM_TYPES, Delta, Item
-from placet.gateway.conversations.live import Notice, Topic
+from placet.gateway.conversations.items import ITEM_TYPES, Item
+from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.rules import Call, call_status, conversation_status
-from placet.gateway.conversations.schemas import (
+from placet.gateway.conversations.service import (
+    Plan,
+    Posted,
+    Writing,
+    known_agent,
+    may_open,
+    may_read,
+    no_conversation,
+    open_conversation,
+)
+from placet.gateway.conversations.streaming import After, AfterItem, ItemLimit, LastEventId, start_of, streaming
+from placet.gateway.dialects.native_schemas import (
     AgentList,
     AgentOut,
     CallSummary,
@@ -31,22 +39,10 @@ from placet.gateway.conversations.schemas import (
     StopOut,
     TokenOut,
 )
-from placet.gateway.conversations.service import (
-    Plan,
-    Posted,
-    Writing,
-    known_agent,
-    may_open,
-    may_read,
-    no_conversation,
-    open_conversation,
-)
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
-from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
-from placet.gateway.http.sse import HEADERS, HEARTBEAT, HELLO, event_frame, item_frame
 from placet.gateway.http.strict import StrictRoute
-from placet.gateway.identity.auth import Caller, NoCaller
+from placet.gateway.identity.auth import NoCaller
 from placet.gateway.operators.service import Answer
 from placet.gateway.store import read, reading
 
@@ -58,27 +54,12 @@ SHOWN_MAX = 200
 ITEMS_SHOWN_MAX = 1_000
 #: Longest wait for an item, in seconds: proxies often end a request that is silent for a minute.
 WAIT_SECONDS_MAX = 50
-#: Items of one answer.
-ITEMS_MAX = 1_000
 
-_NUMBER = re.compile(r"[0-9]{1,18}")
 _PLAIN = ConversationIn()
 
-LastEventId = Annotated[str | None, Header(description="Number of the last event seen; browsers send it.")]
-After = Annotated[str | None, Query(description="The same, for clients that cannot set headers.")]
-AfterItem = Annotated[
-    int,
-    Query(
-        alias="after",
-        ge=0,
-        le=10**18 - 1,
-        description="Number of the last item seen; `last_event_id` of the answer before.",
-    ),
-]
 Wait = Annotated[
     float, Query(ge=0, le=WAIT_SECONDS_MAX, description="Seconds to wait for an item where there is none yet.")
 ]
-ItemLimit = Annotated[int, Query(ge=1, le=ITEMS_MAX, description="Items of one answer, the oldest first.")]
 
 _FOLLOWED = (
     "Follow a conversation: everything after the given event, then what comes, without gap or repeat.\n\n"
@@ -268,49 +249,3 @@ async def poll(
     # The log's own JSON: what is in it is not checked again.
     items = [item.as_json() for item in found]
     return JSONResponse({"items": items, "last_event_id": found[-1].id if found else start})
-
-
-async def start_of(deps: Deps, topic: Topic, last_event_id: str | None, after: str | None) -> int:
-    """Return the number after which a client wants items; raise Refused for no number (400) or conversation (404).
-
-    The header wins: a browser that reconnects keeps its first address and sends the newer number beside it.
-    """
-    wanted = number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
-    place = (topic.tenant, topic.conversation_id)
-    async with reading(deps.runtime.database) as connection:
-        if await store.find_conversation(connection, *place) is None:
-            raise no_conversation()
-        # A number from before a restored backup must not silence the stream for ever.
-        return min(wanted, await store.newest_number(connection, *place)) if wanted else 0
-
-
-def streaming(
-    deps: Deps, caller: Caller, topics: tuple[Topic, ...], conversation: Topic | None, after: int
-) -> StreamingResponse:
-    """Return the stream of what a caller follows; raise Refused (429) where they have too many."""
-    deps.log.limits.check(caller, conversation)
-
-    async def frames() -> AsyncIterator[bytes]:
-        entries = deps.log.follow_topics(caller, conversation, topics, after)
-        await anext(entries)
-        yield HELLO
-        async for entry in entries:
-            match entry:
-                case None:
-                    yield HEARTBEAT
-                case Item():
-                    yield item_frame(entry)
-                case Delta():
-                    yield event_frame("delta", entry.data)
-                case Notice():
-                    yield event_frame(entry.event, entry.data)
-
-    return StreamingResponse(frames(), media_type="text/event-stream", headers=HEADERS)
-
-
-def number_of(name: str, text: str) -> int:
-    """Return the number of an event that a client names; raise Refused (400) for anything else."""
-    if not _NUMBER.fullmatch(text):
-        fault = {"detail": "not the number of an event", "parameter": name}
-        raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
-    return int(text)

@@ -18,7 +18,7 @@ from placet.contracts.messages import (
     ToolCallRefused,
 )
 from placet.notifier.cards import Card, as_json
-from placet.notifier.webhooks.endpoints import Endpoint
+from placet.notifier.webhook_endpoints import Endpoint
 
 Heard: TypeAlias = (
     ApprovalOpened | ApprovalProgressed | ApprovalClosed | ToolCallProgressed | ToolCallFinished | ToolCallRefused

@@ -5,16 +5,18 @@ from __future__ import annotations
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
+from placet.gateway.admin import key_routes as keys
 from placet.gateway.admin import routes as admin
 from placet.gateway.admin import rulebook_routes as rulebook
+from placet.gateway.admin import session_routes as sessions
 from placet.gateway.admin import stop_routes as stops
 from placet.gateway.approvals import bounce_routes as mail
 from placet.gateway.approvals import routes as approvals
 from placet.gateway.approvals import tool_call_routes as tool_calls
-from placet.gateway.conversations import routes as conversations
 from placet.gateway.dialects import ag_ui_routes as ag_ui
 from placet.gateway.dialects import ai_sdk_routes as ai_sdk
 from placet.gateway.dialects import completions_routes as completions
+from placet.gateway.dialects import native_routes as conversations
 from placet.gateway.dialects import openai_models
 from placet.gateway.dialects import responses_routes as responses
 from placet.gateway.dialects.openai_errors import OpenAiErrors
@@ -22,13 +24,12 @@ from placet.gateway.http import asyncapi, health
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import answer_with_problems
 from placet.gateway.http.middleware import Answers, browser_rules
-from placet.gateway.http.openapi import describe
 from placet.gateway.http.routing import add_routes
 from placet.gateway.http.strict import BodyLimit
-from placet.gateway.identity import key_routes as keys
-from placet.gateway.identity import session_routes as sessions
 from placet.gateway.jobs import routes as jobs
+from placet.gateway.openapi import describe
 from placet.gateway.operators import routes as operators
+from placet.gateway.receipts import routes as receipts
 from placet.gateway.workspaces import routes as workspaces
 
 #: Asked in this order for the route of a request: what is called most stands first.
@@ -39,6 +40,7 @@ _ROUTERS = (
     operators.router,
     workspaces.router,
     tool_calls.router,
+    receipts.router,
     stops.router,
     admin.grants,
     admin.dead_letters,

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 
 import structlog
 
+from placet.notifier import webhook_events
 from placet.notifier.channels import ChannelFailed
+from placet.notifier.channels.webhook_posting import TIMEOUT_SECONDS, Poster
 from placet.notifier.send_round import failed_by_bug, side_by_side
 from placet.notifier.states import MACHINE, State
 from placet.notifier.states import Event as Move
 from placet.notifier.store.events import Claimed, Ended, claim_events, forget_events, settle_events
-from placet.notifier.webhooks import events
-from placet.notifier.webhooks.endpoints import Endpoint
-from placet.notifier.webhooks.posting import TIMEOUT_SECONDS, Poster
+from placet.notifier.webhook_endpoints import Endpoint
 from placet.runtime.work import Change, UnitOfWork
 
 log = structlog.get_logger(__name__)
@@ -45,7 +45,7 @@ class EventWorker:
     async def forget(self) -> int:
         """Forget events that were sent or given up long ago."""
         async with self._units.begin() as work:
-            await forget_events(work, 2 * events.longest_wait())
+            await forget_events(work, 2 * webhook_events.longest_wait())
         return 0
 
     async def _deliver(self, claimed: Claimed) -> None:
@@ -80,7 +80,7 @@ def _ended(claimed: Claimed, error: ChannelFailed | None, at: datetime) -> Ended
     """Return what an event is after a try."""
     if error is None:
         return Ended(claimed, MACHINE.next_state(State.DUE, Move.SUCCEEDED), at)
-    wait = None if error.permanent else events.wait_before(claimed.event.event_id, claimed.attempt)
+    wait = None if error.permanent else webhook_events.wait_before(claimed.event.event_id, claimed.attempt)
     if wait is None:
         return Ended(claimed, MACHINE.next_state(State.DUE, Move.FAILED_FOR_GOOD), at, str(error))
     state = MACHINE.next_state(State.DUE, Move.FAILED)

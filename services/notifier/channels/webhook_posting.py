@@ -12,8 +12,8 @@ import httpx
 from standardwebhooks import Webhook
 
 from placet.notifier.channels import ChannelFailed
-from placet.notifier.webhooks.endpoints import Endpoint
-from placet.notifier.webhooks.targets import LookUp, address_of, look_up
+from placet.notifier.channels.webhook_targets import LookUp, address_of, look_up
+from placet.notifier.webhook_endpoints import Endpoint
 
 #: How long a receiver may take, in seconds.
 TIMEOUT_SECONDS = 15.0

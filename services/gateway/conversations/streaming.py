@@ -1,0 +1,84 @@
+"""Streams of a conversation for those who follow it: where one begins, and its items as server-sent events."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import Header, Query
+from fastapi.responses import StreamingResponse
+
+from placet.contracts.errors import Refused
+from placet.gateway.conversations import store
+from placet.gateway.conversations.items import Delta, Item
+from placet.gateway.conversations.live import Notice, Topic
+from placet.gateway.conversations.service import no_conversation
+from placet.gateway.conversations.sse import HEADERS, HEARTBEAT, HELLO, event_frame, item_frame
+from placet.gateway.http.deps import Deps
+from placet.gateway.identity.auth import Caller
+from placet.gateway.store import reading
+
+#: Items of one answer.
+ITEMS_MAX = 1_000
+
+_NUMBER = re.compile(r"[0-9]{1,18}")
+
+LastEventId = Annotated[str | None, Header(description="Number of the last event seen; browsers send it.")]
+After = Annotated[str | None, Query(description="The same, for clients that cannot set headers.")]
+AfterItem = Annotated[
+    int,
+    Query(
+        alias="after",
+        ge=0,
+        le=10**18 - 1,
+        description="Number of the last item seen; `last_event_id` of the answer before.",
+    ),
+]
+ItemLimit = Annotated[int, Query(ge=1, le=ITEMS_MAX, description="Items of one answer, the oldest first.")]
+
+
+async def start_of(deps: Deps, topic: Topic, last_event_id: str | None, after: str | None) -> int:
+    """Return the number after which a client wants items; raise Refused for no number (400) or conversation (404).
+
+    The header wins: a browser that reconnects keeps its first address and sends the newer number beside it.
+    """
+    wanted = number_of("last-event-id", last_event_id) if last_event_id else number_of("after", after or "0")
+    place = (topic.tenant, topic.conversation_id)
+    async with reading(deps.runtime.database) as connection:
+        if await store.find_conversation(connection, *place) is None:
+            raise no_conversation()
+        # A number from before a restored backup must not silence the stream for ever.
+        return min(wanted, await store.newest_number(connection, *place)) if wanted else 0
+
+
+def streaming(
+    deps: Deps, caller: Caller, topics: tuple[Topic, ...], conversation: Topic | None, after: int
+) -> StreamingResponse:
+    """Return the stream of what a caller follows; raise Refused (429) where they have too many."""
+    deps.log.limits.check(caller, conversation)
+
+    async def frames() -> AsyncIterator[bytes]:
+        entries = deps.log.follow_topics(caller, conversation, topics, after)
+        await anext(entries)
+        yield HELLO
+        async for entry in entries:
+            match entry:
+                case None:
+                    yield HEARTBEAT
+                case Item():
+                    yield item_frame(entry)
+                case Delta():
+                    yield event_frame("delta", entry.data)
+                case Notice():
+                    yield event_frame(entry.event, entry.data)
+
+    return StreamingResponse(frames(), media_type="text/event-stream", headers=HEADERS)
+
+
+def number_of(name: str, text: str) -> int:
+    """Return the number of an event that a client names; raise Refused (400) for anything else."""
+    if not _NUMBER.fullmatch(text):
+        fault = {"detail": "not the number of an event", "parameter": name}
+        raise Refused("The request is not valid.", status=400, kind="invalid-request", errors=[fault])
+    return int(text)

@@ -1,0 +1,1 @@
+"""Receipts: all that proves what became of one call, in one file that verifies without Placet."""

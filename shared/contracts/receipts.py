@@ -1,0 +1,400 @@
+"""Verify the receipt of a tool call offline: no database, no Placet, only Python and `cryptography`.
+
+This file needs no other of Placet's, so it can be handed on alone:
+
+    pip install cryptography
+    python receipts.py receipt.json --keys public.json
+
+`public.json` has the public keys of the house, as `placet migrate` made them; get it from the house itself and not from
+whoever shows you the receipt. Exit code 0: all of it holds; 1: something was changed or does not fit; 2: no receipt, or
+no keys.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+FORMAT = "placet-receipt/1"
+#: What a signature may say -> whose keys may say it.
+SIGNERS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("placet-receipt", "placet-checkpoint", "placet-decision"), frozenset({"gateway"})),
+    "placet-permit": frozenset({"policy", "approval"}),
+}
+#: Parts of a receipt, in the order in which they are told.
+PARTS = ("receipt", "chain", "proposal", "verdict", "votes", "permit", "execution", "result")
+#: Characters of a value that a problem shows.
+SHOWN_MAX = 80
+
+Json = Mapping[str, Any]
+Keys = Mapping[str, tuple[str, Ed25519PublicKey]]
+
+
+class NotVerifiable(Exception):
+    """There is no receipt, or there are no keys to verify it with."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found of one part: that it holds and why one may believe it, or what is wrong with it."""
+
+    part: str
+    holds: bool
+    said: str
+
+
+def load_keys(text: str) -> Keys:
+    """Return the public keys of `public.json` by their id; raise NotVerifiable."""
+    try:
+        return {
+            str(each["kid"]): (str(each["iss"]), Ed25519PublicKey.from_public_bytes(_decoded(each["x"])))
+            for each in json.loads(text)["keys"]
+        }
+    except (ValueError, LookupError, TypeError) as error:
+        raise NotVerifiable(f"these are no public keys: {type(error).__name__}") from error
+
+
+def load_receipt(text: str) -> dict[str, Any]:
+    """Return a receipt as a JSON object; raise NotVerifiable."""
+    try:
+        found = json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise NotVerifiable(f"this is no JSON: {error}") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise NotVerifiable(f"this is no receipt of the format {FORMAT}")
+    return found
+
+
+def digest_of(receipt: Json) -> str:
+    """Return the digest that the gateway signs: of all that a receipt says, its signature aside."""
+    said = {name: value for name, value in receipt.items() if name != "signature"}
+    return _sha256(json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+
+
+def verify(receipt: Json, keys: Keys) -> list[Finding]:
+    """Return what was found of each part; the receipt is good where all of them hold."""
+    check = _Check(receipt, keys)
+    for part in PARTS:
+        before = len(check.problems)
+        try:
+            said = getattr(check, part)()
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            said = ""
+            check.problem(part, f"it is not as receipts are: {type(error).__name__} {error}".rstrip())
+        if len(check.problems) == before and said:
+            check.good.append(Finding(part, holds=True, said=said))
+    return sorted([*check.good, *check.problems], key=lambda each: PARTS.index(each.part))
+
+
+class _Check:
+    """Goes through one receipt."""
+
+    def __init__(self, receipt: Json, keys: Keys) -> None:
+        self.told, self.keys = receipt, keys
+        self.good: list[Finding] = []
+        self.problems: list[Finding] = []
+        #: Rows of the history that are in the chain: the sealed line, and what it says of who and why.
+        self.rows: list[_Row] = []
+
+    def problem(self, part: str, said: str) -> None:
+        """Note that something is wrong."""
+        self.problems.append(Finding(part, holds=False, said=said))
+
+    def expect(self, part: str, what: str, expected: object, actual: object) -> None:
+        """Note a problem where two values that must be the same are not."""
+        if expected != actual:
+            self.problem(part, f"{what} is {_short(actual)}, and {_short(expected)} elsewhere")
+
+    def claims(self, part: str, purpose: str, token: object) -> Json:
+        """Return what a token says that the house signed for a purpose; nothing, and a problem, where it did not."""
+        try:
+            return _verified(self.keys, purpose, str(token))
+        except (ValueError, LookupError, TypeError, InvalidSignature) as error:
+            self.problem(part, f"the signature of {purpose} is not the house's ({type(error).__name__})")
+            return {}
+
+    def moves(self, service: str, *events: str) -> list[_Row]:
+        """Return sealed rows of a service in their order, those of some events or all."""
+        found = (each for each in self.rows if each.sealed["service"] == service)
+        wanted = (each for each in found if not events or each.sealed["event"] in events)
+        return sorted(wanted, key=lambda each: int(each.sealed["id"]))
+
+    def receipt(self) -> str:
+        claims = self.claims("receipt", "placet-receipt", self.told["signature"])
+        self.expect("receipt", "its digest", claims.get("digest"), digest_of(self.told))
+        return f"signed by the gateway, {self.told['made_at']}"
+
+    def chain(self) -> str:
+        proposal, blocks = self.told["proposal"], self.told["checkpoints"]
+        known = {number: self.claims("chain", "placet-checkpoint", token) for number, token in blocks.items()}
+        for number, block in known.items():
+            self.expect("chain", "the tenant of a block", proposal["tenant"], block.get("tenant"))
+            self.expect("chain", "the number of a block", number, str(block.get("number")))
+        used = set()
+        for each in self.told["history"]:
+            row, block = _Row.of(each), known.get(str(each["block"]), {})
+            used.add(str(each["block"]))
+            if _root(each["line"], each["place"], each["path"], block.get("rows", 0)) != block.get("root"):
+                self.problem("chain", f"row {row.name} is not in block {each['block']}")
+            if not row.opened:
+                self.problem("chain", f"row {row.name} was sealed with another actor or other details")
+            whose = (row.sealed["tenant"], row.sealed["call_id"])
+            self.expect("chain", f"the call of row {row.name}", (proposal["tenant"], proposal["call_id"]), whose)
+            self.rows.append(row)
+        self.expect("chain", "the blocks", sorted(used), sorted(known))
+        self.expect("chain", "how many rows stand once", len(self.rows), len({row.name for row in self.rows}))
+        erased = f", {sum(not row.said for row in self.rows)} of them erased" if self.erased else ""
+        return f"{len(self.rows)} changes of state in {len(known)} signed blocks{erased}"
+
+    def proposal(self) -> str:
+        said = self.told["proposal"]
+        rows = self.moves("agent", "proposed")
+        self.expect("proposal", "how often it was proposed", 1, len(rows))
+        for row in rows:
+            self.opened("proposal", row, "tool", said["tool"])
+            self.opened("proposal", row, "digest", said["digest"])
+        return self.digests("proposal", said, said) or "sealed; of its redacted arguments only the digest"
+
+    def digests(self, part: str, said: Json, call: Json) -> str:
+        """Compute a call's digest anew where its arguments are whole."""
+        if said["digest"] is None:
+            return "no valid call: it has no digest"
+        if said["redacted"] or call["schema_digest"] is None:
+            return ""
+        self.expect(part, "its digest", said["digest"], call_digest(call, said["arguments"]))
+        return "its digest is computed from its arguments, and sealed"
+
+    def verdict(self) -> str:
+        said, approval = self.told["verdict"], self.told["approval"]
+        if said is None:
+            self.expect("verdict", "an approval without a verdict", None, approval)
+            return "none: the call was never judged"
+        proofs, rows = [], self.moves("approval", "opened")
+        if approval is not None:
+            self.expect("verdict", "how often it was opened for people", 1, len(rows))
+            proofs.append("sealed as it was held")
+        for row in [*rows, *self.moves("policy", "given")]:
+            for name in ("rule", "rulebook_digest"):
+                self.opened("verdict", row, name, said[name])
+        for row in self.moves("policy", "given"):
+            self.expect("verdict", "its id", said["id"], row.sealed["subject_id"])
+            proofs.append("sealed as it denied")
+        if said["effect"] == "deny" and not self.moves("policy", "given"):
+            self.problem("verdict", "nothing sealed says that it denied")
+        if self.told["permit"] is not None:
+            proofs.append("named by the permit")
+        return ", ".join(proofs) or "stated by the gateway alone"
+
+    def votes(self) -> str:
+        approval, votes = self.told["approval"], self.told["votes"]
+        for each in votes:
+            if each["signed"] is not None:
+                self.vote(each, approval or {})
+        if approval is None:
+            return "none: nobody was asked"
+        self.digests("votes", approval, {**self.told["proposal"], "schema_digest": approval["schema_digest"]})
+        moves = [(row, row.sealed["from_state"], row.sealed["to_state"]) for row in self.moves("approval")]
+        ends = [row for row, before, after in moves if before == "pending" != after]
+        self.expect("votes", "how often it ended", int(approval["state"] != "pending"), len(ends))
+        for row in ends:
+            self.expect("votes", "how it ended", approval["state"], row.sealed["to_state"])
+            self.opened("votes", row, "digest", approval["digest"])
+            if approval["decided_by"] and row.said:
+                self.expect("votes", "who decided", approval["decided_by"], row.said["actor"])
+        accepted = [each for each in votes if each["outcome"] == "accepted"]
+        if approval["decided_by"] and approval["decided_by"] not in {each["person"] for each in accepted}:
+            self.problem("votes", f"no decision of {approval['decided_by']}, who ended it, is among them")
+        for each in accepted:
+            if each["seen"]["digest"] != approval["digest"] and not approval["edited"]:
+                self.problem("votes", f"{each['person']} saw another call")
+        withheld = sum(each["signed"] is None for each in votes)
+        told = f"{len(votes) - withheld} decisions, signed with what was seen and how their makers were known"
+        return f"ended {approval['state']}; {told}" + (f"; {withheld} more, withheld or erased" if withheld else "")
+
+    def vote(self, vote: Json, approval: Json) -> None:
+        """Compare a decision with what the gateway signed of it."""
+        claims, part = self.claims("votes", "placet-decision", vote["signed"]), f"of vote {vote['decision_id']}"
+        for name in ("decision_id", "person", "verb", "reason", "key_id", "key_made_by"):
+            self.expect("votes", f"the {name} {part}", vote[name] or None, claims.get(name) or None)
+        seen = {"digest": claims.get("digest"), "revision": claims.get("revision")}
+        self.expect("votes", f"what was seen {part}", vote["seen"], seen)
+        self.expect("votes", f"the proof {part}", vote["known_by"], claims.get("proof"))
+        expected = self.told["proposal"]["tenant"], approval.get("id")
+        self.expect("votes", f"the call {part}", expected, (claims.get("tenant"), claims.get("approval_id")))
+
+    def permit(self) -> str:
+        token, execution, approval = self.told["permit"], self.told["execution"], self.told["approval"]
+        if token is None:
+            if execution is not None and execution["started_at"] is not None and not self.erased:
+                self.problem("permit", "it ran, and no permit is here")
+            return "erased with a person" if self.erased else "none"
+        claims, said = self.claims("permit", "placet-permit", token), self.told["proposal"]
+        taken = execution or {"permit_id": None, "pool": None}
+        expected = {"sub": said["call_id"], "jti": taken["permit_id"], "aud": taken["pool"]}
+        expected |= {"digest": (approval or said)["digest"], "tenant": said["tenant"], "message_id": said["message_id"]}
+        for name, value in expected.items():
+            self.expect("permit", f"its {name}", value, claims.get(name))
+        if claims.get("mode") != "staged_call" and self.told["verdict"] is not None:
+            verdict = self.told["verdict"]
+            self.expect("permit", "its rule", verdict["rule"], claims.get("rule"))
+            self.expect("permit", "its rulebook", verdict["rulebook_digest"], claims.get("rulebook"))
+            reference = approval["id"] if approval else verdict["id"]
+            self.expect("permit", "what stands behind it", reference, claims.get("reference"))
+        people = {each["person"] for each in self.told["votes"] if each["outcome"] == "accepted"}
+        if missing := sorted(set(claims.get("by", ())) - people):
+            self.problem("permit", f"no vote of {', '.join(missing)}, whose yes it names, is here")
+        return f"signed by {claims.get('iss')}, for this call alone"
+
+    @property
+    def erased(self) -> bool:
+        """Whether some of its rows say no more who did what."""
+        return any(not row.said for row in self.rows)
+
+    def execution(self) -> str:
+        said = self.told["execution"]
+        rows = [row for row in self.moves("executor") if row.sealed["machine"] == "execution"]
+        if said is None:
+            self.expect("execution", "its changes of state", 0, len(rows))
+            return "none: no executor took it"
+        if not rows:
+            raise ValueError("nothing sealed says that an executor took it")
+        self.expect("execution", "its state", said["state"], rows[-1].sealed["to_state"])
+        for name in ("permit_id", "pool"):
+            self.opened("execution", rows[0], name, said[name])
+        counting = [row for row in rows if row.said and not row.said["detail"].get("late")]
+        for row in [row for row in counting if row.said["detail"].get("fence")][-1:]:
+            self.opened("execution", row, "fence", said["attempt"])
+        for row in counting:
+            if row.sealed["event"] == "resolved":
+                self.opened("execution", row, "outcome", said["resolution"])
+        return f"sealed: attempt {said['attempt']} in pool {said['pool']}, {said['state']}"
+
+    def result(self) -> str:
+        said = self.told["result"]
+        rows = [row for row in self.moves("agent", "proposed", "result_came") if row.sealed["to_state"] == "answered"]
+        rows = [row for row in rows if row.sealed["from_state"] != "answered"]
+        self.expect("result", "how often it was answered", 1, len(rows))
+        for row in rows:
+            self.opened("result", row, "kind", said["kind"])
+            self.opened("result", row, "result_digest", data_digest(said["data"]))
+        return f"sealed: {said['kind']}"
+
+    def opened(self, part: str, row: _Row, name: str, expected: object) -> None:
+        """Compare with a detail of a sealed row; an erased row says nothing."""
+        if row.said:
+            self.expect(part, f"the {name} of row {row.name}", expected, row.said["detail"].get(name))
+
+
+@dataclass(frozen=True)
+class _Row:
+    sealed: Json
+    said: Json = field(default_factory=dict)
+    opened: bool = True
+
+    @classmethod
+    def of(cls, each: Json) -> _Row:
+        sealed = json.loads(each["line"])
+        if each["salt"] is None:
+            return cls(sealed, {}, each["said"] is None)
+        return cls(sealed, json.loads(each["said"]), sealed["said"] == _sha256(each["salt"] + each["said"]))
+
+    @property
+    def name(self) -> str:
+        return f"{self.sealed['service']} {self.sealed['id']}"
+
+
+def call_digest(call: Json, arguments: str) -> str:
+    """Return the digest of a call: SHA-256 of a prefix and the RFC 8785 form of what would run."""
+    fields = {name: call[name] for name in ("conversation_id", "schema_digest", "tenant", "tool")}
+    text = json.dumps({**fields, "arguments": arguments}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return _sha256("placet.call.v1\n" + text)
+
+
+def data_digest(value: object) -> str:
+    """Return the digest of a result: SHA-256 of its JSON with sorted keys and whole floats as integers."""
+    return _sha256(json.dumps(_whole(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+
+
+def _whole(value: object) -> object:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _whole(each) for name, each in value.items()}
+    return [_whole(each) for each in value] if isinstance(value, list) else value
+
+
+def _root(line: str, place: int, path: Iterable[str], rows: int) -> str:
+    """Return the Merkle root (RFC 6962) of a line at its place among `rows`, with the hashes beside its way up."""
+    found, beside = hashlib.sha256(b"\x00" + line.encode()).digest(), list(path)
+    if not 0 <= place < rows:
+        return ""
+    while rows > 1:
+        if place ^ 1 < rows:
+            other = bytes.fromhex(beside.pop(0))
+            found = hashlib.sha256(b"\x01" + (other + found if place % 2 else found + other)).digest()
+        place, rows = place // 2, (rows + 1) // 2
+    return "" if beside else found.hex()
+
+
+def _verified(keys: Keys, purpose: str, token: str) -> Json:
+    head, body, signature = token.split(".")
+    header = json.loads(_decoded(head))
+    issuer, key = keys[header["kid"]]
+    signed = _decoded(signature)
+    if urlsafe_b64encode(signed).rstrip(b"=").decode() != signature:
+        raise ValueError("another form of base64")
+    key.verify(signed, f"{head}.{body}".encode())
+    claims: Json = json.loads(_decoded(body))
+    if (header["typ"], claims["iss"]) != (purpose, issuer) or issuer not in SIGNERS[purpose]:
+        raise ValueError("signed for something else")
+    return claims
+
+
+def _decoded(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _short(value: object) -> str:
+    return json.dumps(value, default=str)[:SHOWN_MAX]
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice")
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Verify a file and print what was found; return the exit code."""
+    parser = argparse.ArgumentParser(description="Verify the receipt of a tool call, offline.")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--keys", type=Path, required=True, help="public.json of the house")
+    given = parser.parse_args(arguments)
+    try:
+        found = verify(load_receipt(given.file.read_text()), load_keys(given.keys.read_text()))
+    except (NotVerifiable, OSError, UnicodeDecodeError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    for each in found:
+        said = "".join(sign if sign.isprintable() else "?" for sign in each.said)
+        sys.stdout.write(f"{'holds' if each.holds else 'WRONG'}  {each.part:<9}  {said}\n")
+    return 0 if all(each.holds for each in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
