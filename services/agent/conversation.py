@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from placet.agent import attempts, items, rules, staging
-from placet.agent.conversation_state import Call, Held, Turn
-from placet.agent.holding import held_as
+from placet.agent.conversation_state import Call, Held, Turn, held_as
 from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
 from placet.agent.staging import StagedEntry
