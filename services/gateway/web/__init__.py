@@ -16,13 +16,17 @@ from placet.gateway.web import (
     administration,
     approval,
     cards,
+    comments,
     inbox,
     jobs,
     links,
     operator,
     page,
     plans,
+    receipts,
+    saved_views,
     sign_in,
+    staged,
     stops,
     writing,
 )
@@ -33,7 +37,8 @@ _STATIC = Path(__file__).parent / "static"
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    pages = (sign_in, page, writing, plans, cards, links, inbox, approval, operator, jobs, stops, administration)
-    add_routes(app, page.page_router, *(each.router for each in pages))
+    chat = (sign_in, page, writing, plans, staged, cards, comments, links)
+    pages = (*chat, saved_views, inbox, approval, operator, jobs, stops, receipts, administration)
+    add_routes(app, page.page_router, comments.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")
