@@ -100,6 +100,62 @@ CREATE TABLE agent.outbox (
 ;;
 COMMENT ON TABLE agent.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
 ;;
+CREATE TABLE agent.steps (
+  conversation_id VARCHAR NOT NULL,
+  turn_id VARCHAR NOT NULL,
+  step INTEGER NOT NULL,
+  tenant VARCHAR NOT NULL,
+  message_id VARCHAR NOT NULL,
+  raw JSONB NOT NULL,
+  model VARCHAR NOT NULL,
+  input_tokens INTEGER NOT NULL,
+  output_tokens INTEGER NOT NULL,
+  said_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
+  CONSTRAINT pk_steps PRIMARY KEY (conversation_id, turn_id, step)
+)
+;;
+CREATE INDEX ix_steps_day ON agent.steps (tenant, said_at) INCLUDE (conversation_id, model, input_tokens, output_tokens)
+;;
+CREATE TABLE agent.tool_calls (
+  call_id VARCHAR NOT NULL,
+  tenant VARCHAR NOT NULL,
+  conversation_id VARCHAR NOT NULL,
+  turn_id VARCHAR NOT NULL,
+  message_id VARCHAR NOT NULL,
+  step INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  provider_call_id VARCHAR NOT NULL,
+  tool VARCHAR NOT NULL,
+  arguments VARCHAR NOT NULL,
+  shown_arguments VARCHAR NOT NULL,
+  digest VARCHAR,
+  state VARCHAR NOT NULL,
+  result_kind VARCHAR,
+  result JSONB,
+  held VARCHAR,
+  next_message VARCHAR,
+  approval_id VARCHAR,
+  approval_revision INTEGER NOT NULL,
+  undecided BOOLEAN NOT NULL,
+  interim_at TIMESTAMP WITH TIME ZONE,
+  told_number INTEGER,
+  proposed_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
+  answered_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT pk_tool_calls PRIMARY KEY (call_id),
+  CONSTRAINT ck_tool_calls_state_known CHECK (state IN ('open', 'continued', 'stopped', 'answered')),
+  CONSTRAINT ck_tool_calls_result_iff_answered CHECK ((result_kind IS NOT NULL) = (state = 'answered')),
+  CONSTRAINT ck_tool_calls_answered_at_iff_answered CHECK ((answered_at IS NOT NULL) = (state = 'answered')),
+  CONSTRAINT ck_tool_calls_held_known CHECK (held IN ('at_once', 'on_message')),
+  CONSTRAINT ck_tool_calls_next_message_known CHECK (next_message IN ('wait', 'supersede')),
+  CONSTRAINT ck_tool_calls_held_one_way CHECK (held IS NULL OR next_message IS NULL),
+  CONSTRAINT ck_tool_calls_no_interim_while_open CHECK (state <> 'open' OR interim_at IS NULL),
+  CONSTRAINT ck_tool_calls_interim_when_continued CHECK (state <> 'continued' OR interim_at IS NOT NULL),
+  CONSTRAINT ck_tool_calls_result_kind_known CHECK (result_kind IN ('succeeded', 'failed', 'refused', 'denied', 'answered', 'expired', 'cancelled', 'superseded', 'invalid', 'staged', 'unknown')),
+  CONSTRAINT ck_tool_calls_digest_unless_invalid CHECK (digest IS NOT NULL OR result_kind IS NOT DISTINCT FROM 'invalid'),
+  CONSTRAINT uq_tool_calls_conversation_id_turn_id_step_position UNIQUE (conversation_id, turn_id, step, position)
+)
+ WITH (fillfactor = 50)
+;;
 CREATE TABLE approval.approvals (
   approval_id VARCHAR NOT NULL,
   tenant VARCHAR NOT NULL,
@@ -1225,6 +1281,42 @@ CREATE INDEX ix_watched_calls_same ON policy.watched_calls (tenant, conversation
 ;;
 CREATE INDEX ix_watched_calls_wide ON policy.watched_calls (tenant, tool) WHERE veto_within <> 'conversation'
 ;;
+CREATE TABLE agent.facts (
+  call_id VARCHAR NOT NULL,
+  tenant VARCHAR NOT NULL,
+  conversation_id VARCHAR NOT NULL,
+  number INTEGER NOT NULL,
+  text VARCHAR NOT NULL,
+  learned_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
+  CONSTRAINT pk_facts PRIMARY KEY (call_id),
+  CONSTRAINT fk_facts_call_id FOREIGN KEY(call_id) REFERENCES agent.tool_calls (call_id)
+)
+;;
+CREATE INDEX ix_facts_conversation ON agent.facts (conversation_id, number)
+;;
+CREATE TABLE agent.messages (
+  conversation_id VARCHAR NOT NULL,
+  message_id VARCHAR NOT NULL,
+  number INTEGER NOT NULL,
+  tenant VARCHAR NOT NULL,
+  text VARCHAR NOT NULL,
+  author JSONB NOT NULL,
+  cause JSONB NOT NULL,
+  turn_id VARCHAR,
+  step INTEGER,
+  call_id VARCHAR,
+  by_operator BOOLEAN DEFAULT false NOT NULL,
+  posted_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
+  CONSTRAINT pk_messages PRIMARY KEY (conversation_id, message_id),
+  CONSTRAINT ck_messages_no_turn_by_operator CHECK (NOT by_operator OR turn_id IS NULL),
+  CONSTRAINT fk_messages_conversation_id FOREIGN KEY(conversation_id) REFERENCES agent.conversations (conversation_id),
+  CONSTRAINT fk_messages_call_id FOREIGN KEY(call_id) REFERENCES agent.tool_calls (call_id)
+)
+;;
+CREATE INDEX ix_messages_by_operator ON agent.messages (conversation_id) WHERE by_operator
+;;
+CREATE INDEX ix_messages_queued ON agent.messages (conversation_id) WHERE turn_id IS NULL
+;;
 CREATE TABLE agent.pseudonyms (
   conversation_id VARCHAR NOT NULL,
   value_sha256 VARCHAR NOT NULL,
@@ -1240,6 +1332,20 @@ CREATE TABLE agent.pseudonyms (
   CONSTRAINT uq_pseudonyms_conversation_id_pseudonym_sha256 UNIQUE (conversation_id, pseudonym_sha256),
   CONSTRAINT fk_pseudonyms_conversation_id FOREIGN KEY(conversation_id) REFERENCES agent.conversations (conversation_id) ON DELETE CASCADE
 )
+;;
+CREATE TABLE agent.staged_entries (
+  call_id VARCHAR NOT NULL,
+  conversation_id VARCHAR NOT NULL,
+  workspace_id VARCHAR NOT NULL,
+  position INTEGER NOT NULL,
+  digest VARCHAR NOT NULL,
+  decide VARCHAR NOT NULL,
+  commit_id VARCHAR,
+  CONSTRAINT pk_staged_entries PRIMARY KEY (call_id),
+  CONSTRAINT fk_staged_entries_call_id FOREIGN KEY(call_id) REFERENCES agent.tool_calls (call_id)
+)
+;;
+CREATE INDEX ix_staged_entries_conversation ON agent.staged_entries (conversation_id)
 ;;
 CREATE TABLE agent.turns (
   turn_id VARCHAR NOT NULL,
@@ -1345,64 +1451,6 @@ CREATE INDEX ix_reservations_oldest ON policy.reservations (reserved_at)
 ;;
 CREATE INDEX ix_reservations_window ON policy.reservations (counter_id, reserved_at) INCLUDE (amount) WHERE released_at IS NULL
 ;;
-CREATE TABLE agent.steps (
-  conversation_id VARCHAR NOT NULL,
-  turn_id VARCHAR NOT NULL,
-  step INTEGER NOT NULL,
-  tenant VARCHAR NOT NULL,
-  message_id VARCHAR NOT NULL,
-  raw JSONB NOT NULL,
-  model VARCHAR NOT NULL,
-  input_tokens INTEGER NOT NULL,
-  output_tokens INTEGER NOT NULL,
-  said_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
-  CONSTRAINT pk_steps PRIMARY KEY (conversation_id, turn_id, step),
-  CONSTRAINT fk_steps_turn_id FOREIGN KEY(turn_id) REFERENCES agent.turns (turn_id)
-)
-;;
-CREATE INDEX ix_steps_day ON agent.steps (tenant, said_at) INCLUDE (conversation_id, model, input_tokens, output_tokens)
-;;
-CREATE TABLE agent.tool_calls (
-  call_id VARCHAR NOT NULL,
-  tenant VARCHAR NOT NULL,
-  conversation_id VARCHAR NOT NULL,
-  turn_id VARCHAR NOT NULL,
-  message_id VARCHAR NOT NULL,
-  step INTEGER NOT NULL,
-  position INTEGER NOT NULL,
-  provider_call_id VARCHAR NOT NULL,
-  tool VARCHAR NOT NULL,
-  arguments VARCHAR NOT NULL,
-  shown_arguments VARCHAR NOT NULL,
-  digest VARCHAR,
-  state VARCHAR NOT NULL,
-  result_kind VARCHAR,
-  result JSONB,
-  held VARCHAR,
-  next_message VARCHAR,
-  approval_id VARCHAR,
-  approval_revision INTEGER NOT NULL,
-  undecided BOOLEAN NOT NULL,
-  interim_at TIMESTAMP WITH TIME ZONE,
-  told_number INTEGER,
-  proposed_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
-  answered_at TIMESTAMP WITH TIME ZONE,
-  CONSTRAINT pk_tool_calls PRIMARY KEY (call_id),
-  CONSTRAINT ck_tool_calls_state_known CHECK (state IN ('open', 'continued', 'stopped', 'answered')),
-  CONSTRAINT ck_tool_calls_result_iff_answered CHECK ((result_kind IS NOT NULL) = (state = 'answered')),
-  CONSTRAINT ck_tool_calls_answered_at_iff_answered CHECK ((answered_at IS NOT NULL) = (state = 'answered')),
-  CONSTRAINT ck_tool_calls_held_known CHECK (held IN ('at_once', 'on_message')),
-  CONSTRAINT ck_tool_calls_next_message_known CHECK (next_message IN ('wait', 'supersede')),
-  CONSTRAINT ck_tool_calls_held_one_way CHECK (held IS NULL OR next_message IS NULL),
-  CONSTRAINT ck_tool_calls_no_interim_while_open CHECK (state <> 'open' OR interim_at IS NULL),
-  CONSTRAINT ck_tool_calls_interim_when_continued CHECK (state <> 'continued' OR interim_at IS NOT NULL),
-  CONSTRAINT ck_tool_calls_result_kind_known CHECK (result_kind IN ('succeeded', 'failed', 'refused', 'denied', 'answered', 'expired', 'cancelled', 'superseded', 'invalid', 'staged', 'unknown')),
-  CONSTRAINT ck_tool_calls_digest_unless_invalid CHECK (digest IS NOT NULL OR result_kind IS NOT DISTINCT FROM 'invalid'),
-  CONSTRAINT uq_tool_calls_conversation_id_turn_id_step_position UNIQUE (conversation_id, turn_id, step, position),
-  CONSTRAINT fk_tool_calls_turn_id FOREIGN KEY(turn_id) REFERENCES agent.turns (turn_id)
-)
- WITH (fillfactor = 50)
-;;
 CREATE TABLE executor.workspace_changes (
   call_id VARCHAR NOT NULL,
   ordinal INTEGER NOT NULL,
@@ -1428,53 +1476,3 @@ CREATE TABLE executor.workspace_changes (
 )
 ;;
 CREATE INDEX ix_workspace_changes_key ON executor.workspace_changes (workspace_id, pack, key, position)
-;;
-CREATE TABLE agent.facts (
-  call_id VARCHAR NOT NULL,
-  tenant VARCHAR NOT NULL,
-  conversation_id VARCHAR NOT NULL,
-  number INTEGER NOT NULL,
-  text VARCHAR NOT NULL,
-  learned_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
-  CONSTRAINT pk_facts PRIMARY KEY (call_id),
-  CONSTRAINT fk_facts_call_id FOREIGN KEY(call_id) REFERENCES agent.tool_calls (call_id)
-)
-;;
-CREATE INDEX ix_facts_conversation ON agent.facts (conversation_id, number)
-;;
-CREATE TABLE agent.messages (
-  conversation_id VARCHAR NOT NULL,
-  message_id VARCHAR NOT NULL,
-  number INTEGER NOT NULL,
-  tenant VARCHAR NOT NULL,
-  text VARCHAR NOT NULL,
-  author JSONB NOT NULL,
-  cause JSONB NOT NULL,
-  turn_id VARCHAR,
-  step INTEGER,
-  call_id VARCHAR,
-  by_operator BOOLEAN DEFAULT false NOT NULL,
-  posted_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
-  CONSTRAINT pk_messages PRIMARY KEY (conversation_id, message_id),
-  CONSTRAINT ck_messages_no_turn_by_operator CHECK (NOT by_operator OR turn_id IS NULL),
-  CONSTRAINT fk_messages_conversation_id FOREIGN KEY(conversation_id) REFERENCES agent.conversations (conversation_id),
-  CONSTRAINT fk_messages_call_id FOREIGN KEY(call_id) REFERENCES agent.tool_calls (call_id)
-)
-;;
-CREATE INDEX ix_messages_by_operator ON agent.messages (conversation_id) WHERE by_operator
-;;
-CREATE INDEX ix_messages_queued ON agent.messages (conversation_id) WHERE turn_id IS NULL
-;;
-CREATE TABLE agent.staged_entries (
-  call_id VARCHAR NOT NULL,
-  conversation_id VARCHAR NOT NULL,
-  workspace_id VARCHAR NOT NULL,
-  position INTEGER NOT NULL,
-  digest VARCHAR NOT NULL,
-  decide VARCHAR NOT NULL,
-  commit_id VARCHAR,
-  CONSTRAINT pk_staged_entries PRIMARY KEY (call_id),
-  CONSTRAINT fk_staged_entries_call_id FOREIGN KEY(call_id) REFERENCES agent.tool_calls (call_id)
-)
-;;
-CREATE INDEX ix_staged_entries_conversation ON agent.staged_entries (conversation_id)

@@ -52,7 +52,7 @@ async def save(work: Work, conversations: Iterable[Conversation], saving: Saving
         conversation.finish()
         hand_over(conversation, work)
     if once:
-        chosen, values = store.effect(changed, saving.lease, all_or_nothing=True)
+        chosen, values = store.effect(changed, saving.lease, all_or_nothing=True, arrived=work.has_inbox)
         moments = {row["key"]: row["at"] for row in await work.execute_once(chosen, **values)}
         saving.memory.keep(changed)
     else:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from placet.agent import accomplish, attempts, items, rules
-from placet.agent.conversation_state import Call, Held, result_detail
-from placet.agent.holding import held_as
+from placet.agent.conversation_state import Call, Held, held_as, result_detail
 from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
 from placet.agent.staged_work import StagedWork

@@ -1,4 +1,7 @@
-"""What is stored of a conversation, what happened to it since it was loaded, and how that is noted. Pure."""
+"""What is stored of a conversation, what happened to it since it was loaded, and how that is noted. Pure.
+
+Also how a held call holds its turn, and when the turn goes on without it.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from typing import Any, Literal
 from placet.agent import accomplish, items
 from placet.agent.attempts import Attempt
 from placet.agent.items import Data, ItemType
-from placet.agent.rules import Claim, Queued
+from placet.agent.rules import Behaviour, Claim, Queued
 from placet.agent.staging import StagedEntry
 from placet.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
 from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Poison
-from placet.contracts.messages import ACCOMPLISH_TOOL, Message
+from placet.contracts.messages import ACCOMPLISH_TOOL, ApprovalRule, Message
 from placet.runtime.work import Cause, Change
 
 #: When the model may go on without the result of a held call: as soon as it is held, or when its requester writes.
@@ -253,3 +256,26 @@ class ConversationState:
         ids = (call.call_id, event, before, call.state, "agent", call.call_id)
         about = {"conversation_id": self.conversation_id, "turn_id": call.turn_id}
         self.changes.append((Change(self.tenant, CALL_MACHINE.name, *ids, detail, about), self.cause))
+
+
+def held_as(rule: ApprovalRule, behaviour: Behaviour | None) -> Held | NextMessage:
+    """Return how a call is held by what its rule says, and by what the agent does where it says nothing.
+
+    An agent that is no more goes nowhere meanwhile.
+    """
+    if behaviour is None:
+        return "supersede" if rule.on_message_while_pending == "supersede" else "wait"
+    on_message = rule.on_message_while_pending or behaviour.pending
+    if rule.while_pending is None and rule.on_message_while_pending in {"wait", "supersede"}:
+        # Who says what a message does meanwhile means the turn to wait until there is one.
+        return rule.on_message_while_pending
+    if (rule.while_pending or behaviour.while_pending) == "continue":
+        return "at_once"
+    return "on_message" if on_message == "continue" else on_message
+
+
+def goes_on(held: Sequence[Held | None], *, spoken: bool) -> bool:
+    """Tell whether a turn goes on without calls that are held so; `spoken`: its requester's next words are waiting."""
+    if not held or None in held:
+        return False
+    return spoken or all(each == "at_once" for each in held)

@@ -50,6 +50,10 @@ class Turnstile:
                 self._left.notify_all()
 
 
+#: Queues whose messages find in the call's revision of its card that they came before.
+KEYED = frozenset({"agent.approvals"})
+
+
 @dataclass(frozen=True)
 class Deps:
     """What the handlers need beside their messages."""
@@ -65,18 +69,20 @@ class Deps:
 async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: str) -> None:
     """Take messages in their order, by one statement that reads and one that writes.
 
-    Where somebody was faster, or some of them were handled before, by locking what they are about. Raises Poison for
-    what fits no conversation, SecurityAlert for a forged permit, Refused where it has ended, and Transient for news of
-    an approval that come before its card.
+    Where somebody was faster, or some of them were handled before, by locking what they are about. Messages of a queue
+    in `KEYED` show by themselves that they came before, and have no rows of the inbox. Raises Poison for what fits no
+    conversation, SecurityAlert for a forged permit, Refused where it has ended, and Transient for news of an approval
+    that come before its card.
     """
     for arrival in arrivals:
         if isinstance(arrival.message, m.ToolCallPermitted):
             verify_permit(deps.verifier(), arrival.message.permit, arrival.message.call, pool=m.JOBS_POOL)
     event_ids = [arrival.cause.id for arrival in arrivals]
+    inbox = None if queue in KEYED else (queue, event_ids)
     wanted = _wanted([arrival.message for arrival in arrivals])
     async with deps.turnstile.only(wanted.conversation_ids):
         database = deps.units.database
-        once = Work(work.connection, database, now=work.now, cause=Cause(), arrived=(queue, event_ids))
+        once = Work(work.connection, database, now=work.now, cause=Cause(), arrived=inbox)
         try:
             found = await _remembered(arrivals, wanted, once, deps)
             if found is None:
@@ -88,10 +94,11 @@ async def take(arrivals: Sequence[Arrival[Any]], work: Work, deps: Deps, queue: 
                 raise
             deps.saving.memory.forget(wanted.conversation_ids)
             async with deps.units.begin() as once:
-                taken = await once.run(database.queries.take_new, queue=queue, ids=event_ids)
-                fresh = {row["message_id"] for row in taken}
+                if inbox is not None:
+                    taken = await once.run(database.queries.take_new, queue=queue, ids=event_ids)
+                    fresh = {row["message_id"] for row in taken}
+                    arrivals = [arrival for arrival in arrivals if arrival.cause.id in fresh]
                 found = await store.lock(once.connection, wanted)
-                arrivals = [arrival for arrival in arrivals if arrival.cause.id in fresh]
                 await _take_all(arrivals, found, once, deps.profiles)
                 await save(once, found.values(), deps.saving)
             work.written = True

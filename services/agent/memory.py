@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from placet.agent.conversation import Conversation
+from placet.agent.conversation_state import Call, Turn
 from placet.agent.store import Wanted
 
 #: Conversations that are remembered, those that were not stored for longest forgotten first.
 SIZE_MAX = 2_000
+_NAMES = (
+    *("conversation_id", "tenant", "agent", "language", "labels", "ended", "held", "holder_revision"),
+    *("holder_told", "log_seq", "turn_id"),
+)
+#: All fields in their order: a twentieth of what `dataclasses.replace` costs, for some fifty copies a call.
+_of_conversation, _of_turn, _of_call = attrgetter(*_NAMES), attrgetter(*Turn.__slots__), attrgetter(*Call.__slots__)
 
 
 class Memory:
@@ -63,25 +70,20 @@ def _stored(changed: Conversation) -> Conversation:
     """Return a conversation as it is read after `changed` was stored; it has a turn."""
     turn = changed.turn
     assert turn is not None  # noqa: S101 - others are not kept
-    kept = replace(turn, lost=False, reason="", final_answer=None, stopped_number=None)
-    calls = {
-        call_id: replace(call, author=turn.author, cause=turn.cause, result=None)
-        for call_id, call in changed.calls.items()
-        if call.turn_id == turn.turn_id
-    }
+    kept = Turn(*_of_turn(turn))
+    kept.lost, kept.reason, kept.final_answer, kept.stopped_number = False, "", None, None
+    calls = {call_id: Call(*_of_call(call)) for call_id, call in changed.calls.items() if call.turn_id == turn.turn_id}
+    for call in calls.values():
+        call.author, call.cause, call.result = turn.author, turn.cause, None
     return _of(changed, version=1 if changed.is_new else changed.version + 1, turns={kept.turn_id: kept}, calls=calls)
 
 
 def _copy(kept: Conversation) -> Conversation:
-    turns = {turn_id: replace(turn) for turn_id, turn in kept.turns.items()}
-    calls = {call_id: replace(call) for call_id, call in kept.calls.items()}
+    turns = {turn_id: Turn(*_of_turn(turn)) for turn_id, turn in kept.turns.items()}
+    calls = {call_id: Call(*_of_call(call)) for call_id, call in kept.calls.items()}
     return _of(kept, version=kept.version, turns=turns, calls=calls)
 
 
 def _of(one: Conversation, **changes: Any) -> Conversation:
-    names = (
-        *("conversation_id", "tenant", "agent", "language", "labels", "ended", "held", "holder_revision"),
-        *("holder_told", "log_seq", "turn_id"),
-    )
-    kept: dict[str, Any] = {name: getattr(one, name) for name in names}
+    kept: dict[str, Any] = dict(zip(_NAMES, _of_conversation(one), strict=True))
     return Conversation(**kept, **changes)

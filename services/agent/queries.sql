@@ -178,15 +178,14 @@ effect AS (SELECT held.conversation_id AS key, moment.at FROM held, moment)
 -- name: all_stored
 -- An error (22012) where not all is stored, or something was handled before: then nothing of it counts.
 guard AS MATERIALIZED (
-    SELECT 1 / CASE
-        WHEN (SELECT count(*) FROM held) = cardinality(:conversation_ids::text[])
-            AND (SELECT count(*) FROM fresh) = cardinality(:_arrived::text[])
-        THEN 1 ELSE 0
-    END AS ok
+    SELECT 1 / CASE WHEN (SELECT count(*) FROM held) = cardinality(:conversation_ids::text[]) NEW THEN 1 ELSE 0 END AS ok
 ),
 effect AS (
     SELECT held.conversation_id AS key, moment.at FROM guard CROSS JOIN moment LEFT JOIN held ON guard.ok = 1
 )
+
+-- name: all_new
+AND (SELECT count(*) FROM fresh) = cardinality(:_arrived::text[])
 
 -- name: write_log
 INSERT INTO agent.log (conversation_id, seq, tenant, type, at, data)

@@ -102,7 +102,7 @@ def _build(
         subscriptions=tuple(
             Subscription(
                 queue(name),
-                dict.fromkeys(types, Once(partial(take, queue=name))),
+                dict.fromkeys(types, Once(partial(take, queue=name), keyed=name in handlers.KEYED)),
                 # What only tells does not wait for a model.
                 slots.wait_free if name in {"agent.messages", "agent.attempts", "agent.tool-results"} else None,
             )

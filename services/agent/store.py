@@ -165,13 +165,13 @@ def attempt_of(stored: dict[str, Any] | None) -> Attempt | None:
 
 
 def effect(
-    conversations: Sequence[Conversation], lease: timedelta, *, all_or_nothing: bool = False
+    conversations: Sequence[Conversation], lease: timedelta, *, all_or_nothing: bool = False, arrived: bool = True
 ) -> tuple[Query, dict[str, Any]]:
     """Return the CTEs that store what became of conversations, and their values.
 
     The last one is called `effect` and has a row (key, at) for each conversation that is stored: its id, and the moment
     of its items. A conversation that somebody changed meanwhile is not; with `all_or_nothing` that is an error (see
-    `came_too_late`), as is an arrival that was handled before.
+    `came_too_late`), as is, where the statement has an inbox (`arrived`), one that was handled before.
     """
     parts = {
         "log": _log_rows(conversations),
@@ -207,7 +207,7 @@ def effect(
     for name, rows in needed.items():
         values |= {f"{name}_{column}": [row[column] for row in rows] for column in rows[0]}
     values |= {"lease": lease} if "turns" in needed else {}
-    return _effect(tuple(needed), all_or_nothing=all_or_nothing), values
+    return _effect(tuple(needed), all_or_nothing=all_or_nothing, arrived=arrived), values
 
 
 def came_too_late(error: DatabaseError) -> bool:
@@ -222,12 +222,13 @@ async def write(connection: Connection, conversations: Sequence[Conversation], l
 
 
 @cache
-def _effect(parts: tuple[str, ...], *, all_or_nothing: bool) -> Query:
+def _effect(parts: tuple[str, ...], *, all_or_nothing: bool, arrived: bool) -> Query:
     """Return the CTEs that write these parts."""
     chosen = (f",\nwrite_{name} AS (\n{getattr(QUERIES, f'write_{name}').source}\n)" for name in parts)
     # Whoever writes many conversations waits for none of them; one that writes all or nothing does.
     waiting, end = ("", QUERIES.all_stored) if all_or_nothing else ("SKIP LOCKED", QUERIES.stored)
-    source = QUERIES.write.source.replace("WAITING", waiting).replace("EFFECT", end.source)
+    ended = end.source.replace("NEW", QUERIES.all_new.source if arrived else "")
+    source = QUERIES.write.source.replace("WAITING", waiting).replace("EFFECT", ended)
     return query("write", source.replace("PARTS", "".join(chosen)))
 
 

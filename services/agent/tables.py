@@ -238,7 +238,8 @@ class StepRow(SQLModel, table=True):
     )
 
     conversation_id: str = Field(primary_key=True)
-    turn_id: str = Field(primary_key=True, foreign_key="agent.turns.turn_id")
+    #: No foreign key, as in `CallRow`: a check and a lock for each row, of a turn that the same statement changes.
+    turn_id: str = Field(primary_key=True)
     step: int = Field(primary_key=True)
     tenant: str
     message_id: str
@@ -274,7 +275,7 @@ class CallRow(SQLModel, table=True):
     call_id: str = Field(primary_key=True)
     tenant: str
     conversation_id: str
-    turn_id: str = Field(foreign_key="agent.turns.turn_id")
+    turn_id: str
     message_id: str = Field(description="The person's message that the turn answered then.")
     step: int
     position: int = Field(description="Place among the calls of its step, from 0.")

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from placet.agent import accomplish, attempts, items, rules, staging
-from placet.agent.conversation_state import Call, ConversationState, Turn, result_detail
-from placet.agent.holding import goes_on
+from placet.agent.conversation_state import Call, ConversationState, Turn, goes_on, result_detail
 from placet.agent.items import Data
 from placet.agent.model_answer import ModelAnswer
 from placet.agent.origins import Before, beside

@@ -50,7 +50,7 @@ def build(settings: ApprovalSettings, runtime: Runtime, directory: Callable[[], 
     take_steps = partial(worker.take_steps, runtime.units, ROUND_MAX)
     index = partial(worker.index_words, runtime.units, WORDS_MAX, WORDS_BEHIND)
     requests: dict[type[Message], Handler | Once] = {
-        ApprovalRequested: Once(partial(handlers.open_approvals, deps=deps)),
+        ApprovalRequested: Once(partial(handlers.open_approvals, deps=deps), keyed=True),
         AbandonCall: one_by_one(partial(handlers.abandon_call, deps=deps)),
     }
     return Service(

@@ -155,7 +155,7 @@ def assemble(
 
 def _consumer(pool: str, worker: Worker, runtime: Runtime) -> Consumer:
     handlers: dict[type[Message], Handler | Once] = {
-        ToolCallPermitted: Once(partial(claim_calls, pool=pool, worker=worker)),
+        ToolCallPermitted: Once(partial(claim_calls, pool=pool, worker=worker), keyed=True),
         StagedCallPermitted: one_by_one(partial(release_call, pool=pool, worker=worker)),
         AbandonCall: one_by_one(partial(abandon_call, pool=pool)),
         ResolveCall: one_by_one(partial(resolve_call, verifier=worker.verifier)),

@@ -24,8 +24,7 @@ from placet.domain.catalog import ToolSpec
 from placet.domain.directory import Directory
 from placet.executor import rules, store
 from placet.executor.committing import Committing
-from placet.executor.metrics import TOOL_SECONDS
-from placet.executor.outcomes import found, said
+from placet.executor.metrics import FINDINGS, TOOL_SECONDS
 from placet.executor.progress import SILENCE_SECONDS, Progress
 from placet.executor.redaction import redact_outcome, redact_text
 from placet.executor.reporting import Reporting
@@ -40,8 +39,9 @@ from placet.runtime.database import is_outage
 from placet.runtime.slots import Slots, under_lease
 from placet.runtime.tracing import TRACING
 from placet.runtime.work import UnitOfWork
-from placet.tools import CannotTell, Finding, ToolContext, ToolReply
+from placet.tools import CannotTell, DidNotRun, Finding, Ran, ToolContext, ToolError, ToolOutcomeUnknown, ToolReply
 from placet.tools.probes import LoadedProbe
+from placet.tools.registry import CRASHED, NEUTRAL_TEXT
 
 log = structlog.get_logger(__name__)
 
@@ -265,3 +265,36 @@ def _span(attempt: Attempt) -> AbstractContextManager[str]:
     call = attempt.call
     ids = {"tenant": call.tenant, "conversation_id": call.conversation_id, "call_id": call.call_id}
     return TRACING.span(f"tool {call.tool}", attempt.cause.traceparent, "client", **ids, fence=attempt.fence)
+
+
+def said(attempt: Attempt, running: asyncio.Task[ToolReply | Outcome], *, idempotent: bool) -> Outcome:
+    """Return the outcome of a tool that has ended, or of a call that was to be staged."""
+    try:
+        reply = running.result()
+    except ToolOutcomeUnknown as doubt:
+        return rules.in_doubt(doubt.text, doubt.data)
+    except ToolError as error:
+        if error.code == CRASHED:
+            return rules.crashed(error.text, error.data, error.code, idempotent=idempotent)
+        return Outcome(Event.FAILED, error.data, error.text, code=error.code)
+    except Exception:  # a tool is foreign code: whatever it raises ends this call only
+        log.exception("tool.broken", tool=attempt.call.tool, call_id=attempt.call.call_id)
+        return rules.crashed(NEUTRAL_TEXT, None, CRASHED, idempotent=idempotent)
+    return reply if isinstance(reply, Outcome) else _succeeded(reply)
+
+
+def found(attempt: Attempt, finding: Finding) -> Outcome:
+    """Return the outcome that a probe's finding means; where it cannot tell, the doubt remains that led to it."""
+    match finding:
+        case Ran():
+            outcome = _succeeded(ToolReply(data=finding.data, ui_blocks=finding.ui_blocks))
+        case DidNotRun():
+            outcome = Outcome(Event.FAILED, error=rules.NOT_RUN_TEXT, code=rules.NOT_RUN)
+        case CannotTell():
+            outcome = rules.in_doubt(finding.text) if finding.text else Outcome(Event.GAVE_UP, error=attempt.doubt)
+    FINDINGS.labels(attempt.call.tool, rules.kind_of(outcome)).inc()
+    return outcome
+
+
+def _succeeded(reply: ToolReply) -> Outcome:
+    return Outcome(Event.SUCCEEDED, reply.data, ui_blocks=reply.to_json()["ui_blocks"], handover=reply.handover)

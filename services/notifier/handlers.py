@@ -66,24 +66,23 @@ async def hear_quietly(
     units: UnitOfWork,
     queue: str,
 ) -> None:
-    """Do the same in one statement where only the log hears of approvals, once it was seen that they have no cards.
+    """Do the same where only the log hears of approvals, and store nothing, once it was seen that they have no cards.
 
-    They have where a rule names a channel that is not here. A handler for `Once`.
+    They have where a rule names a channel that is not here. A handler for `Once`. Lines of the log are no promise: an
+    event that comes twice has two.
     """
     messages = [each.message for each in arrivals]
     if cards is None:
-        work.written = True
-    elif any(map(announcer.may_have_card, messages)) and await _have_cards(messages, work, announcer):
+        return
+    if any(map(announcer.may_have_card, messages)) and await _have_cards(messages, work, announcer):
         async with units.begin() as own:
             ids = [each.cause.id for each in arrivals]
             taken = await own.run(units.database.queries.take_new, queue=queue, ids=ids)
             fresh = {row["message_id"] for row in taken}
             await cards([each for each in arrivals if each.cause.id in fresh], own, announcer)
-        work.written = True
-    else:
-        fresh = {row["key"] for row in await work.execute_once()}
-        told = [each.message for each in arrivals if each.cause.id in fresh and announcer.may_have_card(each.message)]
-        work.act(*(partial(note_news, each) for each in told if not isinstance(each, ApprovalProgressed)))
+        return
+    told = [each for each in messages if announcer.may_have_card(each) and not isinstance(each, ApprovalProgressed)]
+    work.act(*(partial(note_news, each) for each in told))
 
 
 async def _have_cards(messages: Sequence[Any], work: Work, announcer: Announcer) -> bool:

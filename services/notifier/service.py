@@ -155,7 +155,7 @@ def _handlers(
     }
     if not announcer.has_channels and not endpoints:
         quietly = partial(handlers.hear_quietly, announcer=announcer, units=units, queue="notifier.approvals")
-        return {kind: Once(partial(quietly, cards=draw)) for kind, draw in cards.items()}
+        return {kind: Once(partial(quietly, cards=draw), keyed=True) for kind, draw in cards.items()}
     return {
         kind: partial(handlers.hear, cards=draw, announcer=announcer, endpoints=endpoints)
         for kind, draw in cards.items()

@@ -30,7 +30,7 @@ from placet.contracts.signing import Signer, Verifier
 from placet.policy import judging, records, rules, store
 from placet.policy.active import ActiveRulebook
 from placet.policy.rules import CallFacts, Effect, Rulebook, Verdict, edits, grants, judge, judge_within
-from placet.policy.rules.kept import kept_text
+from placet.policy.rules.call import kept_text
 from placet.policy.rules.limits import DID_NOT_RUN
 from placet.policy.rules.outcomes import Judged, abandoned, denied_by_now, given_up, outcome, staged_permits
 from placet.policy.rules.staging import staged_before, wanted_entries

@@ -39,7 +39,7 @@ def build(settings: PolicySettings, runtime: Runtime) -> Service:
     purging = Purging(runtime.units.database, active, keep_days=settings.policy_keep_days)
     runtime.units.counts.append(metrics.count)
     of_calls: dict[type[Message], Handler | Once] = {
-        ToolCallProposed: Once(partial(handlers.judge_calls, deps=deps)),
+        ToolCallProposed: Once(partial(handlers.judge_calls, deps=deps), keyed=True),
         AbandonCall: one_by_one(partial(handlers.abandon_call, deps=deps)),
     }
     of_results: dict[type[Message], Handler] = {

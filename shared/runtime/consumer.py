@@ -61,6 +61,9 @@ class Once:
     """
 
     handle: Handler
+    #: Whether a key of the service's own tables lets an event have its effect once. It gets no row of the inbox then,
+    #: and its statement has no `fresh`.
+    keyed: bool = False
 
 
 def one_by_one(handle: Callable[[Any, Work], Awaitable[None]]) -> Handler:
@@ -156,7 +159,8 @@ class Consumer:
             found = list(_first_of_each(events, {event.id for event in events}))
             with ExitStack() as spans:
                 arrivals = [Arrival(event.message, self._cause(event, spans)) for event in found]
-                async with self._units.once(arrived=(self._queue, [event.id for event in found])) as work:
+                arrived = None if handler.keyed else (self._queue, [event.id for event in found])
+                async with self._units.once(arrived=arrived) as work:
                     await handler.handle(arrivals, work)
             EVENTS.labels(self._queue, "handled").inc(len(events))
             return

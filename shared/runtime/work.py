@@ -144,6 +144,11 @@ class Work:
         #: Whether what was handed over is written; a store that writes it in a statement of its own says so.
         self.written = False
 
+    @property
+    def has_inbox(self) -> bool:
+        """Whether its one statement notes arrivals in the inbox."""
+        return self._arrived is not None
+
     def emit(self, *messages: Message, key: str | None = None) -> None:
         """Hand over messages: stored with the state, published after the commit. `key` is for `execute_once`."""
         key = self.cause.id if key is None else key

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from placet.approval.rules.first_step import first_step_at
 from placet.approval.states import MACHINE, Event, State
 from placet.contracts.canonical import NotStrictJson, parse_arguments
 from placet.contracts.errors import SecurityAlert
@@ -16,7 +15,7 @@ from placet.contracts.messages.tool_calls import AnswerKind, Category
 from placet.contracts.permit import check_digest
 from placet.contracts.transitions import ExpectedRace
 from placet.domain.card_text import is_redaction
-from placet.domain.deciders import Delegation, Seats
+from placet.domain.deciders import Delegation, Seats, steps
 
 #: How a call ends that an approval does not let run.
 RefusedKind = Literal["denied", "answered", "expired", "cancelled", "superseded"]
@@ -191,3 +190,8 @@ def ending(approval: Approval) -> str:
             return f"It expired at {at}: nobody decided in time."
         case _:
             return f"It was withdrawn at {at}: the call is {approval.result_kind}."
+
+
+def first_step_at(rule: ApprovalRule, opened_at: datetime) -> datetime | None:
+    """Return when the first step is due; None where the rule has none."""
+    return next((opened_at + timedelta(seconds=step.after_seconds) for step in steps(rule)), None)

@@ -9,10 +9,9 @@ from datetime import datetime
 from placet.approval.rules import edits
 from placet.approval.rules.answers import Answer, Asked
 from placet.approval.rules.approval import Approval
-from placet.approval.rules.casting import cast
 from placet.approval.rules.decisions import refused
 from placet.approval.rules.edits import Edit
-from placet.approval.rules.verbs import vote_of
+from placet.approval.rules.verbs import cast, vote_of
 from placet.contracts.messages import DecisionClaims, EditJudged
 from placet.domain.deciders import Voter
 from placet.domain.directory import Directory

@@ -1,13 +1,15 @@
-"""A proposed call as the rules look at it."""
+"""A proposed call as the rules look at it, and what is kept of it, so that another rulebook can judge it again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from pydantic_core import from_json, to_json
+
 from placet.contracts.canonical import parse_arguments
-from placet.contracts.messages.tool_calls import ToolCall
+from placet.contracts.messages import ToolCall
 from placet.domain.origins import Origins
 from placet.policy.rules.staging import StagedEntry
 
@@ -50,3 +52,25 @@ class CallFacts:
             arguments=parse_arguments(call.arguments),
             origins=call.origins,
         )
+
+
+#: Fields of a call that its verdict has columns for.
+COLUMNS = frozenset({"call_id", "tenant", "conversation_id", "requester", "tool", "digest", "schema_digest"})
+
+
+def kept_text(call: ToolCall, facts: CallFacts) -> str:
+    """Return what a verdict keeps of a call beside `COLUMNS`, and what was counted for it, as JSON text.
+
+    No database reads it, and none minds what is in it. Defaults are left out, and nothing is said twice.
+    """
+    repeated = {"shown_arguments"} if call.shown_arguments == call.arguments else set()
+    told = call.model_dump(mode="json", exclude={*COLUMNS, *repeated, "asked"}, exclude_defaults=True)
+    return to_json({"call": told} | ({"history": dict(facts.history)} if facts.history else {})).decode()
+
+
+def facts_from(text: str, columns: Mapping[str, Any]) -> CallFacts:
+    """Return the facts that `kept_text` kept beside `columns`; raise ValueError or NotStrictJson for another text."""
+    kept = from_json(text)
+    told = {"shown_arguments": kept["call"].get("arguments")} | kept["call"]
+    call = ToolCall.model_validate(told | {name: columns[name] for name in COLUMNS})
+    return replace(CallFacts.of(call), history=kept.get("history", {}))

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from placet.contracts.messages import AbandonCall, ApprovalRule, ToolCall
 from placet.policy.rules import CallFacts, Verdict
+from placet.policy.rules.call import facts_from
 from placet.policy.rules.history import COUNTERS
-from placet.policy.rules.kept import facts_from
 from placet.policy.rules.staging import StagedEntry, StageTerms, terms_of
 from placet.policy.tables import VerdictRow
 from placet.runtime.database import table_of

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from placet.contracts.ids import new_id
 from placet.contracts.messages import ApprovalRule
 from placet.policy.rules import Effect
-from placet.policy.rules.kept import COLUMNS, facts_from
+from placet.policy.rules.call import COLUMNS, facts_from
 from placet.policy.rules.simulate import Past
 from placet.policy.tables import ActivationRow, VerdictRow
 from placet.runtime.database import table_of

@@ -79,9 +79,9 @@ async def test_the_answer_of_a_lost_call_goes_back_to_its_permit(place: Premises
         await a_lost_call(place, "wait")
         await house.sweep("give-up-lost")
         answer = await house.answers.get()
-    (inbox,) = place.sql("SELECT message_id FROM executor.inbox")
-    assert inbox.message_id == answer.causation_id
-    assert inbox.message_id == answer.correlation_id
+    (begun,) = place.sql("SELECT message_id FROM executor.history WHERE event = 'claimed'")
+    assert begun.message_id == answer.causation_id
+    assert begun.message_id == answer.correlation_id
 
 
 async def test_a_lost_call_is_not_repeated_after_its_permit_has_expired(place: Premises) -> None:

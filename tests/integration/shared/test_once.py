@@ -39,17 +39,22 @@ KEEP = query(
 )
 
 
+#: The same without the inbox: the table's own key says what is new.
+KEEP_BY_KEY = query("keep", KEEP.source.replace("JOIN fresh ON fresh.message_id = given.key", ""))
+
+
 class Keeper:
     """Keeps each text once, and answers with a message and a line of history where it did."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, keyed: bool = False) -> None:
         self.database = database
         self.sent: list[str] = []
         self.dead: list[str] = []
         self.seen: list[int] = []
         bus = cast("Bus", self)
         self.units = UnitOfWork(database, Outbox(database, bus))
-        self.consumer = Consumer(QUEUE, {MessagePosted: Once(self._keep)}, units=self.units, bus=bus)
+        self.consumer = Consumer(QUEUE, {MessagePosted: Once(self._keep, keyed=keyed)}, units=self.units, bus=bus)
+        self._effect = KEEP_BY_KEY if keyed else KEEP
         self.outstanding_max = 1
 
     async def publish(self, destination: Destination, body: bytes, **options: Any) -> None:
@@ -71,7 +76,7 @@ class Keeper:
             work.record(Change("acme", "turn", each.message.text, "kept", None, "kept", "test"))
             work.emit(StopTurn(tenant="acme", conversation_id=each.message.text, turn_id="t", by="visitor"))
         texts = [each.message.text for each in arrivals]
-        await work.execute_once(KEEP, ids=texts, texts=texts, keys=[each.cause.id for each in arrivals])
+        await work.execute_once(self._effect, ids=texts, texts=texts, keys=[each.cause.id for each in arrivals])
 
     async def rows(self, table: str, column: str) -> list[str]:
         """Return a column of a table in order."""
@@ -101,6 +106,17 @@ async def test_effect_inbox_history_and_outbox_are_one_statement(keeper: Keeper)
         len(await keeper.rows("outbox", "unnest(events)")),
         await keeper.rows("inbox", "message_id"),
     )
+
+
+async def test_what_a_key_keeps_from_happening_twice_needs_no_inbox(keeper: Keeper) -> None:
+    """A second delivery finds the row of the first, also beside a new event, and tells nobody anything."""
+    by_key = Keeper(keeper.database, keyed=True)
+    first, other = (an_event(a_posted_message(text=text)) for text in ("a", "b"))
+    await by_key.consumer(Delivery(QUEUE, an_envelope(first)))
+    await by_key.consumer(Delivery(QUEUE, an_envelope(first, other)))
+    kept = await keeper.rows("kept", "id"), await keeper.rows("history", "subject_id")
+    assert (["a", "b"], ["a", "b"]) == kept
+    assert (2, []) == (len(await keeper.rows("outbox", "unnest(events)")), await keeper.rows("inbox", "message_id"))
 
 
 async def test_what_had_no_effect_sends_nothing(keeper: Keeper) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from placet.agent.holding import goes_on, held_as
+from placet.agent.conversation_state import goes_on, held_as
 from placet.agent.provider_messages import provider_messages
 from placet.agent.rules import Behaviour
 from placet.agent.transcript import Call, History, Step, UserMessage, transcript

@@ -7,7 +7,7 @@ from typing import Any
 
 from placet.approval import notices, rules
 from placet.approval.rules import Approval, timers
-from placet.approval.rules.first_step import first_step_at
+from placet.approval.rules.approval import first_step_at
 from placet.approval.states import State
 from placet.contracts.messages import Escalation
 from tests.builders import NOON, an_approval_rule

@@ -10,7 +10,7 @@ import pytest
 
 from placet.approval import notices, rules
 from placet.approval.rules import Answer, Approval, Vote
-from placet.approval.rules.casting import with_voters
+from placet.approval.rules.verbs import with_voters
 from placet.approval.states import State
 from placet.contracts.messages import DecisionClaims, Demand, Panel
 from placet.domain.deciders import Delegation, Voter

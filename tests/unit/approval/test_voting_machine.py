@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from placet.approval import rules
 from placet.approval.rules import Answer, Approval, Vote, timers
-from placet.approval.rules.first_step import first_step_at
+from placet.approval.rules.approval import first_step_at
 from placet.approval.states import State
 from placet.contracts.canonical import canonical_text
 from placet.contracts.messages import DecisionClaims, Escalation, Panel

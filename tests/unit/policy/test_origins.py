@@ -10,9 +10,9 @@ import pytest
 from placet.domain.yaml_source import RulebookInvalid, parse_yaml
 from placet.policy.rulebook import rulebook_from
 from placet.policy.rules import CallFacts, Effect, Rulebook, judge
+from placet.policy.rules.call import COLUMNS, facts_from, kept_text
 from placet.policy.rules.cases import cases_from, run_cases
 from placet.policy.rules.explain import call_from, explain
-from placet.policy.rules.kept import COLUMNS, facts_from, kept_text
 from tests.support.policy_builders import a_proposal
 
 BOOK = """

@@ -12,9 +12,9 @@ from placet.domain.trials import CaseResult, Deciders, Example, Outcome, Tried
 from placet.domain.yaml_source import RulebookInvalid, parse_yaml
 from placet.policy.rulebook import rulebook_from
 from placet.policy.rules import CallFacts, Effect, Rulebook, judge
+from placet.policy.rules.call import facts_from, kept_text
 from placet.policy.rules.cases import cases_from, run_cases
 from placet.policy.rules.explain import CallEntry, call_from, explain
-from placet.policy.rules.kept import facts_from, kept_text
 from placet.policy.rules.simulate import EXAMPLES_MAX, Past, Replay
 from tests.builders import a_call
 

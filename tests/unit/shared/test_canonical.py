@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,11 +20,9 @@ from placet.contracts.canonical import (
     parse_strictly,
 )
 
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**53) + 1, 2**53 - 1)
-    | st.text(st.characters(exclude_categories=["Cs"])),
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | TEXT,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abcXYZ", max_size=3), inner, max_size=4),
     max_leaves=10,
 )
@@ -102,3 +102,16 @@ def test_each_bound_field_changes_the_digest(field: str) -> None:
     fields = {"tenant": "a", "conversation_id": "b", "tool": "c", "schema_digest": "d", "arguments": "{}"}
     changed = fields | {field: "other"}
     assert call_digest(**fields) != call_digest(**changed)
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(("tenant", "conversation_id", "tool", "schema_digest", "arguments"), TEXT)))
+def test_a_digest_is_over_the_rfc_8785_form(fields: dict[str, str]) -> None:
+    """Whatever the texts are: controls, quotes, astral characters."""
+    text = b"placet.call.v1\n" + rfc8785.dumps(fields)
+    assert hashlib.sha256(text).hexdigest() == call_digest(**fields)
+
+
+def test_text_that_is_no_utf_8_has_no_digest() -> None:
+    """A lone surrogate is an error and no other text."""
+    with pytest.raises(ValueError, match="surrogates not allowed"):
+        digest("\ud800")
