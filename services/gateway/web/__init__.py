@@ -17,6 +17,7 @@ from placet.gateway.web import (
     approval,
     cards,
     inbox,
+    insights,
     jobs,
     links,
     operator,
@@ -33,7 +34,8 @@ _STATIC = Path(__file__).parent / "static"
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    pages = (sign_in, page, writing, plans, cards, links, inbox, approval, operator, jobs, stops, administration)
+    deciding = (page, writing, plans, cards, links, inbox, approval)
+    pages = (sign_in, *deciding, operator, jobs, stops, insights, administration)
     add_routes(app, page.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

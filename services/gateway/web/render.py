@@ -34,7 +34,7 @@ M = TypeVar("M", bound=BaseModel)
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "static" / "vendor"
 #: Filters that speak a language.
-_SPOKEN = ("who", "ago", "due", "risk", "event", "total")
+_SPOKEN = ("who", "ago", "due", "risk", "event", "total", "lasting")
 #: Fields of one form.
 FIELDS_MAX = 400
 

@@ -24,6 +24,8 @@ from placet.gateway.admin import stop_routes
 from placet.gateway.approvals import argument_fields, decisions, leaving_out
 from placet.gateway.conversations import service as conversations
 from placet.gateway.identity import auth
+from placet.gateway.insights import routes as insights
+from placet.gateway.insights import suggestion
 from placet.gateway.jobs import routes as jobs
 from placet.gateway.operators import service as operators
 from placet.gateway.store import stops
@@ -58,6 +60,8 @@ SOURCES = [
             jobs,
             stop_routes,
             stops,
+            insights,
+            suggestion,
         )
     ),
 ]
@@ -80,7 +84,7 @@ TABLES = {
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
 FORMS = "(one, many)"
 NAMES = {"words", "title", "told", "AWAY", "_SLOW"}
-CALLS = {"text", "translated", "plural", "Refused", "NotHere", "NotAnArgument"}
+CALLS = {"text", "translated", "plural", "Refused", "NotHere", "NotAnArgument", "NotSuggested"}
 #: Lists whose names a page shows as words: states, events and kinds.
 LISTS = (ApprovalState, ApprovalEvent, EditState, DeliveryState, ExecutionState, EntryState, JobState)
 KINDS = (Verb, Outcome, ProgressKind, Proof, ResultKind, Flag)
