@@ -23,7 +23,8 @@ from placet.contracts.messages import ApprovalOpened
 from placet.contracts.signing import Signer, create_keys, load_signer
 from placet.deploy.migrations import migrate
 from placet.domain.directory import Directory, Person
-from placet.gateway.approvals.mine import list_mine
+from placet.gateway.approvals.mine import list_mine, survey_mine
+from placet.gateway.approvals.search import COUNT_MAX
 from placet.gateway.approvals.store.inbox import Filters, list_approvals
 from placet.gateway.identity.auth import Caller
 from placet.runtime.logging import set_up_logging
@@ -126,9 +127,13 @@ def _migrate(url: str) -> None:
 def _acts(replica: Replica, signer: Signer) -> dict[str, Act]:
     """Return what is measured, by name."""
 
-    async def page(filters: Filters, rows: int = PAGE) -> object:
+    async def page(filters: Filters, rows: int = PAGE, *, oldest: bool = False, narrow: bool = False) -> object:
         async with replica.units.database.single() as connection:
-            return await list_approvals(connection, "acme", filters, limit=rows)
+            return await list_approvals(connection, "acme", filters, limit=rows, oldest=oldest, narrow=narrow)
+
+    async def survey() -> object:
+        async with replica.units.database.single() as connection:
+            return await survey_mine(connection, OPERATOR, DIRECTORY, Filters(state="pending"))
 
     async def mine(caller: Caller, filters: Filters) -> object:
         async with replica.units.database.single() as connection:
@@ -160,6 +165,13 @@ def _acts(replica: Replica, signer: Signer) -> dict[str, Act]:
         "mine_and_word_in_all": partial(mine, MEMBER, Filters(search="invoice", state="pending")),
         "mine_and_word_in_ten": partial(mine, MEMBER, Filters(search="abroad", state="pending")),
         "mine_and_word_in_361": partial(mine, MEMBER, Filters(search="urgently", state="pending")),
+        "oldest_first": partial(page, Filters(state="pending"), oldest=True),
+        "requester": partial(page, Filters(requester="person:7", state="pending"), 2),
+        "rule": partial(page, Filters(rule="payments", state="pending")),
+        "beginning_of_one_word": partial(page, Filters(search="urg*", state="pending"), 2),
+        "beginning_of_many_words": partial(page, Filters(search="9*", state="pending")),
+        "survey": partial(page, Filters(state="pending"), COUNT_MAX, narrow=True),
+        "survey_of_mine": survey,
         "expiry_of_nothing": partial(worker.expire_overdue, replica.units, 200, replica.signer),
         f"expiry_of_{OVERDUE}": _Expiry(replica),
     }

@@ -495,7 +495,7 @@ CREATE TABLE executor.workspaces (
   ended_by VARCHAR DEFAULT '' NOT NULL,
   reason VARCHAR DEFAULT '' NOT NULL,
   CONSTRAINT pk_workspaces PRIMARY KEY (workspace_id),
-  CONSTRAINT ck_workspaces_state_known CHECK (state IN ('open', 'committing', 'committed', 'partly_committed', 'conflicted', 'discarded')),
+  CONSTRAINT ck_workspaces_state_known CHECK (state IN ('open', 'committing', 'committed', 'partly_committed', 'conflicted', 'discarded', 'merged')),
   CONSTRAINT ck_workspaces_journal_known CHECK (journal IN ('none', 'applying', 'applied')),
   CONSTRAINT ck_workspaces_ended_iff_final CHECK ((state IN ('open', 'committing')) = (ended_at IS NULL)),
   CONSTRAINT ck_workspaces_commit_has_call CHECK (state <> 'committing' OR commit_call_id IS NOT NULL),
@@ -546,6 +546,20 @@ CREATE TABLE gateway.checkpoints (
   CONSTRAINT pk_checkpoints PRIMARY KEY (tenant, number)
 )
 ;;
+CREATE TABLE gateway.comments (
+  comment_id VARCHAR NOT NULL,
+  tenant VARCHAR NOT NULL,
+  approval_id VARCHAR NOT NULL,
+  person VARCHAR NOT NULL,
+  text VARCHAR NOT NULL,
+  question BOOLEAN NOT NULL,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT pk_comments PRIMARY KEY (comment_id),
+  CONSTRAINT ck_comments_says_something CHECK (text <> '')
+)
+;;
+CREATE INDEX ix_comments_approval ON gateway.comments (tenant, approval_id, created_at)
+;;
 CREATE TABLE gateway.conversations (
   tenant VARCHAR NOT NULL,
   conversation_id VARCHAR NOT NULL,
@@ -579,6 +593,17 @@ CREATE INDEX ix_conversations_creator ON gateway.conversations (tenant, created_
 CREATE INDEX ix_conversations_held ON gateway.conversations (tenant, held_since DESC, conversation_id DESC) WHERE held_since IS NOT NULL AND ended_at IS NULL
 ;;
 CREATE INDEX ix_conversations_id ON gateway.conversations (conversation_id)
+;;
+CREATE TABLE gateway.erasures (
+  erasure_id VARCHAR NOT NULL,
+  who VARCHAR NOT NULL,
+  asked_by VARCHAR NOT NULL,
+  asked_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  done_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT pk_erasures PRIMARY KEY (erasure_id)
+)
+;;
+CREATE INDEX ix_erasures_waiting ON gateway.erasures (asked_at) WHERE done_at IS NULL
 ;;
 CREATE TABLE gateway.history (
   id BIGINT GENERATED ALWAYS AS IDENTITY,
@@ -639,6 +664,14 @@ CREATE TABLE gateway.outbox (
 )
 ;;
 COMMENT ON TABLE gateway.outbox IS 'What one commit sends one way; a row goes when all of it is confirmed, the relay takes what is due.'
+;;
+CREATE TABLE gateway.saved_views (
+  tenant VARCHAR NOT NULL,
+  person VARCHAR NOT NULL,
+  name VARCHAR NOT NULL,
+  address VARCHAR NOT NULL,
+  CONSTRAINT pk_saved_views PRIMARY KEY (tenant, person, name)
+)
 ;;
 CREATE TABLE gateway.sealing (
   singleton BOOLEAN NOT NULL,
@@ -727,7 +760,7 @@ CREATE TABLE jobs.attempts (
   deadline TIMESTAMP WITH TIME ZONE NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_attempts PRIMARY KEY (attempt_id),
-  CONSTRAINT ck_attempts_state_known CHECK (state IN ('running', 'voted', 'flagged', 'lost', 'withdrawn'))
+  CONSTRAINT ck_attempts_state_known CHECK (state IN ('running', 'voted', 'conflicted', 'flagged', 'lost', 'withdrawn'))
 )
  WITH (fillfactor = 70)
 ;;
@@ -788,13 +821,17 @@ CREATE TABLE jobs.jobs (
   unpriced BOOLEAN NOT NULL,
   starved BOOLEAN NOT NULL,
   staged BOOLEAN NOT NULL,
+  workspace VARCHAR,
+  entries INTEGER NOT NULL,
+  changes VARCHAR NOT NULL,
   log_seq INTEGER NOT NULL,
   reason VARCHAR NOT NULL,
   result JSONB,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
   ended_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT pk_jobs PRIMARY KEY (job_id),
-  CONSTRAINT ck_jobs_state_known CHECK (state IN ('dividing', 'running', 'done', 'failed', 'cancelled')),
+  CONSTRAINT ck_jobs_state_known CHECK (state IN ('dividing', 'running', 'waiting', 'withdrawing', 'done', 'failed', 'cancelled')),
+  CONSTRAINT ck_jobs_changes_known CHECK (changes IN ('', 'staged', 'waiting', 'committed', 'partly_committed', 'conflicted', 'unknown', 'discarded')),
   CONSTRAINT ck_jobs_ended_iff_final CHECK ((state IN ('cancelled', 'done', 'failed')) = (ended_at IS NOT NULL))
 )
  WITH (fillfactor = 70)
@@ -841,11 +878,14 @@ CREATE TABLE jobs.tasks (
   running INTEGER NOT NULL,
   answer JSONB,
   winner VARCHAR,
+  base INTEGER NOT NULL,
+  behind INTEGER,
+  entries JSONB NOT NULL,
   drawn_before INTEGER NOT NULL,
   conflicts INTEGER NOT NULL,
   reason VARCHAR NOT NULL,
   CONSTRAINT pk_tasks PRIMARY KEY (job_id, number),
-  CONSTRAINT ck_tasks_state_known CHECK (state IN ('blocked', 'ready', 'running', 'committing', 'decided', 'failed'))
+  CONSTRAINT ck_tasks_state_known CHECK (state IN ('blocked', 'ready', 'running', 'merging', 'decided', 'failed'))
 )
  WITH (fillfactor = 70)
 ;;

@@ -3,9 +3,9 @@
 Owns: conversations and their log, messages, turns, model steps, tool calls. Consumes: MessagePosted, OperatorSpoke,
 HolderChanged, ConsentAnswered, ConversationEnded, StopTurn, ProposeChanges and DiscardChanges (agent.messages);
 ToolCallFinished, ToolCallRefused, CallResolved and AbandonCall (agent.tool-results); ApprovalOpened, ApprovalProgressed
-and ApprovalClosed (agent.approvals); AttemptRequested, AttemptWithdrawn, CommitAttempt and CallSurfaced
+and ApprovalClosed (agent.approvals); AttemptRequested, AttemptWithdrawn, ProposeJob and CallSurfaced
 (agent.attempts); ToolCallProgressed (agent.progress). Emits: ToolCallProposed, CallsWithdrawn, HandoverRequested,
-DiscardWorkspace, RunJob, CancelJob, CallSurfaced, AttemptEnded, AttemptCommitted; ConversationItems after each commit,
+DiscardWorkspace, RunJob, CancelJob, CallSurfaced, AttemptEnded, JobCommitted; ConversationItems after each commit,
 and ConversationDelta while a model writes.
 Promises: one turn at a time per conversation, whichever replica gets the message; exactly one result per call, and the
 model is asked exactly once more when all are there; a log without gaps whose order frontends may rely on; a transcript

@@ -12,11 +12,11 @@ from pydantic_core import from_json
 from placet.agent import rules
 from placet.agent.model_answer import ModelAnswer
 from placet.agent.rules import FINAL_ANSWER, CheckedCall, Result, Settlement
-from placet.agent.staging import StagedEntry
+from placet.agent.staging import StagedEntry, outcomes
 from placet.agent.states import Event, State
 from placet.contracts import messages as m
 from placet.contracts.canonical import canonical_text, sha256_hex
-from placet.contracts.messages.jobs import ATTEMPT_LABEL, CommitEnd, Flag
+from placet.contracts.messages.jobs import JOB_LABEL, CommitEnd, Flag
 from placet.domain.catalog import Catalog, ToolSpec
 
 #: What the model reads before the last step of an attempt.
@@ -29,7 +29,7 @@ REASONS: Mapping[str, str] = {
     "token_limit": "It used more tokens than its share.",
     "answer_too_long": "It wrote more in one step than it may.",
 }
-NOTHING_LEFT = "What it had left staged is not there any more."
+NOT_ASKED = "People were not asked any more."
 _COMMIT_ENDS: frozenset[str] = frozenset(get_args(CommitEnd))
 _FLAGS: frozenset[str] = frozenset(get_args(Flag))
 _THROWN_OUT = Result("cancelled", reason="Not run: the attempt was thrown out.")
@@ -52,27 +52,47 @@ class Attempt:
     steps: int = 0
     calls: int = 0
     asked_again: int = 0
-    #: Digests of the calls that it proposed, by their ids: of tool and arguments alone, so that attempts can agree.
-    proposed: dict[str, str] = field(default_factory=dict)
+    #: What each call comes to that it staged, by its id: key, what stood there, what will stand there.
+    effects: dict[str, list[list[str | None]]] = field(default_factory=dict)
     #: Whether its end was told.
     over: bool = False
     #: The call that its job answers, by conversation_id and call_id.
     caller: dict[str, str] | None = None
+    #: The workspace of its job that it reads beneath its own, by conversation_id and entries.
+    base: dict[str, Any] | None = None
 
     @property
     def tokens(self) -> int:
         """All that it has used."""
         return self.input_tokens + self.output_tokens
 
-    def proposing(self, call_id: str, tool: str, arguments: str) -> Attempt:
-        """Return it with a call that goes to policy."""
-        digest = sha256_hex({"tool": tool, "arguments": arguments})
-        return replace(self, proposed={**self.proposed, call_id: digest})
+    @property
+    def workspace_base(self) -> m.WorkspaceBase | None:
+        """The workspace that its calls read beneath their own."""
+        return None if self.base is None else m.WorkspaceBase(**self.base)
+
+    def staging(self, call_id: str, staged: m.Staged) -> Attempt:
+        """Return it with a call that was staged."""
+        effects = [[each.key, each.base, each.after] for each in staged.effects]
+        return replace(self, effects={**self.effects, call_id: effects})
 
     def tree(self, staged: Sequence[StagedEntry]) -> str | None:
-        """Return the digest of what it left staged, in order; None where that is nothing."""
-        ordered = sorted(staged, key=lambda each: (each.workspace_id, each.position))
-        return sha256_hex([self.proposed[each.call_id] for each in ordered]) if ordered else None
+        """Return the digest of what it left staged, whatever the way there; None where that comes to nothing.
+
+        It is of what will stand under each key that changes, and of the staged calls in their order.
+        """
+        first: dict[str, str | None] = {}
+        last: dict[str, str | None] = {}
+        calls: list[str | None] = []
+        for entry in sorted(staged, key=lambda each: (each.workspace_id, each.position)):
+            for key, base, after in self.effects.get(entry.call_id, ()):
+                if key:
+                    first.setdefault(key, base)
+                    last[key] = after
+                else:
+                    calls.append(after)
+        changes = {key: after for key, after in last.items() if after != first[key]}
+        return sha256_hex({"changes": changes, "calls": calls}) if changes or calls else None
 
     def after(self, answer: ModelAnswer, cost: float | None) -> Attempt:
         """Return it with an answer of the model counted."""
@@ -96,6 +116,7 @@ def requested(message: m.AttemptRequested) -> tuple[Attempt, m.MessagePosted]:
         message.tokens_max,
         message.answer_tokens_max,
         caller=message.caller.model_dump() if message.caller else None,
+        base=message.base.model_dump(),
     )
     # Not validated again: with its answers of earlier tasks it may be longer than what a person may write.
     posted = m.MessagePosted.model_construct(
@@ -107,7 +128,7 @@ def requested(message: m.AttemptRequested) -> tuple[Attempt, m.MessagePosted]:
         agent=message.agent,
         language=message.language,
         # By this label it is found again.
-        labels={ATTEMPT_LABEL: "1", **message.labels},
+        labels={JOB_LABEL: message.job_id, **message.labels},
         held_revision=0,
         taken_as=None,
     )
@@ -193,16 +214,25 @@ def ended(
     )
 
 
-def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None) -> m.AttemptCommitted:
-    """Return what jobs is told of the commit of an attempt; without a result there was nothing to commit any more."""
+def deciding(asked: m.ProposeJob) -> Attempt:
+    """Return what makes a conversation that in which people decide about a job: no model is asked there."""
+    caller = asked.caller.model_dump() if asked.caller else None
+    return Attempt(asked.job_id, "", 0, {}, 0, over=True, caller=caller)
+
+
+def committed(attempt: Attempt, place: Mapping[str, str], result: Result | None) -> m.JobCommitted:
+    """Return what jobs is told of the commit of its workspace; without a result nobody was asked any more."""
     found = result.data.get("state") if result is not None and isinstance(result.data, dict) else None
-    state: Any = found if found in _COMMIT_ENDS else "not_committed"
-    reason = NOTHING_LEFT if result is None else result.reason or result.error
-    return m.AttemptCommitted(
+    in_doubt = result is not None and result.kind == "unknown"
+    state: Any = found if found in _COMMIT_ENDS else "unknown" if in_doubt else "not_committed"
+    reason = NOT_ASKED if result is None else result.reason or result.error
+    ends = [each.outcome for each in (outcomes(result, ()) if result is not None else None) or ()]
+    return m.JobCommitted(
         tenant=place["tenant"],
         conversation_id=place["conversation_id"],
         job_id=attempt.job_id,
-        attempt_id=attempt.attempt_id,
         state=state,
+        done=sum(each in {"committed", "succeeded"} for each in ends),
+        left_out=ends.count("left_out"),
         reason=reason,
     )

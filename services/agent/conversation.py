@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from typing import get_args
 
 from placet.agent import attempts, items, rules, staging
-from placet.agent.conversation_state import Call, Held, Turn
+from placet.agent.asking import Asking
+from placet.agent.conversation_state import Call, Held, result_detail
 from placet.agent.holding import held_as
 from placet.agent.items import Data
 from placet.agent.rules import Behaviour, Queued, Result, storable
 from placet.agent.staging import StagedEntry
-from placet.agent.states import MACHINE, CallEvent, CallState, Event
-from placet.agent.turns import Turns
+from placet.agent.states import CallEvent, CallState, Event
 from placet.contracts import messages as m
-from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Poison, Refused, Transient
-from placet.contracts.ids import new_id
 from placet.contracts.messages import COMMIT_TOOL
 from placet.contracts.messages.stage import Dropped
 
@@ -42,7 +40,7 @@ class Answer:
     ended_by: str = ""
 
 
-class Conversation(Turns):
+class Conversation(Asking):
     """A conversation to which things happen."""
 
     __slots__ = ()
@@ -86,23 +84,14 @@ class Conversation(Turns):
             self._keep(attempt)
         self.take_message(posted, behaviour, labels)
 
-    def commit_attempt(self) -> None:
-        """Ask for what an attempt left staged, as one call: it has won."""
-        if any(each.commit_id for each in self.staged):
-            return
-        entries = staging.due(self.staged, "turn", "on_request", "each")
-        if self.attempt is None:
-            raise Poison(f"conversation {self.conversation_id} is no attempt")
-        if not entries or self.ended or self.turn_id is not None:
-            self._tell_commit(self.attempt, None)
-            return
-        self._begin_commit(entries, "jobs")
-
     def take_withdrawn(self, withdrawn: m.AttemptWithdrawn) -> None:
-        """Leave an attempt alone that nobody waits for any more, also one that never began."""
+        """Leave alone what nobody waits for any more, also what never began."""
         place = {"tenant": self.tenant, "conversation_id": self.conversation_id, "by": withdrawn.by}
         if self.turn_id is not None:
             self.stop(m.StopTurn(**place, turn_id=self.turn_id))
+        if withdrawn.merged:
+            # It waits on, in the workspace of the job.
+            self._end_staged(self.staged)
         self.end(m.ConversationEnded(**place), ())
 
     def _waits_for_people(self, author: dict[str, str]) -> bool:
@@ -190,38 +179,6 @@ class Conversation(Turns):
             return
         self._begin_commit(entries, asked.by)
 
-    def _begin_commit(self, entries: Sequence[StagedEntry], by: str) -> None:
-        """Begin a turn that is nothing but the question about entries."""
-        newest = entries[-1]
-        turn = Turn(new_id(), MACHINE.initial, 1, 1, 0, newest.message_id, newest.author, self.cause.as_json())
-        self.turns[turn.turn_id] = turn
-        self.turn_id = turn.turn_id
-        self._record_turn(turn, "started", None, {"by": by})
-        self._append("turn", {"state": "started", "turn_id": turn.turn_id})
-        self._say_instead(turn, staging.asked_text(by))
-        self._move(turn, Event.CALLS_PROPOSED, {"step": turn.step, "fence": turn.fence, "by": by})
-        self._propose_commit(turn, entries)
-
-    def _say_instead(self, turn: Turn, text: str) -> None:
-        """Store the step of a turn that no model was asked for: what led to it, and an answer without words."""
-        # No client can choose this id: identifiers have no colon.
-        message_id = f"proposed:{turn.turn_id}"
-        queued = Queued(message_id, turn.message_id, turn.author, turn.cause)
-        self._store(message_id, text, queued, number=self.log_seq)
-        self._give([queued], turn)
-        self._append("message", items.assistant(self.of(turn), "", heard_meanwhile=False, while_waiting=False))
-        self.new_steps.append(
-            {
-                "turn_id": turn.turn_id,
-                "step": turn.step,
-                "message_id": self.of(turn).assistant_message_id,
-                "raw": {"role": "assistant", "content": ""},
-                "model": "",
-                "input_tokens": 0,
-                "output_tokens": 0,
-            }
-        )
-
     def discard_changes(self, asked: m.DiscardChanges) -> None:
         """Throw away what is staged; a commit that people are asked about is withdrawn first, and its end does so."""
         commits = list(dict.fromkeys(each.commit_id for each in self.staged if each.commit_id))
@@ -251,6 +208,8 @@ class Conversation(Turns):
 
     def _end_commit(self, call: Call, result: Result, *, stopped: bool) -> None:
         """Tell what became of each entry of a commit that has its result."""
+        if self.attempt is not None:
+            self._tell_commit(self.attempt, result)
         entries = {each.call_id: each for each in self.staged if each.commit_id == call.call_id}
         found = staging.outcomes(result, entries.values())
         if found is not None:
@@ -259,7 +218,8 @@ class Conversation(Turns):
                     end = staging.outcome_result(outcome)
                     self._append("tool_call", items.staged_end(entry.names, end, outcome.outcome))
             for kind, dropped in staging.dropped(found).items():
-                self._tell_dropped(kind, [call_id for call_id in dropped if call_id in entries])
+                # What a job proposes is staged in other conversations.
+                self._tell_dropped(kind, [each for each in dropped if each in entries or self.attempt is not None])
             self._end_staged(entries.values())
         elif staging.fate(result, stopped=stopped, ended=self.ended) == "discarded":
             self._discard(list(entries.values()), by=result.decided_by, reason=result.reason or result.error)
@@ -275,7 +235,7 @@ class Conversation(Turns):
         call = self._call(answer.call_id)
         before, turn = call.state, self.turns.get(call.turn_id)
         result_json = storable(answer.result.as_json())
-        kind = {"kind": answer.result.kind, "result_digest": data_digest(result_json)}
+        kind = result_detail(answer.result.kind, result_json)
         if before is CallState.ANSWERED:
             # The first one stands.
             self._record_call(call, CallEvent.RESULT_CAME, before, kind)
@@ -319,6 +279,8 @@ class Conversation(Turns):
         entry = StagedEntry(call.call_id, *place, call.turn_id, call.tool, call.message_id, call.author, call.cause)
         self.staged.append(entry)
         self.changed_staged[call.call_id] = entry
+        if self.attempt is not None:
+            self._keep(self.attempt.staging(call.call_id, staged))
 
     def take_opened(self, opened: m.ApprovalOpened, behaviour: Behaviour | None) -> None:
         """Tell that people are asked about a call, and let its turn go on where it need not wait for them.

@@ -13,6 +13,7 @@ from placet.agent.rules import Claim, Queued
 from placet.agent.staging import StagedEntry
 from placet.agent.states import CALL_MACHINE, MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
+from placet.contracts.canonical import data_digest
 from placet.contracts.errors import Poison
 from placet.contracts.messages import ACCOMPLISH_TOOL, Message
 from placet.runtime.work import Cause, Change
@@ -41,6 +42,11 @@ class Turn:
     reason: str = ""
     final_answer: dict[str, Any] | None = None
     stopped_number: int | None = None
+
+
+def result_detail(kind: str, result: Any) -> dict[str, str]:
+    """Return what the history says of a result: its kind, and the digest of what is stored."""
+    return {"kind": kind, "result_digest": data_digest(result)}
 
 
 @dataclass(slots=True)

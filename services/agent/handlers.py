@@ -129,7 +129,7 @@ async def _take_all(
             conversation.end(message, await store.unanswered(work.connection, message.conversation_id))
         else:
             agent = conversation.agent or (
-                message.agent if isinstance(message, m.MessagePosted | m.AttemptRequested) else ""
+                message.agent if isinstance(message, m.MessagePosted | m.AttemptRequested | m.ProposeJob) else ""
             )
             _TAKERS[type(message)](conversation, message, profiles.find(conversation.tenant, agent))
 
@@ -177,15 +177,9 @@ def _wanted(messages: Sequence[Any]) -> Wanted:
                 wanted.turn_ids.add(message.turn_id)
             case m.ApprovalOpened():
                 wanted.call_ids.add(message.call.call_id)
-            case m.AttemptRequested():
+            case m.AttemptRequested() | m.ProposeJob():
                 wanted.message_ids.add(message.message_id)
-            case (
-                m.AttemptWithdrawn()
-                | m.CommitAttempt()
-                | m.HolderChanged()
-                | m.ConversationEnded()
-                | m.ConsentAnswered()
-            ):
+            case m.AttemptWithdrawn() | m.HolderChanged() | m.ConversationEnded() | m.ConsentAnswered():
                 pass
             case m.ProposeChanges() | m.DiscardChanges():
                 pass
@@ -209,6 +203,7 @@ _FIRST = (
     m.ConversationEnded,
     m.AttemptRequested,
     m.AttemptWithdrawn,
+    m.ProposeJob,
 )
 
 _Taker: TypeAlias = Callable[[Conversation, Any, Profile | None], None]
@@ -218,7 +213,7 @@ _TAKERS: Mapping[type[Message], _Taker] = {
     m.AttemptRequested: lambda here, it, agent: here.take_attempt(
         it, behaviour_of(agent), agent.labels if agent else {}
     ),
-    m.CommitAttempt: lambda here, _, __: here.commit_attempt(),
+    m.ProposeJob: lambda here, it, agent: here.propose_job(it, agent.labels if agent else {}),
     m.CallSurfaced: lambda here, it, _: here.take_surfaced(it),
     m.AttemptWithdrawn: lambda here, it, _: here.take_withdrawn(it),
     m.OperatorSpoke: lambda here, it, _: here.take_spoken(it),

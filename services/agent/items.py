@@ -23,11 +23,12 @@ ItemType = Literal[
 _SUCCESSES = frozenset({"succeeded", "staged"})
 
 
-def posted(message: m.MessagePosted) -> Data:
+def posted(message: m.MessagePosted | m.ProposeJob) -> Data:
     """Return the item of what a person wrote."""
     author = message.author.model_dump()
     data = {"role": "user", "message_id": message.message_id, "text": message.text, "author": author}
-    return data | ({"taken_as": message.taken_as.model_dump()} if message.taken_as else {})
+    taken_as = message.taken_as if isinstance(message, m.MessagePosted) else None
+    return data | ({"taken_as": taken_as.model_dump()} if taken_as else {})
 
 
 def operator_spoke(message: m.OperatorSpoke) -> Data:

@@ -50,7 +50,7 @@ json_build_array(
         FROM agent.staged_entries s JOIN agent.tool_calls k USING (call_id) JOIN agent.turns t USING (turn_id)
         WHERE s.conversation_id = c.conversation_id
     ) END,
-    CASE WHEN c.labels ? 'attempt' THEN (
+    CASE WHEN c.labels ? 'job' THEN (
         SELECT a.data FROM agent.attempts a WHERE a.conversation_id = c.conversation_id
     ) END
 )

@@ -41,7 +41,7 @@ _TAKEN: Mapping[str, tuple[type[Message], ...]] = {
     ),
     "agent.tool-results": (m.ToolCallFinished, m.ToolCallRefused, m.CallResolved, m.AbandonCall),
     "agent.approvals": (m.ApprovalOpened, m.ApprovalProgressed, m.ApprovalClosed),
-    "agent.attempts": (m.AttemptRequested, m.AttemptWithdrawn, m.CommitAttempt, m.CallSurfaced),
+    "agent.attempts": (m.AttemptRequested, m.AttemptWithdrawn, m.ProposeJob, m.CallSurfaced),
     "agent.progress": (m.ToolCallProgressed,),
 }
 

@@ -97,9 +97,16 @@ def commit_of(
     claim: Claim, entries: Sequence[StagedEntry], *, position: int, provider_call_id: str = ""
 ) -> CheckedCall:
     """Return the house's call that proposes entries, as if the model had made it at `position` of its answer."""
-    tree = tree_digest([(each.call_id, each.digest) for each in entries])
-    ids = [each.call_id for each in entries]
-    arguments = CommitArguments(workspace_id=entries[0].workspace_id, tree_digest=tree, entries=ids)
+    named = [(each.call_id, each.digest) for each in entries]
+    return commit_call(claim, entries[0].workspace_id, named, position=position, provider_call_id=provider_call_id)
+
+
+def commit_call(
+    claim: Claim, workspace_id: str, entries: list[tuple[str, str]], *, position: int, provider_call_id: str = ""
+) -> CheckedCall:
+    """Return the same for the entries of a workspace by their calls' ids and digests, in order."""
+    ids = [call_id for call_id, _ in entries]
+    arguments = CommitArguments(workspace_id=workspace_id, tree_digest=tree_digest(entries), entries=ids)
     text = canonical_text(arguments.model_dump())
     digest = call_digest(
         tenant=claim.tenant,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from placet.agent import accomplish, attempts, items, rules, staging
-from placet.agent.conversation_state import Call, ConversationState, Turn
+from placet.agent.conversation_state import Call, ConversationState, Turn, result_detail
 from placet.agent.holding import goes_on
 from placet.agent.items import Data
 from placet.agent.model_answer import ModelAnswer
@@ -16,7 +16,7 @@ from placet.agent.rules import Behaviour, CheckedCall, Claim, Interruption, Sett
 from placet.agent.staging import StagedEntry
 from placet.agent.states import MACHINE, CallEvent, CallState, Event, State
 from placet.contracts import messages as m
-from placet.contracts.canonical import data_digest, parse_arguments
+from placet.contracts.canonical import parse_arguments
 from placet.contracts.ids import new_id
 from placet.contracts.messages import ACCOMPLISH_TOOL, COMMIT_TOOL, ToolCall
 from placet.domain.catalog import Catalog
@@ -88,11 +88,13 @@ class Turns(ConversationState):
 
     def _propose_commit(self, turn: Turn, entries: Sequence[StagedEntry]) -> None:
         """Let the house ask people about entries, beside the calls of the turn's present step."""
-        claim = self.of(turn)
         position = sum(call.step == turn.step for call in self._of_turn(turn))
-        commit = staging.commit_of(claim, entries, position=position)
+        self._ask_people(self.of(turn), staging.commit_of(self.of(turn), entries, position=position))
+
+    def _ask_people(self, claim: Claim, commit: CheckedCall, said: str = "") -> None:
+        """Propose the house's call."""
         self._append("tool_call", items.proposed(claim, commit))
-        self._propose(claim, commit, "")
+        self._propose(claim, commit, said)
 
     def _interruption(self, claim: Claim, behaviour: Behaviour) -> Interruption | None:
         if self.ended:
@@ -155,11 +157,9 @@ class Turns(ConversationState):
         )
         if call.tool == COMMIT_TOOL and result is None:
             self._ask_about(call)
-        elif self.attempt is not None and result is None:
-            self._keep(self.attempt.proposing(call.call_id, call.tool, call.arguments))
         detail = {"turn_id": claim.turn_id, "tool": call.tool} | ({"digest": call.digest} if call.digest else {})
         if result is not None:
-            detail |= {"kind": result.kind, "result_digest": data_digest(result_json)}
+            detail |= result_detail(result.kind, result_json)
         self._record_call(stored, "proposed", None, detail)
         if result is not None:
             self._append("tool_call", items.answered(stored.names, result))
@@ -183,6 +183,7 @@ class Turns(ConversationState):
             position=call.position,
             digest=call.digest,
             quote=rules.quote(said, call),
+            base=self.attempt and self.attempt.workspace_base,
             **beside(call, before),
         )
         self._emit(m.ToolCallProposed(tenant=claim.tenant, call=proposed, earlier=list(earlier)))
@@ -269,10 +270,9 @@ class Turns(ConversationState):
         if ended_by:
             self._end_turn(turn, ended_by)
         elif self.attempt is not None and call.tool == COMMIT_TOOL:
-            # Nobody is asked what to say about it: the attempt has said all.
+            # Nobody is asked what to say about it: the job has said all.
             self._move(turn, Event.COMMITTED, {"kind": result.kind})
             self._close(turn)
-            self._tell_commit(self.attempt, result)
         else:
             self._go_on_after(turn, call, behaviour)
 

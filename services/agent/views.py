@@ -18,6 +18,11 @@ VIEWS = {
                next_message
         FROM agent.tool_calls
     """,
+    # Entries that wait in workspaces, and the commit that people are asked about.
+    "staged_entries": """
+        SELECT s.call_id, c.tenant, s.conversation_id, s.workspace_id, s.position, s.commit_id
+        FROM agent.staged_entries AS s JOIN agent.conversations AS c USING (conversation_id)
+    """,
     "turns": """
         SELECT turn_id, tenant, conversation_id, state, step, started_at, ended_at, reason, final_answer
         FROM agent.turns

@@ -130,7 +130,7 @@ class ApprovalRow(SQLModel, table=True):
     pool: str
     permit_expires_after_seconds: int
     summary: str
-    #: The words of the summary as `placet.domain.words.searched` has them: what people may see, redacted values masked.
+    #: Words of summary and arguments as `placet.domain.words.searched_card` has them: redacted values masked.
     searched: str
     rule: str
     rulebook_digest: str

@@ -32,6 +32,7 @@ _TABLES = {
     "decisions": ("at", "person", "decision", "outcome", "counts", "reason", "digest"),
     "edits": ("asked_at", "person", "state", "differences", "refusal", "reason"),
     "cards": ("channel", "recipient", "state", "revision", "sent_revision", "error", "at"),
+    "comments": ("at", "person", "question", "text"),
     "history": ("at", "event", "from_state", "to_state", "actor", "detail"),
 }
 _PARTS = ("records", "verdict", "timers", "execution")
@@ -46,15 +47,22 @@ def list_approvals(  # noqa: PLR0913 - one for each filter
     agent: Annotated[str, typer.Option(help="Only calls of this agent.")] = "",
     conversation: Annotated[str, typer.Option(help="Only calls of this conversation.")] = "",
     category: Annotated[str, typer.Option(help="Only tools that can do this: unsafe_write, unsafe_api, …")] = "",
+    requester: Annotated[str, typer.Option(help="Only what they asked for: person:ada.")] = "",
+    rule: Annotated[str, typer.Option(help="Only what this rule held.")] = "",
+    decided_by: Annotated[str, typer.Option(help="Only what they decided: person:ada.")] = "",
+    sort: Annotated[str, typer.Option(help="newest, oldest, deadline, risk or amount.")] = "newest",
     older_than: Annotated[int, typer.Option(min=0, help="Only what was opened so many seconds ago or earlier.")] = 0,
-    search: Annotated[str, typer.Option("--search", "--q", help='Words of the summary: payment -test "299 TRY".')] = "",
+    search: Annotated[
+        str, typer.Option("--search", "--q", help='Words of summary and arguments: payment -test "299 TRY" inv*.')
+    ] = "",
     limit: Limit = LIMIT,
     cursor: After = "",
     json: Json = False,
 ) -> None:
-    """List approvals that fit everything asked, newest first."""
+    """List approvals that fit everything asked, newest first unless asked otherwise."""
     asked = {"state": state, "tool": tool, "agent": agent, "conversation": conversation, "category": category}
     more: dict[str, Any] = {"mine": "true" if mine else "", "older_than": older_than, "q": search}
+    more |= {"requester": requester, "rule": rule, "decided_by": decided_by, "sort": sort}
     columns = ["id", "state", "tool", "summary", "requester", "expires_at"]
     show_page("/v1/approvals", asked | more, columns, limit=limit, cursor=cursor, json=json)
 
@@ -69,6 +77,23 @@ def show(approval_id: ApprovalId, *, json: Json = False) -> None:
     if approval["tool"] == COMMIT_TOOL:
         _show_staged(approval)
     show_whole(approval, _PARTS, _TABLES)
+
+
+@app.command()
+def comment(
+    approval_id: ApprovalId,
+    text: Annotated[str, typer.Argument(help="What you say; it decides nothing.")],
+    *,
+    ask: Annotated[bool, typer.Option("--ask", help="Ask the requester, who sees it in their conversation.")] = False,
+    json: Json = False,
+) -> None:
+    """Say something to the others who may decide, or ask the requester. It decides nothing, and no model reads it."""
+    answer = call("POST", f"/v1/approvals/{approval_id}/comments", json={"text": text, "question": ask})
+    if json:
+        show_json(answer)
+        return
+    for each in answer["items"]:
+        out.print(f"{each['person']}{' asks' if each['question'] else ''}: {each['text']}", markup=False)
 
 
 @app.command()

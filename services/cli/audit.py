@@ -62,7 +62,12 @@ def verify(
             _check_of(_tenant_of(token, keys), keys, checks).kept(token)
     problems = [f"{tenant}: {problem}" for tenant, check in checks.items() for problem in check.problems]
     told = {
-        tenant: {"blocks": c.last.number if c.last else 0, "rows": c.rows, "erased": c.erased}
+        tenant: {
+            "blocks": c.last.number if c.last else 0,
+            "rows": c.rows,
+            "erased": c.erased,
+            "purged_up_to_block": c.begins,
+        }
         for tenant, c in checks.items()
     }
     if json:
@@ -70,7 +75,9 @@ def verify(
     else:
         for tenant, counts in told.items():
             erased = f", of which {counts['erased']} were erased" if counts["erased"] else ""
-            out.print(f"{tenant}: {counts['rows']} rows in {counts['blocks']} blocks{erased}")
+            purged = counts["purged_up_to_block"]
+            cut = f"; blocks 1 to {purged} were purged" if purged else ""
+            out.print(f"{tenant}: {counts['rows']} rows in {counts['blocks'] - purged} blocks{erased}{cut}")
         for problem in problems:
             out.print(problem)
         out.print("something was changed" if problems else "nothing was changed")
@@ -121,7 +128,7 @@ def _run(work: Any) -> None:
 
 
 async def _blocks(url: str, tenant: str, keys: Path | None) -> AsyncIterator[tuple[str, list[Any], int]]:
-    from placet.contracts.chain import read_checkpoint
+    from placet.contracts.chain import Row, read_checkpoint
     from placet.contracts.signing import BadSignature
     from placet.gateway.audit import store
     from placet.runtime.database import Database
@@ -130,11 +137,15 @@ async def _blocks(url: str, tenant: str, keys: Path | None) -> AsyncIterator[tup
     try:
         async with database.transaction() as connection:
             await store.read_whole(connection)
-            async for token in store.each_token(connection, tenant):
+            async for number, token in store.each_token(connection, tenant):
                 try:
                     block = read_checkpoint(verifier, token)
                 except BadSignature:
                     yield token, [], 0
+                    continue
+                if block.number != number:
+                    # Under another number than was signed: no row fits it.
+                    yield token, [Row("", None, None)], block.number
                     continue
                 yield token, await store.load_rows(connection, tenant, block.after, block.upto), block.number
     finally:

@@ -246,11 +246,12 @@ LEFT JOIN agent.tool_calls AS c ON c.call_id = v.call_id
 WHERE w.veto_on = 'tool' OR encode(sha256(convert_to(c.arguments, 'UTF8')), 'hex') = w.arguments_digest
 
 -- name: decisions_say_how
--- 24: Each decision that counted says who made it, how they were known, and bears the signature of the gateway.
+-- 24: Each decision that counted says who made it, how they were known, and bears the signature of the gateway, unless
+-- its maker was erased since.
 SELECT d.tenant, d.decision_id AS subject, 'by ' || d.person || ', known by ' || d.proof AS found
 FROM approval.decisions AS d
 WHERE d.outcome = 'accepted' AND (
-    d.person = '' OR d.proof = '' OR d.signed = '' OR (d.proof = 'api_key' AND NOT EXISTS (
+    d.person = '' OR d.proof = '' OR d.signed = '' AND d.person NOT LIKE '%:erased-%' OR (d.proof = 'api_key' AND NOT EXISTS (
         SELECT FROM gateway.api_keys AS k WHERE k.key_id = d.key_id AND k.tenant = d.tenant))
 )
 

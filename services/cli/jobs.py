@@ -17,7 +17,7 @@ jobs = Resource("jobs", "Run jobs: tasks that several agents try and vote on.")
 jobs.list(
     "List jobs, newest first.",
     ["id", "state", "tasks_decided", "tasks_total", "attempts", "tokens", "task", "created_at"],
-    states="dividing, running, done, failed, cancelled or all.",
+    states="dividing, running, waiting, withdrawing, done, failed, cancelled or all.",
     state="all",
 )
 jobs.show("Show a job with its tasks, their attempts and votes.")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import placet
-from placet.cli import approvals, audit, jobs, receipts, rulebook, slack, stops, workspace
+from placet.cli import approvals, audit, jobs, receipts, retention, rulebook, slack, stops, workspace
 from placet.cli.administration import NOUNS
 from placet.cli.chat import chat
 from placet.cli.output import Json, fail, out, progress, show_json, tell_error
@@ -29,6 +29,7 @@ for _name, _noun in NOUNS.items():
     app.add_typer(_noun.app, name=_name)
 app.add_typer(jobs.jobs.app, name="jobs")
 app.add_typer(receipts.app, name="receipt")
+app.add_typer(retention.person, name="person")
 app.add_typer(rulebook.app, name="rulebook")
 app.add_typer(slack.app, name="slack")
 app.add_typer(stops.app, name="stop")
@@ -36,6 +37,7 @@ app.add_typer(workspace.app, name="workspace")
 app.command()(chat)
 app.command()(verify)
 app.command()(stops.resume)
+app.command()(retention.purge)
 
 #: Typer shows its own wording errors in a box of several lines; its base class is not exported by name.
 _UsageError: Any = typer.BadParameter.__mro__[1]

@@ -16,6 +16,7 @@ from placet.contracts.messages import (
     COMMIT_TOOL,
     AbandonCall,
     DiscardWorkspace,
+    MergeWorkspace,
     Message,
     ResolveCall,
     StagedCallPermitted,
@@ -30,6 +31,7 @@ from placet.domain.house_tools import COMMIT_SPEC
 from placet.executor import store
 from placet.executor.committing import Committing
 from placet.executor.handlers import abandon_call, claim_calls, discard_workspace, release_call, resolve_call
+from placet.executor.merging import merge_workspace
 from placet.executor.metrics import SLOTS, SLOTS_BUSY, measure
 from placet.executor.settings import EVERY_POOL, ExecutorSettings
 from placet.executor.settling import Settling
@@ -120,7 +122,10 @@ def assemble(
     SLOTS.set(worker.slots.size)
     SLOTS_BUSY.set_function(lambda: worker.slots.busy)
     every, keep = settings.executor_sweep_seconds, timedelta(days=settings.executor_workspace_keep_days)
-    discard = partial(discard_workspace, committing=worker.committing)
+    commands: dict[type[Message], Handler] = {
+        DiscardWorkspace: one_by_one(partial(discard_workspace, committing=worker.committing)),
+        MergeWorkspace: one_by_one(partial(merge_workspace, bounds=worker.stager.bounds)),
+    }
     return Service(
         name="executor",
         runtime=runtime,
@@ -131,7 +136,7 @@ def assemble(
             )
             for pool in pools
         ),
-        subscriptions=(Subscription(queue(COMMANDS), {DiscardWorkspace: one_by_one(discard)}),),
+        subscriptions=(Subscription(queue(COMMANDS), commands),),
         duties=(
             Duty("give-up-lost", every, sweeper.give_up_lost),
             Duty("repeat-lost", every, sweeper.repeat_lost),

@@ -41,7 +41,7 @@ class Stager:
         self._units = units
         self._tools = tools
         self._specs = specs
-        self._bounds = bounds
+        self.bounds = bounds
 
     async def stage(self, attempt: Attempt, context: ToolContext) -> Outcome:
         """Put a call into its workspace, once however often it is tried; what cannot be staged has failed."""
@@ -50,7 +50,7 @@ class Stager:
             try:
                 planned = await self._plan(attempt, arguments, context)
                 async with self._units.begin(attempt.cause) as work:
-                    placed = await workspace_store.put(work, attempt, planned, self._bounds)
+                    placed = await workspace_store.put(work, attempt, planned, self.bounds)
             except Moved as moved:
                 log.info("stage.again", call_id=attempt.call.call_id, key=str(moved))
             except Full as full:

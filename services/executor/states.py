@@ -107,6 +107,7 @@ class WorkspaceState(StrEnum):
     PARTLY_COMMITTED = "partly_committed"  # final: something of it did not, as its entries say
     CONFLICTED = "conflicted"  # final: others had changed the same, and nothing was applied
     DISCARDED = "discarded"  # final: nobody wanted it, or nobody decided in time
+    MERGED = "merged"  # final: its attempt won, and its entries wait in the workspace of the job now
 
 
 class WorkspaceEvent(StrEnum):
@@ -119,6 +120,7 @@ class WorkspaceEvent(StrEnum):
     REOPENED = "reopened"  # the commit has ended, and calls that were staged after it was proposed still wait
     DISCARDED = "discarded"  # people denied it, or threw it away
     EXPIRED = "expired"  # nobody decided in time
+    MERGED = "merged"  # its entries were moved into the workspace of a job
 
 
 _ENDED = frozenset(
@@ -127,6 +129,7 @@ _ENDED = frozenset(
         WorkspaceState.PARTLY_COMMITTED,
         WorkspaceState.CONFLICTED,
         WorkspaceState.DISCARDED,
+        WorkspaceState.MERGED,
     }
 )
 #: A conversation has one of these at most.
@@ -139,6 +142,7 @@ WORKSPACE_MACHINE = Machine(
         (WorkspaceState.OPEN, WorkspaceEvent.DECIDED): WorkspaceState.COMMITTING,
         (WorkspaceState.OPEN, WorkspaceEvent.DISCARDED): WorkspaceState.DISCARDED,
         (WorkspaceState.OPEN, WorkspaceEvent.EXPIRED): WorkspaceState.DISCARDED,
+        (WorkspaceState.OPEN, WorkspaceEvent.MERGED): WorkspaceState.MERGED,
         (WorkspaceState.COMMITTING, WorkspaceEvent.COMMITTED): WorkspaceState.COMMITTED,
         (WorkspaceState.COMMITTING, WorkspaceEvent.FAILED): WorkspaceState.PARTLY_COMMITTED,
         (WorkspaceState.COMMITTING, WorkspaceEvent.CONFLICTED): WorkspaceState.CONFLICTED,

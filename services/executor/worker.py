@@ -216,7 +216,7 @@ class Worker:
             deadline=datetime.now(UTC) + timedelta(seconds=self.specs[call.tool].timeout_seconds),
             resources=self.resources,
             workspace=ConversationWorkspace(
-                self.units.database, tenant=call.tenant, conversation_id=call.conversation_id
+                self.units.database, tenant=call.tenant, conversation_id=call.conversation_id, base=call.base
             ),
         )
 

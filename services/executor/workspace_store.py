@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from placet.contracts.canonical import entry_digest
+from placet.contracts.canonical import entry_digest, sha256_hex
 from placet.contracts.ids import workspace_id
-from placet.contracts.messages import Staged
+from placet.contracts.messages import Staged, StagedEffect, ToolCall, WorkspaceBase
 from placet.contracts.messages.stage import EntryKind, StagePlan
 from placet.executor.states import WORKSPACE_MACHINE, WorkspaceEvent, WorkspaceState
 from placet.executor.store import Attempt
@@ -64,11 +64,17 @@ class Full(Exception):
 
 
 class ConversationWorkspace:
-    """What waits in one conversation's workspace. Nothing is asked of the database before a tool asks."""
+    """What waits in one conversation's workspace, and beneath it in that of the job that it is an attempt at.
 
-    def __init__(self, database: Database, *, tenant: str, conversation_id: str) -> None:
+    Nothing is asked of the database before a tool asks.
+    """
+
+    def __init__(
+        self, database: Database, *, tenant: str, conversation_id: str, base: WorkspaceBase | None = None
+    ) -> None:
         self._database = database
         self._place = {"tenant": tenant, "conversation_id": conversation_id}
+        self._base = base and {"tenant": tenant, **base.model_dump()}
         #: Which workspace each content that was found is in.
         self._found: dict[str, str] = {}
 
@@ -76,12 +82,17 @@ class ConversationWorkspace:
         """Return what waits under a key; None where no staged call has touched it."""
         async with self._database.single() as connection:
             rows = await connection.run(QUERIES.find, **self._place, pack=pack, key=key)
+            if not rows and self._base:
+                rows = await connection.run(QUERIES.find_beneath, **self._base, pack=pack, key=key)
         return self._waiting(rows[0]) if rows else None
 
     async def under(self, pack: str, prefix: str) -> Mapping[str, Waiting]:
         """Return what waits under all keys that begin with `prefix`, by key."""
         async with self._database.single() as connection:
-            rows = await connection.run(QUERIES.under, **self._place, pack=pack, prefix=prefix)
+            rows = list(await connection.run(QUERIES.under, **self._place, pack=pack, prefix=prefix))
+            if self._base:
+                beneath = await connection.run(QUERIES.under_beneath, **self._base, pack=pack, prefix=prefix)
+                rows = [*beneath, *rows]
         return {row["key"]: self._waiting(row) for row in rows}
 
     async def load(self, waiting: Waiting) -> bytes:
@@ -113,7 +124,8 @@ async def put(work: Work, attempt: Attempt, planned: Planned, bounds: Bounds) ->
     """
     if placed := await _placed(work.connection, attempt):
         return placed
-    workspace = await _lock_live(work, attempt)
+    call = attempt.call
+    workspace = await lock_live(work, call.tenant, call.conversation_id, agent=call.agent, call_id=call.call_id)
     if placed := await _placed(work.connection, attempt):
         return placed
     if problem := _no_room(workspace, attempt, planned, bounds):
@@ -135,6 +147,7 @@ async def put(work: Work, attempt: Attempt, planned: Planned, bounds: Bounds) ->
         keys=[f"{planned.pack}:{change.key}" for change, _ in planned.changes],
         summary=planned.summary,
         decide=plan.decide,
+        effects=[] if call.base is None else _effects(call, rows),
     )
     ids = {"call_id": attempt.call.call_id, "workspace_id": staged.workspace_id, "position": staged.position}
     await work.run(
@@ -192,16 +205,35 @@ async def _placed(connection: Connection, attempt: Attempt) -> Placed | None:
     return Placed(staged, rows[0]["entries"], rows[0]["bytes"])
 
 
-async def _lock_live(work: Work, attempt: Attempt) -> Mapping[str, Any]:
-    place = {"tenant": attempt.call.tenant, "conversation_id": attempt.call.conversation_id}
+def _effects(call: ToolCall, rows: Sequence[Mapping[str, Any]]) -> list[StagedEffect]:
+    """Return what an entry comes to without a word of the way there; of a call that waits itself, the call."""
+    if not rows:
+        return [StagedEffect(after=sha256_hex({"tool": call.tool, "arguments": call.arguments}))]
+
+    def standing(digest: str | None, mode: int | None) -> str | None:
+        return digest and f"{digest}:{'' if mode is None else mode}"
+
+    return [
+        StagedEffect(
+            key=f"{row['pack']}:{row['key']}",
+            base=standing(row["base"], row["base_mode"]),
+            after=standing(row["after"], row["mode"]),
+        )
+        for row in rows
+    ]
+
+
+async def lock_live(
+    work: Work, tenant: str, conversation_id: str, *, agent: str, call_id: str | None
+) -> Mapping[str, Any]:
+    """Lock the live workspace of a conversation, opening one where there is none."""
+    place = {"tenant": tenant, "conversation_id": conversation_id}
     while not (rows := await work.run(QUERIES.lock_live, **place)):
         (last,) = await work.run(QUERIES.last_number, **place)
         number = last["number"] + 1
         opened = workspace_id(**place, number=number)
-        if await work.run(QUERIES.open, **place, workspace_id=opened, number=number, agent=attempt.call.agent):
-            record_workspace(
-                work, attempt.call.tenant, opened, "opened", (None, WorkspaceState.OPEN), "", attempt.call.call_id
-            )
+        if await work.run(QUERIES.open, **place, workspace_id=opened, number=number, agent=agent):
+            record_workspace(work, tenant, opened, "opened", (None, WorkspaceState.OPEN), "", call_id)
     row: Mapping[str, Any] = rows[0]
     return row
 

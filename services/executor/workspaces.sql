@@ -42,6 +42,21 @@ WHERE w.tenant = :tenant AND w.conversation_id = :conversation_id AND w.state IN
     AND c.pack = :pack AND starts_with(c.key, :prefix) AND e.state IN ('waiting', 'kept')
 ORDER BY c.key, c.position DESC, c.ordinal DESC
 
+-- name: find_beneath
+-- What the first entries of a job's workspace leave under a key.
+SELECT c.workspace_id, c.after, c.after_size, c.after_mode
+FROM executor.workspaces AS w JOIN executor.workspace_changes AS c USING (workspace_id)
+WHERE w.tenant = :tenant AND w.conversation_id = :conversation_id AND w.state = 'open'
+    AND c.pack = :pack AND c.key = :key AND c.position <= :entries
+ORDER BY c.position DESC, c.ordinal DESC LIMIT 1
+
+-- name: under_beneath
+SELECT DISTINCT ON (c.key) c.key, c.workspace_id, c.after, c.after_size, c.after_mode
+FROM executor.workspaces AS w JOIN executor.workspace_changes AS c USING (workspace_id)
+WHERE w.tenant = :tenant AND w.conversation_id = :conversation_id AND w.state = 'open'
+    AND c.pack = :pack AND starts_with(c.key, :prefix) AND c.position <= :entries
+ORDER BY c.key, c.position DESC, c.ordinal DESC
+
 -- name: content
 SELECT b.content FROM executor.workspace_blobs AS b JOIN executor.workspaces AS w USING (workspace_id)
 WHERE b.workspace_id = :workspace_id AND b.digest = :digest AND w.tenant = :tenant
@@ -76,6 +91,46 @@ SET entries = entries + 1, bytes = bytes + :bytes, pool = coalesce(pool, :pool),
         greatest(expires_at, clock_timestamp() + :expires_after::interval), opened_at + :age_max::interval
     )
 WHERE workspace_id = :workspace_id RETURNING entries, bytes
+
+-- name: newest
+-- The newest workspace of a conversation, locked.
+SELECT *, (state = 'open' AND expires_at <= clock_timestamp()) AS overdue FROM executor.workspaces
+WHERE tenant = :tenant AND conversation_id = :conversation_id ORDER BY number DESC LIMIT 1 FOR UPDATE
+
+-- name: conflicting
+-- Keys under which another workspace leaves something else than the changes of one were made from.
+SELECT f.pack || ':' || f.key AS key
+FROM (
+    SELECT DISTINCT ON (pack, key) pack, key, base, base_mode FROM executor.workspace_changes
+    WHERE workspace_id = :workspace_id ORDER BY pack, key, position, ordinal
+) AS f
+CROSS JOIN LATERAL (
+    SELECT after, after_mode FROM executor.workspace_changes AS c
+    WHERE c.workspace_id = :into AND c.pack = f.pack AND c.key = f.key ORDER BY position DESC, ordinal DESC LIMIT 1
+) AS l
+WHERE f.base IS DISTINCT FROM l.after OR (f.base IS NOT NULL AND f.base_mode IS DISTINCT FROM l.after_mode)
+ORDER BY 1
+
+-- name: move_entries
+UPDATE executor.workspace_entries SET workspace_id = :into, position = position + :behind
+WHERE workspace_id = :workspace_id AND state = 'waiting' RETURNING call_id, digest, position
+
+-- name: move_changes
+UPDATE executor.workspace_changes SET workspace_id = :into, position = position + :behind
+WHERE workspace_id = :workspace_id
+
+-- name: move_contents
+UPDATE executor.workspace_blobs AS b SET workspace_id = :into
+WHERE b.workspace_id = :workspace_id AND NOT EXISTS (
+    SELECT FROM executor.workspace_blobs AS t WHERE t.workspace_id = :into AND t.digest = b.digest
+)
+RETURNING length(b.content) AS size
+
+-- name: grow_by
+UPDATE executor.workspaces
+SET entries = entries + :entries, bytes = bytes + :bytes, pool = coalesce(pool, :pool),
+    expires_at = least(greatest(expires_at, :expires_at::timestamptz), opened_at + :age_max::interval)
+WHERE workspace_id = :workspace_id RETURNING entries
 
 -- name: entries
 SELECT call_id, position, tool, kind, digest, keys, summary, on_failure, state, data, error, ui_blocks, handover

@@ -5,12 +5,14 @@ from __future__ import annotations
 from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 
+from placet.gateway.admin import erasure_routes as erasures
 from placet.gateway.admin import key_routes as keys
 from placet.gateway.admin import routes as admin
 from placet.gateway.admin import rulebook_routes as rulebook
 from placet.gateway.admin import session_routes as sessions
 from placet.gateway.admin import stop_routes as stops
 from placet.gateway.approvals import bounce_routes as mail
+from placet.gateway.approvals import comments
 from placet.gateway.approvals import routes as approvals
 from placet.gateway.approvals import tool_call_routes as tool_calls
 from placet.gateway.dialects import ag_ui_routes as ag_ui
@@ -36,6 +38,7 @@ from placet.gateway.workspaces import routes as workspaces
 #: Asked in this order for the route of a request: what is called most stands first.
 _ROUTERS = (
     approvals.router,
+    comments.router,
     conversations.router,
     conversations.agents_router,
     operators.router,
@@ -43,6 +46,7 @@ _ROUTERS = (
     tool_calls.router,
     receipts.router,
     stops.router,
+    erasures.router,
     admin.grants,
     admin.dead_letters,
     admin.deliveries,

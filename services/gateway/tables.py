@@ -1,4 +1,4 @@
-"""Rows of the gateway: keys, sessions, conversations, used mailed links, emergency stops, the audit chain."""
+"""Rows of the gateway: keys, sessions, conversations, used mailed links, emergency stops, erasures, the audit chain."""
 
 from __future__ import annotations
 
@@ -231,6 +231,53 @@ class StopRow(SQLModel, table=True):
     resumed_by: str | None = None
     resume_reason: str = Field(default="", sa_column_kwargs={"server_default": ""})
     resume_signature: str | None = Field(default=None, description="JWS of the gateway over stop, time and person.")
+
+
+class ErasureRow(SQLModel, table=True):
+    """One person whom an administrator wants erased; `placet purge` does it, beside the database."""
+
+    __tablename__ = "erasures"
+    __table_args__ = (
+        sa.Index("ix_erasures_waiting", "asked_at", postgresql_where=sa.text("done_at IS NULL")),
+        {"schema": "gateway"},
+    )
+
+    erasure_id: str = Field(primary_key=True)
+    who: str = Field(description="As they were named; once it is done, the pseudonym that took their place.")
+    asked_by: str
+    asked_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
+    done_at: datetime | None = Field(default=None, sa_type=sa.TIMESTAMP(timezone=True))
+
+
+class SavedViewRow(SQLModel, table=True):
+    """One list of the inbox that somebody keeps: its address under a name of theirs."""
+
+    __tablename__ = "saved_views"
+    __table_args__ = ({"schema": "gateway"},)
+
+    tenant: str = Field(primary_key=True)
+    person: str = Field(primary_key=True, description="`person:…` whose it is.")
+    name: str = Field(primary_key=True)
+    address: str = Field(description="Of the list, `/inbox?…`, without a page.")
+
+
+class CommentRow(SQLModel, table=True):
+    """One thing that somebody said about an approval. Never changed, and it decides nothing."""
+
+    __tablename__ = "comments"
+    __table_args__ = (
+        sa.CheckConstraint("text <> ''", name="says_something"),
+        sa.Index("ix_comments_approval", "tenant", "approval_id", "created_at"),
+        {"schema": "gateway"},
+    )
+
+    comment_id: str = Field(primary_key=True)
+    tenant: str
+    approval_id: str
+    person: str = Field(description="`person:…` or `visitor:…` who wrote it.")
+    text: str
+    question: bool = Field(description="Whether it asks the requester something.")
+    created_at: datetime = Field(sa_type=sa.TIMESTAMP(timezone=True), sa_column_kwargs=_NOW)
 
 
 class CheckpointRow(SQLModel, table=True):

@@ -14,18 +14,20 @@ from placet.contracts import messages as m
 from placet.contracts.canonical import NotStrictJson
 from placet.contracts.ids import derived_id
 from placet.contracts.messages.jobs import ACCOMPLISH_TOOL, ATTEMPT_LABEL, DEPTH_LABEL, JOB_LABEL, TASK_LABEL
-from placet.contracts.transitions import ExpectedRace
-from placet.jobs.job_state import Attempt, Job, JobCourse, Task
+from placet.jobs.job_state import Attempt, Job, Task
 from placet.jobs.rules import budget, division, prompts, reliability, voting
 from placet.jobs.states import (
+    JOB_MACHINE,
     TASK_MACHINE,
     AttemptEvent,
     AttemptState,
+    Changes,
     JobEvent,
     JobState,
     TaskEvent,
     TaskState,
 )
+from placet.jobs.workspace import WorkspaceCourse
 
 #: Number of the task that divides a job; the others count from 1.
 DIVISION = 0
@@ -39,7 +41,7 @@ SHOWN_KEY = 8
 SHOWN_TASK = 100
 
 
-class Course(JobCourse):
+class Course(WorkspaceCourse):
     """A job to which things happen."""
 
     __slots__ = ()
@@ -70,6 +72,7 @@ class Course(JobCourse):
                 job.starved = True
                 return
             job.active += 1
+            task.base = job.entries
             self._move_task(task, TaskEvent.BEGUN, {"k": task.k})
         self._go_on(task)
 
@@ -125,20 +128,11 @@ class Course(JobCourse):
         self._note_attempt(task, attempt, f"lost: {share} tokens are counted, and the one in its place is paid for too")
         self._go_on(task)
 
-    def cancel(self, by: str) -> None:
-        """Leave a job undone that nobody wants any more."""
-        try:
-            self._move_job(JobEvent.CANCELLED, {"by": by}, actor=by)
-        except ExpectedRace:
-            self._record_job(JobEvent.CANCELLED, self.job.state, self.job.state, actor=by)
-            return
-        self.job.reason = f"Cancelled by {by}."
-        self._note("job", {"state": self.job.state, "reason": self.job.reason}, self.job.reason)
-
     def give_up(self, reason: str) -> None:
         """Leave a job undone that cannot be done; people are told `reason`."""
         self._move_job(JobEvent.GAVE_UP, {"reason": reason})
         self.job.reason = reason
+        self._throw_away()
         self._note("job", {"state": self.job.state, "reason": reason}, f"failed: {reason}")
 
     def close(self, tasks: Sequence[Task], attempts: Sequence[Attempt]) -> None:
@@ -155,13 +149,17 @@ class Course(JobCourse):
             self.job.running -= 1
         self.job.active = 0
 
-    def finish(self, tasks: Sequence[m.JobTask], answers: Mapping[str, Any]) -> None:
-        """End a job whose every task is decided."""
+    def finish(
+        self, tasks: Sequence[m.JobTask], answers: Mapping[str, Any], entries: Sequence[m.MergedEntry] = ()
+    ) -> None:
+        """End a job whose every task is decided, or ask people about `entries`: what its winners left staged."""
         job = self.job
         job.result = division.result_of(job.spec.outputs, tasks, answers)
+        if entries:
+            self._ask(entries)
+            return
         self._move_job(JobEvent.FINISHED, {"attempts": job.attempts, "tokens": job.tokens})
-        told = f"done: {job.decided} tasks, {job.attempts} attempts, {job.flagged} thrown out, {job.tokens} tokens"
-        self._note("job", {"state": job.state, "result": job.result}, told)
+        self._note_done()
 
     def note_ready(self, number: int, task_id: str) -> None:
         """Note that everything is decided that a task needs, which its row says already."""
@@ -219,38 +217,57 @@ class Course(JobCourse):
 
     def _decide(self, task: Task, winner: str, last: Attempt | None) -> None:
         task.answer = last.answer if last is not None else None
-        if last is not None and last.staged:
-            task.winner = last.attempt_id
+        if self.job.staged:
             self.settled.append(task.number)
-            self._move_task(task, TaskEvent.WON_STAGED, {"votes": task.votes, "k": task.k})
-            place = {"tenant": self.job.spec.tenant, "conversation_id": last.conversation_id}
-            self.emitted.append(m.CommitAttempt(**place, job_id=self.job.job_id, attempt_id=last.attempt_id))
-            what = f"{task.name} won by attempt {last.attempt}: what it left staged is to be committed"
-            self._note_task(task, what)
+        if last is None or last.tree_digest is None:
+            self._win(task, TaskEvent.WON, winner)
             return
-        self._win(task, TaskEvent.WON, winner)
+        task.winner = last.attempt_id
+        self._move_task(task, TaskEvent.WON_STAGED, {"votes": task.votes, "k": task.k})
+        self._merge(last)
+        self._note_task(task, f"{task.name} won by attempt {last.attempt}: what it left staged goes to the job")
 
-    def take_committed(self, task: Task, committed: m.AttemptCommitted) -> None:
-        """Take what became of what a winner left staged."""
-        if task.state is not TaskState.COMMITTING or task.winner != committed.attempt_id:
+    def take_merged(self, task: Task, attempt: Attempt, merged: m.WorkspaceMerged) -> None:
+        """Take what became of moving a winner's entries: its task is decided, or tried anew on what is there now."""
+        if task.state is not TaskState.MERGING or task.winner != attempt.attempt_id:
+            if merged.workspace_id is not None and self.job.state in JOB_MACHINE.final:
+                self.job.changes = Changes.DISCARDED
+                self._discard_it(merged.workspace_id)
+                self.drop(merged.entries)
             return
         self.tasks[task.number] = task
-        if committed.state == "committed":
-            self._win(task, TaskEvent.COMMITTED, voting.leader(task.votes)[0])
+        if merged.state == "merged":
+            job, job.changes = self.job, Changes.STAGED
+            job.workspace, job.entries = merged.workspace_id, merged.total
+            task.entries = [each.model_dump() for each in merged.entries]
+            task.behind = merged.total - len(task.entries)
+            self._leave(attempt.conversation_id, merged=True)
+            self._win(task, TaskEvent.MERGED, voting.leader(task.votes)[0])
             return
-        if committed.state == "conflicted" and task.conflicts < CONFLICTS_MAX:
-            task.conflicts, task.drawn_before, task.votes, task.winner = task.conflicts + 1, task.drawn, {}, None
-            task.answer = None
-            self._move_task(task, TaskEvent.CONFLICTED, {})
-            self._note_task(task, f"{task.name} conflicts with what was committed meanwhile: it is tried anew")
-            self._go_on(task)
-            return
-        words = {"partly_committed": "were committed in part only", "conflicted": "conflict again and again"}
-        task.reason = f"Its changes {words.get(committed.state, 'were not committed')}. {committed.reason}".rstrip()
+        self._leave(attempt.conversation_id)
+        if merged.state == "conflicted":
+            keys = ", ".join(merged.keys)
+            attempt.reason = f"The winner of another task has changed the same meanwhile: {keys}."
+            self._move_attempt(attempt, AttemptEvent.CONFLICTED, {"keys": merged.keys})
+            self.job.flagged += 1
+            self._note_attempt(task, attempt, f"thrown out: {attempt.reason}")
+            if task.conflicts < CONFLICTS_MAX:
+                self._try_anew(task)
+                return
+        why = merged.reason or "They conflict again and again with those of other tasks."
+        task.reason = f"The changes of its winner could not be kept. {why}"
         self.job.active -= 1
-        self._move_task(task, TaskEvent.NOT_COMMITTED, {"state": committed.state})
+        self._move_task(task, TaskEvent.NOT_MERGED, {"state": merged.state})
         self._note_task(task, f"{task.name} failed: {task.reason}")
         self.give_up(f"Task {task.task_id} failed. {task.reason}")
+
+    def _try_anew(self, task: Task) -> None:
+        """Begin again with a task whose winner conflicts: no vote counts that was cast on what was there before."""
+        task.conflicts, task.drawn_before, task.votes, task.winner = task.conflicts + 1, task.drawn, {}, None
+        task.answer, task.base = None, self.job.entries
+        self._move_task(task, TaskEvent.CONFLICTED, {"conflicts": task.conflicts})
+        self._note_task(task, f"{task.name} is tried again on what is there now ({task.conflicts} of {CONFLICTS_MAX})")
+        self._go_on(task)
 
     def _win(self, task: Task, event: TaskEvent, winner: str) -> None:
         self.job.active -= 1
@@ -320,6 +337,7 @@ class Course(JobCourse):
             tokens_max=spec.budget.tokens_per_attempt,
             answer_tokens_max=None if divides else spec.plan.answer_tokens_max,
             caller=spec.caller,
+            base=m.WorkspaceBase(conversation_id=self.job.conversation_id, entries=task.base),
         )
 
     def _settle(self, attempt: Attempt, ended: m.AttemptEnded) -> None:
@@ -341,9 +359,6 @@ class Course(JobCourse):
     def _withdraw(self, attempt: Attempt) -> None:
         self._leave(attempt.conversation_id)
 
-    def _leave(self, conversation_id: str) -> None:
-        self.emitted.append(m.AttemptWithdrawn(tenant=self.job.spec.tenant, conversation_id=conversation_id, by="jobs"))
-
 
 def answer_of(job: Job, now: datetime) -> m.ToolCallFinished | None:
     """Return what the call is answered that an ended job was done for; None where a person asked for it."""
@@ -356,7 +371,8 @@ def answer_of(job: Job, now: datetime) -> m.ToolCallFinished | None:
         call_id=caller.call_id,
         tool=ACCOMPLISH_TOOL,
         kind="succeeded" if done else "failed",
-        data={"job_id": job.job_id, "state": job.state, "result": job.result},
+        data={"job_id": job.job_id, "state": job.state, "result": job.result}
+        | ({"changes": job.changes} if job.changes else {}),
         error="" if done else f"The job was not done. {job.reason}",
         attempt=1,
         started_at=job.created_at or now,

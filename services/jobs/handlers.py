@@ -11,7 +11,7 @@ from prometheus_client import Counter
 
 from placet.contracts.errors import Poison, Transient
 from placet.contracts.ids import new_id, new_traceparent
-from placet.contracts.messages import AttemptCommitted, AttemptEnded, CancelJob, Event, JobEvents, RunJob
+from placet.contracts.messages import AttemptEnded, CancelJob, Event, JobCommitted, JobEvents, RunJob, WorkspaceMerged
 from placet.jobs import store
 from placet.jobs.course import Course, answer_of
 from placet.jobs.job_state import Job
@@ -48,9 +48,8 @@ async def cancel(message: CancelJob, work: Work, announce: Announce) -> None:
         kind = Poison if await store.is_there(work.connection, message.job_id) else Transient
         raise kind(f"tenant {message.tenant} has no job {message.job_id}")
     course = Course(job)
-    was_over = job.state in JOB_MACHINE.final
     course.cancel(message.by)
-    if not was_over:
+    if course.ended:
         await _close(course, work.connection)
     await _save(course, work, announce)
 
@@ -71,15 +70,25 @@ async def take_attempt(message: AttemptEnded, work: Work, announce: Announce) ->
     await _save(course, work, announce)
 
 
-async def take_committed(message: AttemptCommitted, work: Work, announce: Announce) -> None:
-    """Take what became of what a winner left staged, and go on with its job."""
+async def take_merged(message: WorkspaceMerged, work: Work, announce: Announce) -> None:
+    """Take what became of moving a winner's entries into the workspace of its job, and go on with the job."""
     job = await store.lock_job(work.connection, message.job_id, message.tenant)
     attempt = await store.load_attempt(work.connection, message.job_id, message.attempt_id) if job else None
     if job is None or attempt is None:
         raise Poison(f"tenant {message.tenant} has no attempt {message.attempt_id} of job {message.job_id}")
     course = Course(job)
-    course.take_committed(await store.load_task(work.connection, job.job_id, attempt.number), message)
+    course.take_merged(await store.load_task(work.connection, job.job_id, attempt.number), attempt, message)
     await _advance(course, work)
+    await _save(course, work, announce)
+
+
+async def take_committed(message: JobCommitted, work: Work, announce: Announce) -> None:
+    """Take what became of a job's workspace, and end the job."""
+    job = await store.lock_job(work.connection, message.job_id, message.tenant)
+    if job is None:
+        raise Poison(f"tenant {message.tenant} has no job {message.job_id}")
+    course = Course(job)
+    course.take_committed(message)
     await _save(course, work, announce)
 
 
@@ -113,7 +122,8 @@ async def _advance(course: Course, work: Work) -> None:
         for number, task_id in await store.unblock(connection, job.job_id, task.task_id):
             course.note_ready(number, task_id)
     if course.complete:
-        course.finish(*await store.load_answers(connection, job.job_id))
+        entries = await store.load_entries(connection, job.job_id) if job.entries else ()
+        course.finish(*await store.load_answers(connection, job.job_id), entries)
         return
     if job.state not in JOB_MACHINE.final and (course.opened or job.starved):
         await _begin_tasks(course, work)
@@ -152,6 +162,8 @@ async def _save_first(course: Course, work: Work) -> None:
 async def _save(course: Course, work: Work, announce: Announce) -> None:
     await store.write(work.connection, course)
     course.saved()
+    if course.threw_away:
+        course.drop(await store.load_entries(work.connection, course.job.job_id))
     work.emit(*course.emitted)
     if course.ended and (answer := answer_of(course.job, work.now)) is not None:
         work.emit(answer)

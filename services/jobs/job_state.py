@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from placet.contracts import messages as m
+from placet.contracts.ids import derived_id
 from placet.jobs.rules import budget
 from placet.jobs.states import (
     ATTEMPT_MACHINE,
@@ -15,6 +16,7 @@ from placet.jobs.states import (
     TASK_MACHINE,
     AttemptEvent,
     AttemptState,
+    Changes,
     JobEvent,
     JobState,
     TaskEvent,
@@ -49,6 +51,10 @@ class Job:
     starved: bool = False
     #: Whether any attempt left something staged.
     staged: bool = False
+    #: Its workspace, where a winner's entries are in one; how many these are, and what became of them.
+    workspace: str | None = None
+    entries: int = 0
+    changes: Changes = Changes.NONE
     log_seq: int = 0
     reason: str = ""
     result: Data | None = None
@@ -59,6 +65,11 @@ class Job:
     def spent(self) -> budget.Spent:
         """What it has used up."""
         return budget.Spent(self.tokens, self.running, self.cost, self.cost_most, self.unpriced)
+
+    @property
+    def conversation_id(self) -> str:
+        """The conversation in which people decide about its workspace."""
+        return derived_id("job-conversation", self.job_id)
 
     @property
     def places(self) -> int:
@@ -83,8 +94,12 @@ class Task:
     drawn: int = 0
     running: int = 0
     answer: Data | None = None
-    #: The attempt that won, where what it left staged is to be committed.
+    #: The attempt that won, where what it left staged is to be moved into the workspace of the job.
     winner: str | None = None
+    #: Entries of the job's workspace that its attempts read, and those before its own; its own, in order.
+    base: int = 0
+    behind: int | None = None
+    entries: list[Data] = field(default_factory=list)
     #: Attempts that were drawn before its winner conflicted, and how often that happened.
     drawn_before: int = 0
     conflicts: int = 0
@@ -142,6 +157,8 @@ class JobCourse:
     noted: list[tuple[int, str, Data]] = field(default_factory=list)
     #: Whether it ended now.
     ended: bool = False
+    #: Whether what its winners left staged is thrown away now.
+    threw_away: bool = False
 
     def saved(self) -> None:
         """Forget what is stored now, and keep what is to be sent."""

@@ -3,18 +3,19 @@
 -- name: add_job
 INSERT INTO jobs.jobs (
     job_id, tenant, agent, author, spec, state, tasks, decided, active, attempts, running, flagged, agreed, "cast", tokens,
-    cost, cost_most, unpriced, starved, staged, log_seq, reason
+    cost, cost_most, unpriced, starved, staged, entries, changes, log_seq, reason
 )
 VALUES (
     :job_id::text, :tenant::text, :agent, :author, :spec::jsonb, 'dividing', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, false, false,
-    false, 0, ''
+    false, 0, '', 0, ''
 )
 ON CONFLICT DO NOTHING
 RETURNING job_id
 
 -- name: lock_job
 SELECT job_id, spec::text AS spec, state, tasks, decided, active, attempts, running, flagged, agreed, "cast", tokens,
-    cost, cost_most, unpriced, starved, staged, log_seq, reason, created_at
+    cost, cost_most, unpriced, starved, staged, workspace, entries, changes, result::text AS result, log_seq, reason,
+    created_at
 FROM jobs.jobs
 WHERE job_id = :job_id::text AND tenant = :tenant::text
 FOR NO KEY UPDATE
@@ -25,7 +26,7 @@ SELECT job_id FROM jobs.jobs WHERE job_id = :job_id::text
 -- name: load_task
 -- A task with the answers that it needs.
 SELECT t.number, t.task_id, t.text, t.state, t.needs, t.produces, t.group_number, t.open_needs, t.k, t.votes::text AS votes,
-    t.drawn, t.running, t.winner, t.drawn_before, t.conflicts, t.reason, (
+    t.drawn, t.running, t.winner, t.base, t.behind, t.entries::text AS entries, t.drawn_before, t.conflicts, t.reason, (
         SELECT jsonb_object_agg(n.task_id, n.answer)::text
         FROM jobs.tasks n WHERE n.job_id = t.job_id AND n.task_id = ANY (t.needs)
     ) AS inputs
@@ -58,9 +59,9 @@ LIMIT :places
 
 -- name: open_tasks
 SELECT number, task_id, text, state, needs, produces, group_number, open_needs, k, votes::text AS votes, drawn, running,
-    winner, drawn_before, conflicts, reason, NULL AS inputs
+    winner, base, behind, entries::text AS entries, drawn_before, conflicts, reason, NULL AS inputs
 FROM jobs.tasks
-WHERE job_id = :job_id::text AND state IN ('blocked', 'ready', 'running', 'committing')
+WHERE job_id = :job_id::text AND state IN ('blocked', 'ready', 'running', 'merging')
 ORDER BY number
 
 -- name: running_attempts
@@ -76,11 +77,17 @@ FROM jobs.tasks
 WHERE job_id = :job_id::text AND number > 0
 ORDER BY number
 
+-- name: entries
+-- What the winners of a job left staged, in the order in which it was moved.
+SELECT entries::text AS entries FROM jobs.tasks
+WHERE job_id = :job_id::text AND behind IS NOT NULL
+ORDER BY behind
+
 -- name: losers
 SELECT a.conversation_id
 FROM jobs.attempts a JOIN jobs.tasks t USING (job_id, number)
 WHERE a.job_id = :job_id AND (:number::int IS NULL OR a.number = :number) AND a.staged > 0
-    AND a.state IN ('voted', 'flagged') AND t.winner IS DISTINCT FROM a.attempt_id
+    AND a.state IN ('voted', 'conflicted', 'flagged') AND t.winner IS DISTINCT FROM a.attempt_id
 ORDER BY a.attempt_id
 
 -- name: lost_attempts
@@ -97,7 +104,8 @@ WITH job AS (
     UPDATE jobs.jobs
     SET state = :state::text, tasks = :tasks, decided = :decided, active = :active, attempts = :attempts, running = :running,
         flagged = :flagged, agreed = :agreed, "cast" = :cast, tokens = :tokens, cost = :cost, cost_most = :cost_most,
-        unpriced = :unpriced, starved = :starved, staged = :staged, log_seq = :log_seq, reason = :reason::text,
+        unpriced = :unpriced, starved = :starved, staged = :staged, workspace = :workspace::text,
+        entries = :entries, changes = :changes::text, log_seq = :log_seq, reason = :reason::text,
         result = COALESCE(:result::jsonb, result),
         ended_at = CASE WHEN :ended::bool THEN COALESCE(ended_at, clock_timestamp()) END
     WHERE job_id = :job_id::text
@@ -105,9 +113,9 @@ WITH job AS (
 new_tasks AS (
     INSERT INTO jobs.tasks
         (job_id, number, task_id, text, state, needs, produces, group_number, open_needs, k, votes, drawn, running, reason,
-         drawn_before, conflicts)
+         drawn_before, conflicts, base, entries)
     SELECT :job_id::text, number, task_id, text, state, needs, produces, group_number, open_needs, k, votes, drawn, running,
-        reason, 0, 0
+        reason, 0, 0, 0, '[]'
     FROM jsonb_to_recordset(:new_tasks::jsonb) AS b (
         number int, task_id text, text text, state text, needs text[], produces text[], group_number int, open_needs int,
         k int, votes jsonb, drawn int, running int, reason text
@@ -116,10 +124,11 @@ new_tasks AS (
 tasks AS (
     UPDATE jobs.tasks t
     SET state = b.state, k = b.k, votes = b.votes, drawn = b.drawn, running = b.running, reason = b.reason,
-        answer = COALESCE(b.answer, t.answer), winner = b.winner, drawn_before = b.drawn_before, conflicts = b.conflicts
+        answer = COALESCE(b.answer, t.answer), winner = b.winner, drawn_before = b.drawn_before, conflicts = b.conflicts,
+        base = b.base, behind = b.behind, entries = b.entries
     FROM jsonb_to_recordset(:tasks_now::jsonb) AS b (
         number int, state text, k int, votes jsonb, drawn int, running int, reason text, answer jsonb, winner text,
-        drawn_before int, conflicts int
+        drawn_before int, conflicts int, base int, behind int, entries jsonb
     )
     WHERE t.job_id = :job_id::text AND t.number = b.number
 ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from placet.contracts.messages import AttemptCommitted, AttemptEnded, CancelJob, Message, RunJob
+from placet.contracts.messages import AttemptEnded, CancelJob, JobCommitted, Message, RunJob, WorkspaceMerged
 from placet.contracts.topology import queue
 from placet.jobs import handlers
 from placet.jobs.settings import JobsSettings
@@ -21,7 +21,8 @@ def build(settings: JobsSettings, runtime: Runtime) -> Service:
     }
     attempts: dict[type[Message], Handler] = {
         AttemptEnded: one_by_one(partial(handlers.take_attempt, announce=announce)),
-        AttemptCommitted: one_by_one(partial(handlers.take_committed, announce=announce)),
+        WorkspaceMerged: one_by_one(partial(handlers.take_merged, announce=announce)),
+        JobCommitted: one_by_one(partial(handlers.take_committed, announce=announce)),
     }
     return Service(
         name="jobs",

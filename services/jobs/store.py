@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from placet.contracts.messages import JobTask, RunJob
+from placet.contracts.messages import JobTask, MergedEntry, RunJob
 from placet.jobs.course import Course
 from placet.jobs.job_state import Attempt, Job, Task
-from placet.jobs.states import JOB_MACHINE, AttemptState, JobState, TaskState
+from placet.jobs.states import JOB_MACHINE, AttemptState, Changes, JobState, TaskState
 from placet.runtime.queries import load_queries
 from placet.runtime.sql import Connection
 
@@ -20,7 +20,7 @@ QUERIES = load_queries(__file__)
 #: Columns of `write` that are the job's own.
 _COUNTS = (
     *("state", "tasks", "decided", "active", "attempts", "running", "flagged", "agreed", "cast", "tokens", "cost"),
-    *("cost_most", "unpriced", "starved", "staged", "log_seq", "reason"),
+    *("cost_most", "unpriced", "starved", "staged", "workspace", "entries", "changes", "log_seq", "reason"),
 )
 _NEW_TASK = (
     *("number", "task_id", "text", "state", "needs", "produces", "open_needs", "k", "votes", "drawn", "running"),
@@ -28,6 +28,7 @@ _NEW_TASK = (
 )
 _TASK = (
     *("number", "state", "k", "votes", "drawn", "running", "reason", "answer", "winner", "drawn_before", "conflicts"),
+    *("base", "behind", "entries"),
 )
 _NEW_ATTEMPT = ("attempt_id", "number", "attempt", "conversation_id", "state")
 _ATTEMPT = (
@@ -62,7 +63,8 @@ async def lock_job(connection: Connection, job_id: str, tenant: str) -> Job | No
         return None
     found = dict(rows[0])
     spec = RunJob.model_validate_json(found.pop("spec"))
-    return Job(**found | {"spec": spec, "state": JobState(found["state"])})
+    found["result"] = from_json(found["result"]) if found["result"] else None
+    return Job(**found | {"spec": spec, "state": JobState(found["state"]), "changes": Changes(found["changes"])})
 
 
 async def is_there(connection: Connection, job_id: str) -> bool:
@@ -100,6 +102,12 @@ async def load_open(connection: Connection, job_id: str) -> tuple[list[Task], li
     tasks = await connection.run(QUERIES.open_tasks, job_id=job_id)
     attempts = await connection.run(QUERIES.running_attempts, job_id=job_id)
     return [_task(row) for row in tasks], [_attempt(row) for row in attempts]
+
+
+async def load_entries(connection: Connection, job_id: str) -> list[MergedEntry]:
+    """Return what is in the workspace of a job, in order."""
+    rows = await connection.run(QUERIES.entries, job_id=job_id)
+    return [MergedEntry(**each) for row in rows for each in from_json(row["entries"])]
 
 
 async def load_answers(connection: Connection, job_id: str) -> tuple[list[JobTask], dict[str, Any]]:
@@ -157,6 +165,7 @@ def _task(row: Mapping[str, Any]) -> Task:
     found = dict(row)
     found["group"] = found.pop("group_number")
     found["votes"], found["state"] = from_json(found["votes"]), TaskState(found["state"])
+    found["entries"] = from_json(found["entries"])
     found["inputs"] = from_json(found["inputs"]) if found["inputs"] else {}
     return Task(**found)
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 from sqlmodel import Field, SQLModel
 
-from placet.jobs.states import ATTEMPT_MACHINE, JOB_MACHINE, TASK_MACHINE, AttemptState, JobState, TaskState
+from placet.jobs.states import ATTEMPT_MACHINE, JOB_MACHINE, TASK_MACHINE, AttemptState, Changes, JobState, TaskState
 from placet.runtime.database import check_states
 
 _MOMENT = sa.TIMESTAMP(timezone=True)
@@ -26,6 +26,7 @@ class JobRow(SQLModel, table=True):
     __tablename__ = "jobs"
     __table_args__ = (
         check_states("state", JobState),
+        check_states("changes", Changes),
         sa.CheckConstraint(f"(state IN ({_JOB_FINAL})) = (ended_at IS NOT NULL)", name="ended_iff_final"),
         sa.Index("ix_jobs_newest", "tenant", "created_at"),
         _CHANGING,
@@ -51,6 +52,9 @@ class JobRow(SQLModel, table=True):
     unpriced: bool = False
     starved: bool = Field(default=False, description="Whether an attempt waits for room in the budget.")
     staged: bool = Field(default=False, description="Whether any attempt left something staged.")
+    workspace: str | None = Field(default=None, description="Where its winners' entries are; none: nothing is.")
+    entries: int = Field(default=0, description="Of its workspace.")
+    changes: str = Field(default="", description="What became of its workspace; empty: there is none.")
     log_seq: int = 0
     reason: str = ""
     result: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
@@ -84,7 +88,10 @@ class TaskRow(SQLModel, table=True):
     drawn: int = 0
     running: int = 0
     answer: dict[str, Any] | None = Field(default=None, sa_type=pg.JSONB)
-    winner: str | None = Field(default=None, description="Attempt whose staged entries are to be committed, or were.")
+    winner: str | None = Field(default=None, description="Attempt whose staged entries are to be moved, or were.")
+    base: int = Field(default=0, description="Entries of the job's workspace that its attempts read.")
+    behind: int | None = Field(default=None, description="Entries of the job's workspace before its own.")
+    entries: list[dict[str, Any]] = Field(sa_type=pg.JSONB, description="Its own: call_id and digest, in order.")
     drawn_before: int = Field(default=0, description="Attempts drawn before its last conflict.")
     conflicts: int = 0
     reason: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 VIEWS = {
     "jobs": """
         SELECT job_id, tenant, agent, author, state, spec, tasks, decided, active, attempts, running, flagged, agreed,
-               "cast", tokens, cost, unpriced, reason, result, log_seq, created_at, ended_at
+               "cast", tokens, cost, unpriced, reason, result, entries, changes, log_seq, created_at, ended_at
         FROM jobs.jobs
     """,
     "job_tasks": """

@@ -131,6 +131,8 @@ class Check:
     #: Rows that say no more who did it, because a person was erased.
     erased: int = 0
     last: Checkpoint | None = None
+    #: The block up to which rows were purged; 0: none were.
+    begins: int = 0
     _tokens: set[str] = field(default_factory=set)
 
     def follow(self, token: str, rows: Sequence[Row]) -> None:
@@ -144,6 +146,10 @@ class Check:
         number, digest, after = (
             (self.last.number + 1, self.last.digest, self.last.upto) if self.last else (1, "", dict[str, int]())
         )
+        if self.last is None and not rows and block.tenant == self.tenant:
+            # What a chain begins with whose beginning was purged: its checkpoint, which the next block names.
+            self.last, self.begins = block, block.number
+            return
         if (block.tenant, block.number) != (self.tenant, number):
             self.problems.append(f"block {block.number} of {block.tenant} stands where block {number} should be")
         elif (block.previous, dict(block.after)) != (digest, dict(after)):
@@ -162,5 +168,5 @@ class Check:
         except BadSignature as error:
             self.problems.append(f"a checkpoint that was kept: {error}")
             return
-        if block.tenant == self.tenant and token not in self._tokens:
+        if block.tenant == self.tenant and block.number >= self.begins and token not in self._tokens:
             self.problems.append(f"block {block.number}, whose checkpoint was kept, is not in the chain")

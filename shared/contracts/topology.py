@@ -108,9 +108,11 @@ ROUTES: dict[type[Message], Route] = {
     m.CancelJob: Route("jobs", lambda _: "job.cancel"),
     m.AttemptRequested: Route("jobs", lambda _: "attempt.requested"),
     m.AttemptWithdrawn: Route("jobs", lambda _: "attempt.withdrawn"),
-    m.CommitAttempt: Route("jobs", lambda _: "attempt.commit"),
+    m.MergeWorkspace: Route("tool-calls", lambda _: "workspace.merge"),
+    m.WorkspaceMerged: Route("jobs", lambda _: "workspace.merged"),
+    m.ProposeJob: Route("jobs", lambda _: "job.propose"),
     m.CallSurfaced: Route("jobs", lambda _: "attempt.surfaced"),
-    m.AttemptCommitted: Route("jobs", lambda _: "attempt.committed"),
+    m.JobCommitted: Route("jobs", lambda _: "job.committed"),
     m.AttemptEnded: Route("jobs", lambda _: "attempt.ended"),
     m.JobEvents: Route("conversations", lambda x: f"job.{x.tenant}", mandatory=False, transient=True),
     m.DiscardChanges: Route("messages", lambda x: x.tenant),
@@ -184,13 +186,19 @@ QUEUES = (
         (
             Destination("jobs", "attempt.requested"),
             Destination("jobs", "attempt.withdrawn"),
-            Destination("jobs", "attempt.commit"),
+            Destination("jobs", "job.propose"),
             Destination("jobs", "attempt.surfaced"),
         ),
     ),
     QueueSpec("jobs.commands", "jobs", (Destination("jobs", "job.run"), Destination("jobs", "job.cancel"))),
     QueueSpec(
-        "jobs.attempts", "jobs", (Destination("jobs", "attempt.ended"), Destination("jobs", "attempt.committed"))
+        "jobs.attempts",
+        "jobs",
+        (
+            Destination("jobs", "attempt.ended"),
+            Destination("jobs", "workspace.merged"),
+            Destination("jobs", "job.committed"),
+        ),
     ),
     QueueSpec("agent.progress", "agent", (Destination("conversations", "progress.#"),)),
     QueueSpec(
@@ -254,7 +262,11 @@ QUEUES = (
         ),
     ),
     # Whatever pool an executor serves: all of them keep workspaces.
-    QueueSpec("workspaces.commands", "executor", (Destination("tool-calls", "workspace.discard"),)),
+    QueueSpec(
+        "workspaces.commands",
+        "executor",
+        (Destination("tool-calls", "workspace.discard"), Destination("tool-calls", "workspace.merge")),
+    ),
     QueueSpec("gateway.handovers", "gateway", (Destination("conversations", "handover.#"),)),
     QueueSpec("dead-letters.commands", "dead_letters", (Destination("decisions", "dead-letter"),)),
     QueueSpec(DEAD_LETTERS, "dead_letters", (Destination(DEAD_LETTERS, "#"),)),

@@ -23,6 +23,8 @@ NO_MACHINE: Mapping[str, frozenset[str]] = {
     # Begins and ends, each by one statement that names what it ends; nothing comes between.
     "session": frozenset({"open", "ended"}),
     "stop": frozenset({"active", "resumed"}),
+    # Nothing moves: who asked for it, and not for whom.
+    "erasure": frozenset({"asked"}),
     "api-key": frozenset({"active", "revoked"}),
     # A conversation's: another takes its place, or none.
     "token": frozenset({"good", "none"}),

@@ -70,7 +70,7 @@ async def test_a_job_answers_a_call_across_kills(ada: Visitor, grace: Caller, ho
     """D8: what is asked in the job is decided where it was called; its end is the result, also after kills."""
     await ada.say("Have it done: Add the line one to list.txt.")
     card = await ada.see_card()
-    assert ("commit_changes", {}) == (card["tool"], files(house))
+    assert ("commit_changes", {}) == (card["tool"], files(house.folder))
     for process in ("jobs-1", "agent-1", "executor-1"):
         house.processes[process].kill()
         await house.start_again(process)
@@ -78,7 +78,7 @@ async def test_a_job_answers_a_call_across_kills(ada: Visitor, grace: Caller, ho
     result = (await ada.see(is_result("accomplish")))["data"]
     assert ("succeeded", "done") == (result["kind"], result["data"]["state"])
     assert '{"only": {"answer": "done"}}' == await ada.see_answer()
-    assert {"list.txt": "one\n"} == files(house)
+    assert {"list.txt": "one\n"} == files(house.folder)
 
 
 async def test_a_job_within_a_job_is_refused(ada: Visitor, grace: Caller) -> None:
@@ -101,7 +101,7 @@ async def test_a_stopped_turn_cancels_its_job(ada: Visitor, grace: Caller, house
         return not (await grace.get("/v1/approvals?state=pending"))["items"]
 
     await until(is_quiet, "nobody is asked any more")
-    assert "stopped.txt" not in files(house)
+    assert "stopped.txt" not in files(house.folder)
 
 
 async def test_an_embedded_job_answers_a_call_after_a_power_cut(tmp_path: Path) -> None:

@@ -18,8 +18,10 @@ import httpx
 import psycopg
 import pytest
 import yaml
+from playwright.async_api import Browser, expect
 
 from placet.contracts.canonical import canonical_text, tree_digest
+from placet.gateway.web.render import set_up_was_run
 from tests.conftest import migrate
 from tests.e2e.test_embedded import Embedded
 from tests.support.http import http_client
@@ -47,6 +49,11 @@ RULE = {
     "reason": "They wait with the rest of the plan.",
     "stage": {"decide": "turn", "on_failure": "stop"},
 }
+ON_REQUEST = RULE | {
+    "name": "bookings-on-request",
+    "when": 'arguments.room == "green"',
+    "stage": {"decide": "on_request", "on_failure": "stop"},
+}
 
 
 def _call(name: str, /, **arguments: Any) -> Call:
@@ -64,6 +71,8 @@ def _after_commit(contains: str, text: str) -> Rule:
 _PLAN = ("write_file", "write_file", "book_room")
 SCRIPT = Script(
     rules=(
+        Rule(user="book it later", after_results_of=("book_room",), answer=Answer(text="It waits for your word.")),
+        Rule(user="book it later", answer=Answer(calls=(_call("book_room", room="green"),))),
         Rule(user="plan the week", after_results_of=_PLAN, answer=Answer(text="That is the plan.")),
         Rule(user="no such room", after_results_of=_PLAN[1:], answer=Answer(text="That is the plan.")),
         Rule(after_results_of=("read_file",), results_contain="Notes on more", answer=Answer(text="It reads well.")),
@@ -149,7 +158,7 @@ class Place:
         """Write the coder's rulebook with a room to book, and return where."""
         content = yaml.safe_load((ROOT / "examples" / "coder" / "rulebook.yaml").read_text())
         content["tools"] |= {"book_room": BOOK}
-        content["rules"] += [RULE]
+        content["rules"] += [ON_REQUEST, RULE]
         path = self.folder / "rulebook.yaml"
         path.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
         return path
@@ -459,3 +468,36 @@ async def test_arguments_of_the_card_are_the_tree(footing: Footing) -> None:
         assert canonical_text(arguments) == canonical_text(json.loads(json.dumps(arguments)))
         assert (await footing.operator().decide(card, "deny")).status_code == 200
         await visitor.see_answer()
+
+
+@pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`")
+@pytest.mark.parametrize("verb", ["propose", "discard"])
+async def test_a_person_decides_when_on_the_chat_page(
+    footing: Footing, place: Place, browser: Browser, verb: str
+) -> None:
+    """What waits on request is proposed or thrown away there; a decision made elsewhere takes it off the page."""
+    visitor = await a_visitor(footing.frontend())
+    await visitor.say("book it later")
+    assert "It waits for your word." == await visitor.see_answer()
+    page = await (await browser.new_context(locale="en-GB")).new_page()
+    page.set_default_timeout(30_000)
+    url = visitor.url
+    form: dict[str, str | float | bool] = {"key": footing.frontend().token}
+    await page.context.request.post(f"{url}/sign-in", form=form, headers={"origin": url}, max_redirects=0)
+    await page.goto(f"{url}/?conversation={visitor.conversation}")
+    workspace = page.locator(".workspace")
+    await expect(workspace).to_contain_text("1 call")
+    if verb == "propose":
+        await page.get_by_role("button", name="Propose changes").click()
+        await expect(workspace).to_contain_text("Waiting for a decision.")
+        await page.reload()
+        await expect(workspace).to_contain_text("Waiting for a decision.")
+        assert (await footing.operator().decide(await visitor.see_card(), "approve")).status_code == 200
+    else:
+        await page.locator(".discard > summary").click()
+        await page.get_by_role("button", name="Discard all of it").click()
+    await expect(workspace).to_have_count(0)
+    await visitor.see(lambda item: bool(item["data"].get("outcome")))
+    assert {"green": "succeeded" if verb == "propose" else "discarded"} == outcomes(visitor)
+    assert (["green"] if verb == "propose" else []) == place.booked(visitor.conversation)
+    await page.context.close()

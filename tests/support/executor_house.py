@@ -179,6 +179,8 @@ class House:
     service: Service
     bus: NotingBus
     answers: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
+    #: What jobs is told of its workspaces.
+    merged: asyncio.Queue[Event] = field(default_factory=asyncio.Queue)
     #: Reasons of dead letters.
     dead: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
 
@@ -216,6 +218,10 @@ class House:
         for event in read_envelope(delivery.body)[0]:
             self.answers.put_nowait(event)
 
+    async def _tell(self, delivery: Delivery) -> None:
+        for event in read_envelope(delivery.body)[0]:
+            self.merged.put_nowait(event)
+
     async def _bury(self, delivery: Delivery) -> None:
         self.dead.put_nowait(str(delivery.headers["x-placet-reason"]))
 
@@ -223,6 +229,8 @@ class House:
         """Catch what leaves."""
         results = QueueSpec("test.results", "test", (Destination("tool-results", "#"),))
         self.bus.subscribe(results, self._catch)
+        jobs = QueueSpec("test.jobs", "test", (Destination("jobs", "workspace.merged"),))
+        self.bus.subscribe(jobs, self._tell)
         self.bus.subscribe(queue(DEAD_LETTERS), self._bury)
 
 

@@ -48,15 +48,17 @@ from placet.contracts.signing import Purpose, create_keys, load_verifier
 from placet.contracts.topology import destination_of, executor_queue, queue
 from placet.domain.directory import Directory
 from placet.domain.trials import CasesReport, CheckReport, Explanation, Report, Simulation
-from placet.domain.words import searched
+from placet.domain.words import searched_card
 from placet.gateway.identity.bootstrap import create_key
 from placet.gateway.service import GatewayService, build
 from placet.gateway.settings import GatewaySettings
 from placet.gateway.tables import (
     ApiKeyRow,
     CheckpointRow,
+    CommentRow,
     ConversationRow,
     LinkUseRow,
+    SavedViewRow,
     SealingRow,
     SessionRow,
     SlackSeenRow,
@@ -131,6 +133,8 @@ READ = {
     " position int, pack text, key text, kind text, base_digest text, base_size int, base_mode int, after_digest text,"
     ' after_size int, after_mode int, summary text, "binary" bool default false, added int default 0,'
     " removed int default 0, diff text default '', cut bool default false",
+    "staged_entries": "call_id text, tenant text, conversation_id text, workspace_id text, position int,"
+    " commit_id text",
     "jobs": "job_id text, tenant text, agent text, author text, state text, spec jsonb, tasks int, decided int,"
     ' active int, attempts int, running int, flagged int, agreed int, "cast" int, tokens bigint, cost float8,'
     " unpriced bool, reason text, result jsonb, log_seq int, created_at timestamptz, ended_at timestamptz",
@@ -146,7 +150,8 @@ READ = {
 """Stand-ins for the views: name -> columns."""
 _WORDS = """
     SELECT DISTINCT tenant, word, state = 'pending' AS is_open, created_at, approval_id
-    FROM read.approvals, unnest(string_to_array(trim(searched), ' ')) AS word
+    FROM read.approvals, unnest(array_remove(string_to_array(trim(searched), ' ') || ARRAY[
+        'requester=' || requester, 'rule=' || rule, 'decided_by=' || decided_by], NULL)) AS word
 """
 
 
@@ -155,7 +160,7 @@ def prepare(url: str) -> None:
     engine = sa.create_engine(async_url(url))
     own = service_tables("gateway")
     rows = (ApiKeyRow, SessionRow, ConversationRow, LinkUseRow, SlackSeenRow, StopRow, CheckpointRow, SealingRow)
-    tables = [table_of(row) for row in rows]
+    tables = [table_of(row) for row in (*rows, CommentRow, SavedViewRow)]
     with engine.begin() as connection:
         connection.execute(sa.schema.CreateSchema("gateway"))
         connection.execute(sa.schema.CreateSchema("read"))
@@ -222,7 +227,7 @@ def an_approval_row(call: ToolCall | None = None, **changes: Any) -> dict[str, A
         "expires_at": now + timedelta(hours=1),
     }
     row |= changes
-    return {"searched": searched(row["summary"])} | row
+    return {"searched": searched_card(row["summary"], row["arguments"])} | row
 
 
 @dataclass

@@ -1,4 +1,7 @@
-"""A model that writes files, for jobs: `python/tests.support.job_writer:reply`. One time in six it writes nonsense."""
+"""A model that writes files, for jobs: `python/tests.support.job_writer:reply`. One time in six it writes nonsense.
+
+Every other attempt takes another way to the same content: it writes a draft first, and then the file.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,15 @@ import json
 import random
 import re
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 _CHANCE = random.Random()  # noqa: S311 - errors of a model that is none
 _TASK = re.compile(r"Add the line (\S+) to (\S+)\.")
+_WAYS = count()
 #: Share of the attempts that write something else.
 ERRORS = 1 / 6
+DRAFT = "a draft\n"
 
 
 def reply(
@@ -25,9 +31,12 @@ def reply(
     results = [json.loads(str(each["content"])) for each in messages if each["role"] == "tool"]
     if not results:
         return _call("read_file", path=path)
+    before = (results[0].get("data") or {}).get("text", "")
+    content = f"{before}{line if _CHANCE.random() > ERRORS else 'nonsense'}\n"
     if len(results) == 1:
-        before = (results[0].get("data") or {}).get("text", "")
-        return _call("write_file", path=path, content=f"{before}{line if _CHANCE.random() > ERRORS else 'nonsense'}\n")
+        return _call("write_file", path=path, content=DRAFT if next(_WAYS) % 2 else content)
+    if len(results) == 2 and DRAFT.strip() in json.dumps(messages[-2]):
+        return _call("write_file", path=path, content=content)
     return _call("final_answer", answer="done")
 
 

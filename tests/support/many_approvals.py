@@ -18,7 +18,8 @@ _INDEXES = """
 _WORDS = """
     INSERT INTO approval.words (tenant, word, is_open, created_at, approval_id)
     SELECT tenant, word, state = 'pending', created_at, approval_id
-    FROM approval.approvals, LATERAL (SELECT DISTINCT unnest(string_to_array(trim(searched), ' ')) AS word) AS words
+    FROM approval.approvals, LATERAL (SELECT DISTINCT unnest(array_remove(string_to_array(trim(searched), ' ') || ARRAY[
+        'requester=' || requester, 'rule=' || rule, 'decided_by=' || decided_by], NULL)) AS word) AS words
     WHERE approval_id <> %s
 """
 

@@ -13,13 +13,24 @@ import yaml
 
 from placet.contracts.canonical import canonical_text, tree_digest
 from placet.contracts.ids import workspace_id
-from placet.contracts.messages import Staged, StagedCall, StagedCallPermitted, ToolCall, ToolCallFinished
+from placet.contracts.messages import (
+    MergeWorkspace,
+    Message,
+    Staged,
+    StagedCall,
+    StagedCallPermitted,
+    ToolCall,
+    ToolCallFinished,
+    WorkspaceBase,
+    WorkspaceMerged,
+)
 from placet.contracts.messages.stage import CommitResult, StagePlan
 from placet.contracts.messages.tool_calls import Edited
 from placet.contracts.permit import issue_staged_permit
 from placet.contracts.signing import load_signer
+from placet.contracts.topology import Destination
 from placet.domain.house_tools import COMMIT_SPEC
-from tests.builders import a_call
+from tests.builders import a_call, an_envelope, an_event
 from tests.support.executor_house import House, Premises
 from tests.support.executor_tools import TOOLS
 
@@ -37,6 +48,8 @@ class Scene:
     house: House
     conversation_id: str = "conversation-1"
     tenant: str = "acme"
+    #: What an attempt at a job reads beneath its own.
+    base: WorkspaceBase | None = None
     #: Staged calls in order, with what the executor said of each.
     entries: list[tuple[ToolCall, Staged]] = field(default_factory=list)
 
@@ -59,7 +72,7 @@ class Scene:
         """Return a call of the conversation."""
         digest = self.place.catalog[tool].schema_digest
         ids = {"tenant": self.tenant, "conversation_id": self.conversation_id}
-        return a_call(tool=tool, schema_digest=digest, arguments=arguments, **ids)
+        return a_call(tool=tool, schema_digest=digest, arguments=arguments, base=self.base, **ids)
 
     async def run(self, tool: str, /, **arguments: Any) -> ToolCallFinished:
         """Run a call at once."""
@@ -135,6 +148,21 @@ class Scene:
         """Commit; return kind, result and error of the answer."""
         await self.house.deliver(self.place.permitted(call, mode="commit", issuer="approval"))
         return told(await self.finished())
+
+    async def command(self, message: Message) -> None:
+        """Let executors do what concerns workspaces."""
+        event = an_event(message)
+        where = Destination("", "workspaces.commands")
+        await self.house.bus.publish(where, an_envelope(event), message_id=event.id, mandatory=True)
+
+    async def merged(self, into: str = "job", tenant: str | None = None) -> WorkspaceMerged:
+        """Move the entries into the workspace of a job; return what jobs is told."""
+        ids = {"tenant": tenant or self.tenant, "conversation_id": self.conversation_id, "into": into}
+        await self.command(MergeWorkspace(**ids, job_id="job-1", attempt_id=self.conversation_id))
+        async with asyncio.timeout(ANSWER_SECONDS):
+            told = (await self.house.merged.get()).message
+        assert isinstance(told, WorkspaceMerged)
+        return told
 
     def state(self, number: int = 1) -> str:
         """Return the state of the conversation's n-th workspace."""

@@ -279,7 +279,8 @@ SET LOCAL plan_cache_mode = force_custom_plan
 -- Each word by its whole key: a plan that was made while the table was small must not read all of a large one.
 DELETE FROM approval.words WHERE ctid = ANY (ARRAY(
     SELECT found.ctid
-    FROM approval.approvals AS a, unnest(string_to_array(trim(a.searched), ' ')) AS gone (word), LATERAL (
+    FROM approval.approvals AS a, unnest(array_remove(string_to_array(trim(a.searched), ' ') || ARRAY[
+        'requester=' || a.requester, 'rule=' || a.rule, 'decided_by=' || a.decided_by], NULL)) AS gone (word), LATERAL (
         SELECT words.ctid FROM approval.words
         WHERE words.tenant = a.tenant AND words.word = gone.word AND words.is_open
             AND words.created_at = a.created_at AND words.approval_id = a.approval_id
@@ -289,11 +290,13 @@ DELETE FROM approval.words WHERE ctid = ANY (ARRAY(
 ))
 
 -- name: add_words
+-- Columns that people filter by and that have no index of their own are words too, which no text can have.
 -- Whoever has the cursor writes alone: asking first costs less than ON CONFLICT.
 INSERT INTO approval.words (tenant, word, is_open, created_at, approval_id)
 SELECT given.* FROM (
     SELECT DISTINCT a.tenant, word, a.state = 'pending' AS is_open, a.created_at, a.approval_id
-    FROM approval.approvals AS a, unnest(string_to_array(trim(a.searched), ' ')) AS word
+    FROM approval.approvals AS a, unnest(array_remove(string_to_array(trim(a.searched), ' ') || ARRAY[
+        'requester=' || a.requester, 'rule=' || a.rule, 'decided_by=' || a.decided_by], NULL)) AS word
     WHERE a.approval_id = ANY (:approval_ids::text[])
 ) AS given
 WHERE NOT EXISTS (

@@ -16,7 +16,7 @@ from placet.contracts.canonical import sha256_hex
 from placet.contracts.messages import ApprovalRule, DecisionClaims, StagedCall, ToolCall
 from placet.domain import deciders
 from placet.domain.deciders import Delegation, Seats, Voter
-from placet.domain.words import searched
+from placet.domain.words import searched_card
 
 #: Fields of a call that only pass through on their way to the card.
 PASSING = frozenset({"asked", "quote"})
@@ -139,7 +139,7 @@ def approval_values(approval: Approval) -> dict[str, Any]:
         | {
             # Mostly people may see all of them, and no text is kept twice.
             "shown_arguments": None if call.shown_arguments == call.arguments else call.shown_arguments,
-            "searched": searched(approval.summary),
+            "searched": searched_card(approval.summary, call.shown_arguments),
             "approval_rule": kept_rule(approval.approval_rule),
             "seats": None if seats is None else {person: sorted(numbers) for person, numbers in seats.items()},
             "delegations": [{"by": asdict(each.by), "to": each.to} for each in approval.delegations],

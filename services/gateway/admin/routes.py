@@ -224,7 +224,7 @@ async def retry_delivery(deps: DepsOf, caller: CallerOf, delivery_id: PathId, re
     caller.need(Scope.ADMIN)
     row = await _found(deps, caller, DELIVERIES, delivery_id, "delivery")
     if row["state"] != "given_up":
-        title = "Only a delivery that was given up is tried again."
+        title = "Only a delivery that was given up can be retried."
         raise Refused(title, status=409, kind="not-given-up", state=row["state"])
     wish = RetryDelivery(tenant=caller.tenant, delivery_id=delivery_id, by=caller.person)
     await _send(deps, response, wish, "/v1/deliveries")
@@ -281,7 +281,7 @@ async def retry_webhook_event(deps: DepsOf, caller: CallerOf, event_id: PathId, 
     caller.need(Scope.ADMIN)
     row = await _found(deps, caller, WEBHOOK_EVENTS, event_id, "webhook event")
     if row["state"] != "given_up":
-        title = "Only an event that was given up is posted again."
+        title = "Only an event that was given up can be posted again."
         raise Refused(title, status=409, kind="not-given-up", state=row["state"])
     wish = RetryWebhookEvent(tenant=caller.tenant, event_id=event_id, by=caller.person)
     await _send(deps, response, wish, "/v1/webhook-events")
@@ -358,7 +358,7 @@ async def revoke_grant(deps: DepsOf, caller: CallerOf, grant_id: PathId, respons
     grant = await _grant(deps, caller, grant_id)
     if grant["state"] == "revoked":
         facts = {"state": "revoked", "revoked_by": grant["revoked_by"]}
-        raise Refused("This grant is revoked already.", status=409, kind="already-revoked", **facts)
+        raise Refused("This grant was already revoked.", status=409, kind="already-revoked", **facts)
     wish = RevokeGrant(tenant=caller.tenant, grant_id=grant_id, by=caller.person)
     await _send(deps, response, wish, f"/v1/grants/{grant_id}")
     return Revoking(id=grant_id)

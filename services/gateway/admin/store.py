@@ -114,3 +114,25 @@ async def unknown_calls(connection: Connection, tenant: str, *, after: Cursor | 
     """Return the calls of a tenant whose outcome nobody knows, newest first, each its own `place`."""
     values = {"at": after.at if after else None, "after": after.id if after else None}
     return [dict(row) for row in await connection.run(_UNKNOWN_CALLS, tenant=tenant, **values, most=limit)]
+
+
+_ASK_ERASURE = query(
+    "ask_erasure",
+    "INSERT INTO gateway.erasures (erasure_id, who, asked_by) VALUES (:erasure_id, :who, :by)"
+    " RETURNING erasure_id, who, asked_by, asked_at, done_at",
+)
+_LIST_ERASURES = query(
+    "list_erasures",
+    "SELECT erasure_id, who, asked_by, asked_at, done_at FROM gateway.erasures ORDER BY asked_at DESC LIMIT 200",
+)
+
+
+async def ask_erasure(connection: Connection, erasure_id: str, who: str, *, by: str) -> Row:
+    """Keep that an administrator wants a person erased."""
+    row: Row = (await connection.run(_ASK_ERASURE, erasure_id=erasure_id, who=who, by=by))[0]
+    return row
+
+
+async def list_erasures(connection: Connection) -> list[Row]:
+    """Return the newest erasures, newest first."""
+    return list(await connection.run(_LIST_ERASURES))

@@ -12,7 +12,9 @@ from pydantic import BaseModel, Field
 from placet.contracts.messages import ApprovalRule
 from placet.domain.directory import Directory
 from placet.gateway.approvals.call_parts import ChangeOut, ExecutionOut, VerdictOut
+from placet.gateway.approvals.comments import CommentOut, comments_out
 from placet.gateway.approvals.forms import ApprovalOut, approval_out
+from placet.gateway.approvals.store.comments import list_comments
 from placet.gateway.approvals.voting import Counted, count_votes
 from placet.gateway.conversations.items import arguments_value
 from placet.gateway.conversations.store import load_words
@@ -127,6 +129,7 @@ class ApprovalDetailOut(ApprovalOut):
     delegations: list[dict[str, str]] = Field(description="Who lets whom decide in their place: {by, to}.")
     timers: TimersOut
     cards: list[CardOut]
+    comments: list[CommentOut] = Field(description="What people said about it, which decides nothing.")
     execution: ExecutionOut | None = Field(description="Its permit, and how it ran.")
     history: list[ChangeOut]
 
@@ -143,6 +146,7 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
         cards = await read.list_deliveries(connection, tenant, approval_id, ROWS_MAX)
         untold = await read.list_untold(connection, tenant, [row])
         words = await load_words(connection, [row])
+        comments = await list_comments(connection, tenant, approval_id)
         history = await read.load_history_of(connection, tenant, call_id, approval_id, ROWS_MAX)
     return ApprovalDetailOut.model_validate(
         {
@@ -157,6 +161,7 @@ async def detail_of(database: Database, row: Row, directory: Directory) -> Appro
             "delegations": [{"by": each["by"]["person"], "to": each["to"]} for each in row["delegations"]],
             "timers": dict(row),
             "cards": [{**each, "at": each["updated_at"]} for each in cards],
+            "comments": comments_out(comments, row["requester"]),
             "execution": dict(execution) if execution else None,
             "history": [dict(each) for each in history],
         }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, Field
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages.tool_calls import Category, ToolName
 from placet.gateway.approvals.search import ALTERNATIVES_MAX, alternatives
 from placet.gateway.approvals.store.inbox import Filters
+from placet.gateway.approvals.survey import Order
 from placet.gateway.identity.auth import Caller
 from placet.gateway.texts import Text
 
@@ -45,11 +46,28 @@ class InboxQuery(BaseModel):
         default=None, description="Only of this conversation."
     )
     category: Category | None = Field(default=None, description="Only calls of tools that can do this to the world.")
+    requester: Annotated[Text, Field(min_length=1, max_length=256)] | None = Field(
+        default=None, description="Only what they asked for, such as `person:ada`."
+    )
+    rule: Annotated[Text, Field(min_length=1, max_length=128)] | None = Field(
+        default=None, description="Only what this rule held."
+    )
+    decided_by: Annotated[Text, Field(min_length=1, max_length=256)] | None = Field(
+        default=None, description="Only what they decided, such as `person:ada`."
+    )
     older_than: Annotated[int, Field(ge=0, le=AGE_MAX_SECONDS)] | None = Field(
         default=None, description="Only what was opened at least so many seconds ago."
     )
+    opened_after: AwareDatetime | None = Field(default=None, description="Only what was opened then or later.")
+    opened_before: AwareDatetime | None = Field(default=None, description="Only what was opened before.")
+    sort: Order = Field(
+        default="newest",
+        description="`deadline`: nearest first; `risk`: what does most to the world first; `amount`: the largest "
+        "argument that is named like an amount first. These three look at 1,000 that fit: for `deadline` the oldest, "
+        "else the newest.",
+    )
     q: Annotated[Text, AfterValidator(_with_words)] | None = Field(
-        default=None, description='Words of the summary, as in a web search: `payment -test "299 TRY"`.'
+        default=None, description='Words of summary and arguments, as in a web search: `payment -test "299 TRY" inv*`.'
     )
     limit: Annotated[int, Field(ge=1, le=200, description="Rows on a page.")] = 50
     cursor: Annotated[str, Field(max_length=400)] | None = Field(default=None, description="`next` of the page before.")
@@ -67,6 +85,11 @@ class InboxQuery(BaseModel):
             tool=self.tool,
             agent=self.agent,
             category=self.category,
+            requester=self.requester,
+            rule=self.rule,
+            decided_by=self.decided_by,
             older_than_seconds=self.older_than,
+            opened_after=self.opened_after,
+            opened_before=self.opened_before,
             search=self.q,
         )

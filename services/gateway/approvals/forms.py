@@ -22,7 +22,7 @@ from placet.gateway.store.read import Row
 from placet.gateway.texts import Text, storable_value
 
 #: Decisions that one request may carry.
-BATCH_MAX = 50
+BATCH_MAX = 200
 
 
 class CallOut(BaseModel):

@@ -15,13 +15,8 @@ from placet.domain.deciders import Voter
 from placet.domain.directory import Directory
 from placet.gateway.approvals.held import held_of
 from placet.gateway.approvals.search import COUNT_MAX
-from placet.gateway.approvals.store.inbox import (
-    Filters,
-    Seat,
-    count_candidates,
-    list_candidates,
-    list_sets,
-)
+from placet.gateway.approvals.store.inbox import Filters, Seat, list_candidates, list_sets
+from placet.gateway.approvals.survey import Survey
 from placet.gateway.approvals.voting import given_by, revoked
 from placet.gateway.identity.auth import Caller
 from placet.gateway.store.paging import Cursor
@@ -36,7 +31,7 @@ LOOKED_MAX = 5_000
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What somebody can decide, newest first, and where the next page begins; None on the last."""
+    """What somebody can decide, in its order, and where the next page begins; None on the last."""
 
     rows: Sequence[Row]
     next: Cursor | None = None
@@ -50,8 +45,9 @@ async def list_mine(
     *,
     after: Cursor | None = None,
     limit: int,
+    oldest: bool = False,
 ) -> Page:
-    """Return what `caller` can decide now, from after a cursor on.
+    """Return what `caller` can decide now, newest first or `oldest`, from after a cursor on.
 
     No page is empty while there is more: looking goes on until something is found. A page may be short where a
     condition of a rule is false for most of what it looks at.
@@ -60,7 +56,7 @@ async def list_mine(
     found: list[Row] = []
     looked, size = 0, limit + 1
     while True:
-        rows = await list_candidates(connection, caller.tenant, seat, filters, after=after, limit=size)
+        rows = await list_candidates(connection, caller.tenant, seat, filters, after=after, limit=size, oldest=oldest)
         found += await decidable(connection, rows, caller, directory, again=False)
         looked += len(rows)
         if len(found) > limit:
@@ -73,13 +69,13 @@ async def list_mine(
         size = min(2 * size, LOOK_MAX)
 
 
-async def count_mine(connection: Connection, caller: Caller, directory: Directory, filters: Filters) -> int:
-    """Return how many approvals `caller` can decide now; above COUNT_MAX only that there are more, as COUNT_MAX + 1."""
+async def survey_mine(
+    connection: Connection, caller: Caller, directory: Directory, filters: Filters, *, oldest: bool = False
+) -> Survey:
+    """Return what `caller` can decide now, as whole rows: of the COUNT_MAX + 1 newest, or `oldest`, candidates."""
     seat = await _seat(connection, caller, directory, filters.tool)
-    if await count_candidates(connection, caller.tenant, seat, filters, most=COUNT_MAX + 1) > COUNT_MAX:
-        return COUNT_MAX + 1
-    rows = await list_candidates(connection, caller.tenant, seat, filters, limit=COUNT_MAX)
-    return len(await decidable(connection, rows, caller, directory, again=False))
+    rows = await list_candidates(connection, caller.tenant, seat, filters, limit=COUNT_MAX + 1, oldest=oldest)
+    return Survey(await decidable(connection, rows, caller, directory, again=False), len(rows) <= COUNT_MAX)
 
 
 async def _seat(connection: Connection, caller: Caller, directory: Directory, tool: str | None) -> Seat:

@@ -24,12 +24,11 @@ from placet.gateway.approvals.forms import (
     approval_out,
 )
 from placet.gateway.approvals.leaving_out import ask_of
-from placet.gateway.approvals.mine import list_mine
-from placet.gateway.approvals.store.inbox import list_approvals
+from placet.gateway.approvals.listing import Wanted, list_page
 from placet.gateway.http.callers import CallerOf, DepsOf, PathId
 from placet.gateway.http.deps import Deps
 from placet.gateway.http.errors import described
-from placet.gateway.http.pages import cursor_of, next_of
+from placet.gateway.http.pages import cursor_of
 from placet.gateway.http.strict import StrictRoute
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
@@ -46,21 +45,17 @@ async def list_all(
     caller: CallerOf,
     asked: Annotated[InboxQuery, Query()],
 ) -> ApprovalPage:
-    """List approvals that fit everything asked, newest first; a conversation token sees those of its conversation."""
+    """List approvals that fit everything asked, in the order asked for; a conversation token sees its own alone."""
     caller.need(Scope.DECIDE)
     filters, after, directory = asked.filters(caller), cursor_of(asked.cursor), deps.directory()
     if filters is None:
         return ApprovalPage(items=[])
+    wanted = Wanted(filters, mine=asked.mine, order=asked.sort)
     async with reading(deps.runtime.database) as connection:
-        if asked.mine:
-            page = await list_mine(connection, caller, directory, filters, after=after, limit=asked.limit)
-            rows, following = page.rows, encode_cursor(page.next) if page.next else None
-        else:
-            rows = await list_approvals(connection, caller.tenant, filters, after=after, limit=asked.limit + 1)
-            following = next_of(rows, asked.limit, "created_at", "approval_id")
-        rows = rows[: asked.limit]
-        untold = await list_untold(connection, caller.tenant, rows)
-    return ApprovalPage(items=[approval_out(row, directory, untold) for row in rows], next=following)
+        page = await list_page(connection, caller, directory, wanted, after=after, limit=asked.limit)
+        untold = await list_untold(connection, caller.tenant, page.rows)
+    following = encode_cursor(page.next) if page.next else None
+    return ApprovalPage(items=[approval_out(row, directory, untold) for row in page.rows], next=following)
 
 
 @router.get("/{approval_id}", responses=described(401, 403, 404, 503))

@@ -45,7 +45,7 @@ WHERE service = :service AND tenant = :tenant AND id > :after AND id <= :upto OR
 SELECT token FROM gateway.checkpoints WHERE tenant = :tenant ORDER BY number DESC LIMIT 1
 
 -- name: checkpoints
-SELECT token FROM gateway.checkpoints WHERE tenant = :tenant AND number > :after ORDER BY number LIMIT :most
+SELECT number, token FROM gateway.checkpoints WHERE tenant = :tenant AND number > :after ORDER BY number LIMIT :most
 
 -- name: checkpoint
 SELECT token FROM gateway.checkpoints WHERE tenant = :tenant AND number = :number

@@ -100,10 +100,10 @@ async def list_tenants(connection: Connection) -> list[str]:
     return [row["tenant"] for row in await connection.run(QUERIES.tenants)]
 
 
-async def each_token(connection: Connection, tenant: str) -> AsyncIterator[str]:
-    """Yield the tokens of a tenant's chain from the first on."""
+async def each_token(connection: Connection, tenant: str) -> AsyncIterator[tuple[int, str]]:
+    """Yield the tokens of a tenant's chain from the first on, each with the number under which it stands."""
     number = 0
     while found := await connection.run(QUERIES.checkpoints, tenant=tenant, after=number, most=PAGE):
         for row in found:
-            yield row["token"]
-        number += len(found)
+            yield row["number"], row["token"]
+        number = found[-1]["number"]

@@ -84,7 +84,9 @@ async def complete(
         if not told and not state.done and await request.is_disconnected():
             break
     if not state.done:
-        raise Refused("The answer takes longer than this instance lives; ask again.", status=503, kind="unavailable")
+        raise Refused(
+            "This instance is shutting down before the answer comes; ask again.", status=503, kind="unavailable"
+        )
     usage = await tell(deps, caller, snapshot, goal, state.log.seq)
     if state.failure:
         raise Refused("The agent failed.", status=502, kind="turn-failed", detail=state.failure)

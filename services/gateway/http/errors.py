@@ -20,6 +20,7 @@ from starlette.routing import Match
 from placet.contracts.errors import Refused
 from placet.runtime.database import is_outage
 from placet.runtime.driver import DatabaseError
+from placet.surfaces.texts import LANGUAGES, accepted, language_of, text
 
 log = structlog.get_logger(__name__)
 
@@ -66,16 +67,21 @@ def problem(
     *,
     kind: str = "",
     headers: Mapping[str, str] | None = None,
+    language: str = LANGUAGES[0],
     **members: Any,
 ) -> JSONResponse:
-    """Return a problem document; without a kind its title is the status' own phrase."""
-    body = {
-        "type": f"urn:placet:problem:{kind}" if kind else "about:blank",
-        "title": title or HTTPStatus(status).phrase,
-        "status": status,
-        **members,
-    }
-    extra = {"www-authenticate": 'Bearer realm="placet"'} if status == HTTPStatus.UNAUTHORIZED else {}
+    """Return a problem document; without a kind its title is the status' own phrase.
+
+    Title and detail are in `language` where its catalogue has them; `type` and all other members never change.
+    """
+    title = title or HTTPStatus(status).phrase
+    told = {"title": text(language, title)}
+    if isinstance(members.get("detail"), str):
+        told["detail"] = text(language, members["detail"])
+    body = {"type": f"urn:placet:problem:{kind}" if kind else "about:blank", "status": status, **members, **told}
+    extra = {"content-language": language if told["title"] != title else LANGUAGES[0]}
+    if status == HTTPStatus.UNAUTHORIZED:
+        extra["www-authenticate"] = 'Bearer realm="placet"'
     return JSONResponse(body, status, {**(headers or {}), **extra}, MEDIA_TYPE)
 
 
@@ -93,6 +99,11 @@ class BodyTooLarge(HTTPException):
         return problem(413, self.detail, kind="too-large", headers={"connection": "close"} if closing else None)
 
 
+def wished(request: Request) -> str:
+    """Return the language that a client asks for first among ours, or English."""
+    return language_of(*accepted(request.headers.get("accept-language", "")))
+
+
 def answer_with_problems(app: FastAPI) -> None:
     """Make every error of `app` a problem document."""
     app.add_exception_handler(Refused, _refused)
@@ -103,12 +114,13 @@ def answer_with_problems(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _bug)
 
 
-async def _refused(_: Request, error: Exception) -> JSONResponse:
+async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Refused)  # noqa: S101 - what this handler is registered for
     facts: dict[str, Any] = error.facts
     wait = facts.get("retry_after_seconds")
     headers = {} if wait is None else {"retry-after": str(wait)}
-    return problem(error.status, error.title, kind=error.kind, headers=headers, **facts)
+    language = wished(request)
+    return problem(error.status, error.title, kind=error.kind, headers=headers, language=language, **facts)
 
 
 async def _too_large(_: Request, error: Exception) -> JSONResponse:
@@ -128,15 +140,16 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
     return problem(error.status_code, headers=headers, **members)
 
 
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
+async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - what this handler is registered for
     faults = [{**fault, "loc": _place(fault, error.body)} for fault in error.errors()]
+    language = wished(request)
     if any(fault["loc"][0] == "path" for fault in faults):
         # An id that no row can have names nothing that exists.
-        return problem(404, "There is no such thing.", kind="not-found")
+        return problem(404, "There is no such thing.", kind="not-found", language=language)
     if any(fault["type"] in _TOO_LONG and isinstance(fault["input"], str) for fault in faults):
-        return problem(413, "A text is too long.", kind="too-large", errors=_faults(faults))
-    return problem(400, "The request is not valid.", kind="invalid-request", errors=_faults(faults))
+        return problem(413, "A text is too long.", kind="too-large", language=language, errors=_faults(faults))
+    return problem(400, "The request is not valid.", kind="invalid-request", language=language, errors=_faults(faults))
 
 
 async def _database(request: Request, error: Exception) -> JSONResponse:
@@ -144,12 +157,13 @@ async def _database(request: Request, error: Exception) -> JSONResponse:
         return await _bug(request, error)
     log.warning("http.database_away", path=_route(request), error=type(error).__name__)
     headers = {"retry-after": str(RETRY_AFTER_SECONDS)}
-    return problem(503, "The database is away; try again soon.", kind="unavailable", headers=headers)
+    title, language = "The database is away; try again soon.", wished(request)
+    return problem(503, title, kind="unavailable", headers=headers, language=language)
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:
     log.error("http.bug", method=request.method, path=_route(request), exc_info=error)
-    return problem(500, "Something went wrong here.", kind="internal")
+    return problem(500, "Something went wrong here.", kind="internal", language=wished(request))
 
 
 def _route(request: Request) -> str:

@@ -34,5 +34,5 @@ async def ready(deps: DepsOf) -> Response:
 async def metrics(deps: DepsOf) -> Response:
     """Return the process' metrics in Prometheus' text form, where the settings let this port tell them."""
     if not deps.settings.gateway_metrics:
-        raise Refused("Metrics are not told here.", status=404, kind="not-found")
+        raise Refused("Metrics are not served here.", status=404, kind="not-found")
     return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)

@@ -7,7 +7,7 @@ asks for is looked up inside that tenant, so what is foreign does not exist. Fai
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import Proof
 from placet.contracts.visitors import visitor_id
 from placet.domain.approvers import name_of
-from placet.domain.directory import Directory
+from placet.domain.directory import Directory, Person
 from placet.gateway.identity.keys import Scope, Secret, form_token, parse_secret, person_id, same_hash
 from placet.gateway.identity.sessions import Sessions
 from placet.gateway.identity.store.keys import ApiKey, find_keys, find_token
@@ -74,6 +74,8 @@ class Caller:
     own_key: bool = True
     #: Who made the key, where somebody else did.
     key_made_by: str = ""
+    #: People by id whom our pages name: those of the directory.
+    people: Mapping[str, Person] = field(default_factory=dict, compare=False, repr=False)
 
     def may(self, scope: Scope) -> bool:
         """Tell whether the caller has a scope."""

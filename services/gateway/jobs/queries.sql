@@ -2,7 +2,7 @@
 
 -- name: list_jobs
 SELECT job_id, agent, author, state, spec ->> 'task' AS task, tasks, decided, running, attempts, flagged, tokens, cost,
-    unpriced, reason, created_at, ended_at
+    unpriced, reason, changes, entries, created_at, ended_at
 FROM read.jobs
 WHERE tenant = :tenant AND (:state::text IS NULL OR state = :state)
     AND (:after_at::timestamptz IS NULL OR (created_at, job_id) < (:after_at, :after_id::text))
@@ -11,7 +11,8 @@ LIMIT :most
 
 -- name: find_job
 SELECT job_id, agent, author, state, spec::text AS spec, spec ->> 'task' AS task, tasks, decided, active, running,
-    attempts, flagged, agreed, "cast", tokens, cost, unpriced, reason, result::text AS result, log_seq, created_at, ended_at
+    attempts, flagged, agreed, "cast", tokens, cost, unpriced, reason, result::text AS result, changes, entries,
+    log_seq, created_at, ended_at
 FROM read.jobs
 WHERE tenant = :tenant AND job_id = :job_id
 

@@ -17,7 +17,8 @@ from placet.gateway.texts import Text
 _PLAN = JobPlan()
 _BUDGET = JobBudget()
 
-JobStateName = Literal["dividing", "running", "done", "failed", "cancelled"]
+JobStateName = Literal["dividing", "running", "waiting", "withdrawing", "done", "failed", "cancelled"]
+ChangesName = Literal["staged", "waiting", "committed", "partly_committed", "conflicted", "unknown", "discarded"]
 
 
 class _In(BaseModel):
@@ -101,6 +102,10 @@ class JobOut(BaseModel):
     tokens: int
     cost: float | None = Field(description="In US dollars; null where a price is not known.")
     reason: str = Field(description="Why it ended where it is not done.")
+    changes: ChangesName | None = Field(
+        description="What became of what its winners left staged; null: they staged nothing."
+    )
+    changes_total: int = Field(description="Staged entries in its workspace.")
     created_at: datetime
     ended_at: datetime | None
 
@@ -189,6 +194,8 @@ def job_out(row: Row) -> dict[str, Any]:
         "attempts_running": row["running"],
         "attempts_thrown_out": row["flagged"],
         "cost": None if row["unpriced"] else row["cost"],
+        "changes": row["changes"] or None,
+        "changes_total": row["entries"],
     }
 
 

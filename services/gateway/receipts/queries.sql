@@ -13,8 +13,8 @@ FROM read.decisions WHERE tenant = :tenant AND approval_id = :approval_id ORDER 
 SELECT service, id, line, salt, CASE WHEN salt IS NOT NULL THEN said END AS said
 FROM read.history WHERE tenant = :tenant AND call_id = :call_id ORDER BY at, service, id LIMIT :most
 
--- name: newest_block
-SELECT coalesce(max(number), 0) AS number FROM gateway.checkpoints WHERE tenant = :tenant
+-- name: ends
+SELECT coalesce(min(number), 1) AS oldest, coalesce(max(number), 0) AS newest FROM gateway.checkpoints WHERE tenant = :tenant
 
 -- name: leaves
 SELECT id, sha256('\x00'::bytea || convert_to(line, 'UTF8')) AS leaf FROM read.history

@@ -35,8 +35,7 @@ async def make_receipt(database: Database, signer: Signer, caller: Caller, call_
         if call is None or not caller.sees(call["conversation_id"]):
             raise Refused("There is no such call.", status=404, kind="not-found")
         if call["result_kind"] is None:
-            detail = "A receipt tells how a call ended."
-            raise Refused("This call is not over yet.", status=409, kind="not-over", detail=detail)
+            raise Refused("This call is not over yet.", status=409, kind="not-over")
         parts = await load_parts(connection, call)
         if not parts.history:
             raise Refused("The history of this call is not kept any more.", status=410, kind="gone")
@@ -57,13 +56,11 @@ async def _proved(chain: Chain, parts: Parts) -> tuple[list[Json], dict[str, str
         try:
             proof = await chain.prove(row["service"], row["id"])
         except ChainChanged as error:
-            detail = f"The rows of {error} are others now. `placet audit verify` says more."
             title = "The history of this call is not the one that was sealed."
-            raise Refused(title, status=409, kind="history-changed", detail=detail) from error
+            raise Refused(title, status=409, kind="history-changed", found=str(error)) from error
         if proof is None:
-            detail = "It is within seconds, as long as a gateway runs."
-            facts = {"detail": detail, "retry_after_seconds": SEALED_SOON_SECONDS}
-            raise Refused("The history of this call is not sealed yet.", status=409, kind="not-sealed", **facts)
+            title = "The history of this call is not sealed yet. Try again in a few seconds."
+            raise Refused(title, status=409, kind="not-sealed", retry_after_seconds=SEALED_SOON_SECONDS)
         blocks[str(proof.block.number)] = proof.block.token
         place = {"block": proof.block.number, "place": proof.place, "path": list(proof.path)}
         rows.append({"line": row["line"], "salt": row["salt"], "said": row["said"], **place})

@@ -76,7 +76,8 @@ class Chain:
     tenant: str
     _blocks: dict[int, Checkpoint] = field(default_factory=dict)
     _leaves: dict[int, tuple[list[bytes], dict[tuple[str, int], int]]] = field(default_factory=dict)
-    _newest: int | None = None
+    #: Numbers of the oldest block that is kept, and of the newest one.
+    _ends: tuple[int, int] | None = None
 
     async def prove(self, service: str, row_id: int) -> Proof | None:
         """Return where a row stands; None where it is not sealed yet. Raises ChainChanged."""
@@ -91,16 +92,18 @@ class Chain:
 
     async def _block_of(self, service: str, row_id: int) -> Checkpoint | None:
         """Return the first block that goes up to a row: each goes as far as the one before it, or further."""
-        if self._newest is None:
-            self._newest = (await self.connection.run(QUERIES.newest_block, tenant=self.tenant))[0]["number"]
-        low, high = 1, self._newest + 1
+        if self._ends is None:
+            found = (await self.connection.run(QUERIES.ends, tenant=self.tenant))[0]
+            self._ends = found["oldest"], found["newest"]
+        oldest, newest = self._ends
+        low, high = oldest, newest + 1
         while low < high:
             middle = (low + high) // 2
             if (await self._block(middle)).upto.get(service, 0) >= row_id:
                 high = middle
             else:
                 low = middle + 1
-        return await self._block(low) if low <= self._newest else None
+        return await self._block(low) if low <= newest else None
 
     async def _block(self, number: int) -> Checkpoint:
         if number not in self._blocks:

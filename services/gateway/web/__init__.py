@@ -16,6 +16,7 @@ from placet.gateway.web import (
     administration,
     approval,
     cards,
+    comments,
     inbox,
     insights,
     jobs,
@@ -23,7 +24,10 @@ from placet.gateway.web import (
     operator,
     page,
     plans,
+    receipts,
+    saved_views,
     sign_in,
+    staged,
     stops,
     writing,
 )
@@ -34,8 +38,8 @@ _STATIC = Path(__file__).parent / "static"
 
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
-    deciding = (page, writing, plans, cards, links, inbox, approval)
-    pages = (sign_in, *deciding, operator, jobs, stops, insights, administration)
-    add_routes(app, page.page_router, *(each.router for each in pages))
+    chat = (sign_in, page, writing, plans, staged, cards, comments, links)
+    pages = (*chat, saved_views, inbox, approval, operator, jobs, stops, receipts, insights, administration)
+    add_routes(app, page.page_router, comments.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

@@ -7,100 +7,55 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from pydantic import ValidationError
 
 from placet.contracts.errors import Refused
 from placet.contracts.messages.approvals import REASON_MAX
-from placet.contracts.messages.tool_calls import Category
 from placet.gateway.approvals.decisions import Ask, in_words
-from placet.gateway.approvals.filters import InboxQuery
 from placet.gateway.approvals.forms import BATCH_MAX
-from placet.gateway.approvals.mine import count_mine, list_mine
+from placet.gateway.approvals.listing import KEYSET, Wanted, list_page, survey_of
 from placet.gateway.approvals.search import COUNT_MAX
-from placet.gateway.approvals.store.inbox import count_approvals, list_approvals
+from placet.gateway.approvals.store.saved_views import list_views
+from placet.gateway.approvals.survey import GROUPS, Survey, in_groups
 from placet.gateway.http.callers import DepsOf, PathId
 from placet.gateway.http.deps import Deps
-from placet.gateway.http.pages import cursor_of, next_of
+from placet.gateway.http.pages import cursor_of
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.paging import encode_cursor
 from placet.gateway.store.read import Row, load_approvals
+from placet.gateway.web.asked import ALL, PAGE, Asked, asked_of, chips_of, facets_of, orders, said
 from placet.gateway.web.cards import CardVoteIn, made
 from placet.gateway.web.render import PageRoute, Posted, SignedIn, field, form_model, render, set_up_was_run
 from placet.gateway.web.shown import tools_of
-from placet.gateway.web.waiting import DIFFERING_MAX, Waiting, grouped, waiting_of
-from placet.surfaces.texts import LANGUAGES, text
+from placet.gateway.web.waiting import DIFFERING_MAX, Group, Waiting, grouped, waiting_of
+from placet.surfaces.texts import text
 
 router = APIRouter(prefix="/inbox", include_in_schema=False, route_class=PageRoute)
-
-#: Cards on a page.
-PAGE = 25
-_ASKED = ("state", "tool", "agent", "conversation", "category", "older_than", "q")
 
 _ITEM = re.compile(r"([A-Za-z0-9_-]{1,64})\.([0-9a-f]{64})\.([0-9]{1,9})")
 
 Told = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the address asks for: the filters as they were typed, and what they mean."""
-
-    mine: bool
-    typed: Mapping[str, str]
-    cursor: str
-    #: None where what was typed means nothing; `fault` then says why.
-    query: InboxQuery | None
-    fault: str = ""
-
-    def link(self, **changes: str) -> str:
-        """Return the address of this list with changes; an empty value leaves its part out."""
-        view = {} if self.mine else {"view": "all"}
-        given = {**view, **self.typed, **changes}
-        query = urlencode({name: value for name, value in given.items() if value})
-        return f"/inbox?{query}" if query else "/inbox"
-
-    @property
-    def narrowed(self) -> bool:
-        """Whether any filter is set."""
-        return bool(self.typed)
-
-    @property
-    def finely(self) -> bool:
-        """Whether a filter is set that is folded away otherwise."""
-        return bool(self.typed.keys() - {"q", "state"})
-
-
-def asked_of(parameters: Mapping[str, str], language: str = LANGUAGES[0]) -> Asked:
-    """Return what an address asks for; empty fields of the form ask for nothing. A fault is told in `language`."""
-    mine, cursor = parameters.get("view") != "all", parameters.get("cursor", "")
-    typed = {name: value.strip() for name in _ASKED if (value := parameters.get(name, "")).strip()}
-    if mine:
-        typed.pop("state", None)
-    try:
-        query = InboxQuery.model_validate({**typed, "mine": mine, "limit": PAGE, "cursor": cursor or None})
-    except ValidationError as error:
-        wrong = ", ".join(sorted({str(each["loc"][0]).replace("_", " ") for each in error.errors()}))
-        fault = text(language, "Nothing can be found with this: {wrong}.", wrong=wrong)
-        return Asked(mine, typed, cursor, None, fault)
-    return Asked(mine, typed, cursor, query)
-
-
 @router.get("")
 async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = "", sent: Told = "") -> HTMLResponse:
     """Show what waits for somebody, or everything that fits."""
     caller.need(Scope.DECIDE)
-    asked = asked_of(request.query_params, caller.language)
-    cards, following, total = await _found(deps, caller, asked)
+    asked, now = asked_of(request.query_params, caller.language), datetime.now(UTC)
+    found = await _found(deps, caller, asked)
     told = await _cards(deps, caller, [done or sent]) if done or sent else []
+    async with reading(deps.runtime.database) as connection:
+        views = await list_views(connection, caller.tenant, caller.person)
     return render(
         "inbox.html",
         400 if asked.query is None else 200,
@@ -108,17 +63,24 @@ async def show(deps: DepsOf, caller: SignedIn, request: Request, done: Told = ""
         caller=caller,
         here="inbox",
         asked=asked,
-        groups=grouped(cards),
+        sections=found.sections,
         differing_max=DIFFERING_MAX,
-        following=following,
-        total=total,
-        cards=len(cards),
+        following=found.following,
+        total=found.survey.total,
+        cards=sum(len(group.cards) for section in found.sections for group in section.groups),
+        facets=facets_of(asked, found.survey, now, caller),
+        chips=chips_of(asked, caller),
+        orders=orders(found.survey, asked.order),
+        looked_through=COUNT_MAX if asked.order not in KEYSET and not found.survey.complete else 0,
+        choices_max=ALL,
+        views=views,
+        view=next((view.name for view in views if view.address == asked.link()), ""),
         done=next(iter(told), None),
         sent=bool(sent),
-        categories=list(Category),
+        now=now,
         set_up=set_up_was_run(),
         undo_seconds=deps.settings.gateway_undo_seconds,
-        back=asked.link(cursor=asked.cursor),
+        back=asked.link(cursor=asked.cursor, whole="1" if asked.whole else ""),
     )
 
 
@@ -192,28 +154,62 @@ def led_back(path: str, **told: str) -> Response:
     return RedirectResponse(f"{path}{joint}{urlencode(told)}", 303)
 
 
-async def _found(deps: Deps, caller: Caller, asked: Asked) -> tuple[tuple[Waiting, ...], str | None, int]:
-    """Return a page of cards, the address of the next one, and how many there are in all, at most COUNT_MAX + 1."""
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The cards of a page that share what the list is grouped by; all of them where it is not grouped."""
+
+    #: What they share, as people read it; empty where the list is not grouped.
+    label: str
+    #: How many there are in all of the list; `+` where there may be more.
+    count: str
+    groups: tuple[Group, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a list shows."""
+
+    survey: Survey = Survey((), complete=True)  # noqa: RUF009 - never changed
+    sections: tuple[Section, ...] = ()
+    #: Address of the next page; None on the last.
+    following: str | None = None
+
+
+async def _found(deps: Deps, caller: Caller, asked: Asked) -> Found:
+    """Return what an address asks for: one page of it, and all of it looked over."""
     filters = asked.query.filters(caller) if asked.query else None
     if asked.query is None or filters is None:
-        return (), None, 0
-    after, directory = cursor_of(asked.query.cursor), deps.directory()
+        return Found()
+    wanted = Wanted(filters, asked.mine, asked.order, asked.group)
+    after, directory, limit = cursor_of(asked.query.cursor), deps.directory(), ALL if asked.whole else PAGE
     tools = await tools_of(deps.settings.rulebook)
     async with reading(deps.runtime.database) as connection:
-        if asked.mine:
-            page = await list_mine(connection, caller, directory, filters, after=after, limit=PAGE)
-            rows, following = page.rows, encode_cursor(page.next) if page.next else None
-        else:
-            found = await list_approvals(connection, caller.tenant, filters, after=after, limit=PAGE + 1)
-            rows, following = found[:PAGE], next_of(found, PAGE, "created_at", "approval_id")
-        if not following and not asked.cursor:
-            total = len(rows)
-        elif asked.mine:
-            total = await count_mine(connection, caller, directory, filters)
-        else:
-            total = await count_approvals(connection, caller.tenant, filters, most=COUNT_MAX + 1)
-        cards = await waiting_of(connection, caller, rows, directory, tools)
-    return cards, asked.link(cursor=following) if following else None, total
+        survey = await survey_of(connection, caller, directory, wanted)
+        page = await list_page(connection, caller, directory, wanted, survey, after=after, limit=limit)
+        cards = await waiting_of(connection, caller, page.rows, directory, tools)
+    following = asked.link(cursor=encode_cursor(page.next)) if page.next else None
+    return Found(survey, _sections(asked, survey, page.rows, cards, caller), following)
+
+
+def _sections(
+    asked: Asked, survey: Survey, rows: Sequence[Row], cards: Sequence[Waiting], reader: Caller
+) -> tuple[Section, ...]:
+    if not asked.group:
+        return (Section("", "", grouped(cards)),) if cards else ()
+    by_id, column, more = (
+        {card.approval.id: card for card in cards},
+        GROUPS[asked.group],
+        "" if survey.complete else "+",
+    )
+    counts = Counter(row[column] for row in survey.rows)
+    return tuple(
+        Section(
+            said(asked.group, each[0][column], reader),
+            f"{counts[each[0][column]] or len(each)}{more}",
+            grouped(by_id[row["approval_id"]] for row in each),
+        )
+        for each in in_groups(rows, asked.group)
+    )
 
 
 async def _cards(deps: Deps, caller: Caller, approval_ids: list[str]) -> list[Waiting]:

@@ -126,7 +126,7 @@ def _mark(attempt: AttemptOut, winner: str) -> Mark:
     match attempt.state:
         case "voted":
             return "agreed" if attempt.vote == winner else "other"
-        case "flagged":
+        case "flagged" | "conflicted":
             return "flagged"
         case "running":
             return "running"

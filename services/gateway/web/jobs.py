@@ -57,7 +57,7 @@ async def show(deps: DepsOf, caller: SignedIn, job_id: PathId) -> HTMLResponse:
         after = max(0, job.last_event_id - LINES_MAX)
         lines = await store.read_log(connection, caller.tenant, job_id, after, LINES_MAX)
     tried = [(task, each) for task in [*([job.division] if job.division else []), *job.tasks] for each in task.attempts]
-    thrown_out = [(task, each) for task, each in tried if each.state in {"flagged", "lost"}]
+    thrown_out = [(task, each) for task, each in tried if each.state in {"flagged", "conflicted", "lost"}]
     return render(
         "job.html",
         language=caller.language,

@@ -7,7 +7,8 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from placet.gateway.web.render import error_page, wished
+from placet.gateway.http.errors import wished
+from placet.gateway.web.render import error_page
 from placet.surfaces.texts import text
 
 #: Where programs speak to us: what they get is no page, whatever they accept.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query
-from fastapi.responses import HTMLResponse, StreamingResponse
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import HTMLResponse, RedirectResponse, StreamingResponse
 
 from placet.gateway.conversations.live import Topic
 from placet.gateway.conversations.service import no_conversation
@@ -16,12 +16,15 @@ from placet.gateway.http.callers import DepsOf
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.web.render import PageRoute, SignedIn, render, set_up_was_run
+from placet.gateway.web.staged import staged_values
 from placet.gateway.web.suggestions import suggestions, tools_of
 
 router = APIRouter(include_in_schema=False)
 #: What a browser's address leads to: its errors are pages.
 page_router = APIRouter(include_in_schema=False, route_class=PageRoute)
 
+#: Where who has no conversations of their own begins.
+_PLACES = {Scope.DECIDE: "/inbox", Scope.OPERATE: "/operator", Scope.ADMIN: "/admin"}
 RECENT_MAX = 20
 #: Messages of a conversation that a browser without scripts shows.
 SAID_MAX = 200
@@ -30,29 +33,33 @@ ConversationId = Annotated[str, Query(alias="conversation", pattern=r"^[A-Za-z0-
 
 
 @page_router.api_route("/", methods=["GET", "HEAD"])
-async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId = "") -> HTMLResponse:
-    """Show the chat on the left and what waits for people on the right."""
+async def show(deps: DepsOf, caller: SignedIn, conversation_id: ConversationId = "") -> Response:
+    """Show the chat on the left and what waits for people on the right; who never writes is led to what they do."""
+    if not conversation_id and not caller.may(Scope.CHAT):
+        for scope, place in _PLACES.items():
+            if caller.may(scope):
+                return RedirectResponse(place, 303)
     async with reading(deps.runtime.database) as connection:
         recent = await recent_conversations(connection, caller.tenant, caller.person, RECENT_MAX)
         if conversation_id and not await find_conversation(connection, caller.tenant, conversation_id):
             raise no_conversation()
         place = (caller.tenant, conversation_id)
         said = await tail(connection, *place, SAID_MAX, ["message"]) if conversation_id else []
+        staged = await staged_values(connection, deps, caller, conversation_id)
     agents = deps.agents.of(caller.tenant)
     tools = frozenset[str]() if conversation_id else await asyncio.to_thread(tools_of, deps.settings.rulebook)
     return render(
         "page.html",
         language=caller.language,
-        caller=caller,
         here="chat",
-        conversation_id=conversation_id,
+        notice="",
         recent=recent,
         agents=agents,
         suggested=suggestions(agents, tools),
         said=[item for item in said if item.data["text"]],
-        may_chat=caller.may(Scope.CHAT),
         may_decide=caller.may(Scope.DECIDE),
         set_up=set_up_was_run(),
+        **staged,
     )
 
 

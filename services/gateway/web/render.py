@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -10,6 +11,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
+from zlib import crc32
 
 from fastapi import Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -22,19 +24,25 @@ from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 
 from placet.contracts.errors import Refused
+from placet.domain.directory import Person
 from placet.gateway.http.callers import DepsOf
+from placet.gateway.http.errors import wished
 from placet.gateway.identity.auth import Caller, NoCaller
 from placet.gateway.identity.keys import same_hash
 from placet.gateway.web import words
 from placet.gateway.web.script_words import script_words
-from placet.surfaces.texts import accepted, language_of, moment, plural, text
+from placet.surfaces.texts import language_of, moment, plural, text
 
 M = TypeVar("M", bound=BaseModel)
 
 _HERE = Path(__file__).parent
 _VENDOR = _HERE / "static" / "vendor"
 #: Filters that speak a language.
-_SPOKEN = ("who", "ago", "due", "risk", "event", "total", "lasting")
+_SPOKEN = ("ago", "due", "risk", "event", "total", "lasting")
+#: Whom the page that is being rendered names, by id.
+_PEOPLE: ContextVar[Mapping[str, Person]] = ContextVar("people")
+#: Colours of initials.
+FACES = 6
 #: Fields of one form.
 FIELDS_MAX = 400
 
@@ -56,6 +64,8 @@ def _templates(language: str) -> Environment:
         indented=words.indented,
         exact=words.exact,
         upper_first=words.upper_first,
+        who=lambda name: words.who(name, language, _PEOPLE.get({})),
+        face=_face,
         **spoken,
     )
     made.globals.update(
@@ -68,6 +78,13 @@ def _templates(language: str) -> Environment:
     return made
 
 
+def _face(name: str) -> Markup:
+    """Return the initials of whom a name of a rule or a history names, in a colour of theirs; decoration only."""
+    shown = words.who(name, people=_PEOPLE.get({}))
+    colour = crc32(name.encode()) % FACES
+    return Markup('<span class="face face-{}" aria-hidden="true">{}</span>').format(colour, words.initials(shown))
+
+
 def _translated(language: str, said: str, **values: Any) -> Markup:
     """Return words in a language with values filled in: escaped, but for those that are markup already."""
     return escape(text(language, said)).format(**values)
@@ -78,12 +95,13 @@ def render(
 ) -> HTMLResponse:
     """Return a template as an answer, in a language of LANGUAGES."""
     values.setdefault("now", datetime.now(UTC))
-    return HTMLResponse(_templates(language).get_template(template).render(values), status, headers)
-
-
-def wished(request: Request) -> str:
-    """Return the language to speak to whoever sent a request: what their browser asks for first of ours, or English."""
-    return language_of(*accepted(request.headers.get("accept-language", "")))
+    caller = values.get("caller")
+    token = _PEOPLE.set(caller.people if isinstance(caller, Caller) else {})
+    try:
+        page = _templates(language).get_template(template).render(values)
+    finally:
+        _PEOPLE.reset(token)
+    return HTMLResponse(page, status, headers)
 
 
 def set_up_was_run() -> bool:
@@ -115,10 +133,11 @@ async def signed_in(request: Request, deps: DepsOf) -> Caller:
     if caller.conversation_id is not None:
         detail = "It is good for its one conversation, by the API; pages show what is anywhere in the tenant."
         raise Refused("A conversation's token opens no pages.", status=403, kind="scope-missing", detail=detail)
-    person = deps.directory().person(caller.person)
+    directory = deps.directory()
+    person = directory.person(caller.person)
     # Errors are told in it, too, by whoever catches them.
     request.state.language = language_of(person.language if person else "", wished(request))
-    return replace(caller, language=request.state.language)
+    return replace(caller, language=request.state.language, people=directory.people)
 
 
 SignedIn = Annotated[Caller, Depends(signed_in)]

@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from placet.contracts.errors import Refused
 from placet.gateway.http.callers import DepsOf
 from placet.gateway.http.deps import Deps
+from placet.gateway.http.errors import wished
 from placet.gateway.identity.auth import COOKIE, cookie_name, same_site
 from placet.gateway.identity.keys import parse_secret, person_id
 from placet.gateway.identity.oidc import ATTEMPT_SECONDS, person_of
@@ -19,7 +20,7 @@ from placet.gateway.identity.sign_in import ADMIN_PERSON, ADMIN_TENANT, LINKS
 from placet.gateway.identity.store.keys import find_keys, newest_admin_key
 from placet.gateway.store import reading
 from placet.gateway.web.inbox import back_of
-from placet.gateway.web.render import PageRoute, Posted, SignedIn, error_page, render, wished
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, error_page, render
 from placet.surfaces.texts import text
 
 log = structlog.get_logger(__name__)

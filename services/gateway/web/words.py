@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 from placet.contracts.canonical import canonical_text
@@ -13,6 +15,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.visitors import ANONYMOUS
 from placet.domain.approvers import read_approver
 from placet.domain.card_text import visible, visible_lines
+from placet.domain.directory import Person
 from placet.gateway.approvals.search import COUNT_MAX
 from placet.surfaces.texts import LANGUAGES, number, plural, text
 
@@ -56,8 +59,8 @@ def exact(moment: datetime) -> str:
     return moment.strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
-def who(name: str, language: str = _ENGLISH) -> str:
-    """Return whom a rule or a history names: `ada` for `person:ada`, `finance` for `group:finance`."""
+def who(name: str, language: str = _ENGLISH, people: Mapping[str, Person] = MappingProxyType({})) -> str:
+    """Return whom a rule or a history names: `Ada` for `person:ada` of `people`, `finance` for `group:finance`."""
     named = read_approver(name)
     if named.kind == "requester":
         return text(language, "the requester")
@@ -65,7 +68,14 @@ def who(name: str, language: str = _ENGLISH) -> str:
         return text(language, "operators")
     if name.startswith(ANONYMOUS):
         return text(language, "visitor {name}", name=visible(name.removeprefix(ANONYMOUS)[:8]))
-    return visible(named.name or name)
+    person = people.get(named.name) if named.kind == "person" else None
+    return visible((person.name if person else "") or named.name or name)
+
+
+def initials(name: str) -> str:
+    """Return the initials of a name as people read it: `AL` of `Ada Lovelace`, `L` of `lin`."""
+    parts = [part for part in re.split(r"[\s._@-]+", name) if part]
+    return "".join(part[0] for part in (parts[:1] + parts[1:][-1:])).upper()
 
 
 def ago(moment: datetime, now: datetime, language: str = _ENGLISH) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
 from placet.contracts.canonical import canonical_text, tree_digest
 from placet.contracts.errors import Refused
 from placet.contracts.messages import CommitArguments
 from placet.domain.catalog import Catalog
 from placet.gateway.store.read import Row
-from placet.gateway.workspaces.store import load_parts, load_workspaces, newest_workspace
+from placet.gateway.workspaces.store import load_parts, load_staged, load_workspaces
 from placet.runtime.sql import Connection
 from placet.surfaces.card import critical_arguments
 from placet.surfaces.plan import Plan, closure, entries_of, is_commit, plan_of, workspace_of
@@ -43,17 +44,33 @@ async def plans_of(connection: Connection, rows: Sequence[Row], tools: Catalog) 
     }
 
 
-async def plan_here(
+#: How far the question about what is staged is: nobody was asked yet, people are asked about all or part, or they were.
+Asked = Literal["", "all", "part", "decided"]
+
+
+async def staged_here(
     connection: Connection, tenant: str, conversation_id: str, tools: Catalog
-) -> tuple[Row, Plan] | None:
-    """Return the newest workspace of a conversation with all its entries; None where nothing was ever staged."""
-    workspace = await newest_workspace(connection, tenant, conversation_id)
-    if workspace is None:
+) -> tuple[Plan, Asked] | None:
+    """Return what the agent knows to be staged in a conversation, in order, and how far the question is; else None."""
+    staged = await load_staged(connection, tenant, conversation_id)
+    workspaces = await load_workspaces(connection, tenant, {row["workspace_id"] for row in staged})
+    if not workspaces:
         return None
-    parts = await load_parts(connection, tenant, [workspace["workspace_id"]])
-    entries, changes = parts[workspace["workspace_id"]]
-    everything = [row["call_id"] for row in entries]
-    return workspace, plan_of(workspace, entries, changes, everything, _critical(parts, tools))
+    ordered = sorted(workspaces.values(), key=lambda row: row["number"])
+    parts = await load_parts(connection, tenant, [row["workspace_id"] for row in ordered])
+    entries, changes = ([row for each in parts.values() for row in each[at]] for at in (0, 1))
+    plan = plan_of(ordered[-1], entries, changes, [row["call_id"] for row in staged], _critical(parts, tools))
+    return plan, _asked([row["commit_id"] and (row["approval_state"] or "pending") for row in staged])
+
+
+def _asked(states: Sequence[str | None]) -> Asked:
+    """Return how far the question is, by the states of the approvals of each entry's commit; None where it has none."""
+    asked = [each for each in states if each is not None]
+    if not asked:
+        return ""
+    if "pending" not in asked:
+        return "decided"
+    return "all" if len(asked) == len(states) else "part"
 
 
 def leaving_out(plan: Plan, workspace_id: str, wanted: Collection[str]) -> tuple[str, frozenset[str]]:

@@ -4,6 +4,14 @@ SELECT workspace_id, tenant, conversation_id, number, agent, state, commit_call_
 FROM read.workspaces WHERE tenant = :tenant AND conversation_id = :conversation_id
 ORDER BY number DESC LIMIT 1
 
+-- name: load_staged
+-- What the agent holds for staged: the executor hears a moment later of what was thrown away.
+SELECT s.call_id, s.workspace_id, s.commit_id, a.state AS approval_state
+FROM read.staged_entries AS s
+LEFT JOIN read.approvals AS a ON a.call_id = s.commit_id AND a.tenant = s.tenant
+WHERE s.tenant = :tenant AND s.conversation_id = :conversation_id
+ORDER BY s.call_id
+
 -- name: load_workspaces
 SELECT workspace_id, tenant, conversation_id, number, agent, state, commit_call_id, entries, waiting, bytes, opened_at,
     expires_at, ended_at, ended_by, reason

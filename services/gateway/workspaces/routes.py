@@ -79,7 +79,7 @@ class WorkspaceOut(BaseModel):
     id: str
     conversation_id: str
     agent: str
-    state: Literal["open", "committing", "committed", "partly_committed", "conflicted", "discarded"]
+    state: Literal["open", "committing", "committed", "partly_committed", "conflicted", "discarded", "merged"]
     created: int = Field(description="Keys that would be there and are not yet, such as files.")
     changed: int
     deleted: int

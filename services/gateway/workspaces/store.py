@@ -18,6 +18,12 @@ async def newest_workspace(connection: Connection, tenant: str, conversation_id:
     return dict(found[0]) if found else None
 
 
+async def load_staged(connection: Connection, tenant: str, conversation_id: str) -> Sequence[Row]:
+    """Return the entries that wait in a conversation as the agent knows them, in order, with the commit under way."""
+    found = await connection.run(QUERIES.load_staged, tenant=tenant, conversation_id=conversation_id)
+    return [dict(row) for row in found]
+
+
 async def load_workspaces(connection: Connection, tenant: str, workspace_ids: Collection[str]) -> dict[str, Row]:
     """Return workspaces by their ids."""
     if not workspace_ids:

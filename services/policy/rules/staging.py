@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from placet.contracts.ids import call_id
 from placet.contracts.messages import ApprovalRule, StagedCall, StagePlan, ToolCall
@@ -30,6 +30,8 @@ class StageTerms(BaseModel):
     changes: bool
     on_failure: OnFailure
     category: Category
+    #: Of an attempt at a job: the conversation in which its job is committed; None: its own.
+    commits_in: str | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +60,15 @@ class StagedEntry:
         )
 
 
-def terms_of(spec: ToolSpec, plan: StagePlan, message_id: str) -> StageTerms:
+def terms_of(spec: ToolSpec, plan: StagePlan, call: ToolCall) -> StageTerms:
     """Return what a verdict keeps of a call of `spec` that is staged by `plan`."""
     return StageTerms(
         pool=spec.pool,
-        message_id=message_id,
+        message_id=call.message_id,
         changes=spec.stage is not None,
         on_failure=plan.on_failure,
         category=spec.category,
+        commits_in=call.base and call.base.conversation_id,
     )
 
 

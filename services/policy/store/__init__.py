@@ -131,7 +131,7 @@ def _answer(verdict: Verdict, call: ToolCall | AbandonCall) -> dict[str, str | N
 def _terms(verdict: Verdict, call: ToolCall | AbandonCall) -> str | None:
     if verdict.plan is None or verdict.spec is None or not isinstance(call, ToolCall):
         return None
-    return terms_of(verdict.spec, verdict.plan, call.message_id).model_dump_json()
+    return terms_of(verdict.spec, verdict.plan, call).model_dump_json()
 
 
 async def load_approval(work: Work, tenant: str, call_id: str) -> ApprovalRule | None:

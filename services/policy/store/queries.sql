@@ -30,14 +30,16 @@ WHERE verdict_id = :verdict_id
 SELECT call_id, digest FROM policy.verdicts WHERE call_id = ANY (:call_ids::text[])
 
 -- name: staged_calls
--- Of these calls those that policy let a conversation stage.
+-- Of these calls those that policy let a conversation stage, or an attempt at the job that is committed in it.
 SELECT call_id, tool, requester, digest, approval, terms FROM policy.verdicts
-WHERE call_id = ANY (:call_ids::text[]) AND tenant = :tenant AND conversation_id = :conversation_id AND effect = 'stage'
+WHERE call_id = ANY (:call_ids::text[]) AND tenant = :tenant AND effect = 'stage'
+    AND coalesce(terms::json ->> 'commits_in', conversation_id) = :conversation_id
 
 -- name: staged_facts
 -- What is kept of them, to judge them again.
 SELECT call_id, tenant, conversation_id, requester, tool, digest, schema_digest, facts FROM policy.verdicts
-WHERE call_id = ANY (:call_ids::text[]) AND tenant = :tenant AND conversation_id = :conversation_id AND effect = 'stage'
+WHERE call_id = ANY (:call_ids::text[]) AND tenant = :tenant AND effect = 'stage'
+    AND coalesce(terms::json ->> 'commits_in', conversation_id) = :conversation_id
 
 -- name: approval_of
 SELECT approval FROM policy.verdicts WHERE tenant = :tenant AND call_id = :call_id

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from placet.contracts.messages.conversations import Author
 from placet.contracts.messages.message import Digest, Identifier, Message, Value
+from placet.contracts.messages.stage import MergedEntry, WorkspaceBase
 
 #: Longest task or context of a job, in characters.
 TASK_MAX = 32_000
@@ -141,10 +142,11 @@ class AttemptRequested(Message):
     tokens_max: int = Field(ge=1, description="Of the whole attempt.")
     answer_tokens_max: int | None = Field(default=None, description="Written in one step.")
     caller: JobCaller | None = Field(default=None, description="The call that hears of what people are asked here.")
+    base: WorkspaceBase = Field(description="What it reads beneath its own changes: the same for all of its task.")
 
 
 class CallSurfaced(Message):
-    """People are asked in an attempt of a job that a call waits for, or were. Sent by the agent to itself."""
+    """People are asked in a job that a call waits for, or were. Sent by the agent to itself."""
 
     type_name: ClassVar[str] = "placet.attempt.surfaced.v1"
 
@@ -155,12 +157,16 @@ class CallSurfaced(Message):
 
 
 class AttemptWithdrawn(Message):
-    """Nobody waits for an attempt any more: no model is asked there again. Sent by jobs to the agent."""
+    """Nobody waits for an attempt, or for the decision about a job, any more. Sent by jobs to the agent.
+
+    No model is asked there again, what people are asked there is withdrawn, and what is staged there is thrown away.
+    """
 
     type_name: ClassVar[str] = "placet.attempt.withdrawn.v1"
 
     conversation_id: Identifier
     by: Annotated[str, Field(min_length=1, max_length=128)]
+    merged: bool = Field(default=False, description="What it left staged waits in the workspace of its job now.")
 
 
 #: Why an attempt has no vote.
@@ -185,7 +191,8 @@ class AttemptEnded(Message):
     attempt_id: Identifier
     answer: dict[str, Any] | None = Field(default=None, description="None where a flag says why there is none.")
     tree_digest: Digest | None = Field(
-        default=None, description="Of the calls that it left staged, in order; none: it staged nothing."
+        default=None,
+        description="Of the contents that it left staged, by key, and of its staged calls, in order; none: nothing.",
     )
     staged: int = Field(default=0, description="Entries that wait in its workspace.")
     flags: list[Flag] = Field(default_factory=list)
@@ -200,29 +207,39 @@ class AttemptEnded(Message):
     )
 
 
-class CommitAttempt(Message):
-    """An attempt has won: ask for what it left staged as one call. Sent by jobs to the agent."""
+class ProposeJob(Message):
+    """A job is done but for what it changes: ask people about its workspace, once. Sent by jobs to the agent."""
 
-    type_name: ClassVar[str] = "placet.attempt.commit.v1"
+    type_name: ClassVar[str] = "placet.job.propose.v1"
+
+    conversation_id: Identifier = Field(description="Of the job: it has this one question and nothing else.")
+    message_id: Identifier
+    job_id: Identifier
+    agent: Identifier
+    author: Author
+    text: Annotated[str, Field(min_length=1, max_length=TASK_MAX)]
+    said: str = Field(default="", description="What the job answers, beside the question; cut.")
+    language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
+    labels: dict[str, str] = Field(default_factory=dict)
+    workspace_id: Identifier
+    entries: Annotated[list[MergedEntry], Field(min_length=1)] = Field(description="All of it, in order.")
+    caller: JobCaller | None = None
+
+
+#: What became of a job's workspace; `not_committed`: nothing of it happened.
+CommitEnd = Literal["committed", "partly_committed", "conflicted", "not_committed", "unknown"]
+
+
+class JobCommitted(Message):
+    """What became of the workspace of a job. Sent by the agent to jobs."""
+
+    type_name: ClassVar[str] = "placet.job.committed.v1"
 
     conversation_id: Identifier
     job_id: Identifier
-    attempt_id: Identifier
-
-
-#: What became of a winner's workspace; `not_committed`: nothing of it happened, and trying again changes nothing.
-CommitEnd = Literal["committed", "partly_committed", "conflicted", "not_committed"]
-
-
-class AttemptCommitted(Message):
-    """What became of what a winner left staged. Sent by the agent to jobs."""
-
-    type_name: ClassVar[str] = "placet.attempt.committed.v1"
-
-    conversation_id: Identifier
-    job_id: Identifier
-    attempt_id: Identifier
     state: CommitEnd
+    done: int = Field(default=0, ge=0, description="Entries that took effect.")
+    left_out: int = Field(default=0, ge=0, description="Entries that people left out.")
     reason: str = ""
 
 

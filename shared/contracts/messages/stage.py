@@ -35,6 +35,21 @@ class StagePlan(Value):
     on_failure: OnFailure = "stop"
 
 
+class WorkspaceBase(Value):
+    """What an attempt's workspace stands on: the workspace of its job, as it was when the task began."""
+
+    conversation_id: Identifier = Field(description="Of the job; its workspace is committed there.")
+    entries: int = Field(ge=0, description="So many of its entries are seen, the first ones.")
+
+
+class StagedEffect(Value):
+    """What an entry comes to, whoever staged it and by which way: what attempts at a job vote on."""
+
+    key: str = Field(default="", description="What a change touches, `pack:key`; empty: the call itself waits.")
+    base: str | None = Field(default=None, description="What stood there before: digest and mode; null: nothing.")
+    after: str | None = Field(default=None, description="What will stand there; of a call: digest of tool, arguments.")
+
+
 class Staged(Value):
     """What the executor says of an entry that it has just put into a workspace."""
 
@@ -48,6 +63,11 @@ class Staged(Value):
     )
     summary: str = Field(description="One line for the model and for people.")
     decide: Decide = "turn"
+    effects: list[StagedEffect] = Field(
+        default_factory=list,
+        exclude_if=lambda value: not value,
+        description="Of attempts at a job: what it makes of each key, in order.",
+    )
 
 
 class StagedCall(Value):
@@ -83,7 +103,7 @@ class StagedCallPermitted(Message):
 
 
 class DiscardWorkspace(Message):
-    """Nobody wants the entries of a workspace any more. Sent by the agent to executors; what was committed stands."""
+    """Nobody wants what waits in a workspace. Sent by agent and jobs to executors; what was committed stands."""
 
     type_name: ClassVar[str] = "placet.workspace.discard.v1"
 
@@ -93,12 +113,50 @@ class DiscardWorkspace(Message):
     reason: str = ""
 
 
+class MergeWorkspace(Message):
+    """An attempt at a job has won: move its entries into the workspace of its job. Sent by jobs to executors."""
+
+    type_name: ClassVar[str] = "placet.workspace.merge.v1"
+
+    conversation_id: Identifier = Field(description="Of the attempt.")
+    into: Identifier = Field(description="Conversation of the job.")
+    job_id: Identifier
+    attempt_id: Identifier
+
+
+class MergedEntry(Value):
+    """An entry of a job's workspace, as its commit names it."""
+
+    call_id: Identifier
+    digest: Digest
+
+
+#: What became of moving; `refused`: nothing was moved, and trying again changes nothing.
+MergeState = Literal["merged", "conflicted", "refused"]
+
+
+class WorkspaceMerged(Message):
+    """What became of moving an attempt's entries. Sent by the executor to jobs."""
+
+    type_name: ClassVar[str] = "placet.workspace.merged.v1"
+
+    conversation_id: Identifier
+    job_id: Identifier
+    attempt_id: Identifier
+    state: MergeState
+    workspace_id: Identifier | None = Field(default=None, description="Of the job; set where it was merged.")
+    entries: list[MergedEntry] = Field(default_factory=list, description="Those that were moved, in order.")
+    total: int = Field(default=0, ge=0, description="Entries of the job's workspace by now.")
+    keys: list[str] = Field(default_factory=list, description="What conflicts, `pack:key`; cut.")
+    reason: str = Field(default="", description="Why it was refused, one sentence.")
+
+
 #: What became of staged calls that never took effect, and never will.
 Dropped = Literal["discarded", "left_out", "conflicted", "refused"]
 
 
 class StagedCallsDropped(Message):
-    """Staged calls will never take effect. Sent by the agent to policy, which frees what they took of limits."""
+    """Staged calls will never take effect. Sent by agent and jobs to policy, which frees what they took of limits."""
 
     type_name: ClassVar[str] = "placet.workspace.calls-dropped.v1"
 

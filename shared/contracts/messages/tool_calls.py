@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AwareDatetime, Field
 
 from placet.contracts.messages.message import Digest, Identifier, Message, ResultKind, SignedMessage, Tenant, Value
-from placet.contracts.messages.stage import Staged, StagePlan
+from placet.contracts.messages.stage import Staged, StagePlan, WorkspaceBase
 
 ToolName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_-]{1,64}$")]
 Pool = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,31}$")]
@@ -98,6 +98,12 @@ class ToolCall(ShownCall):
     arguments: str = Field(description="Canonical JSON text (RFC 8785) of the arguments: the one byte string.")
     edited: Edited | None = Field(
         default=None, description="Set by approval where people changed the arguments; then `arguments` are theirs."
+    )
+    base: WorkspaceBase | None = Field(
+        default=None,
+        exclude_if=_nothing,
+        description="Of attempts at a job: what it reads beneath its conversation's workspace, and where that is "
+        "committed.",
     )
 
     def bare(self) -> Self:

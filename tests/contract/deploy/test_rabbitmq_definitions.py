@@ -38,7 +38,7 @@ MAY_PUBLISH = {
     },
     "agent": {
         "conversations": r"^(handover\..+|items\..+|delta\..+)$",
-        "jobs": r"^(job\.run|job\.cancel|attempt\.surfaced|attempt\.committed|attempt\.ended)$",
+        "jobs": r"^(job\.run|job\.cancel|attempt\.surfaced|job\.committed|attempt\.ended)$",
         "tool-calls": r"^(tool-call\.proposed|tool-call\.withdrawn|workspace\.calls-dropped|workspace\.discard)$",
     },
     "policy": {
@@ -58,11 +58,13 @@ MAY_PUBLISH = {
     "executor": {
         "conversations": r"^(progress\..+)$",
         "executions": r"^((default|payments))$",
+        "jobs": r"^(workspace\.merged)$",
         "tool-results": r"^(tool-call\.finished|tool-call\.refused|tool-call\.resolved)$",
     },
     "jobs": {
         "conversations": r"^(job\..+)$",
-        "jobs": r"^(attempt\.requested|attempt\.withdrawn|attempt\.commit)$",
+        "jobs": r"^(attempt\.requested|attempt\.withdrawn|job\.propose)$",
+        "tool-calls": r"^(workspace\.merge|workspace\.calls-dropped|workspace\.discard)$",
         "tool-results": r"^(tool-call\.finished)$",
     },
     "dead_letters": {"decisions": r"^(abandon\..+)$"},

@@ -10,8 +10,7 @@ import pytest
 
 from placet.contracts.messages import DiscardWorkspace
 from placet.contracts.messages.stage import StagePlan
-from placet.contracts.topology import Destination
-from tests.builders import an_envelope, an_event
+from tests.builders import an_event
 from tests.support.executor_house import Premises, open_house
 from tests.support.workspaces import Scene, file_rulebook, outcomes
 
@@ -230,10 +229,7 @@ async def test_a_discarded_workspace_leaves_nothing(scene: Scene) -> None:
     """Its files are read as they are, a later commit finds it ended, and the next call opens another."""
     await scene.stage("create_file", path="a.txt", content="a\n")
     ids = {"tenant": "acme", "conversation_id": scene.conversation_id, "workspace_id": scene.workspace_id}
-    event = an_event(DiscardWorkspace(**ids, by="person:ada", reason="not today"))
-    await scene.house.bus.publish(
-        Destination("", "workspaces.commands"), an_envelope(event), message_id=event.id, mandatory=True
-    )
+    await scene.command(DiscardWorkspace(**ids, by="person:ada", reason="not today"))
     assert "discarded" == scene.state()
     assert [] == (await scene.run("list_files")).data["files"]
     _, _, error = await scene.committed(scene.commit())

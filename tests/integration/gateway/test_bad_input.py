@@ -17,6 +17,7 @@ from tests.support.gateway import House, a_conversation, an_approval_row, insert
 from tests.support.postgres import Databases
 
 CONVERSATIONS = "/v1/conversations"
+JSON = "application/json"
 
 
 TOO_LARGE = {
@@ -121,6 +122,31 @@ async def test_a_malformed_body_is_refused_with_a_pointer(client: httpx.AsyncCli
         told(answer),
         [fault["pointer"] for fault in answer.json()["errors"]],
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "language", "title"),
+    [
+        ("", "en", "The request is not valid."),
+        ("de-AT,de;q=0.9,en;q=0.1", "de", "Die Anfrage ist ungültig."),
+        ("tr", "tr", "İstek geçersiz."),
+        ("fi, *;q=0.1", "en", "The request is not valid."),
+    ],
+)
+async def test_a_problem_is_told_in_the_language_that_is_asked_for(
+    client: httpx.AsyncClient, asked: str, language: str, title: str
+) -> None:
+    """Its title is translated and says into what; its type never changes."""
+    answer = await client.post(CONVERSATIONS, content=b"[]", headers={"accept-language": asked, "content-type": JSON})
+    problem = answer.json()
+    assert (400, language, title) == (answer.status_code, answer.headers["content-language"], problem["title"])
+    assert problem["type"] == "urn:placet:problem:invalid-request"
+
+
+async def test_a_title_without_a_translation_says_that_it_is_english(client: httpx.AsyncClient) -> None:
+    """What no catalogue has is told in English, and nothing claims to be German."""
+    answer = await client.get("/v1/nowhere", headers={"accept-language": "de"})
+    assert ("en", "Not Found") == (answer.headers["content-language"], answer.json()["title"])
 
 
 @pytest.mark.parametrize(

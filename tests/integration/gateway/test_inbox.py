@@ -108,9 +108,19 @@ async def test_the_token_of_a_conversation_has_what_its_visitor_asked_for(house:
 async def test_filters_must_all_fit(house: House) -> None:
     """Each filter alone, and together with others and the state."""
     old = datetime.now(UTC) - timedelta(hours=2)
-    waits(house, "link", {"tool": "create_pay_link"}, summary="Create a payment link over 299 TRY?")
-    waits(house, "old", {"tool": "deploy", "agent": "robot"}, summary="Deploy the shop?", created_at=old)
-    waits(house, "exec", {"tool": "run"}, category="unsafe_exec", summary="Run the payment job?", state="denied")
+    waits(
+        house,
+        "link",
+        {"tool": "create_pay_link", "arguments": {"to": "lin@example.org"}},
+        summary="Create a payment link over 299 TRY?",
+    )
+    waits(
+        house, "old", {"tool": "deploy", "agent": "robot", "arguments": {}}, summary="Deploy the shop?", created_at=old
+    )
+    run = {"tool": "run", "requester": "person:lin", "arguments": {"paths": ["/srv/a"], "dry": True}}
+    over = {"state": "denied", "decided_by": "person:eve"}
+    waits(house, "exec", run, category="unsafe_exec", summary="Run the payment job?", **over)
+    house.query("UPDATE read.approvals SET rule = %s WHERE approval_id = %s", "jobs", "exec")
     secret = house.key("decide", person="bob")
     expected: list[tuple[dict[str, Any], set[str]]] = [
         ({"tool": "deploy"}, {"old"}),
@@ -133,6 +143,22 @@ async def test_filters_must_all_fit(house: House) -> None:
         ({"q": "payment job"}, {"exec"}),
         ({"q": "nothing payment"}, set()),
         ({"q": "payment", "mine": "true"}, {"link"}),
+        ({"q": "lin@example.org"}, {"link"}),
+        ({"q": "srv"}, {"exec"}),
+        ({"q": "true"}, set()),
+        ({"q": "pay*"}, {"link", "exec"}),
+        ({"q": "pay* exa*"}, {"link"}),
+        ({"q": "job ex* or sho*"}, {"old"}),
+        ({"q": "-pay*"}, {"old"}),
+        ({"q": "nothing*"}, set()),
+        ({"q": "pay*", "mine": "true"}, {"link"}),
+        ({"rule": "jobs"}, {"exec"}),
+        ({"requester": "person:lin", "state": "denied"}, {"exec"}),
+        ({"requester": "person:lin", "mine": "true"}, set()),
+        ({"decided_by": "person:eve", "q": "payment"}, {"exec"}),
+        ({"decided_by": "person:bob"}, set()),
+        ({"opened_before": (old + timedelta(hours=1)).isoformat()}, {"old"}),
+        ({"opened_after": (old + timedelta(hours=1)).isoformat()}, {"link", "exec"}),
         ({"mine": "true", "older_than": 3600, "tool": "deploy", "agent": "robot", "q": "shop"}, {"old"}),
     ]
     assert expected == [(query, await listed(house, secret, **query)) for query, _ in expected]
@@ -470,6 +496,7 @@ async def test_the_documents_name_every_filter(house: House) -> None:
         document = (await client.get("/openapi.json")).json()
     names = {each["name"] for each in document["paths"]["/v1/approvals"]["get"]["parameters"]}
     wanted = {"state", "mine", "tool", "agent", "conversation", "category", "older_than", "q", "limit", "cursor"}
+    wanted |= {"requester", "rule", "decided_by", "opened_after", "opened_before", "sort"}
     assert (wanted, True) == (names, "category" in document["components"]["schemas"]["ApprovalOut"]["properties"])
 
 

@@ -19,6 +19,8 @@ from placet.deploy.migrations import migrate
 from placet.domain.directory import Directory, Person
 from placet.gateway.approvals.mine import list_mine
 from placet.gateway.approvals.store.inbox import Filters, Seat, candidates, fitting
+from placet.gateway.approvals.store.pages import OLDEST
+from placet.gateway.approvals.store.words import beginning
 from placet.gateway.identity.auth import Caller
 from placet.runtime.database import async_url
 from tests.builders import NOON, an_approval_rule
@@ -78,6 +80,11 @@ async def replica(filled_url: str, tmp_path: Path) -> AsyncIterator[Replica]:
         yield made
 
 
+def given(filters: Filters) -> dict[str, Any]:
+    """Return what a statement takes of filters."""
+    return filters.given(filters.asks())
+
+
 def plan_of(url: str, build_statement: Callable[[frozenset[str]], sa.Select[Any]], **asked: Any) -> str:
     """Return PostgreSQL's plan of the second page as text."""
     values = {"tenant": "acme", "most": 51, "after_at": NOON.replace(year=2100), "after_id": "copy-9", **asked}
@@ -105,7 +112,7 @@ def plan_of(url: str, build_statement: Callable[[frozenset[str]], sa.Select[Any]
 @pytest.mark.usefixtures("replica")
 def test_a_page_of_a_filter_is_a_stretch_of_an_index(filled_url: str, filters: Mapping[str, Any], index: str) -> None:
     """However many approvals wait, the page is read in its order: nothing is sorted, nothing else looked at."""
-    plan = plan_of(filled_url, fitting, **Filters(**filters).given())
+    plan = plan_of(filled_url, fitting, **given(Filters(**filters)))
     assert (True, False, False) == (index in plan, "Sort" in plan, "Seq Scan" in plan)
 
 
@@ -113,7 +120,7 @@ def test_a_page_of_a_filter_is_a_stretch_of_an_index(filled_url: str, filters: M
 @pytest.mark.usefixtures("replica")
 def test_a_page_of_all_is_a_stretch_of_an_index_for_each_state(filled_url: str, filters: Mapping[str, Any]) -> None:
     """One page of each of the six states, and nothing else looked at; also where no word can be walked."""
-    plan = plan_of(filled_url, fitting, **Filters(**filters).given())
+    plan = plan_of(filled_url, fitting, **given(Filters(**filters)))
     assert (6, False) == (plan.count("ix_approvals_inbox"), "Seq Scan" in plan)
 
 
@@ -122,9 +129,34 @@ def test_a_page_of_all_is_a_stretch_of_an_index_for_each_state(filled_url: str, 
 @pytest.mark.usefixtures("replica")
 def test_a_page_of_words_is_a_stretch_of_their_index(filled_url: str, typed: str, state: str | None) -> None:
     """Rare or not, one or several: the words are walked in the order of the page, and no approvals beside theirs."""
-    plan = plan_of(filled_url, fitting, **Filters(search=typed, state=state).given())
+    plan = plan_of(filled_url, fitting, **given(Filters(search=typed, state=state)))
     walk = plan[plan.rindex("Nested Loop") :]
     assert (True, False, False) == ("pk_words" in walk, "Sort" in walk, "Seq Scan on" in plan)
+
+
+@pytest.mark.parametrize("filters", [{"requester": "person:7"}, {"rule": "payments"}, {"decided_by": "person:7"}])
+@pytest.mark.usefixtures("replica")
+def test_a_filter_without_an_index_is_a_stretch_of_the_words(filled_url: str, filters: Mapping[str, Any]) -> None:
+    """What has a value is walked in the order of the page, also oldest first."""
+    for more in ({}, {OLDEST: True}):
+        plan = plan_of(filled_url, fitting, **given(Filters(**filters)), **more)
+        walk = plan[plan.rindex("Nested Loop") :]
+        assert (True, False, False) == ("pk_words" in walk, "Sort" in walk, "Seq Scan on" in plan)
+
+
+@pytest.mark.usefixtures("replica")
+def test_the_beginning_of_a_word_is_steps_along_the_words(filled_url: str) -> None:
+    """One look into the index for each word that begins so; no word is read twice, and none that begins otherwise."""
+    plan = plan_of(filled_url, lambda _: beginning(), prefix="inv")
+    assert (True, False) == ("Index Only Scan using pk_words" in plan, "Seq Scan on" in plan)
+
+
+@pytest.mark.parametrize("filters", [{"tool": "tool-7"}, {"state": "pending"}])
+@pytest.mark.usefixtures("replica")
+def test_oldest_first_is_the_same_stretch_from_its_other_end(filled_url: str, filters: Mapping[str, Any]) -> None:
+    """No index of its own, and nothing sorted."""
+    plan = plan_of(filled_url, fitting, **Filters(**filters).given(), **{OLDEST: True})
+    assert (True, False) == ("Index Scan Backward" in plan, "Sort" in plan)
 
 
 @pytest.mark.usefixtures("replica")

@@ -53,10 +53,10 @@ def language_of_page(page: httpx.Response) -> str:
     [
         (
             GERMAN,
-            ("de", ["Wartet auf mich", "für lin", "1 von 2 Freigaben: grace", "grace kümmert sich", "in 24 Min."]),
+            ("de", ["Wartet auf mich", "für lin", "1 von 2 Freigaben: Grace", "Grace kümmert sich", "in 24 Min."]),
         ),
-        (TURKISH, ("tr", ["Beni bekleyenler", "isteyen: lin", "1/2 onay: grace", "grace ilgileniyor", "24 dk. sonra"])),
-        ({}, ("en", ["Waits for me", "for lin", "1 of 2 approvals: grace", "grace is on it", "in 24 min"])),
+        (TURKISH, ("tr", ["Beni bekleyenler", "isteyen: lin", "1/2 onay: Grace", "Grace ilgileniyor", "24 dk. sonra"])),
+        ({}, ("en", ["Waits for me", "for lin", "1 of 2 approvals: Grace", "Grace is on it", "in 24 min"])),
         ({"accept-language": "fi"}, ("en", ["Waits for me"])),
     ],
 )

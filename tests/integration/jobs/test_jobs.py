@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from placet.contracts.messages import (
-    AttemptCommitted,
     AttemptEnded,
     AttemptRequested,
     AttemptWithdrawn,
     Author,
     CancelJob,
-    CommitAttempt,
     JobBudget,
     JobPlan,
     JobTask,
@@ -21,8 +19,6 @@ from placet.contracts.messages import (
 )
 from placet.jobs.handlers import NO_BUDGET, sweep
 from tests.support.house import Replica
-
-TREE = "a" * 64
 
 
 def a_job(*tasks: JobTask, **changes: Any) -> RunJob:
@@ -133,26 +129,6 @@ async def test_no_more_tasks_are_tried_at_a_time_than_may_be(replica: Replica) -
     assert ["a", "b"] == [each.labels["task"] for each in replica.all_sent(AttemptRequested)]
     await replica.send(an_end(asked_of(replica, "b")[0]))
     assert ["a", "b", "c"] == [each.labels["task"] for each in replica.all_sent(AttemptRequested)]
-
-
-async def test_what_won_is_committed_and_the_rest_discarded(replica: Replica) -> None:
-    """The winner is asked to commit; the others' conversations are withdrawn; what needs it begins afterwards."""
-    tasks = (JobTask(id="a", task="Do a."), JobTask(id="b", task="Do b.", needs=["a"]))
-    await replica.send(a_job(*tasks))
-    first, second = asked_of(replica, "a")
-    await replica.send(an_end(first, tree_digest=TREE, staged=2))
-    await replica.send(an_end(second, tree_digest=TREE, staged=2))
-    (wanted,) = replica.all_sent(CommitAttempt)
-    assert (second.attempt_id, []) == (wanted.attempt_id, asked_of(replica, "b"))
-    assert [first.conversation_id] == [each.conversation_id for each in replica.all_sent(AttemptWithdrawn)]
-    ids = wanted.model_dump(include={"tenant", "conversation_id", "job_id", "attempt_id"})
-    await replica.send(AttemptCommitted(**ids, state="conflicted"))
-    third, fourth = asked_of(replica, "a")[2:]
-    for each in (third, fourth):
-        await replica.send(an_end(each, tree_digest=TREE, staged=1))
-    ids |= {"conversation_id": fourth.conversation_id, "attempt_id": fourth.attempt_id}
-    await replica.send(AttemptCommitted(**ids, state="committed"))
-    assert 2 == len(asked_of(replica, "b"))
 
 
 @pytest.mark.parametrize("tenant", ["acme", "umbrella"])

@@ -23,6 +23,7 @@ from placet.contracts.messages import (
     ToolCallPermitted,
     ToolCallProposed,
     ToolCallRefused,
+    WorkspaceBase,
 )
 from placet.contracts.messages.tool_calls import Edited
 from placet.contracts.permit import digest_of, issue_permit, verify_permit
@@ -271,3 +272,16 @@ async def test_what_is_staged_is_judged_again_with_its_commit(
     (refused,) = await replica.send(approved)
     assert isinstance(refused, ToolCallRefused)
     assert (ToolCallPermitted, True) == (type(handed_on), "it has changed since" in refused.reason)
+
+
+async def test_a_job_commits_what_its_attempts_staged_and_they_do_not(replica: Replica, rulebook: Rulebook) -> None:
+    """Where the workspace of a call is committed is said when it is staged; no other conversation commits it."""
+    base = WorkspaceBase(conversation_id="job", entries=0)
+    places = ("attempt-1", "attempt-2")
+    calls = [await staged(replica, rulebook, conversation_id=each, base=base) for each in places]
+    (own,) = await replica.send(a_commit(calls[:1], conversation_id="attempt-1"))
+    assert isinstance(own, ToolCallRefused)
+    (other,) = await replica.send(a_commit(calls, conversation_id="job-2"))
+    assert isinstance(other, ToolCallRefused)
+    (held,) = await replica.send(a_commit(calls, conversation_id="job"))
+    assert isinstance(held, ApprovalRequested)

@@ -11,17 +11,22 @@ from placet.agent.conversation import Answer, Conversation
 from placet.agent.handlers import _ran
 from placet.agent.rules import FINAL_ANSWER, Behaviour, Claim, Result
 from placet.agent.turns import Said
+from placet.contracts.canonical import parse_arguments
 from placet.contracts.messages import (
-    AttemptCommitted,
     AttemptEnded,
     AttemptRequested,
     AttemptWithdrawn,
     Author,
     DiscardWorkspace,
+    JobCommitted,
+    MergedEntry,
     Message,
+    ProposeJob,
     Staged,
+    StagedEffect,
     ToolCall,
     ToolCallProposed,
+    WorkspaceBase,
 )
 from placet.domain.catalog import Catalog
 from placet.runtime.work import Cause
@@ -31,6 +36,7 @@ BEHAVIOUR = Behaviour("", steps_max=3, final_answer=False)
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
 #: Nobody wrote, and no call waited.
 NOTHING_MEANWHILE = (False, False)
+BASE = WorkspaceBase(conversation_id="job-conversation", entries=3)
 DONE = (FINAL_ANSWER.name, '{"answer": "42"}')
 PAYMENT = ("pay", '{"amount": 299}')
 
@@ -54,6 +60,7 @@ class Try:
             "labels": {"job": "job-1"},
             "answer_schema": SCHEMA,
             "tokens_max": 1_000,
+            "base": BASE,
         }
         self.does("take_attempt", AttemptRequested(**fields | changes), BEHAVIOUR, {})
 
@@ -77,10 +84,18 @@ class Try:
         """Return the calls that were proposed."""
         return [each.call for each in self.sent if isinstance(each, ToolCallProposed)]
 
-    def stages(self, position: int) -> None:
-        """Let the executor stage the newest call."""
+    def stages(self, position: int, *effects: StagedEffect) -> None:
+        """Let the executor stage the newest call; without effects it waits itself."""
         digest = f"{position}" * 64
-        staged = Staged(workspace_id="w1", position=position, kind="call", digest=digest, summary="Pay")
+        waits = [StagedEffect(after=str(self.calls()[-1].arguments))]
+        staged = Staged(
+            workspace_id="w1",
+            position=position,
+            kind="change" if effects else "call",
+            digest=digest,
+            summary="Pay",
+            effects=list(effects) or waits,
+        )
         proposed = ToolCallProposed(tenant="acme", call=self.calls()[-1])
         news = finished(proposed, kind="staged", data={"summary": "Pay"}, staged=staged)
         self.does("take_result", _ran(news), BEHAVIOUR)
@@ -156,21 +171,109 @@ def test_attempts_that_staged_the_same_agree() -> None:
     assert 2 == len(set(digests))
 
 
-def test_a_winner_asks_for_what_it_staged_and_says_what_became_of_it() -> None:
-    """One call, no further word of the model, and no second end."""
+def test_attempts_agree_on_contents_whatever_the_way() -> None:
+    """One write, or two of the same file that come to the same; a third content, or an order of calls, is another."""
+
+    def tree(*steps: StagedEffect | None) -> str | None:
+        attempt = Try()
+        for position, step in enumerate(steps, 1):
+            attempt.says(PAYMENT)
+            attempt.stages(position, *([step] if step else []))
+        attempt.says(DONE)
+        return attempt.ended[0].tree_digest
+
+    def change(base: str | None, after: str | None, key: str = "files:a") -> StagedEffect:
+        return StagedEffect(key=key, base=base, after=after)
+
+    once, twice = tree(change("old", "new")), tree(change("old", "draft"), change("draft", "new"))
+    assert once == twice
+    assert once != tree(change("old", "draft"))
+    one, other = change(None, "1", "files:a"), change(None, "2", "files:b")
+    assert tree(one, other) == tree(other, one)
+    assert tree(one, None) == tree(None, one)
+    assert tree(one, None) != tree(one)
+    assert tree() is tree(change("old", "new"), change("new", "old")) is None
+
+
+def test_every_call_says_what_its_attempt_stands_on() -> None:
+    """Executors read there, and policy knows where what it stages will be committed."""
     attempt = Try()
     attempt.says(PAYMENT)
-    attempt.stages(1)
-    attempt.says(DONE)
-    assert ["pay"] == [call.tool for call in attempt.calls()]
-    attempt.does("commit_attempt")
-    commit = attempt.calls()[-1]
-    assert "commit_changes" == commit.tool
-    entry = {"call_id": attempt.calls()[0].call_id, "tool": "pay", "outcome": "conflicted", "summary": "Pay"}
-    data = {"state": "conflicted", "entries": [entry]}
-    attempt.does("take_result", Answer(commit.call_id, Result("failed", data=data)), BEHAVIOUR)
-    assert ["conflicted"] == [each.state for each in attempt.sent if isinstance(each, AttemptCommitted)]
-    assert (None, 1, 2) == (attempt.now.turn, len(attempt.ended), len(attempt.claims))
+    assert [BASE] == [call.base for call in attempt.calls()]
+
+
+def asked(*, conversation_id: str = "job-conversation") -> ProposeJob:
+    """Return a job whose two entries wait for people."""
+    return ProposeJob(
+        tenant="acme",
+        conversation_id=conversation_id,
+        message_id="job-1",
+        job_id="job-1",
+        agent="default",
+        author=Author(kind="person", id="person:ada"),
+        text="Pay twice.",
+        said='{"only":{"answer":"done"}}',
+        workspace_id="w9",
+        entries=[MergedEntry(call_id=f"call-{each}", digest=each * 64) for each in "ab"],
+    )
+
+
+class Question:
+    """The conversation in which people decide about a job, and what the agent sent from it."""
+
+    def __init__(self) -> None:
+        self.now = Conversation("job-conversation", "acme")
+        self.sent: list[Message] = []
+
+    def does(self, name: str, *given: Any) -> None:
+        """Let something happen."""
+        self.now.cause = Cause(id="e1")
+        getattr(self.now, name)(*given)
+        self.now.finish()
+        self.sent += [message for message, _ in self.now.emitted]
+        assert not self.now.begun
+        self.now.emitted.clear()
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """What was proposed."""
+        return [each.call for each in self.sent if isinstance(each, ToolCallProposed)]
+
+    @property
+    def told(self) -> list[tuple[str, int, int]]:
+        """What jobs was told: state, done, left out."""
+        return [(each.state, each.done, each.left_out) for each in self.sent if isinstance(each, JobCommitted)]
+
+
+def test_people_are_asked_about_a_job_once_and_jobs_hears_what_became_of_it() -> None:
+    """One call of all its entries, in the words of whoever wanted it; no model is asked before or after."""
+    question = Question()
+    question.does("propose_job", asked(), {})
+    question.does("propose_job", asked(), {})
+    (commit,) = question.calls
+    assert ("commit_changes", "person:ada", "job-1") == (commit.tool, commit.requester, commit.labels["job"])
+    assert ["call-a", "call-b"] == parse_arguments(commit.arguments)["entries"]
+    assert '{"only":{"answer":"done"}}' == commit.quote
+    ends = [("call-a", "committed"), ("call-b", "left_out")]
+    entries = [{"call_id": call_id, "tool": "pay", "outcome": outcome} for call_id, outcome in ends]
+    data = {"state": "committed", "entries": entries}
+    question.does("take_result", Answer(commit.call_id, Result("succeeded", data=data)), BEHAVIOUR)
+    assert [("committed", 1, 1)] == question.told
+    assert question.now.turn is None
+
+
+def test_a_withdrawn_question_says_what_became_of_it() -> None:
+    """Its call is withdrawn; the end of that is told. One that is withdrawn before it is asked is never asked."""
+    question, early = Question(), Question()
+    withdrawn = AttemptWithdrawn(tenant="acme", conversation_id="job-conversation", by="jobs")
+    question.does("propose_job", asked(), {})
+    question.does("take_withdrawn", withdrawn)
+    assert [] == question.told
+    question.does("take_result", Answer(question.calls[0].call_id, Result("cancelled")), BEHAVIOUR)
+    assert [("not_committed", 0, 0)] == question.told
+    early.does("take_withdrawn", withdrawn)
+    early.does("propose_job", asked(), {})
+    assert ([("not_committed", 0, 0)], []) == (early.told, early.calls)
 
 
 def test_a_loser_leaves_nothing_behind() -> None:
@@ -181,5 +284,17 @@ def test_a_loser_leaves_nothing_behind() -> None:
     attempt.says(DONE)
     attempt.does("take_withdrawn", AttemptWithdrawn(tenant="acme", conversation_id="c1", by="jobs"))
     assert ["w1"] == [each.workspace_id for each in attempt.sent if isinstance(each, DiscardWorkspace)]
-    attempt.does("commit_attempt")
-    assert ["not_committed"] == [each.state for each in attempt.sent if isinstance(each, AttemptCommitted)]
+
+
+def test_what_a_winner_staged_waits_on_in_its_job() -> None:
+    """Its conversation ends, and nothing of it is thrown away."""
+    attempt = Try()
+    attempt.says(PAYMENT)
+    attempt.stages(1)
+    attempt.says(DONE)
+    attempt.does("take_withdrawn", AttemptWithdrawn(tenant="acme", conversation_id="c1", by="jobs", merged=True))
+    assert ([], [], True) == (
+        [each for each in attempt.sent if isinstance(each, DiscardWorkspace)],
+        attempt.now.staged,
+        attempt.now.ended,
+    )

@@ -34,3 +34,14 @@ def test_a_search_is_words_phrases_and_alternatives(
 ) -> None:
     """All of a part must be there, none of what has a minus; `or` begins another part; no letter is a wildcard."""
     assert [Alternative(*each) for each in expected] == alternatives(typed)
+
+
+def test_a_star_looks_for_the_beginning_of_a_word() -> None:
+    """Of a phrase only the last word goes on; without a star nothing does, and what is unwanted may begin so too."""
+    asked = [alternatives(typed) for typed in ("pay*", "order-10* shop", "-te*")]
+    expected = [
+        [Alternative([], ["% pay%"], [], ["pay"])],
+        [Alternative(["order", "shop"], ["% order 10%", "% shop %"], [], ["10"])],
+        [Alternative([], [], ["% te%"])],
+    ]
+    assert expected == asked

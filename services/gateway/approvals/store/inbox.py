@@ -8,15 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, get_args
 
 import sqlalchemy as sa
 
 from placet.contracts.messages.approvals import ClosedState
-from placet.gateway.approvals.search import alternatives
-from placet.gateway.approvals.store.pages import page, text, texts
-from placet.gateway.approvals.store.words import CLOSED, OPEN, depth, depth_of_words, fits_words, walked
+from placet.gateway.approvals.search import ALTERNATIVES_MAX, EXPANDED_MAX, Alternative, alternatives, expanded
+from placet.gateway.approvals.store.pages import OLDEST, direction, page, text, texts
+from placet.gateway.approvals.store.words import (
+    CLOSED,
+    OPEN,
+    WIDE,
+    beginning,
+    depth,
+    depth_of_words,
+    fits_words,
+    nearest,
+    walked,
+)
 from placet.gateway.store.paging import Cursor
 from placet.gateway.store.read import APPROVALS, Row, opened_by, stopped
 from placet.gateway.tables import ApiKeyRow
@@ -30,6 +41,25 @@ STATES: tuple[sa.ColumnElement[str], ...] = tuple(
     sa.literal_column(f"'{state}'") for state in (*get_args(ClosedState), "pending")
 )
 _KEYS = table_of(ApiKeyRow)
+#: Columns without an index of their own: what has a value of one is walked along the words, as `column=value`.
+_NAMED = ("requester", "rule", "decided_by")
+#: Name in a statement's `names` that asks for what `placet.gateway.approvals.survey` reads, and no more.
+NARROW = "narrow"
+_NARROW = [
+    "approval_id",
+    "conversation_id",
+    "tool",
+    "schema_digest",
+    "arguments",
+    "category",
+    "agent",
+    "requester",
+    "rule",
+    "state",
+    "decided_by",
+    "created_at",
+    "expires_at",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +71,37 @@ class Filters:
     tool: str | None = None
     agent: str | None = None
     category: str | None = None
+    requester: str | None = None
+    rule: str | None = None
+    decided_by: str | None = None
     #: Opened at least so long ago.
     older_than_seconds: int | None = None
+    #: Opened then or later, and before.
+    opened_after: datetime | None = None
+    opened_before: datetime | None = None
     #: Words of the summary, as web search engines take them.
     search: str | None = None
 
-    def given(self) -> dict[str, Any]:
-        """Return what a statement takes, by name: what asks for something.
+    def asks(self) -> list[Alternative]:
+        """Return what is looked for among the words: of a search, and of the columns that have no index."""
+        named = [f"{name}={value}" for name in _NAMED if (value := getattr(self, name)) is not None]
+        found = alternatives(self.search or "") or ([Alternative()] if named else [])
+        for each in found:
+            each.words += named
+        return found
 
-        A search is `asks`, and where words can be walked also whether what is open is, and what is not.
+    def given(self, asks: Sequence[Alternative] = ()) -> dict[str, Any]:
+        """Return what a statement takes, by name: what asks for something, words as `asks`.
+
+        Where words can be walked, also whether what is open is, and what is not.
         """
-        found = {name: value for name, value in asdict(self).items() if value is not None}
-        if "search" in found:
-            asks = alternatives(found.pop("search"))
+        found = {name: value for name, value in asdict(self).items() if value is not None and name != "search"}
+        if asks:
             found["asks"] = [each.as_json() for each in asks]
             if all(each.words for each in asks):
                 found |= {OPEN: True} if self.state in {None, "pending"} else {}
                 found |= {CLOSED: True} if self.state != "pending" else {}
+                found |= {WIDE: True} if len(asks) > ALTERNATIVES_MAX else {}
         return found
 
 
@@ -74,11 +118,19 @@ class Seat:
 
 
 async def list_approvals(
-    connection: Connection, tenant: str, filters: Filters, *, after: Cursor | None = None, limit: int
+    connection: Connection,
+    tenant: str,
+    filters: Filters,
+    *,
+    after: Cursor | None = None,
+    limit: int,
+    oldest: bool = False,
+    narrow: bool = False,
 ) -> Sequence[Row]:
-    """Return approvals that fit, newest first, from after a cursor on."""
-    values = {"tenant": tenant, "most": limit, **filters.given(), **_after(after)}
-    return await _rows(connection, fitting(frozenset(values)), values)
+    """Return approvals that fit, newest first or `oldest`, from after a cursor on; `narrow`: what a survey reads."""
+    values = {"tenant": tenant, "most": limit, **await _given(connection, tenant, filters), **_after(after)}
+    names = frozenset(values) | ({OLDEST} if oldest else set()) | ({NARROW} if narrow else set())
+    return await _rows(connection, fitting(names), values)
 
 
 async def count_approvals(connection: Connection, tenant: str, filters: Filters, *, most: int) -> int:
@@ -87,51 +139,59 @@ async def count_approvals(connection: Connection, tenant: str, filters: Filters,
     return await _count(connection, fitting(frozenset(values)), values)
 
 
-async def count_candidates(connection: Connection, tenant: str, seat: Seat, filters: Filters, *, most: int) -> int:
-    """Return how many pending approvals fit and may wait for somebody; `most` stands for any number above it too."""
-    values = {"tenant": tenant, "most": most, **filters.given(), **seat.values()}
-    names = frozenset(values) - {OPEN, CLOSED}
-    return await _count(connection, candidates(names), values)
-
-
 async def list_sets(connection: Connection, tenant: str) -> Sequence[Row]:
     """Return for each set that something pending has: its digest and tool, whom it names, and a rule that it is of."""
     return await _rows(connection, sets(), {"tenant": tenant})
 
 
 async def list_candidates(
-    connection: Connection, tenant: str, seat: Seat, filters: Filters, *, after: Cursor | None = None, limit: int
+    connection: Connection,
+    tenant: str,
+    seat: Seat,
+    filters: Filters,
+    *,
+    after: Cursor | None = None,
+    limit: int,
+    oldest: bool = False,
 ) -> Sequence[Row]:
-    """Return pending approvals that fit and may wait for somebody, newest first, from after a cursor on.
+    """Return pending approvals that fit and may wait for somebody, newest first or `oldest`, from after a cursor on.
 
     Left out is what is closed to them, because they voted or asked for it, and what is overdue.
     """
-    values = {"tenant": tenant, "most": limit, **filters.given(), **_after(after), **seat.values()}
+    values = {
+        "tenant": tenant,
+        "most": limit,
+        **await _given(connection, tenant, filters),
+        **_after(after),
+        **seat.values(),
+    }
+    names = frozenset(values) | ({OLDEST} if oldest else set())
     if not _walks(values):
-        return await _rows(connection, candidates(frozenset(values)), values)
-    reach = (await _rows(connection, depths(frozenset(values)), values))[0]
-    if reach["words"] is None or (reach["sets"] is not None and reach["words"] <= reach["sets"]):
-        return await _rows(connection, worded_candidates(frozenset(values)), values)
-    names = frozenset(values) - {OPEN, CLOSED}
-    return await _rows(connection, candidates(names), values)
+        return await _rows(connection, candidates(names), values)
+    reach = (await _rows(connection, depths(names), values))[0]
+    words, sets_reach = reach["words"], reach["sets"]
+    if words is None or (sets_reach is not None and (words >= sets_reach if oldest else words <= sets_reach)):
+        return await _rows(connection, worded_candidates(names), values)
+    return await _rows(connection, candidates(names - {OPEN, CLOSED, WIDE}), values)
 
 
 # Building one costs ten times what running it does, and there are few: one for each choice of filters.
 @lru_cache(maxsize=512)
 def fitting(names: frozenset[str]) -> sa.Select[Any]:
     """Return the statement for a page of what fits the filters of these names."""
-    shown = sa.select(APPROVALS, opened_by(APPROVALS), stopped(APPROVALS))
+    whole = (APPROVALS, opened_by(APPROVALS), stopped(APPROVALS))
+    shown = sa.select(*(APPROVALS.c[name] for name in _NARROW)) if NARROW in names else sa.select(*whole)
     if _walks(names):
         view = APPROVALS.alias("worded")
         chosen = walked(names, _fits(view, names), view).subquery("chosen")
-        return page(shown.select_from(_of_keys(chosen)), chosen)
+        return page(shown.select_from(_of_keys(chosen)), chosen, direction(names))
     if names.isdisjoint({"state", "conversation_id", "tool", "agent", "category"}):
         # No index has all states: a stretch of each.
         view = APPROVALS.alias("each")
         keys = sa.select(view.c.created_at, view.c.approval_id).where(*_fits(view, names))
         stretches = [page(keys.where(view.c.state == state), view, names) for state in STATES]
         chosen = sa.union_all(*stretches).subquery("chosen")
-        return page(shown.select_from(_of_keys(chosen)), chosen)
+        return page(shown.select_from(_of_keys(chosen)), chosen, direction(names))
     return page(shown.where(*_fits(APPROVALS, names)), APPROVALS, names)
 
 
@@ -156,7 +216,7 @@ def candidates(names: frozenset[str]) -> sa.Select[Any]:
     by_name = sa.select(stretch).select_from(digests.join(stretch, sa.true()))
     own = page(keys.where(_is_requester(named)), named, names).subquery("own")
     found = sa.union(by_name, sa.select(own)).subquery("found")
-    return _candidates_of(page(sa.select(found), found).subquery("chosen"))
+    return _candidates_of(page(sa.select(found), found, direction(names)).subquery("chosen"), names)
 
 
 @lru_cache(maxsize=512)
@@ -166,7 +226,7 @@ def worded_candidates(names: frozenset[str]) -> sa.Select[Any]:
     let_in = view.c.deciders_digest == sa.any_(texts("digests"))
     theirs = sa.or_(let_in, _is_requester(view))
     wanted = [*_fits(view, names), *_open_to(view), view.c.state == _PENDING, theirs]
-    return _candidates_of(walked(names, wanted, view).subquery("chosen"))
+    return _candidates_of(walked(names, wanted, view).subquery("chosen"), names)
 
 
 @lru_cache(maxsize=512)
@@ -176,7 +236,7 @@ def depths(names: frozenset[str]) -> sa.Select[Any]:
     c = APPROVALS.c
     here = (c.tenant == text("tenant"), c.state == _PENDING, c.deciders_digest == digests.c.digest)
     reach = depth(APPROVALS, names, *here).correlate(digests).scalar_subquery()
-    sets_reach = sa.select(sa.func.max(reach)).select_from(digests).scalar_subquery()
+    sets_reach = sa.select(nearest(names)(reach)).select_from(digests).scalar_subquery()
     return sa.select(depth_of_words(names).scalar_subquery().label("words"), sets_reach.label("sets"))
 
 
@@ -193,8 +253,9 @@ def _of_keys(chosen: sa.FromClause) -> sa.FromClause:
     return chosen.join(APPROVALS, APPROVALS.c.approval_id == chosen.c.approval_id)
 
 
-def _candidates_of(chosen: sa.FromClause) -> sa.Select[Any]:
-    return page(sa.select(APPROVALS, opened_by(APPROVALS), stopped(APPROVALS)).select_from(_of_keys(chosen)), chosen)
+def _candidates_of(chosen: sa.FromClause, names: frozenset[str]) -> sa.Select[Any]:
+    shown = sa.select(APPROVALS, opened_by(APPROVALS), stopped(APPROVALS)).select_from(_of_keys(chosen))
+    return page(shown, chosen, direction(names))
 
 
 def _next_set(view: sa.FromClause) -> sa.Select[Any]:
@@ -216,14 +277,36 @@ def _open_to(view: sa.FromClause) -> list[sa.ColumnElement[bool]]:
 
 
 def _fits(view: sa.FromClause, names: frozenset[str]) -> list[sa.ColumnElement[bool]]:
-    columns = ("tenant", "state", "conversation_id", "tool", "agent", "category")
+    columns = ("tenant", "state", "conversation_id", "tool", "agent", "category", *_NAMED)
     found: list[sa.ColumnElement[bool]] = [view.c[name] == text(name) for name in columns if name in names]
     if "older_than_seconds" in names:
         age = sa.func.make_interval(0, 0, 0, 0, 0, 0, sa.bindparam("older_than_seconds", type_=sa.Integer))
         found.append(view.c.created_at <= sa.func.now() - age)
+    moment = sa.TIMESTAMP(timezone=True)
+    if "opened_after" in names:
+        found.append(view.c.created_at >= sa.bindparam("opened_after", type_=moment))
+    if "opened_before" in names:
+        found.append(view.c.created_at < sa.bindparam("opened_before", type_=moment))
     if "asks" in names and not _walks(names):
         found.append(fits_words(view))
     return found
+
+
+async def _given(connection: Connection, tenant: str, filters: Filters) -> dict[str, Any]:
+    """Return what a statement takes; for the beginning of a word it has the words that begin so, where few do."""
+    asks = list[Alternative]()
+    for asked in filters.asks():
+        if asked.words or not asked.prefixes:
+            asks.append(asked)
+            continue
+        prefix = max(asked.prefixes, key=len)
+        values = {"tenant": tenant, "prefix": prefix, "most": EXPANDED_MAX + 1}
+        words = [row["word"] for row in await _rows(connection, beginning(), values)]
+        asks += expanded(asked, prefix, words) if len(words) <= EXPANDED_MAX else [asked]
+    if filters.search and not asks:
+        # No word begins so: then nothing fits, and the words are walked to say it.
+        asks = [Alternative(words=[""], has=["%"])]
+    return filters.given(asks)
 
 
 def _after(cursor: Cursor | None) -> dict[str, Any]:

@@ -9,20 +9,28 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql as pg
 
 TEXTS = pg.ARRAY(pg.TEXT)
+#: Name in a statement's `names` that turns its order round: oldest first.
+OLDEST = "oldest_first"
 
 
 def page(statement: sa.Select[Any], of: sa.FromClause, names: Collection[str] = ()) -> sa.Select[Any]:
-    """Return a page, newest first; after a cursor where `names` has one."""
+    """Return a page, newest first or as `names` says; after a cursor where `names` has one."""
     return ordered(statement, of, names).limit(sa.bindparam("most", type_=sa.Integer))
 
 
 def ordered(statement: sa.Select[Any], of: sa.FromClause, names: Collection[str] = ()) -> sa.Select[Any]:
-    """Return all that follows, newest first; after a cursor where `names` has one."""
-    at, row_id = of.c.created_at, of.c.approval_id
+    """Return all that follows, newest first or as `names` says; after a cursor where `names` has one."""
+    at, row_id, oldest = of.c.created_at, of.c.approval_id, OLDEST in names
     if "after_at" in names:
         cursor = sa.tuple_(sa.bindparam("after_at", type_=sa.TIMESTAMP(timezone=True)), text("after_id"))
-        statement = statement.where(sa.tuple_(at, row_id) < cursor)
-    return statement.order_by(at.desc(), row_id.desc())
+        here = sa.tuple_(at, row_id)
+        statement = statement.where(here > cursor if oldest else here < cursor)
+    return statement.order_by(at, row_id) if oldest else statement.order_by(at.desc(), row_id.desc())
+
+
+def direction(names: Collection[str]) -> frozenset[str]:
+    """Return of `names` what says the order: for a page of what is cut already."""
+    return frozenset(names) & {OLDEST}
 
 
 def text(name: str) -> sa.BindParameter[str]:

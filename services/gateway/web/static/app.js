@@ -1,5 +1,5 @@
 // The page's wiring: one event stream in, messages out, cards kept fresh. Texts from outside are text nodes only.
-import { Feed } from "./feed.js";
+import { COMMIT, Feed } from "./feed.js";
 import { plans } from "./plan.js";
 import { keepTime } from "./time.js";
 import { t } from "./words.js";
@@ -14,6 +14,9 @@ const fault = document.getElementById("fault");
 const stop = document.getElementById("stop");
 const feed = new Feed(feedElement, chat.dataset.me, refreshCard);
 
+const staged = document.getElementById("staged");
+
+let stagedSoon = null;
 let conversation = chat.dataset.conversation;
 let events = null;
 let lastId = 0;
@@ -45,6 +48,7 @@ function receive(type, event) {
   document.getElementById("empty").hidden = true;
   feed.take(type, data);
   if (type === "turn") showStop();
+  if (type === "turn" || type === "approval" || data.kind === "staged" || data.outcome || data.tool === COMMIT) showStaged();
   if (type === "conversation") endWriting();
 }
 
@@ -63,6 +67,16 @@ function showStop() {
   if (!feed.running && document.activeElement === stop) document.getElementById("text").focus();
   stop.hidden = !feed.running;
   stop.disabled = false;
+}
+
+// What is staged is drawn by the server; a hundred calls that are staged at once ask for it a few times.
+function showStaged() {
+  stagedSoon ??= setTimeout(() => {
+    stagedSoon = null;
+    staged.setAttribute("hx-get", `/ui/conversations/${conversation}/workspace`);
+    window.htmx?.process(staged);
+    staged.dispatchEvent(new CustomEvent("refresh"));
+  }, 200);
 }
 
 function say(state) {

@@ -30,7 +30,7 @@ const ENDS = {
 };
 
 // The one call that runs what was staged.
-const COMMIT = "commit_changes";
+export const COMMIT = "commit_changes";
 
 // Of a commit the entries say what became of it; everything else is shown as it is.
 function shownPart(data, name, value) {

@@ -123,6 +123,10 @@ show?.addEventListener("click", () => {
 });
 
 document.addEventListener("change", count);
+// Order and group apply at once; without scripts the form's button does it.
+for (const select of document.querySelectorAll("#filters select")) {
+  select.addEventListener("change", () => select.form.requestSubmit());
+}
 document.addEventListener("click", (event) => {
   const button = event.target.closest(".choose");
   if (!button) return;

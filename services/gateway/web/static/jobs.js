@@ -22,7 +22,7 @@ function look() {
 const events = new EventSource(`/v1/jobs/${encodeURIComponent(main.dataset.job)}/events?after=${main.dataset.seen}`);
 events.onopen = () => say("live");
 events.onerror = () => say(events.readyState === EventSource.CLOSED ? "closed" : "connecting");
-for (const kind of ["job", "division", "task", "attempt"]) events.addEventListener(kind, look);
+for (const kind of ["job", "division", "task", "attempt", "changes"]) events.addEventListener(kind, look);
 addEventListener("pagehide", () => events.close());
 
 keepTime(document);

@@ -1,5 +1,6 @@
 // Single keys for who decides a lot: they move the focus and never decide by themselves; Enter on a button does.
 const STORE = "placet-keys";
+const PLACE = "placet-place";
 
 function shortcutsOn() {
   return localStorage.getItem(STORE) !== "off";
@@ -14,7 +15,8 @@ export function keyboard(root) {
   const opener = root.getElementById("keys-open");
   const toggle = root.getElementById("keys-on");
   const items = () => [...root.querySelectorAll(".item")];
-  const current = () => root.querySelector(".item.current");
+  const current = () => root.querySelector(".item[data-current]");
+  const beside = matchMedia("(min-width: 64rem)");
 
   function move(step) {
     const all = items();
@@ -26,10 +28,37 @@ export function keyboard(root) {
     next.scrollIntoView({ block: "nearest" });
   }
 
+  // The current card is the one whose details are shown: beside the list on a wide screen, else below its line. It
+  // stays the current one after a reload, and when its line is drawn anew.
   function choose(item) {
-    for (const each of root.querySelectorAll(".item.current")) each.classList.remove("current");
-    item?.classList.add("current");
+    for (const each of items()) if (each !== item) each.removeAttribute("data-current");
+    if (!item) return;
+    item.setAttribute("data-current", "");
+    sessionStorage.setItem(PLACE, item.id);
   }
+
+  function show() {
+    if (current() || !items().length || root.querySelector("[data-whole]")) return;
+    const before = root.getElementById(sessionStorage.getItem(PLACE) ?? "");
+    if (beside.matches) choose(before ?? items()[0]);
+  }
+
+  // What was current before a press: the press itself moves the focus, and that makes its card the current one.
+  let before = null;
+  root.addEventListener("pointerdown", () => (before = current()), true);
+  root.addEventListener("click", (event) => {
+    const item = event.target.closest(".item");
+    if (!item || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const link = event.target.closest("a.open");
+    if (link) event.preventDefault();
+    else if (event.target.closest("a, button, input, label, summary, select, textarea, .detail, .pick")) return;
+    if (!beside.matches && event.detail && item === before) {
+      item.removeAttribute("data-current");
+      return;
+    }
+    choose(item);
+    if (!link) item.focus({ preventScroll: true });
+  });
 
   // On the list a key means the current card; on one approval's page, the page.
   const place = () => (root.querySelector("[data-whole]") ? root.getElementById("main") : current());
@@ -37,7 +66,7 @@ export function keyboard(root) {
   const actions = {
     j: () => move(1),
     k: () => move(-1),
-    o: () => place()?.querySelector("a.open")?.click(),
+    o: () => place()?.querySelector("a.whole")?.click(),
     a: () => focus("button.approve"),
     d: () => focus("[name=reason]"),
     x: () => place()?.querySelector("input[form=batch]")?.click(),
@@ -46,7 +75,7 @@ export function keyboard(root) {
   };
 
   function edit() {
-    const link = current()?.querySelector("a.open");
+    const link = current()?.querySelector("a.whole");
     if (link) {
       location.href = `${link.href}#edit`;
       return;
@@ -76,4 +105,7 @@ export function keyboard(root) {
     opener.addEventListener("click", () => dialog.showModal());
   }
   if (location.hash === "#edit") edit();
+  show();
+  beside.addEventListener("change", show);
+  new MutationObserver(show).observe(root.body, { childList: true, subtree: true });
 }

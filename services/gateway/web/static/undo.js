@@ -27,7 +27,7 @@ export function decideInPlace(root) {
     decision.timer = setTimeout(() => send(decision), seconds * 1000);
     undo.addEventListener("click", () => takeBack(decision));
     form.hidden = true;
-    form.after(decision.line);
+    item.append(decision.line);
   }
 
   // Down to the next card that can be decided here, else up; the screen moves only as far as it must.
@@ -64,14 +64,14 @@ export function decideInPlace(root) {
       decision.line?.remove();
       decision.form.hidden = false;
       for (const button of decision.form.querySelectorAll("button")) button.disabled = false;
-      decision.form.querySelector(".notice")?.remove();
-      decision.form.prepend(make("p", { class: "notice", role: "alert" }, t("Not sent: {error}", { error: error.message })));
+      decision.item.querySelector(":scope > .notice")?.remove();
+      decision.item.append(make("p", { class: "notice", role: "alert" }, t("Not sent: {error}", { error: error.message })));
     }
   }
 
   function show(item, now) {
     const focused = item.contains(root.activeElement);
-    if (item.classList.contains("current")) now.classList.add("current");
+    if ("current" in item.dataset) now.dataset.current = "";
     item.replaceWith(now);
     window.htmx?.process(now);
     if (focused) now.focus({ preventScroll: true });

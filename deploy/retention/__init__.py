@@ -1,0 +1,4 @@
+"""How long what is kept: the rule of every table, what deletes old rows, and what erases a person.
+
+Run beside the database, with the rights of the owner of the schemas: services may not delete evidence.
+"""

@@ -1,0 +1,157 @@
+"""Erases a person: their conversations go, and everywhere else a pseudonym that nobody can undo takes their place.
+
+What the audit chain sealed of them is a salted digest. It stays; name, details and salt go, so the chain verifies as
+before, and so do the receipts of calls that they decided about.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from secrets import token_hex
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql as pg
+
+from placet.contracts.visitors import ANONYMOUS
+from placet.deploy.migrations.metadata import metadata
+from placet.deploy.retention.purging import QUERIES, purge_conversations
+from placet.domain.approvers import identity_of
+from placet.runtime.database import SERVICES, Database
+from placet.runtime.queries import query
+from placet.runtime.sql import Connection
+
+#: Written by machines: none of their texts names anybody, but history, which is erased in its own way.
+_NOT_REPLACED = frozenset({"history", "inbox", "checkpoints", "sealing", "workspace_blobs"})
+_NO_TIME = timedelta(0)
+#: Shorter words are found in any text by chance.
+WORDS_MIN = 8
+#: What one statement replaces.
+SPELLINGS = 20
+_POSTGRES: sa.Dialect = pg.dialect()  # type: ignore[no-untyped-call]
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was done."""
+
+    pseudonym: str
+    conversations: int
+    #: Theirs, in which something still goes on or waits: end them, and erase once more.
+    left: list[str]
+    #: Rows of the history that say no more who did what.
+    history: int
+
+
+async def erase(database: Database, name: str) -> Erased:
+    """Erase a person by the id that the directory has (`ada`), or a visitor (`visitor:v77`); twice does no harm."""
+    visitor = name.removeprefix(ANONYMOUS) if name.startswith(ANONYMOUS) else ""
+    identity = name if visitor else identity_of(name)
+    pseudonym = f"erased-{token_hex(6)}"
+    async with database.single() as connection:
+        rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
+    theirs = [(row["tenant"], row["conversation_id"]) for row in rows]
+    async with database.transaction() as connection:
+        # First of all: what the rows are found by is gone afterwards.
+        found = [*await connection.run(QUERIES.decided_calls, identity=identity)]
+        for tenant, place in theirs:
+            found += await connection.run(QUERIES.calls_of, tenant=tenant, ids=[place])
+        calls = sorted({row["call_id"] for row in found})
+        history = [await _erase_history(connection, service, identity, calls) for service in SERVICES]
+        words = await connection.run(QUERIES.words, identity=identity, least=WORDS_MIN)
+        for blank in ("blank_decisions", "blank_edits", "blank_approvals"):
+            await connection.run(getattr(QUERIES, blank), identity=identity)
+        await connection.run(QUERIES.blank_permits, calls=calls)
+        if not visitor:
+            await connection.run(QUERIES.forget_addresses, identity=identity, name=name)
+            await connection.run(QUERIES.revoke_keys, name=name, pseudonym=pseudonym)
+    gone = await purge_conversations(database, _NO_TIME, [place for _, place in theirs]) if theirs else 0
+    async with database.transaction() as connection:
+        rows = await connection.run(QUERIES.opened_by, identity=identity, visitor=visitor)
+        await _replace(connection, _spellings(identity, pseudonym, [row["said"] for row in words]))
+    left = [row["conversation_id"] for row in rows]
+    return Erased(pseudonym, gone, left, sum(history))
+
+
+async def erase_asked(database: Database) -> int:
+    """Erase everybody whom administrators asked for over HTTP; return how many. One with something open comes again."""
+    done = 0
+    async with database.single() as connection:
+        asked = await connection.run(QUERIES.asked_erasures)
+    for row in asked:
+        erased = await erase(database, row["who"])
+        if not erased.left:
+            async with database.single() as connection:
+                ended = {"erasure_id": row["erasure_id"], "pseudonym": erased.pseudonym}
+                await connection.run(QUERIES.end_erasure, **ended)
+            done += 1
+    return done
+
+
+async def _erase_history(connection: Connection, service: str, identity: str, calls: list[str]) -> int:
+    """Take name, details and salt from rows that name somebody, or have the digest of a result that did."""
+    statement = f"""
+        UPDATE {service}.history AS h
+        SET actor = 'erased', salt = NULL, detail = jsonb_build_object('erased', CAST(r.line AS json) ->> 'said')
+        FROM read.history AS r
+        WHERE r.service = '{service}' AND r.id = h.id AND h.salt IS NOT NULL AND (
+            h.actor = :identity OR CAST(h.detail AS text) ~ :pattern
+            OR h.event = 'result_came' AND h.call_id = ANY (:calls::text[])
+        )
+        RETURNING h.id
+    """  # noqa: S608
+    named = {"identity": identity, "pattern": _pattern(identity), "calls": calls}
+    return len(await connection.run(query(f"erase_{service}", statement), **named))
+
+
+def _spellings(identity: str, pseudonym: str, words: Sequence[str]) -> list[tuple[str, str]]:
+    """Return what is to be replaced, as regular expressions, and by what: whom they are, and what they wrote."""
+    kind, _, bare = identity.rpartition(":")
+    # An author as JSON has them: without prefix.
+    found = [(_pattern(identity), f"{kind}:{pseudonym}")]
+    found += [(re.escape(f'"id": "{bare}", "kind": "{kind}"'), f'"id": "{pseudonym}", "kind": "{kind}"')]
+    for said in sorted(words, key=len, reverse=True):
+        once = json.dumps(said, ensure_ascii=False)[1:-1]
+        twice = json.dumps(once, ensure_ascii=False)[1:-1]
+        found += [(re.escape(each), "[erased]") for each in dict.fromkeys((twice, once, said))]
+    return found
+
+
+async def _replace(connection: Connection, spellings: Sequence[tuple[str, str]]) -> None:
+    """Replace texts in every column of every table, also within JSON and lists."""
+    for table in metadata.sorted_tables:
+        columns = [each.name for each in table.columns if _is_text(each)]
+        if table.name in _NOT_REPLACED or not columns:
+            continue
+        for at in range(0, len(spellings), SPELLINGS):
+            await _replace_in(connection, table, columns, spellings[at : at + SPELLINGS])
+
+
+async def _replace_in(
+    connection: Connection, table: sa.Table, columns: Sequence[str], spellings: Sequence[tuple[str, str]]
+) -> None:
+    changed = []
+    for name in columns:
+        text = f'CAST("{name}" AS text)'
+        for number in range(len(spellings)):
+            text = f"regexp_replace({text}, :old_{number}, :new_{number}, 'g')"
+        changed.append(f'"{name}" = CAST({text} AS {table.columns[name].type.compile(_POSTGRES)})')
+    wanted = " OR ".join(
+        f'CAST("{name}" AS text) ~ :old_{number}' for name in columns for number in range(len(spellings))
+    )
+    statement = f'UPDATE "{table.schema}"."{table.name}" SET {", ".join(changed)} WHERE {wanted}'  # noqa: S608
+    values = {f"old_{number}": old for number, (old, _) in enumerate(spellings)}
+    values |= {f"new_{number}": new for number, (_, new) in enumerate(spellings)}
+    await connection.run(query("replace", statement), **values)
+
+
+def _is_text(column: sa.Column[object]) -> bool:
+    return column.type.compile(_POSTGRES) in {"TEXT", "VARCHAR", "JSONB", "TEXT[]"} and column.computed is None
+
+
+def _pattern(identity: str) -> str:
+    """Return the regular expression of an identity that is no beginning of a longer one."""
+    return f"{re.escape(identity)}(?![A-Za-z0-9._@+-])"

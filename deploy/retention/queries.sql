@@ -1,0 +1,128 @@
+-- Run by the owner of the schemas. Each batch of conversations goes from all schemas in one transaction, so that no
+-- service ever sees a part of one.
+
+-- name: idle
+-- Conversations in which nothing has happened for so long and nothing waits.
+SELECT c.tenant, c.conversation_id FROM agent.conversations AS c
+WHERE c.conversation_id > :after AND (:only::text[] IS NULL OR c.conversation_id = ANY (:only::text[]))
+    AND c.turn_id IS NULL AND c.queued = 0 AND NOT c.held AND coalesce(c.staged, 0) = 0
+    AND coalesce((
+        SELECT l.at FROM agent.log AS l WHERE l.conversation_id = c.conversation_id AND l.seq = c.log_seq
+    ), c.created_at) <= clock_timestamp() - :keep::interval
+    AND NOT EXISTS (
+        SELECT FROM agent.tool_calls AS k LEFT JOIN executor.executions AS e USING (call_id)
+        LEFT JOIN approval.approvals AS a USING (call_id)
+        WHERE k.conversation_id = c.conversation_id AND (
+            k.state <> 'answered' OR a.state = 'pending'
+            OR e.state IN ('running', 'verifying', 'committing', 'staged', 'unknown')
+        )
+    )
+    AND NOT EXISTS (
+        SELECT FROM executor.workspaces AS w
+        WHERE w.tenant = c.tenant AND w.conversation_id = c.conversation_id AND w.state IN ('open', 'committing')
+    )
+ORDER BY c.conversation_id LIMIT :most FOR UPDATE OF c SKIP LOCKED
+
+-- name: calls_of
+SELECT call_id FROM agent.tool_calls WHERE tenant = :tenant AND conversation_id = ANY (:ids::text[])
+
+-- name: approvals_of
+SELECT approval_id FROM approval.approvals WHERE call_id = ANY (:calls::text[])
+
+-- name: unwritten
+-- Never written in, so no other service knows of them.
+DELETE FROM gateway.conversations AS c
+WHERE c.created_at <= clock_timestamp() - :keep::interval AND c.conversation_id = ANY (ARRAY(
+    SELECT g.conversation_id FROM gateway.conversations AS g
+    WHERE g.created_at <= clock_timestamp() - :keep::interval
+        AND NOT EXISTS (SELECT FROM agent.conversations AS a WHERE a.conversation_id = g.conversation_id)
+    LIMIT :most
+))
+RETURNING c.conversation_id
+
+-- name: spent_grants
+-- Grants that cover nothing any more, with their uses.
+WITH spent AS (
+    SELECT grant_id FROM policy.grants
+    WHERE greatest(given_at, least(expires_at, coalesce(revoked_at, void_at, expires_at)))
+        <= clock_timestamp() - :keep::interval AND (expires_at <= now() OR coalesce(revoked_at, void_at) IS NOT NULL)
+    LIMIT :most FOR UPDATE SKIP LOCKED
+), used AS (
+    DELETE FROM policy.grant_uses WHERE grant_id IN (SELECT grant_id FROM spent)
+)
+DELETE FROM policy.grants WHERE grant_id IN (SELECT grant_id FROM spent) RETURNING grant_id
+
+-- name: old_jobs
+SELECT job_id FROM jobs.jobs WHERE ended_at <= clock_timestamp() - :keep::interval
+ORDER BY ended_at LIMIT :most FOR UPDATE SKIP LOCKED
+
+-- name: old_letters
+DELETE FROM dead_letters.dead_letters WHERE dead_letter_id IN (
+    SELECT dead_letter_id FROM dead_letters.dead_letters
+    WHERE resolved_at <= clock_timestamp() - :keep::interval LIMIT :most FOR UPDATE SKIP LOCKED
+)
+RETURNING dead_letter_id
+
+-- name: old_block
+-- The newest block of a tenant that is old, and the oldest that is there.
+SELECT min(number) AS oldest, coalesce(max(number) FILTER (
+    WHERE sealed_at <= clock_timestamp() - :keep::interval
+), 0) AS old FROM gateway.checkpoints WHERE tenant = :tenant
+
+-- name: forget_blocks
+DELETE FROM gateway.checkpoints WHERE tenant = :tenant AND number < :number
+
+-- name: opened_by
+-- What somebody opened for themselves: who opens for visitors of theirs is not their end user.
+SELECT tenant, conversation_id FROM gateway.conversations
+WHERE created_by = :identity AND visitor IS NULL OR :visitor <> '' AND visitor = :visitor
+
+-- name: decided_calls
+-- Calls of others that somebody decided about, asked for, or found out about.
+SELECT call_id FROM approval.approvals AS a
+WHERE requester = :identity OR EXISTS (
+    SELECT FROM approval.decisions AS d
+    WHERE d.tenant = a.tenant AND d.approval_id = a.approval_id AND d.person = :identity
+)
+UNION SELECT call_id FROM executor.executions WHERE resolved_by = :identity OR call LIKE '%"' || :identity || '"%'
+
+-- name: words
+-- What they wrote as reasons and answers: others quote it.
+SELECT DISTINCT said FROM (
+    SELECT reason AS said FROM approval.decisions WHERE person = :identity
+    UNION ALL SELECT details ->> 'response' FROM approval.decisions WHERE person = :identity
+    UNION ALL SELECT resolution_note FROM executor.executions WHERE resolved_by = :identity
+) AS written WHERE length(said) >= :least
+
+-- name: blank_decisions
+-- What they wrote, and what was signed with their name.
+UPDATE approval.decisions SET reason = '', details = '{}', signed = '' WHERE person = :identity
+
+-- name: blank_edits
+UPDATE approval.edits SET reason = '', signed = '' WHERE person = :identity
+
+-- name: blank_approvals
+UPDATE approval.approvals SET decision_reason = '' WHERE decided_by = :identity
+
+-- name: blank_permits
+UPDATE executor.executions SET permit = '' WHERE call_id = ANY (:calls::text[]) AND state <> 'running'
+
+-- name: forget_addresses
+WITH links AS (DELETE FROM notifier.links WHERE person = :identity), mails AS (
+    DELETE FROM notifier.mails WHERE person IN (:identity, :name)
+), sessions AS (DELETE FROM gateway.sessions WHERE person = :identity), views AS (
+    DELETE FROM gateway.saved_views WHERE person = :identity
+)
+UPDATE notifier.deliveries SET recipient = delivery_id, person = '', reference = NULL, card = '{}'
+WHERE person IN (:identity, :name) AND NOT pending
+
+-- name: revoke_keys
+UPDATE gateway.api_keys
+SET revoked_at = coalesce(revoked_at, now()), revoked_by = coalesce(revoked_by, 'erasure'), person = :pseudonym
+WHERE person = :name
+
+-- name: asked_erasures
+SELECT erasure_id, who FROM gateway.erasures WHERE done_at IS NULL ORDER BY asked_at
+
+-- name: end_erasure
+UPDATE gateway.erasures SET done_at = now(), who = :pseudonym WHERE erasure_id = :erasure_id

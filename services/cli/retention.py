@@ -1,0 +1,93 @@
+"""`placet purge` and `placet person erase`: beside the database, with the rights of the owner of the schemas."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+
+from placet.cli.audit import DatabaseUrl
+from placet.cli.output import Json, fail, out, show_json
+
+person = typer.Typer(no_args_is_help=True, help="Erase a person's data.")
+
+Days = Annotated[int | None, typer.Option(min=0, help="Days; left out: kept for ever.")]
+
+
+def purge(
+    conversations: Days = None,
+    jobs: Days = None,
+    dead_letters: Days = None,
+    history: Days = None,
+    database: DatabaseUrl = "",
+    *,
+    json: Json = False,
+) -> None:
+    """Delete what is older than so many days, and erase the persons whom administrators asked for over HTTP."""
+    from placet.deploy.retention.erasing import erase_asked
+    from placet.deploy.retention.purging import Keep
+    from placet.deploy.retention.purging import purge as delete_old
+
+    wanted = {"conversations": conversations, "jobs": jobs, "dead_letters": dead_letters, "history": history}
+    given = {name: timedelta(days=days) for name, days in wanted.items() if days is not None}
+    if "history" in given and given["history"] < given.get("conversations", timedelta.max):
+        fail("keep the history at least as long as conversations: a receipt needs it", code=2)
+
+    async def run(found: Any) -> dict[str, int]:
+        return {"persons": await erase_asked(found), **await delete_old(found, Keep(**given))}
+
+    gone = _run(database, run)
+    if json:
+        show_json(gone)
+    else:
+        out.print(", ".join(f"{count} {name.replace('_', ' ')}" for name, count in gone.items()) + " deleted")
+
+
+@person.command("erase")
+def erase_person(
+    who: Annotated[str, typer.Argument(metavar="ID", help="As the directory has them; a visitor: visitor:NAME.")],
+    database: DatabaseUrl = "",
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+) -> None:
+    """Delete a person's conversations, and put a pseudonym in their place everywhere else. It cannot be undone."""
+    from dataclasses import asdict
+
+    from placet.deploy.retention.erasing import erase
+
+    if not yes and not typer.confirm(f"Erase {who} for good?", default=False):
+        fail("nothing was erased")
+    done = _run(database, lambda found: erase(found, who))
+    if json:
+        show_json(asdict(done))
+    else:
+        out.print(f"{done.conversations} conversations deleted; elsewhere they are {done.pseudonym} now")
+        for place in done.left:
+            out.print(f"not deleted, because something goes on or waits there: {place}")
+    if done.left:
+        raise typer.Exit(1)
+
+
+def _run(url: str, work: Any) -> Any:
+    from placet.runtime.database import Database
+    from placet.runtime.driver import DatabaseError
+
+    if not url:
+        fail("--database or PLACET_DATABASE_URL says where the database is", code=2)
+
+    async def run() -> Any:
+        database = Database(url, service="gateway", pool_size=1)
+        try:
+            doing: Coroutine[Any, Any, Any] = work(database)
+            return await doing
+        finally:
+            await database.close()
+
+    try:
+        return asyncio.run(run())
+    except (DatabaseError, OSError) as error:
+        fail(str(error) or type(error).__name__)

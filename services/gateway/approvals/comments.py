@@ -1,0 +1,127 @@
+"""Comments on an approval: approvers among themselves, and a question to the requester that is answered there.
+
+A comment decides nothing: it changes neither the approval nor its revision, and no model reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Self
+
+from fastapi import APIRouter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict
+
+from placet.contracts.errors import Refused
+from placet.gateway.approvals.store.comments import COMMENTS_MAX, Comment, add_comment, list_comments
+from placet.gateway.http.callers import CallerOf, DepsOf, PathId
+from placet.gateway.http.deps import Deps
+from placet.gateway.http.errors import described
+from placet.gateway.http.strict import StrictRoute
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading
+from placet.gateway.store.read import Row
+from placet.gateway.texts import Text
+
+router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)
+
+#: Characters of one comment.
+COMMENT_MAX = 2_000
+
+
+def _with_words(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must say something")
+    return text.strip()
+
+
+class CommentIn(BaseModel):
+    """What somebody says about an approval."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: Annotated[Text, Field(max_length=COMMENT_MAX), AfterValidator(_with_words)]
+    question: Annotated[bool, Strict()] = Field(
+        default=False, description="Whether it asks the requester something; they see it in their conversation."
+    )
+
+
+class CommentOut(BaseModel):
+    """One comment."""
+
+    id: str
+    person: str
+    text: str
+    question: bool = Field(description="Whether it asks the requester something.")
+    by_requester: bool = Field(description="Whether the requester of the call wrote it.")
+    answered: bool = Field(description="Of a question: whether the requester has written since.")
+    at: datetime
+
+    @classmethod
+    def of(cls, comment: Comment, requester: str, last_word: datetime | None) -> Self:
+        """Return a comment as it is shown; `last_word` is when the requester wrote last."""
+        return cls(
+            id=comment.id,
+            person=comment.person,
+            text=comment.text,
+            question=comment.question,
+            by_requester=comment.person == requester,
+            answered=comment.question and last_word is not None and last_word > comment.at,
+            at=comment.at,
+        )
+
+
+class CommentPage(BaseModel):
+    """The comments on an approval, oldest first."""
+
+    items: list[CommentOut]
+
+
+def comments_out(comments: Sequence[Comment], requester: str) -> list[CommentOut]:
+    """Return comments as they are shown."""
+    last_word = max((each.at for each in comments if each.person == requester), default=None)
+    return [CommentOut.of(each, requester, last_word) for each in comments]
+
+
+def may_comment(caller: Caller, row: Row) -> bool:
+    """Tell whether somebody may read and write comments: who may decide here, and who asked for the call."""
+    return caller.may(Scope.DECIDE) or caller.person == row["requester"]
+
+
+async def comments_of(deps: Deps, caller: Caller, row: Row) -> list[CommentOut]:
+    """Return the comments on an approval; raise Refused (403) where they are not for the caller."""
+    _need(caller, row)
+    async with reading(deps.runtime.database) as connection:
+        return comments_out(await list_comments(connection, row["tenant"], row["approval_id"]), row["requester"])
+
+
+async def comment(deps: Deps, caller: Caller, row: Row, said: CommentIn) -> None:
+    """Keep a comment; raise Refused (403, 409). Who asked for the call asks nothing of themselves."""
+    _need(caller, row)
+    question = said.question and caller.person != row["requester"]
+    async with deps.runtime.units.begin() as work:
+        place = (row["tenant"], row["approval_id"])
+        made = await add_comment(work.connection, *place, person=caller.person, text=said.text, question=question)
+    if made is None:
+        detail = f"An approval has at most {COMMENTS_MAX} comments."
+        raise Refused("There are too many comments.", status=409, kind="too-many-comments", detail=detail)
+
+
+def _need(caller: Caller, row: Row) -> None:
+    if not may_comment(caller, row):
+        caller.need(Scope.DECIDE)
+
+
+@router.get("/{approval_id}/comments", responses=described(401, 403, 404, 503))
+async def list_all(deps: DepsOf, caller: CallerOf, approval_id: PathId) -> CommentPage:
+    """List what people said about an approval, oldest first."""
+    return CommentPage(items=await comments_of(deps, caller, await deps.decisions.find(caller, approval_id)))
+
+
+@router.post("/{approval_id}/comments", status_code=201, responses=described(400, 401, 403, 404, 409, 413, 415, 503))
+async def write(deps: DepsOf, caller: CallerOf, approval_id: PathId, body: CommentIn) -> CommentPage:
+    """Say something about an approval, or ask its requester; it decides nothing. Return all that was said."""
+    row = await deps.decisions.find(caller, approval_id)
+    await comment(deps, caller, row, body)
+    return CommentPage(items=await comments_of(deps, caller, row))

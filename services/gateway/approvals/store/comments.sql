@@ -1,0 +1,10 @@
+-- name: list_comments
+SELECT comment_id, approval_id, person, text, question, created_at FROM gateway.comments
+WHERE tenant = :tenant AND approval_id = :approval_id ORDER BY created_at, comment_id
+
+-- name: add_comment
+-- Nothing comes back where there are as many as one approval may have.
+INSERT INTO gateway.comments (tenant, approval_id, comment_id, person, text, question)
+SELECT :tenant::text, :approval_id::text, :comment_id::text, :person::text, :text::text, :question::bool
+WHERE (SELECT count(*) FROM gateway.comments WHERE tenant = :tenant AND approval_id = :approval_id) < :most::int
+RETURNING created_at

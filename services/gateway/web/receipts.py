@@ -1,0 +1,48 @@
+"""The page of a call's receipt at `/receipts/ID`: what it says, and what a verifier finds of each part of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, cast
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse
+
+from placet.contracts.receipts import PARTS, Keys, verify
+from placet.contracts.signing import Verifier
+from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.identity.keys import Scope
+from placet.gateway.receipts.receipt import make_receipt
+from placet.gateway.web.render import PageRoute, SignedIn, render, set_up_was_run
+
+router = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+
+@router.get("/receipts/{call_id}")
+async def show(deps: DepsOf, caller: SignedIn, call_id: PathId) -> HTMLResponse:
+    """Show the receipt of a call, verified as a stranger would."""
+    caller.need(Scope.DECIDE)
+    receipt = await make_receipt(deps.runtime.database, deps.signer, caller, call_id)
+    found = verify(receipt, _public(deps.verifier))
+    parts = {part: [each for each in found if each.part == part] for part in PARTS}
+    moments = [receipt["proposal"]["proposed_at"], receipt["result"]["answered_at"]]
+    return render(
+        "receipt.html",
+        language=caller.language,
+        caller=caller,
+        here="",
+        set_up=set_up_was_run(),
+        receipt=receipt,
+        command=f"placet receipt verify receipt-{call_id}.json --keys public.json",
+        parts=parts,
+        holds=all(each.holds for each in found),
+        proposed_at=datetime.fromisoformat(moments[0]),
+        answered_at=datetime.fromisoformat(moments[1]),
+        voted_at=[datetime.fromisoformat(each["decided_at"]) for each in receipt["votes"]],
+    )
+
+
+def _public(verifier: Verifier) -> Keys:
+    """Return the house's public keys as the verifier takes them."""
+    # The library types a key of any curve; the house has those of one.
+    return {kid: (issuer, cast("Any", key.get_op_key("verify"))) for kid, (issuer, key) in verifier.keys.items()}

@@ -1,0 +1,93 @@
+"""What is staged in a conversation, on the chat page: what waits, asking for the decision, throwing it away."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+from fastapi import APIRouter, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from starlette.requests import Request
+
+from placet.contracts.errors import Refused
+from placet.gateway.conversations.service import may_read
+from placet.gateway.http.callers import DepsOf, PathId
+from placet.gateway.http.deps import Deps
+from placet.gateway.identity.auth import Caller
+from placet.gateway.identity.keys import Scope
+from placet.gateway.store import reading
+from placet.gateway.web.render import PageRoute, Posted, SignedIn, form_model, render
+from placet.gateway.web.shown import tools_of
+from placet.gateway.workspaces import routes
+from placet.gateway.workspaces.plans import staged_here
+from placet.runtime.sql import Connection
+from placet.surfaces.texts import text
+
+router = APIRouter(prefix="/ui/conversations", include_in_schema=False, route_class=PageRoute)
+
+#: Entries that the page lists; the card of their commit has all.
+LISTED_MAX = 50
+
+
+async def staged_values(connection: Connection, deps: Deps, caller: Caller, conversation_id: str) -> Mapping[str, Any]:
+    """Return what `staged.html` needs of a conversation; without one, of a page where none has begun."""
+    tools = await tools_of(deps.settings.rulebook)
+    found = await staged_here(connection, caller.tenant, conversation_id, tools) if conversation_id else None
+    plan, asked = found or (None, "")
+    return {
+        "plan": plan,
+        "asked": asked,
+        "choosing": "",
+        "left": (),
+        "most": LISTED_MAX,
+        "approval": {"conversation_id": conversation_id},
+        "conversation_id": conversation_id,
+        "may_chat": caller.may(Scope.CHAT),
+        "caller": caller,
+    }
+
+
+@router.get("/{conversation_id}/workspace")
+async def show(deps: DepsOf, caller: SignedIn, conversation_id: PathId) -> HTMLResponse:
+    """Show what is staged; nothing where nothing is."""
+    return await _show(deps, caller, conversation_id)
+
+
+@router.post("/{conversation_id}/workspace/propose")
+async def propose(deps: DepsOf, caller: SignedIn, request: Request, conversation_id: PathId, form: Posted) -> Response:
+    """Have what is staged decided now."""
+    del form
+    told = "Asked for. A card opens, at the latest when the turn ends."
+    asking = routes.propose(deps, caller, conversation_id)
+    return await _answer(deps, caller, request, conversation_id, asking, told)
+
+
+@router.post("/{conversation_id}/workspace/discard")
+async def discard(deps: DepsOf, caller: SignedIn, request: Request, conversation_id: PathId, form: Posted) -> Response:
+    """Throw away what is staged."""
+    told = "Asked for. Nothing of it will happen."
+    asking = routes.discard(deps, caller, conversation_id, form_model(form, routes.DiscardIn))
+    return await _answer(deps, caller, request, conversation_id, asking, told)
+
+
+async def _answer(
+    deps: Deps, caller: Caller, request: Request, conversation_id: str, asking: Awaitable[object], told: str
+) -> Response:
+    """Ask the agent, and show what is staged; a click that comes too late is told so."""
+    try:
+        await asking
+    except Refused as refusal:
+        if refusal.kind not in {"nothing-waits", "nothing-staged"}:
+            raise
+        told = "Nothing waits any more: it was decided or thrown away meanwhile."
+    if "hx-request" in request.headers:
+        return await _show(deps, caller, conversation_id, told)
+    return RedirectResponse(f"/?conversation={conversation_id}", 303)
+
+
+async def _show(deps: Deps, caller: Caller, conversation_id: str, said: str = "") -> HTMLResponse:
+    may_read(caller, conversation_id)
+    async with reading(deps.runtime.database) as connection:
+        values = await staged_values(connection, deps, caller, conversation_id)
+    notice = text(caller.language, said) if said else ""
+    return render("staged.html", language=caller.language, notice=notice, **values)

@@ -1,0 +1,144 @@
+"""Retention and erasure on a running installation: what is purged is gone whole, a person is named nowhere any more."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from placet.contracts.receipts import load_keys, verify
+from placet.deploy.migrations.metadata import metadata
+from placet.deploy.retention.rules import rule_of
+from placet.gateway.identity.bootstrap import create_key
+from tests.e2e.test_embedded import Embedded, placet, running
+from tests.e2e.test_receipts import ended, receipt_of
+from tests.support.people import Caller, a_visitor
+from tests.support.system import until
+
+pytestmark = pytest.mark.timeout(240)
+
+#: Characters that are shown before and after what should not be there.
+AROUND = 40
+PAY = "create a payment link over 299 TRY"
+
+
+@pytest.fixture
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """A running embedded Placet whose invariants are asked when it ends."""
+    with running(tmp_path_factory.mktemp("retention")) as made:
+        yield made
+
+
+def run(house: Embedded, *words: str) -> dict[str, Any]:
+    """Run a command beside the database; return what it says."""
+    done = placet(house, *words, "--database", house.database_url, "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def audited(house: Embedded) -> dict[str, Any]:
+    """Return what the chain of the tenant says."""
+    keys = ("--keys", str(house.data / "keys"))
+    found: dict[str, Any] = run(house, "audit", "verify", *keys)["tenants"]["default"]
+    return found
+
+
+def rows(house: Embedded, rule: str) -> dict[str, int]:
+    """Return how many rows the tables of a rule have, those that have any."""
+    tables = [each for each in metadata.tables if rule_of(each) == rule]
+    with psycopg.connect(house.database_url) as connection:
+        counts = {
+            table: connection.execute(
+                sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(*table.split(".")))
+            ).fetchone()
+            for table in tables
+        }
+    return {table: found[0] for table, found in counts.items() if found and found[0]}
+
+
+def naming(house: Embedded, *words: str) -> list[str]:
+    """Return the rows of every table that have one of these words."""
+    found = []
+    with psycopg.connect(house.database_url) as connection:
+        for table in metadata.tables:
+            every = sql.SQL("SELECT CAST(t AS text) FROM {} AS t").format(sql.Identifier(*table.split(".")))
+            texts = (str(row[0]) for row in connection.execute(every))
+            found += [
+                f"{table}: {text[max(0, text.find(word) - AROUND) :][: 2 * AROUND]}"
+                for text in texts
+                for word in words
+                if word in text
+            ]
+    return found
+
+
+async def test_what_is_purged_is_gone_whole_and_the_chain_holds(house: Embedded) -> None:
+    """Tables of conversations have rows only of the one that waits; the history goes block by block."""
+    admin = house.caller()
+    calls = [await ended(admin, PAY, "create_pay_link", decision) for decision in ("approve", "deny")]
+    calls.append(await ended(admin, "find red shoes under 500", "search_products"))
+    for call_id in calls:
+        await receipt_of(admin, call_id)
+    waits = await a_visitor(admin)
+    await waits.say(PAY)
+    card = await waits.see_card()
+    kept = run(house, "purge", "--conversations", "1", "--jobs", "0", "--dead-letters", "0")
+    gone = 0
+
+    async def over() -> bool:
+        nonlocal gone
+        gone += int(run(house, "purge", "--conversations", "0")["conversations"])
+        return gone == len(calls)
+
+    await until(over, "turns have ended")
+    answers = [await admin.request("GET", f"/v1/tool-calls/{call_id}") for call_id in calls]
+    left = rows(house, "conversation")
+    assert {"conversations": 0, "jobs": 0, "dead_letters": 0, "persons": 0} == kept
+    assert [404] * len(calls) == [each.status_code for each in answers]
+    one = ("agent.conversations", "agent.tool_calls", "approval.approvals", "gateway.conversations", "policy.verdicts")
+    assert [1] * len(one) == [left.get(each) for each in one]
+    assert set() == {"executor.executions", "approval.decisions", "approval.edits"} & set(left)
+    before = audited(house)
+    cut = run(house, "purge", "--conversations", "0", "--history", "0")["history"]
+    after = audited(house)
+    assert (before["rows"], 0, True) == (cut, after["rows"], after["purged_up_to_block"] > 0)
+    assert (await admin.decide(card, "deny")).status_code == 200
+    visible = await admin.request("GET", f"/v1/tool-calls/{card['call_id']}/receipt")
+    assert visible.status_code == 409
+
+
+async def test_an_erased_person_is_named_nowhere_and_receipts_hold(house: Embedded) -> None:
+    """Their name, words and signatures are gone from every table; the chain and receipts, old and new ones, verify."""
+    admin, keys = house.caller(), load_keys((house.data / "keys" / "public.json").read_text())
+    with psycopg.connect(house.database_url) as connection:
+        key = create_key(connection, tenant="default", person="ada.byron", scopes=["chat", "decide"])
+    ada = Caller(admin.url, key)
+    visitor = await a_visitor(admin)
+    await visitor.say(PAY)
+    card = await visitor.see_card()
+    assert (await ada.decide(card, "deny", "Ada says her own words")).status_code == 200
+    own = await ended(ada, "find red shoes under 500", "search_products")
+    before = await receipt_of(admin, card["call_id"])
+    await receipt_of(ada, own)
+    assert naming(house, "person:ada.byron")
+    asked = await admin.post("/v1/erasures", {"who": "ada.byron"})
+    again = await ada.request("POST", "/v1/erasures", json={"who": "ada.byron"})
+
+    async def over() -> bool:
+        run(house, "purge")
+        return bool((await admin.get("/v1/erasures"))["items"][0]["done_at"])
+
+    await until(over, "their conversation is deleted")
+    once_more = run(house, "person", "erase", "ada.byron", "--yes")
+    after = await receipt_of(admin, card["call_id"])
+    words = ("ada.byron", "her own words")
+    assert ([], False) == (naming(house, *words), any(word in json.dumps(after) for word in words))
+    assert [] == [each for found in (before, after) for each in verify(found, keys) if not each.holds]
+    assert after["votes"][0]["person"].startswith("person:erased-")
+    assert audited(house)["erased"] > 0
+    assert (None, 403, 0, 0) == (asked["done_at"], again.status_code, once_more["conversations"], once_more["history"])

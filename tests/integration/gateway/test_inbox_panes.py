@@ -1,0 +1,203 @@
+"""The inbox as a dense list with a preview: found by order, value and word, decided without losing the place."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+from placet.gateway.web.render import set_up_was_run
+from tests.integration.gateway.test_inbox_browser import AXE, faults_of, signed_in, visit
+from tests.support.gateway import House, open_house
+from tests.support.inbox_scene import DIRECTORY, furnish, hold
+
+pytestmark = [
+    pytest.mark.timeout(240),
+    pytest.mark.skipif(not set_up_was_run(), reason="the page's libraries are fetched by `make setup`"),
+]
+CURRENT = ".item[data-current]"
+
+
+@pytest.fixture
+async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """One running gateway that sends decisions at once."""
+    settings: dict[str, Any] = {"directory": lambda: DIRECTORY, "gateway_undo_seconds": 0}
+    async with open_house(gateway_database_url, tmp_path, **settings) as made:
+        yield made
+
+
+@pytest.fixture
+async def page(house: House, browser: Browser) -> Page:
+    """A page on a wide screen, in which ada is signed in."""
+    return await signed_in(house, browser, viewport={"width": 1440, "height": 900})
+
+
+def hold_many(house: House, count: int) -> list[dict[str, Any]]:
+    """Let so many calls wait, the first of them for the longest time."""
+    now = datetime.now(UTC)
+    times = [
+        {"created_at": now - timedelta(minutes=count - n), "expires_at": now + timedelta(hours=5, minutes=n % 7)}
+        for n in range(count)
+    ]
+    return [
+        hold(house, "ship", f"Ship order {1000 + n}?", {"order": 1000 + n, "to": f"street-{n}"}, **times[n])
+        for n in range(count)
+    ]
+
+
+async def test_a_wide_screen_shows_the_list_and_beside_it_the_current_card(house: House, page: Page) -> None:
+    """The first is open; a click on another line shows that one, and the list stays where it was."""
+    hold_many(house, 40)
+    await visit(house, page, "/inbox")
+    line, pane = page.locator(CURRENT), page.locator(f"{CURRENT} .detail")
+    await expect(line).to_contain_text("Ship order 1039?")
+    await expect(page.locator(".item .detail").locator("visible=true")).to_have_count(1)
+    await page.get_by_role("link", name="Ship order 1005?").click()
+    await expect(pane).to_contain_text("street-5")
+    boxes = [await each.bounding_box() for each in (line, pane)]
+    assert all(boxes)
+    beside = [box["x"] + box["width"] for box in boxes[:1] if box] <= [box["x"] for box in boxes[1:] if box]
+    assert (True, "/inbox") == (beside, page.url.removeprefix(house.gateways[0].url))
+
+
+async def test_a_phone_shows_the_list_and_then_the_card(house: House, browser: Browser) -> None:
+    """No card is open; a tap opens one where it stands, another tap closes it."""
+    row = furnish(house)["mail"]
+    page = await signed_in(house, browser, viewport={"width": 390, "height": 844}, has_touch=True)
+    await visit(house, page, "/inbox")
+    details = page.locator(".item .detail").locator("visible=true")
+    await expect(details).to_have_count(0)
+    await page.get_by_role("link", name=row["summary"]).tap()
+    await expect(details).to_contain_text("Your offer")
+    await page.get_by_role("link", name=row["summary"]).tap()
+    await expect(details).to_have_count(0)
+
+
+async def test_the_oldest_of_300_is_decided_with_two_actions(house: House, page: Page) -> None:
+    """Another order, and its button: the card that the button stands on is the one that is approved."""
+    rows = hold_many(house, 300)
+    await visit(house, page, "/inbox")
+    await expect(page.locator("#total")).to_have_text("50 of 300 approvals")
+    await page.get_by_role("combobox", name="Order").select_option("Oldest first")
+    await page.locator(CURRENT).get_by_role("button", name="Approve", exact=True).click()
+    await expect(page.locator(f"#item-{rows[0]['approval_id']} .badge")).to_have_text("approved")
+    assert [rows[0]["digest"]] == [claims.digest for claims in house.approvers.claims]
+
+
+async def test_any_of_300_is_found_by_a_word_of_its_arguments_and_decided_with_three(house: House, page: Page) -> None:
+    """Typed, sent, decided: the beginning of a word that stands in no summary is enough."""
+    rows = hold_many(house, 300)
+    await visit(house, page, "/inbox")
+    await page.get_by_label("Words").fill('"street 137"')
+    await page.keyboard.press("Enter")
+    await page.locator(CURRENT).get_by_role("button", name="Approve", exact=True).click()
+    await expect(page.locator(f"#item-{rows[137]['approval_id']} .badge")).to_have_text("approved")
+    assert [rows[137]["digest"]] == [claims.digest for claims in house.approvers.claims]
+
+
+async def test_one_decision_after_another_never_leaves_the_list(house: House, page: Page) -> None:
+    """Each press decides the card that is shown, and the next one is shown by then."""
+    rows = hold_many(house, 5)
+    await visit(house, page, "/inbox")
+    for row in reversed(rows):
+        await expect(page.locator(CURRENT)).to_have_id(f"item-{row['approval_id']}")
+        await page.keyboard.press("a")
+        await page.keyboard.press("Enter")
+        await expect(page.locator(f"#item-{row['approval_id']} .badge")).to_have_text("approved")
+    decided = [claims.approval_id for claims in house.approvers.claims]
+    assert [row["approval_id"] for row in reversed(rows)] == decided
+
+
+async def test_a_reload_keeps_the_card_that_was_looked_at(house: House, page: Page) -> None:
+    """Keys go on from there."""
+    rows = hold_many(house, 9)
+    await visit(house, page, "/inbox")
+    for key in "jjj":
+        await page.keyboard.press(key)
+    await page.reload()
+    await expect(page.locator("#connection")).to_have_text("live", timeout=60_000)
+    await expect(page.locator(CURRENT)).to_have_id(f"item-{rows[5]['approval_id']}")
+    await page.keyboard.press("j")
+    await expect(page.locator(CURRENT)).to_have_id(f"item-{rows[4]['approval_id']}")
+
+
+async def test_filters_show_what_there_is_and_how_often(house: House, page: Page) -> None:
+    """One click narrows the list, a second one takes the filter away."""
+    furnish(house)
+    await visit(house, page, "/inbox")
+    await page.get_by_text("More filters").click()
+    tools = page.get_by_role("region", name="Tool")
+    await expect(tools.get_by_role("listitem")).to_have_text(
+        ["create_pay_link 2", "deploy 1", "refund 1", "send_mail 1"]
+    )
+    await tools.get_by_role("link", name="create_pay_link").click()
+    await expect(page.locator("#total")).to_have_text("2 approvals")
+    await page.get_by_role("link", name="Remove the filter Tool: create_pay_link").click()
+    await expect(page.locator("#total")).to_have_text("5 approvals")
+
+
+async def test_a_list_is_sorted_and_grouped_as_asked(house: House, page: Page) -> None:
+    """By deadline, and by amount in groups: each group where its first card would stand."""
+    furnish(house)
+    titles = page.locator(".item h2")
+    await visit(house, page, "/inbox?sort=deadline")
+    await expect(titles.nth(0)).to_contain_text("Deploy")
+    await expect(titles.nth(1)).to_contain_text("Refund")
+    await page.get_by_role("combobox", name="Order").select_option("Amount")
+    await expect(titles.nth(0)).to_contain_text("Refund")
+    await page.get_by_role("combobox", name="Grouped by").select_option("Tool")
+    groups = ["refund 1", "create_pay_link 2", "deploy 1", "send_mail 1"]
+    await expect(page.locator("h2.group")).to_have_text(groups)
+
+
+async def test_a_list_is_kept_under_a_name(house: House, page: Page, browser: Browser) -> None:
+    """It is there in another browser of the same person, for nobody else, and gone once it is deleted."""
+    furnish(house)
+    await visit(house, page, "/inbox?category=unsafe_exec&sort=deadline")
+    await page.get_by_text("Save this view").click()
+    await page.get_by_label("Name of the view").fill("Runs code <b>")
+    await page.get_by_role("button", name="Save", exact=True).click()
+    views = page.get_by_role("navigation", name="Views").get_by_role("link")
+    await expect(views).to_have_text(["Waits for me", "All", "Runs code <b>"])
+    other = await signed_in(house, browser)
+    await visit(house, other, "/inbox")
+    await other.get_by_role("link", name="Runs code <b>").click()
+    await expect(other.locator(".item h2")).to_have_text("Deploy checkout 2026.11.3 to eu-central?")
+    await other.get_by_role("button", name="Delete this view").click()
+    await page.reload()
+    await expect(views).to_have_text(["Waits for me", "All"])
+
+
+async def test_all_of_a_filter_are_chosen_as_far_as_the_page_says_how_they_differ(house: House, page: Page) -> None:
+    """Sixty that differ in named arguments go together, beyond one page; what is masked is left to be looked at."""
+    for number in range(60):
+        hold(house, "note", "Write a note?", {"text": f"note {number}"})
+    masked = hold(house, "charge", "Charge a card? note", {"card": "•••"})
+    hold(house, "charge", "Charge a card? note", {"card": "•••"})
+    await visit(house, page, "/inbox?q=note")
+    await page.get_by_role("link", name="Choose all that fit").click()
+    await expect(page.locator("#chosen")).to_have_text("60 chosen")
+    await expect(page.locator(f"#item-{masked['approval_id']} input[form=batch]")).not_to_be_checked()
+    await page.get_by_role("button", name="Approve chosen").click()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("60 of 60 decided", timeout=60_000)
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is fetched by `make setup`")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1440])
+async def test_list_and_preview_are_for_everybody(house: House, browser: Browser, width: int, scheme: str) -> None:
+    """No fault that axe-core knows: groups, open filters, chips, a name to be typed, an open card."""
+    furnish(house)
+    page = await signed_in(house, browser, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    found = dict[str, list[str]]()
+    for path in ("/inbox?group=tool&sort=risk", "/inbox?view=all&category=unsafe_api&agent=default"):
+        await visit(house, page, path)
+        for fold in await page.locator(".side details > summary").all():
+            await fold.click()
+        await page.locator(".item a.open").first.click()
+        found[path] = await faults_of(page)
+    assert {} == {name: faults for name, faults in found.items() if faults}
