@@ -28,6 +28,7 @@ from placet.gateway.http.errors import answer_with_problems
 from placet.gateway.http.middleware import Answers, browser_rules
 from placet.gateway.http.routing import add_routes
 from placet.gateway.http.strict import BodyLimit
+from placet.gateway.insights import routes as insights
 from placet.gateway.jobs import routes as jobs
 from placet.gateway.openapi import describe
 from placet.gateway.operators import routes as operators
@@ -52,6 +53,7 @@ _ROUTERS = (
     admin.webhook_events,
     jobs.router,
     rulebook.router,
+    insights.router,
     keys.router,
     mail.router,
     sessions.router,

@@ -67,6 +67,10 @@ class GatewaySettings(SlackSettings, LanguageSettings):
     gateway_stops_by_another: bool = Field(
         default=False, description="Whether an emergency stop is lifted only by somebody else than who asked for it."
     )
+    gateway_insights_names: bool = Field(
+        default=False,
+        description="Whether insights name the people who decided; otherwise they are person 1, person 2 and so on.",
+    )
     gateway_session_seconds: int = Field(
         default=12 * 3600, ge=60, description="How long a browser stays signed in at most, in seconds."
     )

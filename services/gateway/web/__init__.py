@@ -18,6 +18,7 @@ from placet.gateway.web import (
     cards,
     comments,
     inbox,
+    insights,
     jobs,
     links,
     operator,
@@ -38,7 +39,7 @@ _STATIC = Path(__file__).parent / "static"
 def add_pages(app: FastAPI) -> None:
     """Add the pages and their files to the API's app."""
     chat = (sign_in, page, writing, plans, staged, cards, comments, links)
-    pages = (*chat, saved_views, inbox, approval, operator, jobs, stops, receipts, administration)
+    pages = (*chat, saved_views, inbox, approval, operator, jobs, stops, receipts, insights, administration)
     add_routes(app, page.page_router, comments.page_router, *(each.router for each in pages))
     answer_browsers(app)
     app.mount("/static", StaticFiles(directory=_STATIC), name="static")

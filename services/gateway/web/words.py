@@ -83,7 +83,7 @@ def ago(moment: datetime, now: datetime, language: str = _ENGLISH) -> str:
     seconds = (now - moment).total_seconds()
     if seconds < 1:
         return text(language, "just now")
-    return text(language, "{span} ago", span=_span(seconds, language))
+    return text(language, "{span} ago", span=lasting(seconds, language))
 
 
 def due(moment: datetime, now: datetime, language: str = _ENGLISH) -> str:
@@ -91,15 +91,16 @@ def due(moment: datetime, now: datetime, language: str = _ENGLISH) -> str:
     seconds = (moment - now).total_seconds()
     if seconds <= 0:
         return text(language, "overdue")
-    spans = [_span(seconds, language)]
+    spans = [lasting(seconds, language)]
     for (size, *_), (below, *_) in pairwise(UNITS[:3]):
         if seconds >= size:
-            spans += [_span(seconds % size, language)] if seconds % size >= below else []
+            spans += [lasting(seconds % size, language)] if seconds % size >= below else []
             break
     return text(language, "in {span}", span=" ".join(spans))
 
 
-def _span(seconds: float, language: str) -> str:
+def lasting(seconds: float, language: str = _ENGLISH) -> str:
+    """Return how long something lasts, in its largest whole unit."""
     size, one, many = next((each for each in UNITS if seconds >= each[0]), UNITS[-1])
     return plural(language, one, many, int(seconds // size))
 

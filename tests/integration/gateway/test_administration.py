@@ -60,7 +60,7 @@ def a_call_row(house: House, number: int, *, kind: str | None = "succeeded", ten
     return call_id
 
 
-@pytest.mark.parametrize("name", [*SHEETS, "rulebook"])
+@pytest.mark.parametrize("name", [*SHEETS, "rulebook", "insights"])
 async def test_every_noun_has_a_page(house: House, name: str) -> None:
     """It is there for administrators, in their language; those of a tenant do not see what is the house's."""
     async with signed_in(house, "ada", "admin") as tenants, signed_in(house, "ada", "decide") as approver:

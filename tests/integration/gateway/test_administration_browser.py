@@ -44,6 +44,7 @@ async def test_the_pages_are_for_everybody(house: House, browser: Browser, schem
         "/admin/deliveries",
         "/admin/keys",
         "/admin/rulebook",
+        "/admin/insights",
         "/stops",
     ):
         await page.goto(f"{house.gateways[0].url}{path}")

@@ -67,7 +67,7 @@ def is_complaint(said: ConsoleMessage) -> bool:
     return said.type == "error" and "status of 400" not in said.text
 
 
-async def signed_in(house: House, browser: Browser, *scopes: str, **options: Any) -> Page:
+async def signed_in(house: House, browser: Browser, *scopes: str, tenant: str = "acme", **options: Any) -> Page:
     """Return a page of a new browser profile in which ada is signed in."""
     context = await browser.new_context(locale="en-GB", **options)
     page = await context.new_page()
@@ -75,7 +75,7 @@ async def signed_in(house: House, browser: Browser, *scopes: str, **options: Any
     url = house.gateways[0].url
     answer = await context.request.post(
         f"{url}/sign-in",
-        form={"key": house.key(*(scopes or ("chat", "decide")))},
+        form={"key": house.key(*(scopes or ("chat", "decide")), tenant=tenant)},
         headers={"origin": url},
         max_redirects=0,
     )

@@ -61,7 +61,7 @@ TABLES = {
 #: What is looked up under another name than where it stands: names of texts, and calls whose text a person is told.
 FORMS = "(one, many)"
 NAMES = {"words", "title", "told", "AWAY", "_SLOW"}
-CALLS = {"text", "translated", "plural", "Refused", "NotHere", "NotAnArgument", "NoCaller", "problem"}
+CALLS = {"text", "translated", "plural", "Refused", "NotHere", "NotAnArgument", "NotSuggested", "NoCaller", "problem"}
 #: Lists whose names a page shows as words: states, events and kinds.
 LISTS = (ApprovalState, ApprovalEvent, EditState, DeliveryState, ExecutionState, EntryState, JobState)
 KINDS = (Verb, Outcome, ProgressKind, Proof, ResultKind, Flag)

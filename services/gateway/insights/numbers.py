@@ -1,0 +1,204 @@
+"""The numbers of insights, from approvals and votes that were loaded. Pure; times are given, durations are seconds."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil
+
+#: Upper bounds of the histogram of the time to decide, in seconds; what took longer is one more bar.
+BOUNDS = (10, 60, 300, 900, 3_600, 14_400, 86_400)
+#: Fewest approvals, all unedited, after which a rule change is suggested.
+ALWAYS_MIN = 20
+#: Characters that a fast reader takes in within a second: twice the usual 250 words a minute.
+CHARACTERS_PER_SECOND = 50
+#: Ends of approvals that a person decided.
+DECIDED = frozenset({"approved", "denied", "answered"})
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One call that waited for people."""
+
+    approval_id: str
+    rule: str
+    tool: str
+    state: str
+    edited: bool
+    created_at: datetime
+    closed_at: datetime | None
+    #: Length of its card: the summary and the arguments.
+    characters: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One vote that counted."""
+
+    approval_id: str
+    person: str
+    verb: str
+    decided_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RuleNumbers:
+    """How calls that one rule held ended, and how long people took to decide them."""
+
+    rule: str
+    held: int
+    pending: int
+    #: Approved as proposed; what was edited and approved stands in `edited`.
+    approved: int
+    edited: int
+    denied: int
+    answered: int
+    expired: int
+    #: Withdrawn before a decision: cancelled, or overtaken by a newer message.
+    overtaken: int
+    #: Seconds from request to decision within which half and nine tenths were decided; None where none was.
+    p50: float | None
+    p90: float | None
+    #: Decisions by their time: one number per bound of BOUNDS, and one for all above.
+    histogram: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PersonNumbers:
+    """What one person decided."""
+
+    person: str
+    decisions: int
+    approvals: int
+    #: Approvals given sooner than a fast reader reads the card.
+    unread: int
+    #: Most decisions within one clock hour.
+    busiest_hour: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlwaysApproved:
+    """A tool whose calls one rule held and people always approved as they were."""
+
+    rule: str
+    tool: str
+    approved: int
+
+
+def waiting(held: Sequence[Held], since: datetime, now: datetime, points: int) -> list[tuple[datetime, int]]:
+    """Return how many of these waited at `points` moments, evenly apart; the last one is `now`."""
+    step = (now - since) / points
+    moments = [since + step * number for number in range(1, points)] + [now]
+    return [(at, sum(_waits(each, at) for each in held)) for at in moments]
+
+
+def _waits(held: Held, at: datetime) -> bool:
+    return held.created_at <= at and (held.closed_at is None or held.closed_at > at)
+
+
+def by_rule(held: Iterable[Held]) -> list[RuleNumbers]:
+    """Return the numbers of each rule, the one that held most first."""
+    rules: dict[str, list[Held]] = defaultdict(list)
+    for each in held:
+        rules[each.rule].append(each)
+    found = [_rule(rule, of_rule) for rule, of_rule in rules.items()]
+    return sorted(found, key=lambda each: (-each.held, each.rule))
+
+
+def _rule(rule: str, held: Sequence[Held]) -> RuleNumbers:
+    ends = Counter("edited" if each.state == "approved" and each.edited else each.state for each in held)
+    took = sorted(
+        (each.closed_at - each.created_at).total_seconds()
+        for each in held
+        if each.closed_at is not None and each.state in DECIDED
+    )
+    return RuleNumbers(
+        rule=rule,
+        held=len(held),
+        pending=ends["pending"],
+        approved=ends["approved"],
+        edited=ends["edited"],
+        denied=ends["denied"],
+        answered=ends["answered"],
+        expired=ends["expired"],
+        overtaken=ends["withdrawn"],
+        p50=percentile(took, 50),
+        p90=percentile(took, 90),
+        histogram=histogram(took),
+    )
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float | None:
+    """Return the smallest value that `percent` of the sorted values do not exceed; None of no values."""
+    return ordered[max(0, ceil(len(ordered) * percent / 100) - 1)] if ordered else None
+
+
+def histogram(values: Iterable[float]) -> tuple[int, ...]:
+    """Return how many values are at most each bound of BOUNDS and above the one before, and how many are above all."""
+    counts = [0] * (len(BOUNDS) + 1)
+    for value in values:
+        counts[next((number for number, bound in enumerate(BOUNDS) if value <= bound), len(BOUNDS))] += 1
+    return tuple(counts)
+
+
+def by_person(held: Iterable[Held], votes: Sequence[Vote]) -> list[PersonNumbers]:
+    """Return what each person decided, whoever decided most first. `votes` are in the order of time."""
+    cards = {each.approval_id: each for each in held}
+    people: dict[str, list[Vote]] = defaultdict(list)
+    for vote in votes:
+        if vote.approval_id in cards:
+            people[vote.person].append(vote)
+    found = [_person(person, theirs, cards) for person, theirs in people.items()]
+    return sorted(found, key=lambda each: (-each.decisions, each.person))
+
+
+def _person(person: str, votes: Sequence[Vote], cards: dict[str, Held]) -> PersonNumbers:
+    unread, before = 0, None
+    for vote in votes:
+        card = cards[vote.approval_id]
+        # One card is read at a time: not before it was there, nor before the decision on the one before.
+        shown_at = card.created_at if before is None else max(card.created_at, before)
+        shown = (vote.decided_at - shown_at).total_seconds()
+        unread += vote.verb == "approve" and shown < card.characters / CHARACTERS_PER_SECOND
+        before = vote.decided_at
+    hours = Counter(_hour(vote.decided_at) for vote in votes)
+    approvals = sum(vote.verb == "approve" for vote in votes)
+    return PersonNumbers(person, len(votes), approvals, unread, max(hours.values()))
+
+
+def by_hour(votes: Iterable[Vote]) -> list[int]:
+    """Return how many decisions were made in each hour of the day, UTC, from midnight on."""
+    found = Counter(vote.decided_at.astimezone(UTC).hour for vote in votes)
+    return [found[hour] for hour in range(24)]
+
+
+def _hour(at: datetime) -> datetime:
+    return at.replace(minute=0, second=0, microsecond=0)
+
+
+def always_approved(held: Iterable[Held]) -> list[AlwaysApproved]:
+    """Return tools of rules that had at least ALWAYS_MIN calls decided, every one approved unedited, most first.
+
+    One denied, answered or edited call takes its tool out; expired and overtaken calls say nothing.
+    """
+    approved: Counter[tuple[str, str]] = Counter()
+    otherwise: set[tuple[str, str]] = set()
+    for each in held:
+        if each.state == "approved" and not each.edited:
+            approved[each.rule, each.tool] += 1
+        elif each.state in DECIDED:
+            otherwise.add((each.rule, each.tool))
+    found = [AlwaysApproved(*key, count) for key, count in approved.items() if key not in otherwise]
+    return sorted(
+        (each for each in found if each.approved >= ALWAYS_MIN), key=lambda each: (-each.approved, each.rule, each.tool)
+    )
+
+
+def without_names(people: Iterable[PersonNumbers]) -> list[PersonNumbers]:
+    """Return the same numbers under `person 1`, `person 2`…, in the order given: for houses that show no names here."""
+    return [
+        PersonNumbers(f"person {number}", each.decisions, each.approvals, each.unread, each.busiest_hour)
+        for number, each in enumerate(people, 1)
+    ]

@@ -1,0 +1,14 @@
+-- Each state is a stretch of an index in the order of time, so the newest rows cost the same among a million.
+-- name: held
+SELECT a.approval_id, a.rule, a.tool, a.state, a.edited IS NOT NULL AS edited, a.created_at, a.closed_at,
+    length(a.summary) + length(a.arguments) AS characters
+FROM unnest(:states::text[]) AS s (state), LATERAL (
+    SELECT approval_id, rule, tool, state, edited, created_at, closed_at, summary, arguments FROM read.approvals
+    WHERE tenant = :tenant AND state = s.state AND created_at >= :since::timestamptz
+    ORDER BY created_at DESC, approval_id DESC LIMIT :most
+) AS a ORDER BY a.created_at DESC, a.approval_id DESC LIMIT :most
+
+-- name: votes
+SELECT approval_id, person, verb, decided_at FROM read.decisions
+WHERE tenant = :tenant AND approval_id = ANY(:approval_ids::text[]) AND counted_revision IS NOT NULL
+ORDER BY decided_at, decision_id

@@ -1,0 +1,147 @@
+"""Insights over HTTP, for administrators of a tenant."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from placet.contracts.errors import Refused
+from placet.contracts.messages.rulebook import TRIAL_TEXT_MAX
+from placet.domain.yaml_source import RulebookInvalid
+from placet.gateway.http.callers import CallerOf, DepsOf
+from placet.gateway.http.deps import Deps
+from placet.gateway.http.errors import described
+from placet.gateway.http.strict import StrictRoute
+from placet.gateway.identity.keys import Scope
+from placet.gateway.insights.numbers import (
+    BOUNDS,
+    AlwaysApproved,
+    PersonNumbers,
+    RuleNumbers,
+    always_approved,
+    by_hour,
+    by_person,
+    by_rule,
+    waiting,
+    without_names,
+)
+from placet.gateway.insights.store import load_held, load_votes
+from placet.gateway.insights.suggestion import NotSuggested, Suggestion, suggest
+from placet.gateway.store import reading
+
+router = APIRouter(prefix="/v1/insights", tags=["insights"], route_class=StrictRoute)
+
+#: Approvals that numbers are made of at most, the newest; and points of the plot of what waited.
+HELD_MAX = 5_000
+POINTS = 28
+#: How far a suggested change is replayed.
+REPLAY_SECONDS = 30 * 86_400
+
+Days = Annotated[int, Query(ge=1, le=90, description="Days to look back.")]
+Named = Annotated[str, Query(min_length=1, max_length=128)]
+
+
+class Waiting(BaseModel):
+    """How many calls waited at a moment."""
+
+    at: datetime
+    waiting: int
+
+
+class InsightsOut(BaseModel):
+    """The numbers of a tenant's approvals that were asked for within a window."""
+
+    since: datetime = Field(description="From when on the numbers count.")
+    until: datetime
+    held: int = Field(description="Approvals that they are made of.")
+    complete: bool = Field(description=f"Whether these were all; otherwise the newest {HELD_MAX}, from `since` on.")
+    named: bool = Field(description="Whether people are named; `PLACET_GATEWAY_INSIGHTS_NAMES`.")
+    waiting: list[Waiting]
+    rules: list[RuleNumbers]
+    bounds: list[int] = Field(default=list(BOUNDS), description="Upper bounds of `histogram`, in seconds.")
+    people: list[PersonNumbers]
+    hours: list[int] = Field(description="Decisions by hour of the day, UTC, from midnight on.")
+    always_approved: list[AlwaysApproved]
+
+
+class SuggestionOut(BaseModel):
+    """A rule change that would let through what people always approved, replayed over the past. Nothing is changed."""
+
+    rule: str = Field(description="Name of the new rule.")
+    diff: str = Field(description="Against the rulebook's file, as unified text.")
+    simulation: dict[str, Any] = Field(description="As `POST /v1/rulebook/simulate` answers.")
+    would_pass: int = Field(description="Held calls of the last 30 days that would have run without asking.")
+    denied: int = Field(description="How many of these calls, of the rules that held them, people denied.")
+    edited: int = Field(description="And how many people changed, or answered themselves.")
+
+
+@router.get("", response_model=InsightsOut, responses=described(400, 401, 403, 503))
+async def insights(deps: DepsOf, caller: CallerOf, days: Days = 7) -> Any:
+    """Tell how long people take to decide what, and how they decide."""
+    caller.need(Scope.ADMIN)
+    until = datetime.now(UTC)
+    since = until - timedelta(days=days)
+    async with reading(deps.runtime.database) as connection:
+        held = await load_held(connection, caller.tenant, since, HELD_MAX)
+        votes = await load_votes(connection, caller.tenant, held)
+    complete = len(held) < HELD_MAX
+    since = since if complete else held[0].created_at
+    people = by_person(held, votes)
+    names = deps.settings.gateway_insights_names
+    return InsightsOut(
+        since=since,
+        until=until,
+        held=len(held),
+        complete=complete,
+        named=names,
+        waiting=[Waiting(at=at, waiting=count) for at, count in waiting(held, since, until, POINTS)],
+        rules=by_rule(held),
+        people=people if names else without_names(people),
+        hours=by_hour(votes),
+        always_approved=always_approved(held),
+    )
+
+
+@router.get("/suggestion", response_model=SuggestionOut, responses=described(400, 401, 403, 404, 409, 429, 503, 504))
+async def suggestion(deps: DepsOf, caller: CallerOf, rule: Named, tool: Named) -> Any:
+    """Suggest a rule for calls that were held and always approved unedited, and replay the last 30 days with it."""
+    caller.need(Scope.ADMIN)
+    caller.need_house()
+    since = datetime.now(UTC) - timedelta(seconds=REPLAY_SECONDS)
+    async with reading(deps.runtime.database) as connection:
+        held = await load_held(connection, caller.tenant, since, HELD_MAX)
+    approved = next((each.approved for each in always_approved(held) if (each.rule, each.tool) == (rule, tool)), None)
+    if approved is None:
+        raise Refused("These calls were not always approved as they were.", status=404, kind="not-found")
+    made = await _suggested(deps, rule, tool, approved)
+    report = await deps.trials.ask(caller, "simulate", rulebook=made.rulebook, since_seconds=REPLAY_SECONDS)
+    if report is None:
+        raise Refused("Policy did not answer in time.", status=504, kind="unanswered")
+    passed = [each for each in report["changes"] if each["after"]["rule"] == made.rule]
+    before = {each["before"]["rule"] for each in passed}
+    ends = [each for each in held if each.tool == tool and each.rule in before]
+    return SuggestionOut(
+        rule=made.rule,
+        diff=made.diff,
+        simulation=report,
+        would_pass=sum(each["count"] for each in passed),
+        denied=sum(each.state == "denied" for each in ends),
+        edited=sum(each.edited or each.state == "answered" for each in ends),
+    )
+
+
+async def _suggested(deps: Deps, rule: str, tool: str, approved: int) -> Suggestion:
+    try:
+        text = await asyncio.to_thread(deps.settings.rulebook.read_text, encoding="utf-8")
+        made = suggest(text, rule, tool, approved)
+    except (OSError, UnicodeDecodeError, RulebookInvalid) as error:
+        raise Refused("The rulebook's file cannot be read here.", status=409, kind="no-rulebook") from error
+    except NotSuggested as reason:
+        raise Refused("There is no rule to suggest.", status=409, kind="no-suggestion", detail=str(reason)) from reason
+    if len(made.rulebook) > TRIAL_TEXT_MAX:
+        raise Refused("The rulebook is too long to be tried.", status=409, kind="no-suggestion")
+    return made

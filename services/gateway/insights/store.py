@@ -1,0 +1,28 @@
+"""SQL of insights: the newest approvals of a window and the votes on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import get_args
+
+from placet.contracts.messages.approvals import ClosedState
+from placet.gateway.insights.numbers import Held, Vote
+from placet.runtime.queries import load_queries
+from placet.runtime.sql import Connection
+
+QUERIES = load_queries(__file__)
+_STATES = ["pending", *get_args(ClosedState)]
+
+
+async def load_held(connection: Connection, tenant: str, since: datetime, most: int) -> list[Held]:
+    """Return the newest approvals of a tenant that were asked for since then, oldest first, at most `most`."""
+    rows = await connection.run(QUERIES.held, tenant=tenant, since=since, states=_STATES, most=most)
+    return [Held(**row) for row in reversed(rows)]
+
+
+async def load_votes(connection: Connection, tenant: str, held: Sequence[Held]) -> list[Vote]:
+    """Return the votes that counted on these approvals, in the order of time."""
+    ids = [each.approval_id for each in held]
+    rows = await connection.run(QUERIES.votes, tenant=tenant, approval_ids=ids)
+    return [Vote(**row) for row in rows]

@@ -1,0 +1,71 @@
+"""The page of insights at `/admin/insights`: plots with a table beside each, and rule changes to consider."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse
+
+from placet.contracts.errors import Refused
+from placet.gateway.http.callers import DepsOf
+from placet.gateway.identity.keys import Scope
+from placet.gateway.insights.numbers import BOUNDS, RuleNumbers
+from placet.gateway.insights.routes import Days, Named, insights, suggestion
+from placet.gateway.web.plots import HEIGHT, WIDTH, bars, line, shares
+from placet.gateway.web.render import PageRoute, SignedIn, render
+from placet.gateway.web.sheets import common
+from placet.gateway.web.words import title_of
+
+router = APIRouter(prefix="/admin/insights", include_in_schema=False, route_class=PageRoute)
+
+#: Windows to choose from, in days.
+WINDOWS = (1, 7, 30)
+#: Rules and people on the page; the API has all.
+ROWS_MAX = 50
+#: How a call ends, in the order of the bars.
+ENDS = ("approved", "edited", "denied", "answered", "expired", "overtaken")
+
+
+@router.get("")
+async def show(deps: DepsOf, caller: SignedIn, days: Days = 7) -> HTMLResponse:
+    """Show how long people take to decide what, and how they decide."""
+    found = await insights(deps, caller, days)
+    rules = found.rules[:ROWS_MAX]
+    return render(
+        "insights.html",
+        language=caller.language,
+        **common(caller, "insights"),
+        found=found,
+        days=days,
+        windows=WINDOWS,
+        rules=[(each, shares(_ends(each))) for each in rules],
+        people=found.people[:ROWS_MAX],
+        ends=ENDS,
+        bounds=BOUNDS,
+        took=[sum(column) for column in zip(*(each.histogram for each in found.rules), strict=True)],
+        bars=bars,
+        line=line,
+        width=WIDTH,
+        height=HEIGHT,
+    )
+
+
+@router.get("/suggestion")
+async def show_suggestion(deps: DepsOf, caller: SignedIn, rule: Named, tool: Named) -> HTMLResponse:
+    """Show a rule that would let through what people always approved, and what it would have let through."""
+    caller.need(Scope.ADMIN)
+    fault, found = "", None
+    try:
+        found = await suggestion(deps, caller, rule, tool)
+    except Refused as refusal:
+        if refusal.status == HTTPStatus.FORBIDDEN:
+            raise
+        fault = title_of(refusal, caller.language)
+    values: dict[str, Any] = {"rule": rule, "tool": tool, "found": found, "fault": fault}
+    return render("suggestion.html", language=caller.language, **common(caller, "insights"), **values)
+
+
+def _ends(rule: RuleNumbers) -> list[int]:
+    return [getattr(rule, each) for each in ENDS]

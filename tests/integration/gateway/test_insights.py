@@ -1,0 +1,111 @@
+"""Insights from a database: over HTTP and as a page, for administrators, with a rule change that is only shown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from placet.contracts.dead_letters import HOUSE_TENANT
+from tests.integration.gateway.test_administration_browser import DESK, PHONE
+from tests.integration.gateway.test_inbox_browser import AXE, faults_of, signed_in
+from tests.support.gateway import House, an_approval_row, insert, open_house
+
+RULEBOOK = """\
+rules:
+  - name: payments
+    match: {tool: pay}
+    effect: require_approval
+    reason: Money moves.
+    approval: {approvers: [operators]}
+"""
+LONG_AGO = timedelta(days=40)
+
+
+@pytest.fixture
+async def house(gateway_database_url: str, tmp_path: Path) -> AsyncIterator[House]:
+    """One running gateway that reads a rulebook."""
+    path = tmp_path / "rulebook.yaml"
+    path.write_text(RULEBOOK)
+    async with open_house(gateway_database_url, tmp_path, rulebook=path) as made:
+        yield made
+
+
+def asked(house: House, number: int, state: str = "approved", tenant: str = HOUSE_TENANT, **more: Any) -> None:
+    """Let a call have been held half an hour ago, and decided by ada a minute later."""
+    at = more.pop("at", datetime.now(UTC) - timedelta(minutes=30, seconds=number))
+    row = an_approval_row(approval_id=f"{tenant}-{number}", tenant=tenant, tool="pay", state=state, created_at=at)
+    closed = None if state == "pending" else at + timedelta(minutes=1)
+    insert(house.url, "approvals", **{**row, "closed_at": closed, **more})
+    if state in {"approved", "denied"}:
+        vote = {"verb": "approve" if state == "approved" else "deny", "counted_revision": 1, "decided_at": closed}
+        insert(
+            house.url, "decisions", decision_id=row["approval_id"], tenant=tenant, approval_id=row["approval_id"],
+            person="ada", **vote,
+        )  # fmt: skip
+
+
+async def test_the_numbers_are_those_of_the_tenant_and_the_window(house: House) -> None:
+    """Another tenant's approvals and what was asked before are not counted; people are not named."""
+    asked(house, 1)
+    asked(house, 2, edited={"by": "ada"})
+    asked(house, 3, "denied")
+    asked(house, 4, "pending")
+    asked(house, 5, at=datetime.now(UTC) - LONG_AGO)
+    asked(house, 6, tenant="acme")
+    async with house.client(house.key("admin", tenant=HOUSE_TENANT)) as client:
+        found = (await client.get("/v1/insights?days=7")).json()
+    rule = {"rule": "payments", "held": 4, "pending": 1, "approved": 1, "edited": 1, "denied": 1, "answered": 0}
+    rule |= {"expired": 0, "overtaken": 0, "p50": 60.0, "p90": 60.0, "histogram": [0, 3, 0, 0, 0, 0, 0, 0]}
+    assert [rule] == found["rules"]
+    assert (4, True, False, 1) == (found["held"], found["complete"], found["named"], found["waiting"][-1]["waiting"])
+    assert [("person 1", 3, 2)] == [(each["person"], each["decisions"], each["approvals"]) for each in found["people"]]
+    assert (3, []) == (sum(found["hours"]), found["always_approved"])
+
+
+async def test_only_administrators_see_insights_and_only_the_house_s_a_rule(house: House) -> None:
+    """The rulebook is the house's: an administrator of a tenant gets numbers and no change to it."""
+    statuses = []
+    for scope, tenant in (("decide", HOUSE_TENANT), ("admin", "acme")):
+        async with house.client(house.key(scope, tenant=tenant)) as client:
+            paths = ("/v1/insights", "/v1/insights/suggestion?rule=payments&tool=pay")
+            statuses += [(await client.get(path)).status_code for path in paths]
+    assert [403, 403, 200, 403] == statuses
+
+
+async def test_a_rule_change_is_replayed_and_not_made(house: House, tmp_path: Path) -> None:
+    """Policy is asked to replay the file with the rule; the file stays as it is."""
+    for number in range(20):
+        asked(house, number)
+    async with house.client(house.key("admin", tenant=HOUSE_TENANT)) as client:
+        always = (await client.get("/v1/insights")).json()["always_approved"]
+        answer = await client.get("/v1/insights/suggestion?rule=payments&tool=pay")
+        other = await client.get("/v1/insights/suggestion?rule=payments&tool=refund")
+    found, (trial,) = answer.json(), house.policy.asked
+    assert [{"rule": "payments", "tool": "pay", "approved": 20}] == always
+    assert (200, 404) == (answer.status_code, other.status_code)
+    assert ("simulate", "payments-pay", 0, 0) == (trial.kind, found["rule"], found["denied"], found["edited"])
+    assert '+  - name: "payments-pay"' in found["diff"]
+    assert trial.rulebook is not None
+    assert '  - name: "payments-pay"' in trial.rulebook
+    assert RULEBOOK == (tmp_path / "rulebook.yaml").read_text()
+
+
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+async def test_the_page_shows_a_change_in_two_clicks(house: House, browser: Browser, size: Any) -> None:
+    """From insights to the difference; nothing on it scrolls the page sideways."""
+    for number in range(24):
+        asked(house, number)
+    page = await signed_in(house, browser, "decide", "admin", viewport=size, tenant=HOUSE_TENANT)
+    await page.goto(f"{house.gateways[0].url}/admin/insights")
+    await expect(page.locator("section").filter(has_text="Always approved as proposed")).to_contain_text("24")
+    assert size["width"] == await page.evaluate("document.documentElement.scrollWidth")
+    await page.get_by_role("link", name="Suggest a rule change").click()
+    await expect(page.locator("pre")).to_contain_text('+  - name: "payments-pay"')
+    if AXE.is_file():
+        assert [] == await faults_of(page)
+    assert size["width"] == await page.evaluate("document.documentElement.scrollWidth")

@@ -1,0 +1,156 @@
+"""Insights on a known history: every number is the one that was counted by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from placet.gateway.insights.numbers import (
+    ALWAYS_MIN,
+    AlwaysApproved,
+    Held,
+    PersonNumbers,
+    RuleNumbers,
+    Vote,
+    always_approved,
+    by_hour,
+    by_person,
+    by_rule,
+    percentile,
+    waiting,
+    without_names,
+)
+from placet.gateway.insights.suggestion import NotSuggested, suggest
+from placet.gateway.web.plots import Bar, bars, line, shares
+
+START = datetime(2026, 11, 20, 9, tzinfo=UTC)
+
+RULEBOOK = """\
+tools: {}
+
+rules:
+  # Money first.
+  - name: payments
+    match: {tool: [pay, refund], labels: {channel: "web*"}}
+    when: arguments.amount <= 100
+    effect: require_approval
+    reason: Money moves.
+    approval: {approvers: [operators]}
+  - name: rest
+    effect: deny
+    reason: No.
+"""
+DIFF = """\
+--- rulebook
++++ rulebook
+@@ -3,4 +3,9 @@
+ rules:
+   # Money first.
++  - name: "payments-pay"
++    match: {"tool": "pay", "labels": {"channel": "web*"}}
++    when: "arguments.amount <= 100"
++    effect: "allow"
++    reason: "People approved all 20 such calls as they were."
+   - name: payments
+     match: {tool: [pay, refund], labels: {channel: "web*"}}
+"""
+
+
+def held(
+    number: int, seconds: float | None, state: str = "approved", *, edited: bool = False, tool: str = "pay"
+) -> Held:
+    """Return the approval that was asked for `number` minutes after the start and took so many seconds."""
+    at = START + timedelta(minutes=number)
+    closed = None if seconds is None else at + timedelta(seconds=seconds)
+    return Held(f"a{number}", "payments", "pay", state, edited, at, closed, characters=500)
+
+
+HISTORY = [
+    held(0, 5),
+    held(1, 30),
+    held(2, 600, edited=True),
+    held(3, 7_200, "denied"),
+    held(4, 45, "answered"),
+    held(5, 90_000, "expired"),
+    held(6, 20, "withdrawn"),
+    held(7, None, "pending"),
+]
+
+
+def voted(held: Held, person: str, verb: str = "approve") -> Vote:
+    """Return the vote that ended an approval."""
+    assert held.closed_at is not None
+    return Vote(held.approval_id, person, verb, held.closed_at)
+
+
+def test_a_rule_s_numbers_are_those_of_its_history() -> None:
+    """Each end is counted once, an edited approval as edited; times are of what people decided."""
+    expected = RuleNumbers("payments", 8, 1, 2, 1, 1, 1, 1, 1, p50=45, p90=7_200, histogram=(1, 2, 0, 1, 0, 1, 0, 0))
+    assert [expected] == by_rule(HISTORY)
+
+
+def test_what_is_waiting_is_counted_at_each_moment() -> None:
+    """From when it was asked for until it was decided; the last moment is now."""
+    now = START + timedelta(minutes=8)
+    found = waiting(HISTORY, START, now, 4)
+    assert [START + timedelta(minutes=each) for each in (2, 4, 6, 8)] == [at for at, _ in found]
+    assert [1, 3, 4, 4] == [count for _, count in found]
+
+
+def test_an_approval_that_came_too_soon_was_not_read() -> None:
+    """A card of 500 characters takes ten seconds, and one person reads one card at a time; a denial is never one."""
+    batch = [held(10, 60), held(10, 60), held(9, 1, "denied")]
+    votes = [voted(batch[2], "eve", "deny"), voted(HISTORY[0], "ada"), voted(HISTORY[1], "ada"), voted(batch[0], "eve")]
+    votes.append(Vote("a9", "eve", "approve", batch[0].closed_at or START))
+    votes.append(Vote("gone", "ada", "approve", START))
+    found = by_person([*HISTORY, *batch], sorted(votes, key=lambda each: each.decided_at))
+    expected = [PersonNumbers("eve", 3, 2, 1, 3), PersonNumbers("ada", 2, 2, 1, 2)]
+    assert expected == found
+    assert ["person 1", "person 2"] == [each.person for each in without_names(found)]
+
+
+def test_decisions_are_counted_by_the_hour_of_the_day() -> None:
+    """In UTC, whatever zone a moment has."""
+    found = by_hour([voted(HISTORY[0], "ada"), voted(HISTORY[3], "ada")])
+    assert {9: 1, 11: 1} == {hour: count for hour, count in enumerate(found) if count}
+
+
+def test_only_what_was_always_approved_unedited_is_suggested() -> None:
+    """So often at least; one denial, edit or answer takes a tool out, and what expired says nothing."""
+    enough = [held(number, 60) for number in range(ALWAYS_MIN)]
+    silent = [held(90, 60, "expired"), held(91, None, "pending")]
+    assert [AlwaysApproved("payments", "pay", ALWAYS_MIN)] == always_approved(enough + silent)
+    assert [] == always_approved(enough[1:] + silent)
+    for spoilt in (held(92, 1, "denied"), held(92, 1, edited=True), held(92, 1, "answered")):
+        assert [] == always_approved([*enough, spoilt])
+
+
+@pytest.mark.parametrize(("percent", "expected"), [(50, 5), (90, 9), (100, 10), (1, 1)])
+def test_a_percentile_is_a_value_that_was_there(percent: int, expected: float) -> None:
+    """The smallest that so many do not exceed; none of nothing."""
+    assert (expected, None) == (percentile(range(1, 11), percent), percentile([], percent))
+
+
+def test_a_suggested_rule_allows_no_call_that_the_old_rule_did_not_hold() -> None:
+    """It has the old rule's match and condition, one tool, and a place above it; nothing else of the file changes."""
+    made = suggest(RULEBOOK, "payments", "pay", 20)
+    assert ("payments-pay", DIFF) == (made.rule, made.diff)
+    again = suggest(made.rulebook, "payments", "pay", 20)
+    assert "payments-pay-2" == again.rule
+
+
+@pytest.mark.parametrize("rule", ["rest", "default:unsafe_write"])
+def test_there_is_nothing_to_suggest_for_what_no_rule_holds(rule: str) -> None:
+    """A rule that is not there, or that asks nobody."""
+    with pytest.raises(NotSuggested):
+        suggest(RULEBOOK, rule, "pay", 20)
+
+
+def test_a_plot_fills_its_box() -> None:
+    """The largest value is as high as the box, shares fill a line, and nothing is drawn as nothing."""
+    assert [(60.0, 60.0), (0.0, 120.0)] == [(each.y, each.height) for each in bars([1, 2])]
+    assert [(120.0, 0.0)] == [(each.y, each.height) for each in bars([0])]
+    assert "0.0,120.0 280.0,0.0 560.0,60.0" == line([0, 2, 1])
+    assert [Bar(0, 0, 25, 10), Bar(25, 0, 75, 10)] == shares([1, 3])
+    assert [Bar(0, 0, 0, 10)] == shares([0])
