@@ -78,7 +78,7 @@ def stepped(approval: Approval, step: Step) -> ApprovalProgressed:
     """Return the news that the clock reminds people, or asks others too."""
     escalation = step.escalation
     if escalation is None:
-        return _progress(approval, kind="reminded", note="It still waits for a decision.")
+        return _progress(approval, kind="reminded", note="It is still waiting for a decision.")
     return _progress(
         approval,
         kind="escalated",

@@ -194,7 +194,7 @@ def delegate(
     *,
     json: Json = False,
 ) -> None:
-    """Let somebody else decide in your place."""
+    """Delegate to someone else in your place."""
     _decide(approval_id, "delegate", "", "", json=json, to=to if is_person(to) else identity_of(to))
 
 

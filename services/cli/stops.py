@@ -23,7 +23,7 @@ def stop(  # noqa: PLR0913 - each is an option
     reason: Annotated[str, typer.Option(help="Why; people and models read it.")] = "",
     *,
     everything: Annotated[bool, typer.Option("--all", help="All calls of everybody; for the house.")] = False,
-    by_another: Annotated[bool, typer.Option(help="Only somebody else may lift it.")] = False,
+    by_another: Annotated[bool, typer.Option(help="Only someone else may lift it.")] = False,
     json: Json = False,
 ) -> None:
     """Let no such call begin to run from now on. What waits for people stays; what runs ends by itself."""

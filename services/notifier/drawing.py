@@ -40,22 +40,22 @@ _NOTES: dict[ProgressKind, str] = {
     "delegated": "{person} lets somebody else decide in their place.",
     "claimed": "{person} is on it.",
     "released": "{person} is not on it any more.",
-    "reminded": "It still waits for a decision.",
-    "escalated": "Nobody decided yet, so {others} may decide too.",
+    "reminded": "It is still waiting for a decision.",
+    "escalated": "No decision yet, so {others} may decide too.",
 }
 _ENDS = {
     "approved": "{person} approved it.",
     "denied": "{person} denied it.",
     "answered": "{person} answered instead; nothing runs.",
-    "expired": "Nobody decided in time; nothing runs.",
-    "withdrawn": "It is not wanted any more; nothing runs.",
+    "expired": "It expired without a decision; nothing runs.",
+    "withdrawn": "It was withdrawn; nothing runs.",
 }
 #: What the vote was that decided. Who answers instead could have denied alone.
 _DECISIONS: dict[str, Literal["approve", "deny"]] = {"approved": "approve", "denied": "deny", "answered": "deny"}
 _FINISHES = {
     "succeeded": "It ran and succeeded.",
     "failed": "It ran and failed.",
-    "unknown": "It may have run; nobody can tell. Somebody must look.",
+    "unknown": "It may have run; the outcome is unknown and needs to be checked.",
 }
 
 
@@ -100,7 +100,7 @@ def first_card(news: ApprovalOpened, pen: Pen, critical: Collection[str], plan: 
         revision=news.revision,
         deadline=news.expires_at,
         needed=needed(rule, pen.locale, pen.name_of),
-        note=text(pen.locale, "It waits for a decision."),
+        note=text(pen.locale, "It is waiting for a decision."),
         locale=pen.locale,
         strength=rule.min_strength,
         edits=rule.edits,
@@ -190,7 +190,7 @@ def moved_on(card: Card, news: ApprovalProgressed, pen: Pen, critical: Collectio
 
 def for_another(card: Card, pen: Pen) -> Card:
     """Return a card of the same approval for somebody who is asked too, who may read another language."""
-    note = text(pen.locale, "Nobody decided yet, so you may decide too.")
+    note = text(pen.locale, "No decision yet, so you may decide too.")
     return replace(card, locale=pen.locale, note=note, happened="opened")
 
 

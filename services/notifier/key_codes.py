@@ -67,9 +67,9 @@ def _words(offered: KeyOffered, owner: Person, maker: str) -> tuple[str, str]:
     language = owner.language
     made = text(language, "{by} made the API key {key}, which decides in your name.", by=maker, key=offered.key_id)
     take = text(
-        language, "It does so only once you take it over, with the key itself and this code: {code}", code=offered.code
+        language, "It works only after you take it over with the key itself and this code: {code}", code=offered.code
     )
-    doubt = text(language, "If you do not expect a key, give nobody the code, and tell whoever looks after Placet.")
+    doubt = text(language, "If you did not expect a key, don't share the code, and tell your Placet administrator.")
     command = f"    placet keys take-over --code {offered.code}"
     parts = (made, take, command, doubt)
     return text(language, "An API key in your name"), "\n\n".join(parts)

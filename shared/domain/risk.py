@@ -14,7 +14,7 @@ def acts(category: str) -> bool:
 def why_alone(rule: ApprovalRule, category: str) -> str:
     """Return why a call is approved by itself, for people; empty where it may be approved with others."""
     if category == Category.UNSAFE_EXEC:
-        return "it executes"
+        return "it runs code"
     if rule.veto or rule.approvals > 1 or any(panel.approvals > 1 for panel in rule.alternatives) or rule.also:
         return "its rule asks several people"
-    return "its rule wants to know you surely" if rule.min_strength in {"slack", "web"} else ""
+    return "its rule needs a stronger sign-in" if rule.min_strength in {"slack", "web"} else ""

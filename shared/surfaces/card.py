@@ -86,7 +86,7 @@ class Trick:
             words = "“{name}” was named only in the output of {tools}: the requester did not name it."
             return text(locale, words, name=self.name, tools=", ".join(self.tools))
         if not self.word:
-            return text(locale, "“{name}” has characters that do not show.", name=self.name)
+            return text(locale, "“{name}” has invisible characters.", name=self.name)
         words = "“{name}”: the word “{word}” mixes alphabets ({scripts})."
         return text(locale, words, name=self.name, word=self.word, scripts=", ".join(self.scripts))
 

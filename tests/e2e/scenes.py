@@ -207,7 +207,7 @@ _DEPLOYING = (
     _when("roll out", _call("roll_out", service="shop")),
     _after("roll_out", "It is out on all hosts."),
     _when("deploy slowly", _call("slow_deploy", service="shop")),
-    _after("slow_deploy", "Nobody knows whether it ran.", contain="unknown"),
+    _after("slow_deploy", "Outcome unknown.", contain="unknown"),
     _after("slow_deploy", "It took a while."),
     _when("transfer to ada", _call("transfer", to="ada")),
     _when("transfer to nobody", _call("transfer", to="nobody")),

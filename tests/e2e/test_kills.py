@@ -69,7 +69,7 @@ async def test_a_worker_that_dies_in_the_act_ends_unknown(
 
     await until(begun, "the tool has begun")
     killed = await _kill_executors(system)
-    assert await visitor.see_answer() == "Nobody knows whether it ran."
+    assert await visitor.see_answer() == "Outcome unknown."
     (begin,) = stage.begun("slow_deploy", visitor.conversation)
     admin = Caller(system.url, system.key("admin", person="lovelace"))
     word = {"outcome": "ran", "note": "The version is live."}

@@ -62,7 +62,7 @@ _ABSENT = object()
 def revised(approval: Approval, claims: DecisionClaims) -> tuple[ToolCall | None, str]:
     """Return the call with the arguments that a person wants, or None and why it cannot be."""
     if not approval.approval_rule.edits:
-        return None, "The rule does not let anybody change the arguments."
+        return None, "The rule does not allow changing the arguments."
     try:
         wanted = parse_arguments(claims.arguments)
         if canonical_text(wanted) != claims.arguments:

@@ -143,11 +143,11 @@ async def resume_calls(deps: Deps, caller: Caller, stop_id: str, reason: str) ->
         if row["tenant"] is None:
             caller.need_house()
         if row["by_another"] and row["stopped_by"] == caller.person:
-            raise Refused("Somebody else must lift this stop.", status=403, kind="by-another")
+            raise Refused("Someone else must lift this stop.", status=403, kind="by-another")
         lifting = Lifting(caller.person, reason, await work.clock())
         lifted = await stops.lift(work.connection, deps.signer, row, lifting)
         if lifted is None:
-            raise Refused("This stop was lifted already.", status=409, kind="already-resumed")
+            raise Refused("This stop was already lifted.", status=409, kind="already-resumed")
         work.record(_change(lifted, "resumed", "active", "resumed", caller, reason))
     return stop_out(deps, lifted)
 

@@ -248,7 +248,7 @@ def _stopped(ask: Ask, approval: Row) -> Refused | None:
 
 
 def _used() -> Refused:
-    return Refused("This link was used already.", status=409, kind="link-used")
+    return Refused("This link was already used.", status=409, kind="link-used")
 
 
 def decided(approval: Row, claims: DecisionClaims, answer: DecisionAnswered) -> Row | None:
@@ -295,7 +295,7 @@ def _refusal(answer: DecisionAnswered, **more: Any) -> Refused:
     now = {**_facts(answer), **more}
     match answer.outcome:
         case "already_decided":
-            return Refused("This approval is already over.", status=409, kind="already-decided", **now)
+            return Refused("This approval is already closed.", status=409, kind="already-decided", **now)
         case "stale":
             return Refused("The card has changed since it was shown.", status=409, kind="stale-card", **now)
         case "not_allowed":
@@ -303,7 +303,7 @@ def _refusal(answer: DecisionAnswered, **more: Any) -> Refused:
             # A stranger is told nothing of the approval, and not even that there is something to tell.
             return Refused(title, status=403, kind="not-an-approver", detail=answer.detail or title)
         case "too_weak":
-            title = "You are not known surely enough to decide this."
+            title = "This needs a stronger sign-in than yours."
             return Refused(title, status=403, kind="identity-too-weak", **now)
         case "invalid":
             return Refused("This cannot be done with this approval.", status=400, kind="invalid-decision", **now)

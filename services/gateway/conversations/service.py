@@ -68,7 +68,7 @@ def may_open(caller: Caller) -> None:
     caller.need(Scope.CHAT)
     if caller.conversation_id is not None:
         detail = "It is good for its one conversation; a key with the scope chat opens others."
-        title = "A conversation token opens no conversations."
+        title = "A conversation token cannot open conversations."
         raise Refused(title, status=403, kind="scope-missing", detail=detail)
 
 

@@ -100,7 +100,7 @@ class Caller:
     def need_house(self) -> None:
         """Raise Refused (403) unless the caller belongs to the house."""
         if not self.of_house:
-            title = "This is for administrators of the house."
+            title = "This is for administrators of the house tenant."
             detail = f"They belong to the tenant {HOUSE_TENANT}."
             raise Refused(title, status=403, kind="not-the-house", detail=detail)
 

@@ -28,7 +28,7 @@ from placet.surfaces.texts import text
 log = structlog.get_logger(__name__)
 
 #: What a person is told while the database is away.
-AWAY = "Placet may not have kept this. Look at the card in a moment, and try again where it still waits."
+AWAY = "Placet may not have saved this. Check the card in a moment and try again if it is still waiting."
 
 Ack = Callable[..., Awaitable[Any]]
 #: Tells the person who acts, and nobody else.
@@ -107,10 +107,10 @@ async def _guarded(act: Callable[[], Awaitable[None]], refused: Whisper, locale:
         await refused(in_words(refusal, locale))
     except Malformed:
         log.warning("slack.malformed")
-        await refused(text(locale, "This button is none of Placet's."))
+        await refused(text(locale, "This button doesn't belong to Placet."))
     except (SlackApiError, SlackClientError, OSError, TimeoutError) as error:
         log.warning("slack.call_failed", error=type(error).__name__, code=_code(error))
-        words = "Slack did not do what Placet asked of it. Look at the card, and try again where it still waits."
+        words = "Slack rejected the request. Check the card and try again if it is still waiting."
         await refused(text(locale, words))
     except Exception as error:
         if not is_outage(error):

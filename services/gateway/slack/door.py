@@ -46,7 +46,7 @@ log = structlog.get_logger(__name__)
 MODAL_SECONDS = 2.0
 #: How long one call of Slack's Web API may take, in seconds; a trigger is good for three.
 CALL_SECONDS = 3
-_SLOW = "Your decision is on its way. The answer takes its time; the card follows."
+_SLOW = "Your decision was sent. The answer is taking longer than usual; the card will update."
 
 
 @dataclass
@@ -131,7 +131,7 @@ class SlackDoor:
         caller = self._caller(click.sender, click.subject)
         row = await self._waiting(caller, click.subject)
         if not row["approval_rule"].get("edits"):
-            raise Refused("The rule does not let anybody change the arguments.", status=400, kind="invalid-decision")
+            raise Refused("The rule does not allow changing the arguments.", status=400, kind="invalid-decision")
         if is_commit(row["tool"]):
             await self._leave_out(click, row, acting)
             return
@@ -198,7 +198,7 @@ class SlackDoor:
         try:
             arguments = canonical_text(made)
         except NotStrictJson as error:
-            wrong = text(acting.locale, "These arguments are no strict JSON: {error}", error=error)
+            wrong = text(acting.locale, "These arguments aren't strict JSON: {error}", error=error)
             problems, arguments = problems or {edit_form.REASON: wrong}, ""
         if problems:
             await acting.ack(response_action="errors", errors=problems)
@@ -246,7 +246,7 @@ class SlackDoor:
         row = await self.decisions.find(caller, subject.approval_id)
         if row["state"] != "pending":
             facts = {"decided_by": row["decided_by"] or None, "state": row["state"]}
-            raise Refused("This approval is already over.", kind="already-decided", **facts)
+            raise Refused("This approval is already closed.", kind="already-decided", **facts)
         return row
 
     async def _spec(self, row: Row) -> ToolSpec | None:
@@ -299,7 +299,7 @@ def _arguments(row: Row) -> dict[str, Any]:
     try:
         return parse_arguments(row["arguments"])
     except NotStrictJson as error:
-        title = "Nobody can change arguments that may not be seen."
+        title = "Arguments that are hidden cannot be changed."
         raise Refused(title, status=400, kind="invalid-decision") from error
 
 

@@ -54,7 +54,9 @@ def edit_modal(row: Row, fields: Sequence[Block], subject: Subject, place: Place
 
 def leave_modal(row: Row, fields: Sequence[Block], subject: Subject, place: Place, locale: str) -> Block:
     """Return the modal that leaves entries of a commit out; who submits it approves what is left."""
-    told = text(locale, "What you check is thrown away, and what touches the same with it; the rest you approve.")
+    told = text(
+        locale, "Checked entries are discarded, together with those that touch the same things; the rest is approved."
+    )
     required = row["approval_rule"].get("reason_required") == "always"
     return kit.modal(
         text(locale, "Leave some out"),
@@ -91,7 +93,7 @@ def more_modal(row: Row, url: str, locale: str) -> Block:
 
 def _arguments(row: Row, locale: str) -> str:
     if not row["arguments"]:
-        return text(locale, "Nobody may see the arguments.")
+        return text(locale, "The arguments are hidden from everyone.")
     return json.dumps(arguments_value(row["arguments"]), ensure_ascii=False, indent=2)
 
 

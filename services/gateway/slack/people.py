@@ -24,10 +24,10 @@ def caller_of(sender: Sender, subject: Subject, slack: Slack, directory: Directo
     """Return the person who acts, in the tenant of what they act on; raise Refused where they are nobody there."""
     person = directory.person_in_slack(sender.home, sender.user)
     if person is None:
-        title = "Placet does not know you. Somebody who keeps its directory must add your Slack account."
+        title = "Your Slack account isn't in Placet's directory. Ask the person who maintains it to add you."
         raise Refused(title, status=403, kind="not-an-approver")
     if not person.active:
-        raise Refused("You cannot decide here any more.", status=403, kind="not-an-approver")
+        raise Refused("You can no longer decide here.", status=403, kind="not-an-approver")
     team = slack.by_team.get(sender.team)
     if team is None or subject.tenant not in team.tenants:
         raise Refused("There is no such approval.", status=404, kind="not-found")

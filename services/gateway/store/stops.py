@@ -57,12 +57,12 @@ async def place(connection: Connection, signer: Signer, wanted: Stopping, *, by:
     placed = pg.insert(_STOPS).values(row).on_conflict_do_nothing().returning(_STOPS)
     made = (await connection.execute(placed)).mappings().one_or_none()
     if made is None:
-        raise Refused("Such calls are stopped already.", status=409, kind="already-stopped")
+        raise Refused("These calls are already stopped.", status=409, kind="already-stopped")
     return dict(made)
 
 
 async def lift(connection: Connection, signer: Signer, stop: Row, lifting: Lifting) -> Row | None:
-    """Let such calls run again; None where somebody was faster."""
+    """Resume these calls; None where somebody was faster."""
     values = {"resumed_at": lifting.at, "resumed_by": lifting.by, "resume_reason": lifting.reason}
     claims = _claims({**stop, **values}, _LIFTED, "resumed_at")
     values["resume_signature"] = signer.sign(Purpose.RESUME, claims)

@@ -131,7 +131,7 @@ async def _page(deps: Deps, caller: Caller, row: Row, aside: Aside, status: int 
 
 def _said(refusal: Refused, language: str) -> str:
     if refusal.kind == "stale-card":
-        words = "This card changed after it was shown to you. Nothing was decided. Look at it again, as it is now."
+        words = "This card changed after it was shown to you. Nothing was decided. Review the current version."
         return text(language, words)
     return in_words(refusal, language)
 

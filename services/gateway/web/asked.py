@@ -118,7 +118,7 @@ def asked_of(parameters: Mapping[str, str], language: str = LANGUAGES[0]) -> Ask
         wrong += sorted({str(each["loc"][0]).replace("_", " ") if each["loc"] else "day" for each in faults}) or ["day"]
         query = None
     if wrong:
-        fault = text(language, "Nothing can be found with this: {wrong}.", wrong=", ".join(wrong))
+        fault = text(language, "This search cannot be run: {wrong}.", wrong=", ".join(wrong))
         return Asked(mine, typed, arranged, cursor, whole, None, fault)
     return Asked(mine, typed, arranged, cursor, whole, query)
 

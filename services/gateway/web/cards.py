@@ -133,7 +133,9 @@ async def made(deps: Deps, caller: Caller, approval_id: str, ask: Ask) -> str:
         if refusal.status not in {400, 403, 409}:
             raise
         return in_words(refusal, caller.language)
-    return "" if decided else text(caller.language, "Sent. The answer takes its time; the card follows.")
+    return (
+        "" if decided else text(caller.language, "Sent. The answer is taking longer than usual; the card will update.")
+    )
 
 
 async def _card(

@@ -112,7 +112,7 @@ async def decide_together(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLR
     reason = field(form, "reason").strip()[:REASON_MAX]
     items = [_item(str(each)) for each in form.getlist("item")]
     if verb not in {"approve", "deny"} or not items or len(items) > BATCH_MAX or None in items:
-        words = text(language, "Check at least one card and at most {count}.", count=BATCH_MAX)
+        words = text(language, "Select at least one card and at most {count}.", count=BATCH_MAX)
         raise Refused(words, status=400, kind="invalid-batch")
     chosen = {each[0]: each for each in items if each is not None}
     cards = await _cards(deps, caller, list(chosen))
@@ -121,13 +121,13 @@ async def decide_together(deps: DepsOf, caller: SignedIn, form: Posted) -> HTMLR
         _, digest, revision = chosen[card.approval.id]
         if card.alone:
             why = text(language, card.alone)
-            return card, text(language, "Not decided: {why}, so it is decided by itself.", why=why)
+            return card, text(language, "Not decided: {why}, so it must be decided on its own.", why=why)
         try:
             ask = Ask("approve" if verb == "approve" else "deny", digest, reason, revision)
             decided = await deps.decisions.decide(caller, card.approval.id, ask)
         except Refused as refusal:
             return card, text(language, "Not decided: {why}", why=in_words(refusal, language))
-        return card, "" if decided else text(language, "Sent. The answer takes its time.")
+        return card, "" if decided else text(language, "Sent. The answer is taking longer than usual.")
 
     outcomes = await asyncio.gather(*(outcome(card) for card in cards))
     now = {card.approval.id: card for card in await _cards(deps, caller, list(chosen))}

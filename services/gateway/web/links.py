@@ -215,7 +215,7 @@ def _lacks_code(vote: Vote, opened: _Opened, deps: Deps) -> str:
     language = _language(deps, link)
     if is_code(vote.mail_code):
         deps.codes.miss(link.token_hash)
-        return text(language, "That code is wrong. Type the one that stands beside the link in your newest mail.")
+        return text(language, "That code is wrong. Use the one next to the link in your newest mail.")
     return text(language, "Type the code that stands beside the link in your mail.")
 
 
@@ -284,10 +284,10 @@ def _lack(vote: Vote, opened: _Opened, language: str) -> str:
     """Return what a sent page lacks to be counted, for the person; nothing where it lacks nothing."""
     _, approval = opened.found()
     if not (vote.revision and vote.shown_at):
-        return text(language, "Read what waits for you, and decide here.")
+        return text(language, "Review what needs your decision here.")
     seal = Seal(vote.digest, int(vote.revision), int(vote.shown_at))
     if not seal.holds(opened.token, vote.seal, time.time()):
-        return text(language, "This page was open for too long. Read it again, and decide.")
+        return text(language, "This page was open too long. Reload it, then decide.")
     if vote.decision not in {"approve", "deny"}:
         return text(language, "Choose whether you approve or deny.")
     code = code_of(approval)

@@ -132,7 +132,9 @@ async def signed_in(request: Request, deps: DepsOf) -> Caller:
         raise SignInNeeded(request) from error
     if caller.conversation_id is not None:
         detail = "It is good for its one conversation, by the API; pages show what is anywhere in the tenant."
-        raise Refused("A conversation's token opens no pages.", status=403, kind="scope-missing", detail=detail)
+        raise Refused(
+            "A conversation token cannot sign in to these pages.", status=403, kind="scope-missing", detail=detail
+        )
     directory = deps.directory()
     person = directory.person(caller.person)
     # Errors are told in it, too, by whoever catches them.
@@ -150,7 +152,7 @@ def check_form(caller: Caller, token: str) -> None:
     sends its own proof with each request, so that no other site can borrow it.
     """
     if caller.proof == "web_session" and not same_hash(token, caller.form_token):
-        raise Refused("This form is too old. Reload the page and try again.", status=403, kind="foreign-form")
+        raise Refused("This form has expired. Reload the page and try again.", status=403, kind="foreign-form")
 
 
 async def posted(request: Request, caller: SignedIn) -> FormData:

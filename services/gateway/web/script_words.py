@@ -66,9 +66,9 @@ SCRIPT_WORDS = (
     "waiting for a decision",
     "waiting for approval",
     "withdrawn",
-    "{count} chosen",
+    "{count} selected",
     "{count} left out",
-    "{count} more that touch the same went along",
+    "{count} more that touch the same were left out too",
     "{tool}: {by} has checked, it did not run.",
     "{tool}: {by} has checked, it did run.",
 )

@@ -46,7 +46,7 @@ async def sign_in(
     secret = parse_secret(key.strip())
     if secret is None or not secret.key_id or not await deps.authenticator.key_works(secret):
         log.warning("sign_in.refused")
-        return _door(request, deps, back, text(wished(request), "This is no API key that works."))
+        return _door(request, deps, back, text(wished(request), "That API key isn't valid."))
     holder = await _holder(deps, secret.key_id, "key")
     return await _begin(request, deps, holder, back)
 
@@ -72,9 +72,11 @@ async def come_from_provider(request: Request, deps: DepsOf) -> Response:
     person = person_of(deps.directory(), claims)
     if person is None:
         log.warning("login.unmapped", issuer=deps.provider.issuer, subject=str(claims["sub"])[:100])
-        told = "You are signed in there, but nobody here is known by that account. Ask whoever keeps the directory."
+        told = (
+            "You signed in, but no one in the directory has that account. Ask the person who maintains the directory."
+        )
         language = wished(request)
-        title = text(language, "You are not known here")
+        title = text(language, "Your account isn't known here")
         response: Response = error_page(language, 403, title, text(language, told))
     else:
         holder = Holder(deps.settings.gateway_oidc_tenant, person_id(person.id), "oidc")
@@ -91,7 +93,7 @@ async def sign_in_by_link(request: Request, deps: DepsOf, token: str) -> Respons
         async with reading(deps.runtime.database) as connection:
             key_id = await newest_admin_key(connection, ADMIN_TENANT, ADMIN_PERSON)
     if key_id is None:
-        fault = text(wished(request), "This link was used or is too old; sign in with an API key.")
+        fault = text(wished(request), "This link was used or has expired; sign in with an API key.")
         return _door(request, deps, "/", fault)
     return await _begin(request, deps, await _holder(deps, key_id, "link"), "/")
 

@@ -34,8 +34,8 @@ RISKS: Mapping[str, str] = {
     "safe_search": "searches",
     "safe_compute": "computes",
     "unsafe_write": "writes",
-    "unsafe_api": "acts outside",
-    "unsafe_exec": "executes",
+    "unsafe_api": "external effect",
+    "unsafe_exec": "runs code",
 }
 
 

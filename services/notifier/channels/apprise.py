@@ -57,7 +57,7 @@ def _places(url: SecretStr) -> Any:
 
 
 _TITLES = {
-    "pending": "Waits for a decision",
+    "pending": "Waiting for a decision",
     "approved": "Approved",
     "denied": "Denied",
     "answered": "Answered instead",

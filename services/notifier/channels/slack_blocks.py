@@ -51,7 +51,7 @@ _HEADINGS = {
 _ENDINGS = {
     "succeeded": "It ran and succeeded.",
     "failed": "It ran and failed.",
-    "unknown": "It may have run; nobody can tell. Somebody must look.",
+    "unknown": "It may have run; the outcome is unknown and needs to be checked.",
 }
 _VOTES = {"approve": "{person} approved", "deny": "{person} denied", "abstain": "{person} abstained"}
 #: What a rule may ask for so that Slack knows people surely enough.
@@ -213,7 +213,7 @@ def _facts(card: Card) -> Block:
         (text(card.locale, "Why"), card.reason),
         (text(card.locale, "Needed"), card.needed),
         (text(card.locale, "On it"), card.claimed_by and card.called(card.claimed_by)),
-        (text(card.locale, "Alike and waiting"), str(card.similar) if card.similar else ""),
+        (text(card.locale, "Similar calls waiting"), str(card.similar) if card.similar else ""),
     ]
     shown = [kit.plain(f"{label}: {value}", REASON_MAX) for label, value in facts if value]
     if card.is_open and card.deadline is not None:
@@ -242,7 +242,7 @@ def _quote(card: Card) -> Iterator[Block]:
         yield kit.context(kit.plain(text(card.locale, "The requester's message that led to it:"), FIELD_MAX))
         yield kit.quotation(kit.cut(card.asked, QUOTE_MAX))
     if card.quote:
-        yield kit.context(kit.plain(text(card.locale, "The agent's own words, checked by nobody:"), FIELD_MAX))
+        yield kit.context(kit.plain(text(card.locale, "Agent's explanation (unverified):"), FIELD_MAX))
         yield kit.quotation(kit.cut(card.quote, QUOTE_MAX))
 
 

@@ -113,7 +113,7 @@ async def test_what_follows_a_failure_is_as_the_rule_says(scene: Scene, on_failu
 
 
 async def test_a_call_of_unknown_outcome_makes_the_commit_unknown(scene: Scene) -> None:
-    """Nobody knows whether it ran, so the commit does not say that it did, nor that it did not."""
+    """Outcome unknown, so the commit does not say that it did, nor that it did not."""
     await scene.stage("doubt")
     await scene.stage("add", a=1, b=2)
     kind, result, _ = await let_through(scene, 0, 1, commit=scene.commit())

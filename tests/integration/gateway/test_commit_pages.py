@@ -59,7 +59,7 @@ async def test_a_commit_of_any_size_is_read_and_approved_as_a_whole(house: House
     await expect(page.locator(".plan-head")).to_contain_text(f"{count} created (")
     if count > 5:
         await expect(page.get_by_role("button", name="Approve", exact=True)).to_have_count(0)
-        await page.get_by_role("link", name=f"Look at all {count} entries and decide").click()
+        await page.get_by_role("link", name=f"Review all {count} entries and decide").click()
         await expect(page.locator("#connection")).to_have_text("live", timeout=60_000)
         await expect(page.locator(".entry")).to_have_count(count)
     await page.get_by_role("button", name="Approve", exact=True).click()

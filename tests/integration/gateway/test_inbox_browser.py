@@ -121,7 +121,7 @@ async def test_every_page_is_for_everybody(house: House, browser: Browser, schem
     await page.goto(f"{url}/inbox")
     await page.locator("input[form=batch]").first.check()
     found["chosen"] = await faults_of(page)
-    await page.get_by_role("button", name="Approve chosen").click()
+    await page.get_by_role("button", name="Approve selected").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("1 of 1 decided")
     found["batch"] = await faults_of(page)
     assert {} == {name: faults for name, faults in found.items() if faults}
@@ -145,7 +145,7 @@ async def test_a_decision_needs_no_script(house: House, browser: Browser) -> Non
     row = furnish(house)["mail"]
     page = await signed_in(house, browser, java_script_enabled=False)
     await page.goto(f"{house.gateways[0].url}/inbox")
-    await page.get_by_label("Words").fill("offer")
+    await page.get_by_label("Search").fill("offer")
     await page.get_by_role("button", name="Filter").click()
     await page.get_by_role("link", name="Send the offer to lin@example.org?").click()
     await page.get_by_label("Reason").fill("Wrong customer.")
@@ -196,7 +196,7 @@ async def test_single_keys_can_be_switched_off(house: House, page: Page) -> None
     rows = furnish(house)
     await visit(house, page, "/inbox")
     await page.keyboard.press("?")
-    await page.get_by_label("Single keys work on this device").uncheck()
+    await page.get_by_label("Keyboard shortcuts on this device").uncheck()
     await page.get_by_role("button", name="Close").click()
     await page.reload()
     await expect(page.locator("#connection")).to_have_text("live", timeout=60_000)
@@ -223,7 +223,7 @@ async def test_a_new_approval_waits_behind_a_button_and_moves_nothing(house: Hou
 async def test_the_first_approval_of_the_day_appears_by_itself(house: House, page: Page) -> None:
     """An empty inbox fills without a click."""
     await visit(house, page, "/inbox")
-    await expect(page.locator(".nothing")).to_contain_text("Nothing waits for you.")
+    await expect(page.locator(".nothing")).to_contain_text("Nothing needs your decision.")
     await opened(house, hold(house, "ask", "Newly asked?", {}))
     await expect(page.locator(".item")).to_contain_text("Newly asked?")
     await expect(page).to_have_title("(1) Inbox · Placet")
@@ -252,7 +252,7 @@ async def test_several_are_chosen_and_decided_together(house: House, page: Page)
     await visit(house, page, "/inbox")
     await page.get_by_role("button", name="Choose these 2").click()
     await expect(page.locator("#chosen")).to_have_text("2 chosen")
-    await page.get_by_role("button", name="Approve chosen").click()
+    await page.get_by_role("button", name="Approve selected").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("2 of 2 decided")
     await expect(page.locator(".outcomes .badge")).to_have_text(["approved", "approved"])
 

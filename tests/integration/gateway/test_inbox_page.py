@@ -406,10 +406,10 @@ async def test_the_page_says_who_was_shown_what(house: House, browser: httpx.Asy
 async def test_a_card_that_nobody_was_told_of_says_so(house: House, browser: httpx.AsyncClient) -> None:
     """In the list and on its own page; the others say nothing of it."""
     row = furnish(house)["refund"]
-    assert "nobody was told" not in (await browser.get("/inbox?view=all")).text
+    assert "no notification sent" not in (await browser.get("/inbox?view=all")).text
     insert(house.url, "deliveries", **a_delivery_row("delivery-1", row["approval_id"]))
     pages = [(await browser.get(path)).text for path in ("/inbox?view=all", f"/inbox/{row['approval_id']}")]
-    assert [1, 1] == [page.count("nobody was told") for page in pages]
+    assert [1, 1] == [page.count("no notification sent") for page in pages]
 
 
 async def test_the_list_and_the_pane_say_how_much_waits_in_all(house: House, browser: httpx.AsyncClient) -> None:

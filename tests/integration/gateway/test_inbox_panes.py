@@ -92,7 +92,7 @@ async def test_any_of_300_is_found_by_a_word_of_its_arguments_and_decided_with_t
     """Typed, sent, decided: the beginning of a word that stands in no summary is enough."""
     rows = hold_many(house, 300)
     await visit(house, page, "/inbox")
-    await page.get_by_label("Words").fill('"street 137"')
+    await page.get_by_label("Search").fill('"street 137"')
     await page.keyboard.press("Enter")
     await page.locator(CURRENT).get_by_role("button", name="Approve", exact=True).click()
     await expect(page.locator(f"#item-{rows[137]['approval_id']} .badge")).to_have_text("approved")
@@ -162,14 +162,14 @@ async def test_a_list_is_kept_under_a_name(house: House, page: Page, browser: Br
     await page.get_by_label("Name of the view").fill("Runs code <b>")
     await page.get_by_role("button", name="Save", exact=True).click()
     views = page.get_by_role("navigation", name="Views").get_by_role("link")
-    await expect(views).to_have_text(["Waits for me", "All", "Runs code <b>"])
+    await expect(views).to_have_text(["Needs my decision", "All", "Runs code <b>"])
     other = await signed_in(house, browser)
     await visit(house, other, "/inbox")
     await other.get_by_role("link", name="Runs code <b>").click()
     await expect(other.locator(".item h2")).to_have_text("Deploy checkout 2026.11.3 to eu-central?")
     await other.get_by_role("button", name="Delete this view").click()
     await page.reload()
-    await expect(views).to_have_text(["Waits for me", "All"])
+    await expect(views).to_have_text(["Needs my decision", "All"])
 
 
 async def test_all_of_a_filter_are_chosen_as_far_as_the_page_says_how_they_differ(house: House, page: Page) -> None:
@@ -179,10 +179,10 @@ async def test_all_of_a_filter_are_chosen_as_far_as_the_page_says_how_they_diffe
     masked = hold(house, "charge", "Charge a card? note", {"card": "•••"})
     hold(house, "charge", "Charge a card? note", {"card": "•••"})
     await visit(house, page, "/inbox?q=note")
-    await page.get_by_role("link", name="Choose all that fit").click()
+    await page.get_by_role("link", name="Select all that match").click()
     await expect(page.locator("#chosen")).to_have_text("60 chosen")
     await expect(page.locator(f"#item-{masked['approval_id']} input[form=batch]")).not_to_be_checked()
-    await page.get_by_role("button", name="Approve chosen").click()
+    await page.get_by_role("button", name="Approve selected").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("60 of 60 decided", timeout=60_000)
 
 

@@ -67,7 +67,7 @@ async def test_a_link_shows_the_card_and_decides_once_sent(house: House) -> None
         claims.reason,
         claims.roles,
     )
-    assert "This is over." in after.text
+    assert "This approval is closed." in after.text
 
 
 async def test_a_mail_scanner_decides_nothing_and_uses_nothing_up(house: House) -> None:

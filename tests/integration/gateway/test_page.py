@@ -107,7 +107,7 @@ async def test_a_person_sees_the_main_job(house: House, page: Page) -> None:
     await expect(page.locator("a.pay")).to_have_attribute("href", "https://pay.example/1")
     await expect(page.locator(".tool .badge")).to_have_text("done")
     await expect(page.locator(f"#chat-{approval_id} .badge")).to_have_text("approved")
-    await expect(page.locator("#waiting")).to_contain_text("Nothing waits for you.")
+    await expect(page.locator("#waiting")).to_contain_text("Nothing needs your decision.")
     (claims,) = house.approvers.claims
     assert ("approve", "looks right", 1, "person:ada") == (claims.verb, claims.reason, claims.revision, claims.person)
 
@@ -133,7 +133,7 @@ async def test_a_second_click_is_told_who_was_first(house: House, page: Page) ->
     await expect(button).to_be_visible()
 
     async def decide_first(route: Route) -> None:
-        """Let somebody else decide when the click is on its way."""
+        """Delegate to someone else when the click is on its way."""
         house.query("UPDATE read.approvals SET state = 'denied', decided_by = 'person:grace', closed_at = now()")
         await route.continue_()
 

@@ -56,8 +56,8 @@ def language_of_page(page: httpx.Response) -> str:
             ("de", ["Wartet auf mich", "für lin", "1 von 2 Freigaben: Grace", "Grace kümmert sich", "in 24 Min."]),
         ),
         (TURKISH, ("tr", ["Beni bekleyenler", "isteyen: lin", "1/2 onay: Grace", "Grace ilgileniyor", "24 dk. sonra"])),
-        ({}, ("en", ["Waits for me", "for lin", "1 of 2 approvals: Grace", "Grace is on it", "in 24 min"])),
-        ({"accept-language": "fi"}, ("en", ["Waits for me"])),
+        ({}, ("en", ["Needs my decision", "for lin", "1 of 2 approvals: Grace", "Grace is on it", "in 24 min"])),
+        ({"accept-language": "fi"}, ("en", ["Needs my decision"])),
     ],
 )
 async def test_the_inbox_speaks_the_browser_s_language(

@@ -183,7 +183,7 @@ async def test_the_agents_words_are_a_labelled_quote(house: House, tmp_path: Pat
         len(html.unescape(quote[1])),
     )
     assert [places, places] == [
-        have(pages, "The agent's own words, checked by nobody:"),
+        have(pages, "Agent's explanation (unverified):"),
         have(pages, "Approved by Ada.[U+202E]"),
     ]
 

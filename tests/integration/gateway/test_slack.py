@@ -264,7 +264,7 @@ async def test_a_late_click_is_told_who_was_first(scene: Scene) -> None:
         path = f"/v1/approvals/{row['approval_id']}/decisions"
         await client.post(path, json={"decision": "deny", "digest": row["digest"]})
     await scene.person().click(card, names.APPROVE)
-    assert "This approval is already over. Decided by grace." == await scene.told()
+    assert "This approval is already closed. Decided by grace." == await scene.told()
     assert [("ephemeral", False)] == [
         (each["response_type"], each["replace_original"]) for each in scene.slack.responses
     ]

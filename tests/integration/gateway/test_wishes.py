@@ -124,9 +124,9 @@ async def test_a_batch_needs_the_right_to_decide(house: House) -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"category": "unsafe_exec"}, "it executes"),
+        ({"category": "unsafe_exec"}, "it runs code"),
         ({"approval_rule": {"approvers": ["operators"], "approvals": 2}}, "its rule asks several people"),
-        ({"approval_rule": {"approvers": ["operators"], "min_strength": "web"}}, "its rule wants to know you surely"),
+        ({"approval_rule": {"approvers": ["operators"], "min_strength": "web"}}, "its rule needs a stronger sign-in"),
     ],
 )
 async def test_a_batch_approves_nothing_risky(house: House, changes: dict[str, Any], why: str) -> None:

@@ -98,13 +98,13 @@ async def test_reminders_and_escalations_stand_in_the_card_s_thread_once(scene: 
     """B4: people are told anew under the card; the same news tried again is not told again."""
     card = a_card()
     reference = await scene.send(card)
-    reminded = replace(card, revision=2, happened="reminded", note="It still waits for a decision.")
+    reminded = replace(card, revision=2, happened="reminded", note="It is still waiting for a decision.")
     once = await scene.send(reminded, reference, key="a")
     await scene.send(reminded, once, key="a")
     escalated = replace(card, revision=3, happened="escalated", note="Nobody decided yet.")
     await scene.send(escalated, once, key="b")
     told = [each.versions[0]["text"] for each in scene.slack.thread_of(scene.card)]
-    assert ["It still waits for a decision.", "Nobody decided yet."] == told
+    assert ["It is still waiting for a decision.", "Nobody decided yet."] == told
 
 
 async def test_who_asked_is_told_what_became_of_it(scene: Scene) -> None:

@@ -46,7 +46,7 @@ def test_names_are_told_without_their_kind(name: str, expected: str) -> None:
 
 def test_an_unknown_category_is_called_unknown() -> None:
     """Nothing is called harmless by mistake."""
-    assert ("executes", "unknown", "unknown") == (risk("unsafe_exec"), risk("new"), risk(None))
+    assert ("runs code", "unknown", "unknown") == (risk("unsafe_exec"), risk("new"), risk(None))
 
 
 def test_a_text_has_lines_only_where_it_is_alone() -> None:

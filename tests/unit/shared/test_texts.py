@@ -70,9 +70,9 @@ LISTED = {str(each) for names in LISTS for each in names} | {each for kind in KI
 VALUES = {name.replace("_", " ") for name in (*LISTED, "opened", "unsound_division")} | {
     "You are not among this approval's approvers.",
     "You are not among the people who may decide this.",
-    "it executes",
+    "it runs code",
     "its rule asks several people",
-    "its rule wants to know you surely",
+    "its rule needs a stronger sign-in",
     "it is a plan of several entries",
     "its rule asks for a reason each time",
     "{person} voted",

@@ -107,7 +107,7 @@ function count() {
   const open = document.getElementById("total")?.dataset.open ?? document.querySelectorAll(".item.pending").length;
   // Only what differs is written: the observer below would call for ever.
   const chosen = document.getElementById("chosen");
-  const text = t("{count} chosen", { count: number });
+  const text = t("{count} selected", { count: number });
   if (chosen && chosen.textContent !== text) chosen.textContent = text;
   if (!whole) document.title = `${Number(open) === 0 ? "" : `(${open}) `}${t("Inbox")} · Placet`;
   for (const button of document.querySelectorAll(".choose")) button.hidden = false;

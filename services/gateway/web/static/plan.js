@@ -46,6 +46,6 @@ function follow(box) {
   }
   const left = entries.filter((each) => each.box.checked).length;
   const said = left ? [t("{count} left out", { count: left })] : [];
-  if (more) said.push(t("{count} more that touch the same went along", { count: more }));
+  if (more) said.push(t("{count} more that touch the same were left out too", { count: more }));
   plan.querySelector(".closure").textContent = said.join("; ");
 }
