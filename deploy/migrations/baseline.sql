@@ -174,6 +174,7 @@ CREATE TABLE approval.approvals (
   arguments VARCHAR NOT NULL,
   shown_arguments VARCHAR,
   origins JSONB,
+  base JSONB,
   digest VARCHAR NOT NULL,
   edited JSONB,
   category VARCHAR NOT NULL,

@@ -62,7 +62,7 @@ async def erase(database: Database, name: str) -> Erased:
         calls = sorted({row["call_id"] for row in found})
         history = [await _erase_history(connection, service, identity, calls) for service in SERVICES]
         words = await connection.run(QUERIES.words, identity=identity, least=WORDS_MIN)
-        for blank in ("blank_decisions", "blank_edits", "blank_approvals"):
+        for blank in ("blank_decisions", "blank_edits", "blank_approvals", "forget_comments"):
             await connection.run(getattr(QUERIES, blank), identity=identity)
         await connection.run(QUERIES.blank_permits, calls=calls)
         if not visitor:

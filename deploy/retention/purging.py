@@ -39,6 +39,7 @@ OF_CONVERSATION: Sequence[tuple[str, str, str]] = (
     ("approval.calls", "call_id", "calls"),
     ("notifier.deliveries", "approval_id", "approvals"),
     ("gateway.link_uses", "approval_id", "approvals"),
+    ("gateway.comments", "approval_id", "approvals"),
     ("approval.words", "approval_id", "approvals"),
     ("approval.edits", "approval_id", "approvals"),
     ("approval.decisions", "approval_id", "approvals"),

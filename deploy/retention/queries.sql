@@ -126,3 +126,6 @@ SELECT erasure_id, who FROM gateway.erasures WHERE done_at IS NULL ORDER BY aske
 
 -- name: end_erasure
 UPDATE gateway.erasures SET done_at = now(), who = :pseudonym WHERE erasure_id = :erasure_id
+
+-- name: forget_comments
+DELETE FROM gateway.comments WHERE person = :identity

@@ -16,7 +16,7 @@ RULES: Mapping[str, Rule] = {
             *("agent.pseudonyms", "agent.staged_entries", "agent.steps", "agent.tool_calls", "agent.turns"),
             *("approval.approvals", "approval.calls", "approval.decisions", "approval.edits", "approval.words"),
             *("executor.executions", "gateway.conversations", "notifier.deliveries", "policy.verdicts"),
-            *("gateway.link_uses", "policy.grant_uses", "policy.grants"),
+            *("gateway.comments", "gateway.link_uses", "policy.grant_uses", "policy.grants"),
         ),
         "conversation",
     ),
@@ -35,7 +35,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(
         (
             *("approval.word_cursor", "gateway.api_keys", "gateway.erasures", "gateway.saved_views", "gateway.sealing"),
-            "gateway.stops",
+            *("gateway.restores", "gateway.stops"),
             *("notifier.paces", "policy.activations"),
         ),
         "few",

@@ -122,6 +122,8 @@ class ApprovalRow(SQLModel, table=True):
     shown_arguments: str | None = None
     #: Where texts among them stood before the call, by JSON pointer, as the agent found; NULL where nobody looked.
     origins: dict[str, list[str]] | None = Field(default=None, sa_type=_JSON)
+    #: Of attempts at a job: what the call reads beneath its conversation's workspace.
+    base: dict[str, Any] | None = Field(default=None, sa_type=_JSON)
     digest: str
     #: Edited: who changed them last, why, and the arguments as proposed; NULL where nobody did.
     edited: dict[str, Any] | None = Field(default=None, sa_type=_JSON)

@@ -23,6 +23,7 @@ WITHOUT = {
     "services/executor/slot_gate.py:guard": "likewise",
     "services/executor/worker.py:_renew": "a lease; one that is not renewed runs out",
     "services/gateway/audit/sealing.py:seal": "blocks and how far they go commit together; the rest is due again",
+    "services/gateway/receipts/receipt.py:make_receipt": "reads one moment and writes nothing",
     "services/gateway/slack/door.py:_only_once": "a click that dies here shows nothing, and is made again",
     "services/gateway/slack/door.py:forget_old": "deletes what nobody needs; the rest is due again",
     "services/policy/purging.py:purge_old": "deletes what nobody needs; the rest is due again",

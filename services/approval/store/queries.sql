@@ -9,7 +9,7 @@ asked AS (
     SELECT * FROM jsonb_to_recordset(:asked) AS given (
         key text, approval_id text, tenant text, call_id text, conversation_id text, turn_id text, message_id text,
         step integer, "position" integer, agent text, requester text, language text, labels jsonb, tool text, schema_digest text, arguments text,
-        shown_arguments text, origins jsonb, digest text, category text, pool text, permit_expires_after_seconds integer,
+        shown_arguments text, origins jsonb, base jsonb, digest text, category text, pool text, permit_expires_after_seconds integer,
         summary text, searched text, rule text, rulebook_digest text, reason text, approval_rule jsonb,
         deciders text[], deciders_digest text, closed_to jsonb, voters jsonb, state text, revision integer,
         arguments_revision integer, created_at timestamptz, expires_at timestamptz, steps_done integer,
@@ -22,14 +22,14 @@ asked AS (
 ), opened AS (
     INSERT INTO approval.approvals (
         approval_id, tenant, call_id, conversation_id, turn_id, message_id, step, "position", agent, requester, language, labels, tool,
-        schema_digest, arguments, shown_arguments, origins, digest, category, pool, permit_expires_after_seconds, summary,
+        schema_digest, arguments, shown_arguments, origins, base, digest, category, pool, permit_expires_after_seconds, summary,
         searched, rule, rulebook_digest, reason, approval_rule, deciders, deciders_digest, closed_to, voters, state, revision,
         arguments_revision, created_at, expires_at, steps_done, next_step_at, delegations, staged, correlation_id,
         traceparent
     )
     SELECT
         approval_id, tenant, call_id, conversation_id, turn_id, message_id, step, "position", agent, requester, language, labels, tool,
-        schema_digest, arguments, shown_arguments, origins, digest, category, pool, permit_expires_after_seconds, summary,
+        schema_digest, arguments, shown_arguments, origins, base, digest, category, pool, permit_expires_after_seconds, summary,
         searched, rule, rulebook_digest, reason, approval_rule, deciders, deciders_digest, closed_to, voters, state, revision,
         arguments_revision, created_at, expires_at, steps_done, next_step_at, delegations, staged, correlation_id,
         traceparent

@@ -23,6 +23,8 @@ SLOW = query(
     " VALUES ('acme', 'approval', 'slow', 'opened', 'pending', 'policy')",
 )
 SUMMARY = "Zahlung über 299 TRY, 299 Stück?"
+#: Of the arguments of every call here.
+ARGUMENTS = {"299", "try"}
 WORDS = {"zahlung", "uber", "299", "try", "stuck"}
 
 
@@ -34,7 +36,7 @@ async def opened_by(replica: Replica, **changes: Any) -> ApprovalOpened:
 
 
 async def kept(replica: Replica) -> dict[tuple[str, bool], set[str]]:
-    """Let the duty catch up; return the words by approval and whether it is open; each stands once."""
+    """Let the duty catch up; return the words of texts by approval and whether it is open; each stands once."""
     while await worker.index_words(replica.units, 1_000):
         pass
     rows = await replica.rows(
@@ -44,14 +46,30 @@ async def kept(replica: Replica) -> dict[tuple[str, bool], set[str]]:
     assert [{"count": len(rows)}] == await replica.rows("SELECT count(*) FROM approval.words")
     found: dict[tuple[str, bool], set[str]] = {}
     for row in rows:
+        if "=" in row["word"]:
+            continue
         found.setdefault((row["approval_id"], row["is_open"]), set()).add(row["word"])
     return found
 
 
 async def test_what_opens_has_its_words(replica: Replica) -> None:
-    """Several in one envelope, each with its own; one without a word has none."""
+    """Several in one envelope, each with its own; values of arguments that the summary does not say come behind it."""
     await replica.send(a_request(summary=SUMMARY), a_request(summary="Refund?"), a_request(summary="…"))
-    assert sorted([sorted(WORDS), ["refund"]]) == sorted(sorted(words) for words in (await kept(replica)).values())
+    told = [sorted(WORDS), ["299", "refund", "try"], ["299", "try"]]
+    assert sorted(told) == sorted(sorted(words) for words in (await kept(replica)).values())
+
+
+async def test_what_people_filter_by_is_kept_as_words_that_no_text_has(replica: Replica, gateway: Signer) -> None:
+    """Requester and rule from the beginning, who decided from the end on."""
+    card = await opened_by(replica, approval=an_approval_rule(approvers=["person:ada"]))
+    facts = "SELECT word, is_open FROM approval.words WHERE word LIKE '%=%' ORDER BY word"
+    await kept(replica)
+    opened = [f"requester={card.call.requester}", f"rule={card.rule}"]
+    assert [(each, True) for each in opened] == [tuple(row.values()) for row in await replica.rows(facts)]
+    await replica.send(a_decision(gateway, claims_of(card, "ada", "approve")))
+    await kept(replica)
+    closed = ["decided_by=person:ada", *opened]
+    assert [(each, False) for each in closed] == [tuple(row.values()) for row in await replica.rows(facts)]
 
 
 @pytest.mark.parametrize("early", [True, False], ids=["indexed while open", "indexed when closed"])
@@ -139,7 +157,7 @@ async def test_the_duty_takes_each_change_once(replicas: tuple[Replica, Replica]
     await replica.send(*[a_request(summary=f"Zahlung {number}") for number in range(3)])
     done = [await worker.index_words(each.units, 2) for each in (*replicas, replica)]
     rows = await replica.rows("SELECT approval_id, summary FROM approval.approvals")
-    assert {(row["approval_id"], True): set(words_of(row["summary"])) for row in rows} == await kept(replica)
+    assert {(row["approval_id"], True): {*words_of(row["summary"]), *ARGUMENTS} for row in rows} == await kept(replica)
     assert [2, 1, 0] == done
 
 
@@ -153,8 +171,8 @@ async def test_what_closes_before_its_words_are_written_is_written_once(replicas
     await replica.send(a_withdrawal(call))
     await replica.execute("UPDATE approval.history SET at = at - interval '1 minute'")
     assert 2 == await worker.index_words(replica.units, 10, minute)
-    rows = await replica.rows("SELECT word, is_open FROM approval.words")
-    assert [("zahlung", False)] == [(row["word"], row["is_open"]) for row in rows]
+    (((_, is_open), words),) = (await kept(replica)).items()
+    assert (False, {"zahlung", *ARGUMENTS}) == (is_open, words)
 
 
 async def test_a_replica_leaves_the_words_to_the_one_that_writes_them(replicas: tuple[Replica, Replica]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from placet.contracts.messages import CallResolved, ToolCallFinished, ToolCallRefused
-from placet.contracts.signing import create_keys
+from placet.contracts.signing import create_keys, payload_of
 from placet.executor.states import State
 from placet.executor.views import VIEWS
 from tests.builders import a_call, an_abandonment, an_event
@@ -198,14 +198,16 @@ async def test_a_permitted_call_that_does_not_fit_is_answered(house: House, name
 
 
 async def test_others_read_how_a_call_ended_and_not_what_it_carried(house: House) -> None:
-    """The view shows pool, permit, times and result kind, and neither the call nor its signed permit."""
+    """The view shows pool, permit, times and result kind, and not the call; the permit has its digest alone."""
     call = house.premises.call("say_no")
     await house.deliver(house.premises.permitted(call))
     await house.answer()
     (row,) = house.premises.sql(VIEWS["executions"])
     assert (call.call_id, "default", "policy", "failed") == (row.call_id, row.pool, row.permit_issuer, row.result_kind)
     assert "The product is sold out." == row.error
-    assert {"call", "permit", "cause"} & set(row._fields) == set()
+    assert {"call", "cause"} & set(row._fields) == set()
+    assert call.digest == json.loads(payload_of(row.permit))["digest"]
+    assert not any(word in row.permit + str(payload_of(row.permit)) for word in ("product", "sold out"))
 
 
 async def test_a_call_whose_permit_was_given_up_fails_and_never_runs(house: House) -> None:

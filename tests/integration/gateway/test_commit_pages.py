@@ -93,7 +93,7 @@ async def test_leaving_one_out_takes_along_what_touches_the_same(house: House, p
     boxes = page.locator("input[name=leave]")
     await boxes.nth(1).check()
     await expect(boxes.nth(2)).to_be_checked()
-    await expect(page.locator(".closure")).to_have_text("2 left out; 1 more that touch the same went along")
+    await expect(page.locator(".closure")).to_have_text("2 left out; 1 more that touch the same were left out too")
     await page.get_by_role("button", name="Approve", exact=True).click()
     await expect(page.locator(".badge.approved").first).to_be_visible()
     (claims,) = house.approvers.claims

@@ -310,7 +310,7 @@ async def test_calls_of_one_sentence_that_run_differently_are_no_choice_of_the_s
     assert (True, 0) == ("2 calls of the same tool with different arguments" in page, page.count("identical calls"))
     assert ["Asked by", "body"] == re.findall(r'<th scope="col">([^<]*)</th>', table)
     assert {"Your order is on its way.", "Pay to another account."} == set(re.findall(r"<td>([^<]*)</td>", table))
-    assert "Choose these 2" in page
+    assert "Select these 2" in page
 
 
 async def test_calls_that_may_differ_unseen_are_not_offered_as_one_choice(
@@ -322,7 +322,7 @@ async def test_calls_that_may_differ_unseen_are_not_offered_as_one_choice(
     for letter in "ab":
         hold(house, "note", "Write a note?", {f"field_{number}": letter for number in range(7)})
     page = (await browser.get("/inbox")).text
-    assert (True, False) == ("2 calls of the same tool; what is masked may differ" in page, "Choose these" in page)
+    assert (True, False) == ("2 calls of the same tool; what is masked may differ" in page, "Select these" in page)
     assert "They differ in 1 more arguments." in page
 
 

@@ -180,7 +180,7 @@ async def test_all_of_a_filter_are_chosen_as_far_as_the_page_says_how_they_diffe
     hold(house, "charge", "Charge a card? note", {"card": "•••"})
     await visit(house, page, "/inbox?q=note")
     await page.get_by_role("link", name="Select all that match").click()
-    await expect(page.locator("#chosen")).to_have_text("60 chosen")
+    await expect(page.locator("#chosen")).to_have_text("60 selected")
     await expect(page.locator(f"#item-{masked['approval_id']} input[form=batch]")).not_to_be_checked()
     await page.get_by_role("button", name="Approve selected").click()
     await expect(page.get_by_role("heading", level=1)).to_have_text("60 of 60 decided", timeout=60_000)

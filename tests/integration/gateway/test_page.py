@@ -323,7 +323,7 @@ async def test_hidden_characters_of_arguments_are_shown_as_code_points(house: Ho
     card = page.locator(f"#pane-{approval_id}")
     argument = card.locator(".arguments > div", has_text="to[U+2066]")
     await expect(argument.locator("dd")).to_have_text("a[U+202E]b[U+200B]c")
-    await expect(card.locator(".tricks")).to_contain_text("“to[U+2066]” has characters that do not show.")
+    await expect(card.locator(".tricks")).to_contain_text("“to[U+2066]” has invisible characters.")
     inside = page.locator(".tool .inside pre").first
     await expect(inside).to_contain_text('"to[U+2066]": "a[U+202E]b[U+200B]c"')
     assert "\n" in (await inside.text_content() or "")

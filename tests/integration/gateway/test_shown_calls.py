@@ -84,7 +84,7 @@ async def test_what_looks_like_a_trick_is_flagged_wherever_people_decide(house: 
     pages = await shown(house, mail(house, tmp_path, {"to": "p\u0430ypal", "body": "a\u200bb"}))
     assert [PLACES, PLACES] == [
         have(pages, "⚠ “to”: the word “p\u0430ypal” mixes alphabets (CYRILLIC, LATIN)."),
-        have(pages, "⚠ “body” has characters that do not show."),
+        have(pages, "⚠ “body” has invisible characters."),
     ]
     folded = re.search(r"<details.*?</details>", pages["chat"], re.DOTALL)
     assert folded

@@ -366,7 +366,7 @@ async def test_slack_is_answered_before_a_slow_decision(gateway_database_url: st
         scene = Scene(house, slack, Door(slack, f"{house.gateways[0].url}/slack/interactions"), tmp_path)
         reply = await scene.person().click(scene.card(row), names.APPROVE)
         assert (200, 1) == (reply.status, len(house.approvers.claims))
-        assert "The answer takes its time" in await scene.told()
+        assert "The answer is taking longer than usual" in await scene.told()
 
 
 async def test_slack_that_fails_leaves_the_decision_as_it_is(scene: Scene) -> None:

@@ -156,7 +156,7 @@ def test_tricks_in_arguments_are_flagged() -> None:
     )
     assert [
         "“to”: the word “p\u0430ypal” mixes alphabets (CYRILLIC, LATIN).",
-        "“note” has characters that do not show.",
+        "“note” has invisible characters.",
     ] == card.warnings
 
 
@@ -166,7 +166,7 @@ def test_the_lines_of_a_value_stay_lines_and_are_no_trick() -> None:
     assert {"body": "Hello,\n[U+000D][U+0009]bye[U+2028]", "lines.0": "a\nb", "a[U+000A]b": "1"} == {
         each.name: each.text for each in card.arguments
     }
-    assert ["“body” has characters that do not show.", "“a[U+000A]b” has characters that do not show."] == card.warnings
+    assert ["“body” has invisible characters.", "“a[U+000A]b” has invisible characters."] == card.warnings
 
 
 def test_an_error_of_a_call_with_redacted_arguments_is_not_told() -> None:

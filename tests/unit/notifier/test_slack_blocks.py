@@ -201,7 +201,7 @@ def test_a_card_too_long_for_slack_cannot_be_approved_unseen() -> None:
         ({"claimed_by": "person:ada"}, "On it: ada"),
         ({"votes": [VoteShown("person:ada")]}, "ada voted"),
         ({"arguments_left_out": 7}, "7 more arguments"),
-        ({"similar": 4}, "Alike and waiting: 4"),
+        ({"similar": 4}, "Similar calls waiting: 4"),
     ],
 )
 def test_a_card_tells_how_it_stands(changes: dict[str, Any], expected: str) -> None:
