@@ -69,7 +69,7 @@ def _words(offered: KeyOffered, owner: Person, maker: str) -> tuple[str, str]:
     take = text(
         language, "It works only after you take it over with the key itself and this code: {code}", code=offered.code
     )
-    doubt = text(language, "If you did not expect a key, don't share the code, and tell your Placet administrator.")
+    doubt = text(language, "If you did not expect a key, do not share the code, and tell your Placet administrator.")
     command = f"    placet keys take-over --code {offered.code}"
     parts = (made, take, command, doubt)
     return text(language, "An API key in your name"), "\n\n".join(parts)

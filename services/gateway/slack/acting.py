@@ -107,7 +107,7 @@ async def _guarded(act: Callable[[], Awaitable[None]], refused: Whisper, locale:
         await refused(in_words(refusal, locale))
     except Malformed:
         log.warning("slack.malformed")
-        await refused(text(locale, "This button doesn't belong to Placet."))
+        await refused(text(locale, "This button does not belong to Placet."))
     except (SlackApiError, SlackClientError, OSError, TimeoutError) as error:
         log.warning("slack.call_failed", error=type(error).__name__, code=_code(error))
         words = "Slack rejected the request. Check the card and try again if it is still waiting."

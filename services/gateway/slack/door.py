@@ -198,7 +198,7 @@ class SlackDoor:
         try:
             arguments = canonical_text(made)
         except NotStrictJson as error:
-            wrong = text(acting.locale, "These arguments aren't strict JSON: {error}", error=error)
+            wrong = text(acting.locale, "These arguments are not strict JSON: {error}", error=error)
             problems, arguments = problems or {edit_form.REASON: wrong}, ""
         if problems:
             await acting.ack(response_action="errors", errors=problems)

@@ -101,7 +101,7 @@ def edited(
             problems[given.block_id] = kit.cut(error.said(locale), kit.ERROR_MAX)
         except NotStrictJson as error:
             problems[given.block_id] = kit.cut(
-                text(locale, "This isn't a JSON value: {error}", error=error), kit.ERROR_MAX
+                text(locale, "This is not a JSON value: {error}", error=error), kit.ERROR_MAX
             )
     for name in (each.name for each in fields.values() if each.required and each.name not in made):
         if any(given.block_id == PREFIX + name for given in inputs):

@@ -24,7 +24,7 @@ def caller_of(sender: Sender, subject: Subject, slack: Slack, directory: Directo
     """Return the person who acts, in the tenant of what they act on; raise Refused where they are nobody there."""
     person = directory.person_in_slack(sender.home, sender.user)
     if person is None:
-        title = "Your Slack account isn't in Placet's directory. Ask the person who maintains it to add you."
+        title = "Your Slack account is not in Placet's directory. Ask the person who maintains it to add you."
         raise Refused(title, status=403, kind="not-an-approver")
     if not person.active:
         raise Refused("You can no longer decide here.", status=403, kind="not-an-approver")

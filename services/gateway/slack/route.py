@@ -42,7 +42,7 @@ def _router(door: SlackDoor, verifier: SignatureVerifier) -> APIRouter:
             log.warning("slack.unsigned")
             return problem(401, "Slack did not sign this request, or too long ago.", kind="unsigned")
         if not _has_payload(body):
-            return problem(400, "This isn't a Slack interaction.", kind="invalid-request")
+            return problem(400, "This is not a Slack interaction.", kind="invalid-request")
         asked = AsyncBoltRequest(body=body.decode(), headers=dict(request.headers))
         return to_starlette_response(await door.app.async_dispatch(asked))
 

@@ -46,7 +46,7 @@ async def sign_in(
     secret = parse_secret(key.strip())
     if secret is None or not secret.key_id or not await deps.authenticator.key_works(secret):
         log.warning("sign_in.refused")
-        return _door(request, deps, back, text(wished(request), "That API key isn't valid."))
+        return _door(request, deps, back, text(wished(request), "That API key is not valid."))
     holder = await _holder(deps, secret.key_id, "key")
     return await _begin(request, deps, holder, back)
 
@@ -76,7 +76,7 @@ async def come_from_provider(request: Request, deps: DepsOf) -> Response:
             "You signed in, but no one in the directory has that account. Ask the person who maintains the directory."
         )
         language = wished(request)
-        title = text(language, "Your account isn't known here")
+        title = text(language, "Your account is not known here")
         response: Response = error_page(language, 403, title, text(language, told))
     else:
         holder = Holder(deps.settings.gateway_oidc_tenant, person_id(person.id), "oidc")

@@ -32,7 +32,7 @@ def waits(house: House, name: str, call: dict[str, Any], **changes: object) -> N
 @pytest.fixture
 def many(house: House) -> None:
     """Approvals that differ in everything that can be asked."""
-    waits(house, "link", {"tool": "create_pay_link", "conversation_id": "c-1"}, summary="Create a payment link?")
+    waits(house, "link", {"tool": "create_pay_link", "conversation_id": "acme_c-1"}, summary="Create a payment link?")
     waits(house, "deploy", {"tool": "deploy", "agent": "robot"}, summary="Deploy the shop?", created_at=OLD)
     waits(house, "run", {"tool": "run"}, category="unsafe_exec", summary="Run the payment job?")
     waits(house, "others", {"tool": "run"}, rule={"approvers": ["person:zoe"]}, summary="Run the job of others?")

@@ -243,7 +243,7 @@ async def test_who_may_not_decide_sees_no_buttons(house: House, browser: httpx.A
     rule = {"approvers": ["operators"], "exclude": ["requester"]}
     row = hold(house, "ask", "Mine?", {}, requester="person:ada", approval_rule=rule)
     page = (await browser.get(f"/inbox/{row['approval_id']}")).text
-    assert (True, False) == ("You are not among those who may decide this" in page, 'value="approve"' in page)
+    assert (True, False) == ("You cannot decide this. It is waiting for" in page, 'value="approve"' in page)
 
 
 async def test_without_the_scope_there_is_no_inbox(house: House) -> None:
@@ -269,8 +269,8 @@ async def test_a_batch_decides_each_with_its_own_digest(house: House, browser: h
     wanted = (
         "1 of 4 decided",
         "The card has changed since it was shown.",
-        "it executes, so it is decided by itself",
-        "its rule asks several people, so it is decided by itself",
+        "it runs code, so it must be decided on its own",
+        "its rule asks several people, so it must be decided on its own",
     )
     assert (200, [], sorted([rows["pay"]["approval_id"], rows["again"]["approval_id"]])) == (
         answer.status_code,

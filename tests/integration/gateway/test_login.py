@@ -125,7 +125,7 @@ async def test_who_is_not_in_the_directory_is_nobody(house: House, who: dict[str
     async with house.client() as browser:
         answer = await log_in(browser, **who)
         after = await browser.get("/inbox")
-    assert (403, True, 303) == (answer.status_code, "Your account isn't known here" in answer.text, after.status_code)
+    assert (403, True, 303) == (answer.status_code, "Your account is not known here" in answer.text, after.status_code)
 
 
 @pytest.mark.parametrize("spoil", ["nonce", "audience", "issuer", "expired", "unsigned", "key", "refuse"])
