@@ -135,7 +135,8 @@ READ = {
     " removed int default 0, diff text default '', cut bool default false",
     "staged_entries": "call_id text, tenant text, conversation_id text, workspace_id text, position int,"
     " commit_id text",
-    "jobs": "job_id text, tenant text, agent text, author text, state text, spec jsonb, tasks int, decided int,"
+    "jobs": "job_id text, tenant text, agent text, author text, state text, changes text, entries int, spec jsonb,"
+    " tasks int, decided int,"
     ' active int, attempts int, running int, flagged int, agreed int, "cast" int, tokens bigint, cost float8,'
     " unpriced bool, reason text, result jsonb, log_seq int, created_at timestamptz, ended_at timestamptz",
     "job_tasks": "job_id text, tenant text, number int, task_id text, text text, state text, needs text[],"
