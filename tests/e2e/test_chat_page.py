@@ -114,7 +114,7 @@ async def test_cards_are_confirmed_cancelled_edited_and_stopped_and_stay_so(
     card = await _ask(page, "create a payment link over 800 TRY", 3)
     await card.get_by_text("Edit the arguments").click()
     await page.screenshot(path=tmp_path / "edit.png")
-    assert await _faults(page) == [] if AXE.is_file() else True
+    assert [] == (await _faults(page) if AXE.is_file() else [])
     await card.get_by_label("amount").fill("much")
     await card.get_by_role("button", name="Save as a new revision").click()
     await expect(card.locator(".notice")).to_be_visible()
