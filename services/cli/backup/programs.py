@@ -16,8 +16,8 @@ from placet.contracts.errors import PlacetError
 #: looks like no database of ours, so that nothing migrates it and no service starts on it.
 _WITHOUT = ("--exclude-schema=read", "--exclude-table=public.alembic_version")
 
-#: What a program says that refuses a server newer than itself.
-_TOO_OLD = "server version mismatch"
+#: What a program says that refuses a server, or a file, of a version newer than itself.
+_TOO_OLD = ("server version mismatch", "unsupported version")
 
 
 class ProgramFailed(PlacetError):
@@ -44,7 +44,7 @@ def _run(name: str, url: str, *arguments: str, own: bool) -> None:
     for program in _programs(name, own=own):
         command = [program, f"--dbname={place}", *arguments]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - ours
-        if _TOO_OLD not in done.stderr:
+        if not any(each in done.stderr for each in _TOO_OLD):
             break
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()]
