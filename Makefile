@@ -129,6 +129,10 @@ MINUTES ?= 0.5
 chaos: setup $(DONE)/tests ## Break a whole system again and again, and see that nothing is lost (SEED=7 MINUTES=15)
 	$(PY) -m tests.chaos $(if $(filter command line environment,$(origin SEED)),--seed $(SEED)) --minutes $(MINUTES) $(ARGS)
 
+.PHONY: test-faults
+test-faults: setup $(DONE)/tests ## Break broker, database, network and clocks one at a time, as every night should
+	FAULTS=1 $(WITH_SERVICES) $(PYTEST) tests/e2e/test_faults.py $(ARGS)
+
 .PHONY: test-mutants
 test-mutants: setup $(DONE)/tests ## Break one defence at a time and see that its tests fail (ARGS="names")
 	$(WITH_SERVICES) $(PY) -m tests.mutants.run $(ARGS)

@@ -25,6 +25,9 @@ from tests.support.postgres import Databases
 from tests.support.rabbitmq import VirtualHosts
 from tests.support.system import REPLICAS, ROOT, System, running, until
 
+#: One fault after another on a system of their own takes long: `make test-faults`, as every night should.
+collect_ignore = [] if "FAULTS" in os.environ else ["test_faults.py"]
+
 
 @dataclass
 class Stage:
