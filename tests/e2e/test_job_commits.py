@@ -31,18 +31,25 @@ SURE: dict[str, Any] = {"k": 5, "attempts_max": 60}
 Footing = OnRabbitMQ | InOneProcess
 
 
+@pytest.fixture(scope="module", params=["embedded", "rabbitmq"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """What Placet stands on."""
+    made: str = request.param
+    return made
+
+
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the rulebook and the files are."""
-    made = tmp_path_factory.mktemp("job-commits")
+def folder(tmp_path_factory: pytest.TempPathFactory, kind: str) -> Path:
+    """Where the rulebook and the files of one footing are."""
+    made = tmp_path_factory.mktemp(f"job-commits-{kind}")
     (made / "files").mkdir()
     (made / "rulebook.yaml").write_text(yaml.safe_dump({"version": 1, "tools": FILE_TOOLS}))
     return made
 
 
-@pytest.fixture(scope="module", params=["embedded", "rabbitmq"])
+@pytest.fixture(scope="module")
 def footing(
-    request: pytest.FixtureRequest,
+    kind: str,
     folder: Path,
     databases: Databases,
     virtual_hosts: VirtualHosts,
@@ -57,8 +64,8 @@ def footing(
         "PLACET_EXECUTOR_SWEEP_SECONDS": "0.5",
         "FILES_ROOT": str(folder / "files"),
     }
-    rules, here = folder / "rulebook.yaml", tmp_path_factory.mktemp(request.param)
-    if request.param == "embedded":
+    rules, here = folder / "rulebook.yaml", tmp_path_factory.mktemp(kind)
+    if kind == "embedded":
         embedded = Embedded(here / "data", free_port(), environment, ("--rulebook", str(rules)))
         embedded.data.mkdir()
         _start(embedded)

@@ -19,7 +19,7 @@ from agents.models.openai_chatcompletions import OpenAIChatCompletionsModel
 from agents.models.openai_responses import OpenAIResponsesModel
 from openai import AsyncOpenAI
 
-from placet.contracts.ids import new_id
+from placet.contracts.ids import new_id, own_id
 from tests.support.people import PATIENCE_SECONDS, Caller
 from tests.support.system import System
 
@@ -138,7 +138,7 @@ async def test_open_webuis_own_tools_are_passed_over_and_named(frontend: Caller,
     chat = {"X-OpenWebUI-Chat-Id": new_id(), "X-OpenWebUI-User-Name": "Grace"}
     body = open_webui("deploy the shop", stream=stream)
     answer = await frontend.request("POST", "/v1/chat/completions", json=body, headers=chat)
-    assert (200, "tools", chat["X-OpenWebUI-Chat-Id"]) == (
+    assert (200, "tools", own_id("acme", chat["X-OpenWebUI-Chat-Id"])) == (
         answer.status_code,
         answer.headers.get("placet-ignored"),
         answer.headers["placet-conversation"],

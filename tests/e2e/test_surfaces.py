@@ -167,7 +167,7 @@ async def test_a_click_in_slack_runs_the_call_and_the_card_follows_to_its_end(st
     visitor, card = await surfaces.ask_in_slack("deploy reviewed")
     stranger = await surfaces.person("U0NOBODY").click(card, names.APPROVE)
     await slack.until(lambda: len(slack.responses) > told)
-    assert (200, True) == (stranger.status, "does not know you" in slack.responses[told]["text"])
+    assert (200, True) == (stranger.status, "not in Placet's directory" in slack.responses[told]["text"])
 
     await grace.click(card, names.EDIT)
     await slack.until(lambda: len(slack.views) > forms)

@@ -149,6 +149,7 @@ async def test_a_list_is_sorted_and_grouped_as_asked(house: House, page: Page) -
     await expect(titles.nth(1)).to_contain_text("Refund")
     await page.get_by_role("combobox", name="Order").select_option("Amount")
     await expect(titles.nth(0)).to_contain_text("Refund")
+    await page.wait_for_load_state()
     await page.get_by_role("combobox", name="Grouped by").select_option("Tool")
     groups = ["refund 1", "create_pay_link 2", "deploy 1", "send_mail 1"]
     await expect(page.locator("h2.group")).to_have_text(groups)

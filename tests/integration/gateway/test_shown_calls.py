@@ -223,6 +223,9 @@ async def test_long_values_stand_below_one_another_and_names_stay_whole(
         await context.request.post(f"{url}/sign-in", form=form, headers={"origin": url}, max_redirects=0)
         page = await context.new_page()
         await page.goto(f"{url}/inbox")
+        if not await page.locator(".item .detail").is_visible():
+            await page.locator(".item a.open").click()
+        await page.locator(".item dd.lines").wait_for()
         await page.screenshot(path=tmp_path / f"inbox-{width}.png", full_page=True)
         names = page.locator(".item dt")
         heights = await names.evaluate_all("all => all.map(each => each.getBoundingClientRect().height)")

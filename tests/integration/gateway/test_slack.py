@@ -219,9 +219,9 @@ async def test_the_same_click_told_ten_times_at_once_decides_once(scene: Scene) 
 @pytest.mark.parametrize(
     ("person", "words"),
     [
-        ({"user": "U0NOBODY"}, "does not know you"),
-        ({"user": "U0BOB"}, "any more"),
-        ({"user": "U0ADA", "team": "T0GUEST", "app_team": TEAM}, "does not know you"),
+        ({"user": "U0NOBODY"}, "not in Placet's directory"),
+        ({"user": "U0BOB"}, "no longer decide"),
+        ({"user": "U0ADA", "team": "T0GUEST", "app_team": TEAM}, "not in Placet's directory"),
         ({"user": "U0ADA", "team": "T0OTHER"}, "not connected"),
     ],
     ids=["unmapped", "inactive", "a stranger with ada's user id", "another workspace"],
@@ -253,7 +253,7 @@ async def test_a_forged_button_reaches_no_other_tenant(scene: Scene) -> None:
     assert ["There is no such approval."] * 3 == [each["text"] for each in scene.slack.responses]
     await ada.click(card, names.APPROVE, value="v1.acme.x")
     await scene.slack.until(lambda: len(scene.slack.responses) > len(values))
-    assert "none of Placet's" in scene.slack.responses[-1]["text"]
+    assert "does not belong to Placet" in scene.slack.responses[-1]["text"]
     assert [] == scene.house.approvers.claims
 
 
@@ -374,7 +374,7 @@ async def test_slack_that_fails_leaves_the_decision_as_it_is(scene: Scene) -> No
     _, card = scene.waiting()
     scene.slack.fail("views.open", Fault("error", "expired_trigger_id"))
     await scene.person().click(card, names.DENY)
-    assert "Look at the card" in await scene.told()
+    assert "Check the card" in await scene.told()
     assert [] == scene.house.approvers.claims
 
 
