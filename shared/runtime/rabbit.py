@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import aiormq
 import structlog
-from aiormq.abc import AbstractConnection, DeliveredMessage
+from aiormq.abc import AbstractBase, AbstractConnection, DeliveredMessage
 from aiormq.channel import Channel
 from aiormq.exceptions import AMQPError, ChannelClosed, ChannelPreconditionFailed
 
@@ -43,6 +43,10 @@ log = structlog.get_logger(__name__)
 #: How long connecting and confirms may take before they count as failed, in seconds, and declaring everything.
 CONFIRM_SECONDS = 10.0
 DECLARE_SECONDS = 20.0
+#: How long closing a channel may take, in seconds.
+CLOSE_SECONDS = 2.0
+#: How often a bus looks whether its consumers consume, in seconds.
+LOOK_SECONDS = 2.0
 #: Pause before a delivery that failed unexpectedly goes back to its queue, in seconds.
 GIVE_BACK_SECONDS = 1.0
 #: First and longest pause between two tries to reach the broker, in seconds.
@@ -51,7 +55,10 @@ PAUSES_SECONDS = (0.25, 5.0)
 #: because of them: what it allows is a setting of its operator, 16 MiB where nothing is said.
 LARGE_BYTES = 128 * 1024
 _CONTENT_TOO_LARGE = 311
-_ERRORS = (AMQPError, ConnectionError, TimeoutError, RuntimeError, OSError)
+#: What aiormq raises; StopAsyncIteration, where a broker hangs up while it is greeted.
+_ERRORS = (AMQPError, ConnectionError, TimeoutError, RuntimeError, OSError, StopAsyncIteration)
+#: aiormq cancels what waits for an answer of a connection that ends.
+_FAILURES = (*_ERRORS, asyncio.CancelledError)
 
 
 @dataclass
@@ -72,15 +79,20 @@ class _Consumer:
         return self.channel is not None and not self.channel.is_closed and self.name in self.channel.consumers
 
     async def open(self, connection: AbstractConnection) -> Channel:
-        """Consume on a channel of its own, and return it."""
+        """Consume on a channel of its own, and return it; leave none open on which nothing is consumed."""
+        await _close(self.channel)
         channel = cast("Channel", await connection.channel(publisher_confirms=False))
-        if self.private is not None:
-            await channel.queue_declare(self.name, exclusive=True, auto_delete=True)
-            for place in self.private:
-                await channel.queue_bind(self.name, place.exchange, place.key)
-        await channel.basic_qos(prefetch_count=self.prefetch)
+        try:
+            if self.private is not None:
+                await channel.queue_declare(self.name, exclusive=True, auto_delete=True)
+                for place in self.private:
+                    await channel.queue_bind(self.name, place.exchange, place.key)
+            await channel.basic_qos(prefetch_count=self.prefetch)
+            await channel.basic_consume(self.name, self._deliver, consumer_tag=self.name)
+        except BaseException:
+            await _close(channel)
+            raise
         self.channel = channel
-        await channel.basic_consume(self.name, self._deliver, consumer_tag=self.name)
         return channel
 
     async def _deliver(self, message: DeliveredMessage) -> None:
@@ -201,7 +213,8 @@ class RabbitBus:
                     return
             async with self._carefully:
                 await publish(careful=True)
-        except _ERRORS as error:
+        except _FAILURES as error:
+            _leave_if_told(error)
             failed = PublishRefused if _is_refusal(error) else PublishFailed
             raise failed(f"{place.exchange}/{place.key}: {type(error).__name__} {error}") from error
 
@@ -212,7 +225,7 @@ class RabbitBus:
         async with self._opening:
             channel = self._publishers.get(careful)
             if channel is None or channel.is_closed:
-                if self._connection is None or self._connection.is_closed:
+                if self._connection is None or not self._connection.is_opened:
                     raise ConnectionError("there is no connection to the broker")
                 channel = cast("Channel", await self._connection.channel(timeout=CONFIRM_SECONDS))
                 self._publishers[careful] = channel
@@ -227,23 +240,43 @@ class RabbitBus:
         self._keeper = asyncio.create_task(self._keep_open())
 
     async def _keep_open(self) -> None:
-        """Open again what was closed, as long as the bus runs."""
+        """Open again what was closed, as long as the bus runs.
+
+        Nobody is told of a consumer that the broker cancelled, because its queue went or changed its leader.
+        """
         while True:
-            await self._broken.wait()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._broken.wait(), LOOK_SECONDS)
             self._broken.clear()
-            await _patiently(self._open)
+            if self._consuming and not await self.ready():
+                try:
+                    await _patiently(self._open)
+                except Exception:
+                    # Whatever it is: a service without a broker must not stay that way.
+                    log.exception("broker.open_failed")
+                    await asyncio.sleep(LOOK_SECONDS)
 
     async def _open(self) -> None:
         """Open what is not: the connection, and the channel of each consumer."""
         async with asyncio.timeout(DECLARE_SECONDS):
-            if self._connection is None or self._connection.is_closed:
-                name = {"connection_name": f"placet-{self._service}"}
-                self._connection = await aiormq.connect(self._url, client_properties=cast("Any", name))
-                self._connection.closing.add_done_callback(self._note_closed)
+            connection = self._connection
+            if connection is None or not connection.is_opened:
+                connection = await self._connect()
             for consumer in self._consumers if self._consuming else ():
-                if consumer.channel is None or consumer.channel.is_closed:
-                    channel = await consumer.open(self._connection)
+                if not consumer.runs:
+                    channel = await consumer.open(connection)
                     channel.closing.add_done_callback(self._note_closed)
+
+    async def _connect(self) -> AbstractConnection:
+        """Connect, and leave what was open on the connection before, which may never tell that it has ended."""
+        await _close(self._connection)
+        self._publishers.clear()
+        for consumer in self._consumers:
+            consumer.channel = None
+        name = {"connection_name": f"placet-{self._service}"}
+        self._connection = made = await aiormq.connect(self._url, client_properties=cast("Any", name))
+        made.closing.add_done_callback(self._note_closed)
+        return made
 
     def _note_closed(self, closing: asyncio.Future[Any]) -> None:
         if not closing.cancelled():
@@ -291,13 +324,31 @@ def _is_refusal(error: BaseException) -> bool:
     )
 
 
+async def _close(opened: AbstractBase | None) -> None:
+    """Close a channel or connection that may be closed already, or whose broker may be gone."""
+    if opened is not None and not opened.is_closed:
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await opened.close()
+        except _FAILURES as error:
+            _leave_if_told(error)
+
+
+def _leave_if_told(error: BaseException) -> None:
+    """Raise a cancellation that this task was told; one of something that it waited for is a failure like others."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+        raise error
+
+
 async def _patiently(reach: Callable[[], Awaitable[None]]) -> None:
     """Do what needs the broker, again and again while it is away or says no."""
     pause, longest = PAUSES_SECONDS
     while True:
         try:
             await reach()
-        except _ERRORS as error:
+        except _FAILURES as error:
+            _leave_if_told(error)
             log.warning("broker.waiting", error=f"{type(error).__name__}: {error}")
         else:
             return

@@ -70,6 +70,7 @@ async def rage(ground: Ground, dice: random.Random, minutes: float, weather: Wea
     single, house = Bag(OF_PROCESSES, dice), Bag(OF_THE_HOUSE, dice)
     while time.monotonic() < ends:
         chosen = [house.draw(), *(single.draw() for _ in range(dice.randint(1, AT_ONCE_MAX)))]
+        print("breaking:", ", ".join(map(name_of, chosen)), flush=True)  # noqa: T201 - what a log of CI is read for
         await asyncio.gather(*(fault(ground, dice) for fault in chosen))
         took = await ground.healed()
         for name in map(name_of, chosen):

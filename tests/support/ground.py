@@ -100,12 +100,18 @@ class Ground:
 
     async def healed(self) -> float:
         """Return after how many seconds every service is ready; raise AssertionError where one is not in time."""
-        began = time.monotonic()
+        began, late = time.monotonic(), [each.name for each in self.processes]
 
         async def ready() -> bool:
-            return all(await asyncio.gather(*(each.ready() for each in self.processes)))
+            answers = await asyncio.gather(*(each.ready() for each in self.processes))
+            late[:] = [each.name for each, is_ready in zip(self.processes, answers, strict=True) if not is_ready]
+            return not late
 
-        await until(ready, "every service is ready again", HEAL_SECONDS)
+        try:
+            await until(ready, "every service is ready again", HEAL_SECONDS)
+        except AssertionError as error:
+            told = "\n".join(f"{name}:\n{self.system.processes[name].log.read_text()[-6000:]}" for name in late)
+            raise AssertionError(f"{error}; not ready:\n{told}") from None
         return time.monotonic() - began
 
 

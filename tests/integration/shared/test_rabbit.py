@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import aiormq
 import pytest
 
 from placet.contracts.topology import QUEUES, Destination, QueueSpec, executor_queue, queue
 from placet.runtime.bus import Delivery, PublishFailed, PublishRefused
-from placet.runtime.rabbit import LARGE_BYTES, RabbitBus, declare_topology
-from tests.support.rabbitmq import VirtualHosts
+from placet.runtime.rabbit import LARGE_BYTES, RabbitBus, _patiently, declare_topology
+from tests.support.rabbitmq import VirtualHosts, delete_queues
 from tests.support.system import until
 
 SPECS = (executor_queue("default"), queue("agent.messages"), queue("approval.decisions"))
@@ -146,6 +148,75 @@ async def test_a_lost_connection_comes_back_with_its_consumers(rabbitmq_url: str
         await send(bus, b"after")
         await taken.has(3)
     assert [b"again", b"again", b"after"] == taken.bodies
+
+
+async def test_a_consumer_whose_queue_went_comes_back_with_the_queue(rabbitmq_url: str) -> None:
+    """The broker cancels it and closes nothing; it is not ready until the queue is there again, and consumes then."""
+    spec, taken = queue("agent.messages"), Taken()
+    async with running(rabbitmq_url, spec, taken=taken) as bus:
+        await delete_queues(rabbitmq_url)
+
+        async def cancelled() -> bool:
+            return not await bus.ready()
+
+        await until(cancelled, "the consumer is cancelled")
+        await declare_topology(rabbitmq_url, (*QUEUES, spec))
+        await until(bus.ready, "it consumes again")
+        await send(bus, b"after")
+        await taken.has(1)
+    assert [b"after"] == taken.bodies
+
+
+async def test_what_a_dying_connection_cancels_is_tried_again() -> None:
+    """The client cancels what waits for an answer; who opens the connection again must not end with it."""
+    waiting: list[asyncio.Future[None]] = []
+
+    async def reach() -> None:
+        waiting.append(asyncio.get_running_loop().create_future())
+        if len(waiting) == 1:
+            waiting[0].cancel()
+            await waiting[0]
+
+    await _patiently(reach)
+    assert 2 == len(waiting)
+
+
+async def test_a_broker_that_hangs_up_while_it_is_greeted_is_tried_again(
+    rabbitmq_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connection is lost, and what aiormq raises for the next, whatever it is, does not end the keeping of it."""
+    connect, refusals = aiormq.connect, [StopAsyncIteration(), LookupError("a bug of the client")]
+
+    async def refusing(*given: Any, **named: Any) -> Any:
+        if refusals:
+            raise refusals.pop(0)
+        return await connect(*given, **named)
+
+    taken = Taken()
+    async with running(rabbitmq_url, queue("agent.messages"), taken=taken) as bus:
+        monkeypatch.setattr(aiormq, "connect", refusing)
+        assert bus._connection is not None
+        await bus._connection.close()
+        await until(lambda: asyncio.sleep(0, not refusals), "both have been raised")
+        await until(bus.ready, "it consumes again")
+        await send(bus, b"after")
+        await taken.has(1)
+    assert [b"after"] == taken.bodies
+
+
+async def test_whoever_is_told_to_end_ends() -> None:
+    """A task that waits for the broker is cancelled like any other."""
+    begun = asyncio.Event()
+
+    async def reach() -> None:
+        begun.set()
+        await asyncio.get_running_loop().create_future()
+
+    task = asyncio.create_task(_patiently(reach))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
 
 
 async def test_many_acknowledgements_leave_nothing_behind(rabbitmq_url: str) -> None:
