@@ -1,64 +1,144 @@
-"""Signing keys for services that run apart: each signer gets a folder with its own private key and everybody's public.
+"""Signing keys: made for services that run apart, listed, changed and taken back.
 
-`python -m placet.deploy.keys FOLDER [--owner UID]` keeps `FOLDER/<signer>/` for each signer and `FOLDER/public/` for
-those who only verify. Each folder is one volume, so a service never sees another's private key. Existing keys stay.
+`python -m placet.deploy.keys FOLDER [--owner UID]` keeps `FOLDER/<signer>/` for each signer, with its own private key
+and everybody's public ones, and `FOLDER/public/` for those who only verify. Each folder is one volume, so a service
+never sees another's private key. Existing keys stay. With `--list`, `--rotate SIGNER` or `--forget KID` the folder may
+as well be that of one machine (`PLACET_KEYS`, or `keys` in the folder of `make up`), in which all keys lie together.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from placet.contracts.errors import PlacetError
-from placet.contracts.signing import SIGNERS, create_keys
+from placet.contracts.signing import SIGNERS, create_keys, create_next, key_id, public_keys, publish_keys
 
 PUBLIC = "public"
-_PUBLIC_FILE = "public.json"
+_ANNOUNCED = (
+    "{kid} is announced and signs nothing yet: restart every service, so that each knows it, then run this again"
+)
+_IN_USE = (
+    "{kid} signs from the next start of {signer} on: restart it; what {before} has signed stays good until --forget"
+)
 
 
 def create_folders(root: Path, owner: int | None = None) -> list[Path]:
     """Make what is missing under `root`, give it to user `owner`, and return the private keys that are new."""
     made = [path for signer in SIGNERS for path in create_keys(root / signer, [signer])]
-    public = [key for signer in SIGNERS for key in _public_keys(root / signer)]
     (root / PUBLIC).mkdir(exist_ok=True)
-    for name in (*SIGNERS, PUBLIC):
-        _replace(root / name / _PUBLIC_FILE, json.dumps({"keys": public}, indent=1))
+    _publish(root)
     if owner is not None:
-        for path in (path for name in (*SIGNERS, PUBLIC) for path in (root / name, *(root / name).iterdir())):
+        for path in (path for folder in _folders(root) for path in (folder, *folder.iterdir())):
             os.chown(path, owner, owner)
     return made
 
 
-def _public_keys(folder: Path) -> list[dict[str, str]]:
-    """Return the public half of the signer whose folder this is; `create_keys` has just drawn it from the private."""
-    keys: list[dict[str, str]] = json.loads((folder / _PUBLIC_FILE).read_text())["keys"]
-    return keys
+def rotate(root: Path, signer: str) -> str:
+    """Announce a new key of `signer`, or, where one is announced, have it sign; return what is to be done now.
+
+    Raises KeysUnusable, also where the signer has no key here.
+    """
+    folder = root if _lie_together(root) else root / signer
+    now, following = folder / f"{signer}.private.json", folder / f"{signer}.next.json"
+    before = key_id(now)
+    announced = following.exists()
+    if announced:
+        key_id(following)
+        following.replace(now)
+    else:
+        create_next(folder, signer)
+    create_keys(folder, [signer])
+    if not _lie_together(root):
+        _publish(root)
+    if announced:
+        return _IN_USE.format(kid=key_id(now), signer=signer, before=before)
+    return _ANNOUNCED.format(kid=key_id(following))
 
 
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_suffix(".new")
-    temporary.write_text(text)
-    temporary.chmod(0o644)
-    temporary.replace(path)
+def forget(root: Path, kid: str) -> int:
+    """Take back the public key `kid`, so that nothing that it has signed is good any more; return in how many folders.
+
+    Raises PlacetError where it signs, or is about to.
+    """
+    for folder in _folders(root):
+        for path in (*folder.glob("*.private.json"), *folder.glob("*.next.json")):
+            if key_id(path) == kid:
+                raise PlacetError(f"{kid} is in use: put another key in its place first (--rotate)")
+    held = [folder for folder in _folders(root) if any(key["kid"] == kid for key in public_keys(folder))]
+    for folder in held:
+        publish_keys(folder, [key for key in public_keys(folder) if key["kid"] != kid])
+    return len(held)
+
+
+def listed(root: Path) -> list[tuple[str, str, str]]:
+    """Return id, signer and state of each key: announced, signs, or kept for what it has signed."""
+    states = {
+        key_id(path): "announced" if path.name.endswith(".next.json") else "signs"
+        for folder in _folders(root)
+        for path in (*folder.glob("*.private.json"), *folder.glob("*.next.json"))
+    }
+    known = {key["kid"]: key["iss"] for folder in _folders(root) for key in public_keys(folder)}
+    return [(kid, signer, states.get(kid, "verifies what it signed")) for kid, signer in known.items()]
+
+
+def _lie_together(root: Path) -> bool:
+    return any(root.glob("*.private.json"))
+
+
+def _folders(root: Path) -> list[Path]:
+    """Return the folders that hold keys."""
+    return [root] if _lie_together(root) else [root / name for name in (*SIGNERS, PUBLIC) if (root / name).is_dir()]
+
+
+def _publish(root: Path) -> None:
+    """Have every folder hold every public key."""
+    public = {key["kid"]: key for folder in _folders(root) for key in public_keys(folder)}
+    for folder in _folders(root):
+        publish_keys(folder, public.values())
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Make the folders; return the exit code."""
-    parser = argparse.ArgumentParser(description="Create signing keys, a folder per service.")
-    parser.add_argument("folder", type=Path, help="holds a folder per signer, and `public`")
+    """Do what was asked; return the exit code."""
+    parser = argparse.ArgumentParser(description="Create signing keys, a folder per service; list or change them.")
+    parser.add_argument("folder", type=Path, help="holds a folder per signer, and `public`, or all keys of one machine")
     parser.add_argument("--owner", type=int, help="user and group id that may read them")
+    parser.add_argument("--list", action="store_true", help="print each key, whose it is, and what it is good for")
+    parser.add_argument("--rotate", choices=sorted(SIGNERS), help="announce a new key; the second time, have it sign")
+    parser.add_argument(
+        "--forget", metavar="KID", help="take a public key back: nothing that it signed is good any more"
+    )
     options = parser.parse_args(arguments)
     try:
-        made = create_folders(options.folder, options.owner)
+        for line in _done(options):
+            sys.stdout.write(f"{line}\n")
     except (PlacetError, OSError) as error:
         sys.stderr.write(f"placet: {error}\n")
         return 1
-    sys.stdout.write(f"signing keys: {', '.join(path.name for path in made) or 'all there already'}\n")
     return 0
+
+
+def _done(options: argparse.Namespace) -> list[str]:
+    root: Path = options.folder
+    if (options.list or options.rotate or options.forget) and not root.is_dir():
+        raise PlacetError(f"{root} is no folder")
+    if options.list:
+        return ["  ".join(row) for row in listed(root)] or ["no keys"]
+    if options.rotate:
+        told = [rotate(root, options.rotate)]
+    elif options.forget:
+        if not (count := forget(root, options.forget)):
+            raise PlacetError(f"no key here has the id {options.forget}")
+        told = [f"taken back in {count} folder{'s' if count > 1 else ''}: restart every service"]
+    else:
+        made = create_folders(root, options.owner)
+        return [f"signing keys: {', '.join(path.name for path in made) or 'all there already'}"]
+    if options.owner is not None and not _lie_together(root):
+        create_folders(root, options.owner)
+    return told
 
 
 if __name__ == "__main__":

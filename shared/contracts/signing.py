@@ -176,16 +176,41 @@ def payload_of(token: str) -> bytes:
 def create_keys(directory: Path, issuers: Iterable[str] = tuple(SIGNERS)) -> list[Path]:
     """Create what is missing in `directory`: `<issuer>.private.json` (mode 600) each, and `public.json` for all.
 
-    Raises KeysUnusable where a private key that is there cannot be read.
+    Public keys that are there stay, so that what was signed with keys that were replaced verifies. Raises KeysUnusable
+    where a file that is there cannot be read.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     made = [path for issuer in issuers if (path := _create_private(directory, issuer))]
-    public = []
-    for path in sorted(directory.glob("*.private.json")):
-        key = _private_key(path)
-        public.append({**key.as_dict(private=False), "iss": path.name.removesuffix(".private.json")})
-    _write(directory / "public.json", {"keys": public}, 0o644)
+    public = {entry["kid"]: entry for entry in public_keys(directory)}
+    for path in sorted((*directory.glob("*.private.json"), *directory.glob("*.next.json"))):
+        entry = {**_private_key(path).as_dict(private=False), "iss": path.name.split(".")[0]}
+        public.setdefault(str(entry["kid"]), entry)
+    publish_keys(directory, public.values())
     return made
+
+
+def public_keys(directory: Path) -> list[dict[str, Any]]:
+    """Return what `directory/public.json` holds, none where there is no such file. Raises KeysUnusable."""
+    path = directory / "public.json"
+    if not path.exists():
+        return []
+    with _reading(path) as data:
+        return [entry for entry in data["keys"] if entry["kid"] and entry["iss"]]
+
+
+def publish_keys(directory: Path, keys: Iterable[Mapping[str, Any]]) -> None:
+    """Have `directory/public.json` hold these."""
+    _write(directory / "public.json", {"keys": list(keys)}, 0o644)
+
+
+def key_id(path: Path) -> str:
+    """Return the id of the private key in a file. Raises KeysUnusable."""
+    return _private_key(path).kid or ""
+
+
+def create_next(directory: Path, issuer: str) -> Path:
+    """Create `<issuer>.next.json` (mode 600), which is announced among the public keys and signs nothing yet."""
+    return _create_key(directory / f"{issuer}.next.json")
 
 
 def load_signer(directory: Path, issuer: str) -> Signer:
@@ -244,8 +269,10 @@ def _reading(path: Path) -> Iterator[Any]:
 
 def _create_private(directory: Path, issuer: str) -> Path | None:
     path = directory / f"{issuer}.private.json"
-    if path.exists():
-        return None
+    return None if path.exists() else _create_key(path)
+
+
+def _create_key(path: Path) -> Path:
     key = OKPKey.generate_key("Ed25519", auto_kid=True)
     _write(path, key.as_dict(private=True), 0o600)
     return path

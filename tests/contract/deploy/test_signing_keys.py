@@ -1,0 +1,136 @@
+"""Signing keys that are changed: announced before they sign, good for the past, and taken back."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from placet.contracts.errors import PlacetError
+from placet.contracts.signing import (
+    SIGNERS,
+    BadSignature,
+    KeysUnusable,
+    Purpose,
+    create_keys,
+    load_signer,
+    load_verifier,
+)
+from placet.deploy import keys
+
+PURPOSE = Purpose.PERMIT
+
+
+def apart(root: Path) -> tuple[Path, Path]:
+    """Make keys of services that run apart; return where policy's lie, and where those who only verify look."""
+    keys.create_folders(root)
+    return root / "policy", root / keys.PUBLIC
+
+
+def together(root: Path) -> tuple[Path, Path]:
+    """Make keys of one machine."""
+    create_keys(root)
+    return root, root
+
+
+LAYOUTS = pytest.mark.parametrize("layout", [apart, together])
+Layout = Callable[[Path], tuple[Path, Path]]
+
+
+def signed(folder: Path) -> str:
+    """Return a permit that policy has signed."""
+    return load_signer(folder, "policy").sign(PURPOSE, {"call": "1"})
+
+
+def good(folder: Path, token: str) -> bool:
+    """Tell whether a permit verifies."""
+    try:
+        load_verifier(folder).verify(PURPOSE, token)
+    except BadSignature:
+        return False
+    return True
+
+
+@LAYOUTS
+def test_a_new_key_is_known_everywhere_before_it_signs(tmp_path: Path, layout: Layout) -> None:
+    """Announced, then in use: whoever has read the keys in between verifies what is signed before and after."""
+    own, others = layout(tmp_path)
+    before = signed(own)
+    first = keys.rotate(tmp_path, "policy")
+    meanwhile, verifier = signed(own), load_verifier(others)
+    second = keys.rotate(tmp_path, "policy")
+    after = signed(own)
+    ids = [(load_signer(own, "policy").key.kid or "none") in each for each in (first, second)]
+    assert [True, True] == ids
+    assert ["1"] * 3 == [verifier.verify(PURPOSE, token)["call"] for token in (before, meanwhile, after)]
+    assert [True] * 3 == [good(others, token) for token in (before, meanwhile, after)]
+
+
+@LAYOUTS
+def test_the_next_start_keeps_what_is_announced_and_what_was_replaced(tmp_path: Path, layout: Layout) -> None:
+    """Making what is missing is part of every start."""
+    own, others = layout(tmp_path)
+    before = signed(own)
+    for _ in range(3):
+        keys.rotate(tmp_path, "policy")
+    listed = keys.listed(tmp_path)
+    layout(tmp_path)
+    assert (listed, True) == (keys.listed(tmp_path), good(others, before))
+    assert ["announced", "signs", "verifies what it signed"] == sorted(
+        state for _, signer, state in listed if signer == "policy"
+    )
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("policy.*.json")}
+    assert {0o600} == modes
+
+
+@LAYOUTS
+def test_a_stolen_key_is_taken_back(tmp_path: Path, layout: Layout) -> None:
+    """Not while it signs; once it is replaced, nothing that it signed is good any more, and the rest is."""
+    own, others = layout(tmp_path)
+    stolen, before = load_signer(own, "policy").key.kid or "", signed(own)
+    with pytest.raises(PlacetError, match="is in use"):
+        keys.forget(tmp_path, stolen)
+    for _ in range(2):
+        keys.rotate(tmp_path, "policy")
+    keys.forget(tmp_path, stolen)
+    layout(tmp_path)
+    assert (False, True) == (good(others, before), good(others, signed(own)))
+    assert set(SIGNERS) == {signer for _, signer, _ in keys.listed(tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--rotate", "policy"], "announced and signs nothing yet"),
+        (["--list"], "signs"),
+        (["--forget", "nobody's"], "no key here has the id nobody's"),
+    ],
+    ids=["rotate", "list", "forget"],
+)
+def test_the_command_says_what_is_to_be_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    """One line, and 1 where it could not be done."""
+    create_keys(tmp_path)
+    code = keys.main([str(tmp_path), *arguments])
+    told = capsys.readouterr()
+    assert (arguments[0] == "--forget", True) == (code == 1, said in told.out + told.err)
+
+
+@pytest.mark.parametrize("arguments", [["--list"], ["--rotate", "policy"], ["--forget", "x"]], ids=lambda each: each[0])
+def test_a_folder_that_is_not_there_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    """Nothing is made where nothing was asked to be made."""
+    code = keys.main([str(tmp_path / "nowhere"), *arguments])
+    assert (1, f"placet: {tmp_path / 'nowhere'} is no folder\n") == (code, capsys.readouterr().err)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_signer_without_a_key_gets_none_by_rotation(tmp_path: Path) -> None:
+    """It says which file is missing."""
+    create_keys(tmp_path, ["approval"])
+    with pytest.raises(KeysUnusable, match=r"policy\.private\.json"):
+        keys.rotate(tmp_path, "policy")
