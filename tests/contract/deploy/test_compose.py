@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import yaml
 
 from placet.contracts.signing import SIGNERS
 from placet.deploy.example_env import exists, known_names
+from placet.deploy.postgres import prepare
+from placet.deploy.rabbitmq import definitions
 from placet.deploy.rabbitmq.definitions import RULEBOOK, VHOST, pools_of, user_name
 from placet.runtime.database import SERVICES
 from placet.runtime.settings import Settings
@@ -50,6 +53,18 @@ def test_a_service_has_its_own_image_user_and_role(container: str, service: str)
     assert f"//placet_{service}:${{PLACET_DATABASE_{password}" in environment["PLACET_DATABASE_URL"]
     assert f"//{user_name(service)}:${{PLACET_RABBITMQ_{password}" in environment["PLACET_RABBITMQ_URL"]
     assert environment["PLACET_RABBITMQ_URL"].endswith(f"@rabbitmq:5672/{VHOST}")
+
+
+@pytest.mark.parametrize(
+    ("container", "needed"),
+    [
+        ("init", definitions.passwords_in),
+        ("prepare", prepare.passwords_in),
+    ],
+)
+def test_the_steps_before_know_every_password(container: str, needed: Callable[[Mapping[str, str]], object]) -> None:
+    """Those of a service that came later, too: else the first start ends there."""
+    assert needed(CONTAINERS[container]["environment"])
 
 
 @pytest.mark.parametrize("container", RUNS)
