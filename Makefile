@@ -168,9 +168,14 @@ lock: $(DONE)/venv ## Pin every dependency again (UPGRADE=1 to take newer ones)
 	for image in $(IMAGES); do \
 		$(VENV)/bin/uv $(LOCK) pyproject.toml --extra $$image --constraint requirements.lock \
 			--output-file deploy/locks/$$image.lock; done
+	cd deploy && ../$(VENV)/bin/uv $(LOCK) sbom.in --output-file sbom.lock
 	cd deploy/frontend && ../../$(VENV)/bin/uv $(LOCK) node.in --output-file node.lock
 	$(PY) -m placet.deploy.frontend.install --lock
 	$(PY) -m placet.deploy.frontend.install --lock --clients
+
+.PHONY: advisories
+advisories: $(DONE)/tests ## Look up known weaknesses of every pinned package in a copy of the OSV database (DATABASE=folder)
+	$(PY) -m placet.deploy.advisories $(DATABASE)
 
 .PHONY: clean
 clean: ## Remove what set-up and tests left behind (never your data)
