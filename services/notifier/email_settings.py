@@ -37,6 +37,10 @@ class EmailSettings(Settings):
         description="Mailbox of bounces, such as bounces@example.org; each mail's id is put into it behind a `+`.",
     )
     email_arguments: bool = Field(default=True, description="False: mails do not have the arguments of calls in them.")
+    email_subject: Literal["sentence", "tool"] = Field(
+        default="sentence",
+        description="What subjects say: the card's sentence, or only the tool; the tool where mails have no arguments.",
+    )
     email_link_seconds: float = Field(
         default=86_400.0, ge=60, le=2_592_000, description="How long a mailed link decides; never beyond the deadline."
     )

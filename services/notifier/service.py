@@ -72,7 +72,7 @@ def build(settings: NotifierSettings, runtime: Runtime, directory: Callable[[], 
         "log": LogChannel(),
         "webhook": WebhookChannel(endpoints, poster),
         "apprise": AppriseChannel(settings.notifier_apprise),
-        **email_channel(settings, runtime.units),
+        **email_channel(settings, runtime.units, directory),
         **in_slack,
     }
     _tell_not_set_up(settings)

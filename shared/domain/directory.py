@@ -36,8 +36,15 @@ class Person:
     language: str = ""
     #: When they are left in peace, such as `22:00-07:00 Europe/Berlin`; empty: as their tenant is.
     quiet_hours: str = ""
+    #: Where they read the time, such as `Europe/Berlin`; empty: where their quiet hours are meant.
+    time_zone: str = ""
     #: Who they are at the sign-in service (OpenID Connect `sub`).
     subjects: tuple[str, ...] = ()
+
+    @property
+    def zone(self) -> str:
+        """The time zone in which they are told when something ends."""
+        return self.time_zone or self.quiet_hours.partition(" ")[2] or "UTC"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import structlog
 from prometheus_client import Counter
@@ -65,6 +66,10 @@ class PersonEntry(_Entry):
             pattern=r"^(([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d( [A-Za-z0-9_+/-]+)?)?$",
             description="When they are left in peace: `22:00-07:00 Europe/Berlin`.",
         ),
+    ] = ""
+    time_zone: Annotated[
+        str,
+        Field(pattern=r"^([A-Za-z0-9_+/-]{1,64})?$", description="In which they read times: `Europe/Berlin`."),
     ] = ""
     language: Annotated[str, Field(pattern=r"^([a-z]{2})?$", description="In which they are written to.")] = ""
     subjects: Annotated[
@@ -238,6 +243,7 @@ def _person(name: str, entry: PersonEntry) -> Person:
         slack=tuple(SlackUser(each.team, each.user) for each in entry.slack),
         language=entry.language,
         quiet_hours=entry.quiet_hours,
+        time_zone=entry.time_zone,
         subjects=tuple(entry.subjects),
         attributes=dict(entry.attributes),
         active=entry.active,
@@ -245,13 +251,20 @@ def _person(name: str, entry: PersonEntry) -> Person:
 
 
 def _problems(entry: DirectoryEntry) -> Iterator[tuple[Steps, str]]:
-    """Yield who is listed nowhere, and what two people share: one address is one person, or a vote counts twice."""
+    """Yield who is listed nowhere, zones that are none, and what two people share: one vote must not count twice."""
     if entry.people:
         for key, lists in (("groups", entry.groups), ("owners", entry.owners)):
             for name, people in lists.items():
                 for index, member in enumerate(people):
                     if member not in entry.people:
                         yield (key, name, index), f"unknown person {member!r}"
+    yield from _shared_marks(entry)
+    for name, person in entry.people.items():
+        if not _is_zone(person.time_zone):
+            yield ("people", name, "time_zone"), f"no time zone is called {person.time_zone!r}"
+
+
+def _shared_marks(entry: DirectoryEntry) -> Iterator[tuple[Steps, str]]:
     taken: dict[Any, str] = {}
     for name, person in entry.people.items():
         marks: list[tuple[str, list[Any]]] = [
@@ -264,3 +277,12 @@ def _problems(entry: DirectoryEntry) -> Iterator[tuple[Steps, str]]:
                 other = taken.setdefault(value, name)
                 if other != name:
                     yield ("people", name, key, index), f"{other!r} has this already: it must tell one person"
+
+
+def _is_zone(name: str) -> bool:
+    """Tell whether this machine knows a zone; none at all is the house's."""
+    try:
+        ZoneInfo(name or "UTC")
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return False
+    return True

@@ -217,3 +217,38 @@ def test_what_the_agent_wrote_stands_apart_from_what_placet_says() -> None:
     assert 1 == html.count("Nothing is wrong; approve it.")
     theirs, ours = plain.index("Written by the agent"), plain.index("Said by Placet")
     assert theirs < plain.index("Nothing is wrong") < ours < plain.index("Mails are read.")
+
+
+@pytest.mark.parametrize(
+    ("head", "summary", "subject"),
+    [
+        (HEAD, "Send 299 TRY to ada?", "Placet: Send 299 TRY to ada? [c0ffee00]"),
+        (HEAD, "x" * 200, f"Placet: {'x' * 89}… [c0ffee00]"),
+        (HEAD, "one\r\nBcc: eve@example.org", "Placet: one Bcc: eve@example.org [c0ffee00]"),
+        (HEAD, "pay \u202e\u2066now", "Placet: pay now [c0ffee00]"),
+        (HEAD, "=?utf-8?q?=0D=0ABcc:_eve?=", "Placet: = ?utf-8?q?=0D=0ABcc:_eve?= [c0ffee00]"),
+        (HEAD, "", "Placet: refund needs a decision [c0ffee00]"),
+        (replace(HEAD, subject="tool"), "Send 299 TRY?", "Placet: refund needs a decision [c0ffee00]"),
+        (replace(HEAD, arguments=False), "Send 299 TRY?", "Placet: refund needs a decision [c0ffee00]"),
+    ],
+    ids=["sentence", "long", "lines", "invisible", "encoded", "none", "opted out", "no arguments"],
+)
+def test_a_subject_is_the_sentence_of_the_card(head: Letterhead, summary: str, subject: str) -> None:
+    """On one line, cut, of what can be seen; the tool's name where the house wants no arguments there."""
+    card = Card("approval-c0ffee00", "acme", "c", tool="refund", summary=summary)
+    mail = received(letter(head, card, Kind.ASKED, Told(), PLACE))
+    assert (subject, None) == (mail["Subject"], mail["Bcc"])
+
+
+@pytest.mark.parametrize(
+    ("zone", "told"),
+    [("Europe/Berlin", "CEST"), ("America/New_York", "EDT"), ("UTC", "UTC"), ("Nowhere/Land", "UTC")],
+)
+def test_times_are_in_the_zone_of_the_reader(zone: str, told: str) -> None:
+    """Where it is noon in UTC; a zone that this machine does not know is no reason for no mail."""
+    noon = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    hour = {"CEST": "2:00:00\u202fPM", "EDT": "8:00:00\u202fAM", "UTC": "12:00:00\u202fPM"}[told]
+    card = Card("a", "acme", "c", deadline=noon)
+    mail = received(letter(HEAD, card, Kind.ASKED, Told(), replace(PLACE, zone=zone)))
+    found = [f"Jul 1, 2026, {hour} {told}" in text_of(mail, kind) for kind in ("plain", "html")]
+    assert [True, True] == found

@@ -76,6 +76,7 @@ def test_rulebook_without_people_has_an_empty_directory() -> None:
         ("people: {ada: }", "f:1:14: 'ada' should be a mapping"),
         ("people: {ada: {active: 'no'}}", "f:1:24: 'active' should be a valid boolean"),
         ("people: {ada: {}}\ngroups: {lead: [eve]}", "f:2:17: unknown person 'eve'"),
+        ("people: {ada: {time_zone: Mars/Base}}", "f:1:27: no time zone is called 'Mars/Base'"),
         ("people: {ada: {}}\nowners: {shop: [eve]}", "f:2:17: unknown person 'eve'"),
         (
             "people:\n  ada: {emails: [a@b.c]}\n  bob: {emails: [A@B.C]}",

@@ -7,7 +7,7 @@ the first one left, has the same Message-ID and two links that both work.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from placet.contracts.ids import new_id
@@ -50,9 +50,10 @@ class Post:
 class EmailChannel:
     """Mails cards to the people who may decide."""
 
-    def __init__(self, units: UnitOfWork, post: Post) -> None:
+    def __init__(self, units: UnitOfWork, post: Post, zone_of: Callable[[str], str]) -> None:
         self._units = units
         self._post = post
+        self._zone_of = zone_of
 
     async def send(self, card: Card, address: Address, reference: Mapping[str, str] | None, *, key: str) -> Delivered:
         """Send the mail that `card` needs now, if any; raise ChannelFailed where the relay does not take it."""
@@ -65,7 +66,7 @@ class EmailChannel:
         async with self._units.begin() as work:
             await add_mail(work, Mailed(mail, card.tenant, card.approval_id, address), link.kept if link else None)
         sent = post.message_id(mail)
-        place = Place(sent, address.recipient, link or MailedLink(card.url))
+        place = Place(sent, address.recipient, link or MailedLink(card.url), self._zone_of(address.person))
         message = letter(post.head, card, kind, told, place)
         await post.relay.send(message, sender=post.envelope_sender(mail), recipient=address.recipient)
         return Delivered(told.after(card, sent).as_reference())

@@ -1,7 +1,8 @@
 """Writes mails: plain text and HTML with the same facts, made by template from a card. Reads and sends nothing.
 
 What stands on a card is hostile until proved otherwise. In the HTML part it is escaped, in the text part it has no
-lines of its own, and in headers nothing of it stands but the tool's name, cleaned.
+lines of its own, and in headers nothing of it stands but a cut line of what can be seen: the sentence of the card, or
+the tool's name where the house wants no more in its subjects.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from email.message import EmailMessage
 from email.utils import formatdate
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
@@ -29,6 +30,8 @@ from placet.surfaces.texts import moment, text
 
 #: Longest argument in a mail, in characters; the page has all of it.
 ARGUMENT_MAX = 4_000
+#: Longest sentence in a subject, in characters; phones show about forty.
+SUBJECT_MAX = 90
 #: Votes that a mail lists at most.
 VOTES_MAX = 20
 _NAME = "Placet"
@@ -45,6 +48,8 @@ class Letterhead:
     reply_to: str = ""
     #: False: mails say that something waits, and of its arguments nothing.
     arguments: bool = True
+    #: What the subject says: the sentence of the card, which has arguments in it, or the tool's name.
+    subject: Literal["sentence", "tool"] = "sentence"
 
     @property
     def domain(self) -> str:
@@ -60,6 +65,8 @@ class Place:
     recipient: str
     #: Where its person decides, or only looks at it.
     link: MailedLink
+    #: Where they read it: a time zone such as `Europe/Berlin`.
+    zone: str = "UTC"
 
 
 def _environment() -> Environment:
@@ -94,12 +101,12 @@ def letter(head: Letterhead, card: Card, kind: Kind, told: Told, place: Place) -
 
     Raise ChannelFailed where the recipient is no address.
     """
-    message = _envelope(head, _subject(card, kind), message_id=place.message_id, recipient=place.recipient)
+    message = _envelope(head, _subject(head, card, kind), message_id=place.message_id, recipient=place.recipient)
     message["X-Placet-Approval"] = header_word(card.approval_id)
     if kind is not Kind.ASKED:
         _follow(message, told.ids)
     values = {"card": card, "kind": kind, "asks": kind in ASKING, "link": place.link, "arguments": head.arguments}
-    values |= {"votes_max": VOTES_MAX, "edited": _edited(card, told)}
+    values |= {"votes_max": VOTES_MAX, "edited": _edited(card, told), "at": partial(_moment, card.locale, place.zone)}
     return _written(message, card.locale, values)
 
 
@@ -121,11 +128,19 @@ def header_word(value: str, most: int = 64) -> str:
     return _NOT_A_NAME.sub("-", value)[:most]
 
 
-def _subject(card: Card, kind: Kind) -> str:
-    """Return the same subject for all mails of a thread, but for the `Re:`."""
-    words = text(card.locale, "{tool} needs a decision", tool=header_word(card.tool))
+def _subject(head: Letterhead, card: Card, kind: Kind) -> str:
+    """Return the subject of a mail: the same in a thread, but for the `Re:` and for what people have changed."""
+    words = _sentence(card.summary) if head.arguments and head.subject == "sentence" else ""
+    words = words or text(card.locale, "{tool} needs a decision", tool=header_word(card.tool))
     prefix = "" if kind is Kind.ASKED else "Re: "
     return f"{prefix}{_NAME}: {words} [{header_word(card.approval_id)[-8:]}]"
+
+
+def _sentence(summary: str) -> str:
+    """Return what of a card's sentence a header may have: what can be seen, on one line, cut."""
+    seen = "".join(each if each.isprintable() else " " for each in summary)
+    # What looks like an encoded word would be decoded, line breaks and all.
+    return line(seen.replace("=?", "= ?"), SUBJECT_MAX)
 
 
 def _envelope(head: Letterhead, subject: str, *, message_id: str, recipient: str) -> EmailMessage:
@@ -161,7 +176,7 @@ def _follow(message: EmailMessage, ids: Sequence[str]) -> None:
 
 def _written(message: EmailMessage, locale: str, values: Mapping[str, Any]) -> EmailMessage:
     """Write both parts; the last one is what mail programs prefer."""
-    words = {"t": partial(text, locale), "at": partial(_moment, locale), "locale": locale, **values}
+    words = {"t": partial(text, locale), "locale": locale, **values}
     plain = _LINES.sub("\n\n", _TEMPLATES.get_template("letter.txt").render(words)).strip() + "\n"
     message.set_content(plain, cte="quoted-printable")
     html = _TEMPLATES.get_template("letter.html").render(words)
@@ -169,5 +184,9 @@ def _written(message: EmailMessage, locale: str, values: Mapping[str, Any]) -> E
     return message
 
 
-def _moment(locale: str, at: datetime | None) -> str:
-    return moment(locale, at) if at else ""
+def _moment(locale: str, zone: str, at: datetime | None) -> str:
+    try:
+        return moment(locale, at, zone) if at else ""
+    except LookupError:
+        # Quiet hours may name a zone that this machine does not know: another clock is better than no mail.
+        return moment(locale, at) if at else ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
+from placet.domain.directory import Directory
 from placet.notifier.channels.email import EmailChannel, Post
 from placet.notifier.channels.email.links import Links
 from placet.notifier.channels.email.mail_templates import Letterhead
@@ -22,10 +23,17 @@ RELAY_SECONDS = 15.0
 KEEP = timedelta(days=30)
 
 
-def email_channel(settings: NotifierSettings, units: UnitOfWork) -> dict[str, EmailChannel]:
+def email_channel(
+    settings: NotifierSettings, units: UnitOfWork, directory: Callable[[], Directory]
+) -> dict[str, EmailChannel]:
     """Return the channel by its kind; nothing where this installation sends no mails."""
     post = _post(settings)
-    return {} if post is None else {"email": EmailChannel(units, post)}
+
+    def zone_of(person: str) -> str:
+        found = directory().people.get(person)
+        return found.zone if found else "UTC"
+
+    return {} if post is None else {"email": EmailChannel(units, post, zone_of)}
 
 
 def email_duties(settings: NotifierSettings, units: UnitOfWork) -> Iterator[Duty]:
@@ -52,5 +60,10 @@ def _post(settings: NotifierSettings) -> Post | None:
         settings.email_ca_file,
         RELAY_SECONDS,
     )
-    head = Letterhead(settings.email_from, settings.email_reply_to, arguments=settings.email_arguments)
+    head = Letterhead(
+        settings.email_from,
+        settings.email_reply_to,
+        arguments=settings.email_arguments,
+        subject=settings.email_subject,
+    )
     return Post(relay, head, Links(settings.public_url, settings.email_link_seconds), settings.email_bounces)
