@@ -45,7 +45,12 @@ class Conversation(StagedWork):
     # What people do.
 
     def take_message(self, posted: m.MessagePosted, behaviour: Behaviour | None, labels: Mapping[str, str]) -> None:
-        """Begin a turn where the conversation idles, else keep the message for later."""
+        """Begin a turn where the conversation idles, else keep the message for later; a job's takes none."""
+        if self.attempt is not None:
+            raise Poison(f"conversation {self.conversation_id} is a job's: nobody writes there")
+        self._take_posted(posted, behaviour, labels)
+
+    def _take_posted(self, posted: m.MessagePosted, behaviour: Behaviour | None, labels: Mapping[str, str]) -> None:
         if self.ended:
             raise Refused(f"conversation {self.conversation_id} has ended: nobody answers there")
         if behaviour is None:
@@ -79,7 +84,7 @@ class Conversation(StagedWork):
         attempt, posted = attempts.requested(asked)
         if asked.message_id not in self.stored:
             self._keep(attempt)
-        self.take_message(posted, behaviour, labels)
+        self._take_posted(posted, behaviour, labels)
 
     def take_withdrawn(self, withdrawn: m.AttemptWithdrawn) -> None:
         """Leave alone what nobody waits for any more, also what never began."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 VIEWS = {
     "log": "SELECT conversation_id, seq, tenant, type, at, data FROM agent.log",
     "conversations": """
-        SELECT conversation_id, tenant, agent, language, labels, created_at, ended_at, turn_id
-        FROM agent.conversations
+        SELECT c.conversation_id, c.tenant, c.agent, c.language, c.labels, c.created_at, c.ended_at, c.turn_id,
+               (SELECT a.data ->> 'job_id' FROM agent.attempts AS a WHERE a.conversation_id = c.conversation_id)
+                   AS job_id
+        FROM agent.conversations AS c
     """,
     "messages": """
         SELECT message_id, tenant, conversation_id, turn_id, text, turn_id IS NULL AND NOT by_operator AS queued

@@ -12,6 +12,7 @@ from placet.agent.handlers import _ran
 from placet.agent.rules import FINAL_ANSWER, Behaviour, Claim, Result
 from placet.agent.turns import Said
 from placet.contracts.canonical import parse_arguments
+from placet.contracts.errors import Poison
 from placet.contracts.messages import (
     AttemptEnded,
     AttemptRequested,
@@ -30,6 +31,7 @@ from placet.contracts.messages import (
 )
 from placet.domain.catalog import Catalog
 from placet.runtime.work import Cause
+from tests.builders import a_posted_message
 from tests.support.agents import PAY, finished, says
 
 BEHAVIOUR = Behaviour("", steps_max=3, final_answer=False)
@@ -298,3 +300,12 @@ def test_what_a_winner_staged_waits_on_in_its_job() -> None:
         attempt.now.staged,
         attempt.now.ended,
     )
+
+
+def test_nobody_writes_in_an_attempt() -> None:
+    """A frontend's message to it is a dead letter, and neither its log nor its model hears of it."""
+    attempt = Try()
+    before = len(attempt.claims)
+    with pytest.raises(Poison, match="is a job's"):
+        attempt.does("take_message", a_posted_message(conversation_id="c1"), BEHAVIOUR, {})
+    assert ([], before) == (attempt.now.items, len(attempt.claims))
