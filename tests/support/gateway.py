@@ -102,7 +102,7 @@ READ = {
     "log": "tenant text, conversation_id text, seq int, type text, at timestamptz default clock_timestamp(),"
     " data jsonb, PRIMARY KEY (conversation_id, seq)",
     "conversations": "conversation_id text PRIMARY KEY, tenant text, agent text, language text, labels jsonb,"
-    " created_at timestamptz default now(), ended_at timestamptz, turn_id text",
+    " created_at timestamptz default now(), ended_at timestamptz, turn_id text, job_id text",
     "verdicts": "verdict_id text, call_id text, tenant text, effect text, rule text, reason text,"
     " rulebook_digest text, judged_at timestamptz",
     "activations": "activation_id text, kind text default 'rulebook', digest text, activated_by text,"

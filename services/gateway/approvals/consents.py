@@ -84,7 +84,7 @@ class Consents:
         self, work: Work, caller: Caller, place: Place, writing: Writing, decision_id: str
     ) -> Taken | None:
         conversation = await store.lock_conversation(work.connection, *place)
-        if conversation is None or conversation.ended_at is not None:
+        if conversation is None or conversation.ended_at is not None or conversation.job_id is not None:
             return None
         message = message_of(caller, writing, conversation)
         # Who wrote must be who is known here: a backend's word for its user proves nothing.

@@ -1,20 +1,23 @@
 -- name: load_conversation
 SELECT tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
-    holder, holder_revision, operator, held_since, held_reason, told_seq
-FROM gateway.conversations WHERE tenant = :tenant AND conversation_id = :conversation_id
+    holder, holder_revision, operator, held_since, held_reason, told_seq,
+    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
+FROM gateway.conversations c WHERE tenant = :tenant AND conversation_id = :conversation_id
 
 -- name: lock_conversation
 SELECT tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
-    holder, holder_revision, operator, held_since, held_reason, told_seq
-FROM gateway.conversations WHERE tenant = :tenant AND conversation_id = :conversation_id FOR UPDATE
+    holder, holder_revision, operator, held_since, held_reason, told_seq,
+    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
+FROM gateway.conversations c WHERE tenant = :tenant AND conversation_id = :conversation_id FOR UPDATE
 
 -- name: adopt_conversation
-INSERT INTO gateway.conversations (tenant, conversation_id, agent, language, labels, created_at)
+INSERT INTO gateway.conversations AS c (tenant, conversation_id, agent, language, labels, created_at)
 SELECT tenant, conversation_id, agent, language, labels, created_at FROM read.conversations
 WHERE tenant = :tenant AND conversation_id = :conversation_id
 ON CONFLICT DO NOTHING
 RETURNING tenant, conversation_id, agent, language, labels, visitor, created_at, created_by, opener_decides, ended_at,
-    holder, holder_revision, operator, held_since, held_reason, told_seq
+    holder, holder_revision, operator, held_since, held_reason, told_seq,
+    (SELECT r.job_id FROM read.conversations r WHERE r.tenant = c.tenant AND r.conversation_id = c.conversation_id)
 
 -- name: open_conversation
 INSERT INTO gateway.conversations
@@ -39,13 +42,16 @@ UPDATE gateway.conversations SET told_seq = greatest(told_seq, :number)
 WHERE tenant = :tenant AND conversation_id = :conversation_id
 
 -- name: post_messages
--- Messages whose conversations are still as they were when these were written.
+-- Messages whose conversations are still as they were when these were written, and no job's.
 effect AS (
     SELECT w.key
     FROM unnest(:post_keys::text[], :tenants::text[], :conversation_ids::text[], :revisions::int[])
         AS w (key, tenant, conversation_id, revision)
     JOIN gateway.conversations c USING (tenant, conversation_id)
-    WHERE c.ended_at IS NULL AND c.holder_revision = w.revision
+    WHERE c.ended_at IS NULL AND c.holder_revision = w.revision AND NOT EXISTS (
+        SELECT FROM read.conversations r
+        WHERE r.tenant = w.tenant AND r.conversation_id = w.conversation_id AND r.job_id IS NOT NULL
+    )
 )
 
 -- name: known_texts

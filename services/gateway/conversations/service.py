@@ -79,6 +79,14 @@ def may_read(caller: Caller, conversation_id: str) -> None:
         raise no_conversation()
 
 
+def refuse_job(conversation: Conversation) -> None:
+    """Raise Refused (403) for the conversation of a job or of an attempt: what is said there is counted as a vote."""
+    if conversation.job_id is not None:
+        detail = "What its calls wait for is decided by their approvals; whoever does not want the job cancels it."
+        title = "This conversation is a job's: nobody writes in it."
+        raise Refused(title, status=403, kind="conversation-of-job", detail=detail, job_id=conversation.job_id)
+
+
 def known_agent(agents: Agents, tenant: str, name: str) -> AgentEntry:
     """Return a tenant's agent; raise Refused (422) with the names that it may be called by where there is none."""
     agent = agents.find(tenant, name)
@@ -200,8 +208,8 @@ class Posts:
     async def post(self, caller: Caller, conversation_id: str, writing: Writing) -> Posted:
         """Post a message; the same message id again is the same message and has the same answer.
 
-        Raises Refused: 403 (scope, or the visitor's name), 404, 409 (it has ended, or the message id was used for
-        another text), 422 (its agent is no more), 429.
+        Raises Refused: 403 (scope, the visitor's name, or it is a job's), 404, 409 (it has ended, or the message id was
+        used for another text), 422 (its agent is no more), 429.
         """
         self._admit(caller, conversation_id)
         return await self._ask(caller, conversation_id, writing)
@@ -223,13 +231,14 @@ class Posts:
     async def end(self, caller: Caller, conversation_id: str) -> None:
         """End a conversation: what waits in it is withdrawn, nobody writes there again. A second time does nothing.
 
-        Raises Refused: 403 (scope), 404.
+        Raises Refused: 403 (scope, or it is a job's), 404.
         """
         caller.need(Scope.CHAT, Scope.OPERATE)
         async with self._units.begin() as work:
             conversation = await store.lock_conversation(work.connection, caller.tenant, conversation_id)
             if conversation is None or not caller.sees(conversation_id):
                 raise no_conversation()
+            refuse_job(conversation)
             if conversation.ended_at is not None:
                 return
             await store.end_conversation(work.connection, conversation.place, caller.person)
@@ -240,15 +249,16 @@ class Posts:
         """Ask the agent to stop the turn that runs; return its id, None where none runs.
 
         It names the turn, so that it can never stop a later one, however often and late it comes. Raises Refused: 403
-        (scope), 404.
+        (scope, or it is a job's), 404.
         """
         caller.need(Scope.CHAT)
         place = {"tenant": caller.tenant, "conversation_id": conversation_id}
         async with self._units.database.single() as connection:
+            conversation = await store.find_conversation(connection, **place)
+            if conversation is None or not caller.sees(conversation_id):
+                raise no_conversation()
+            refuse_job(conversation)
             turn_id = await store.running_turn(connection, **place)
-            known = turn_id or await store.find_conversation(connection, **place)
-        if not known or not caller.sees(conversation_id):
-            raise no_conversation()
         if turn_id is not None:
             async with self._units.begin() as work:
                 work.emit(StopTurn(**place, turn_id=turn_id, by=caller.person))
@@ -322,6 +332,7 @@ class Posts:
         found = await store.find_conversation(connection, *place)
         if found is None:
             raise no_conversation()
+        refuse_job(found)
         if found.ended_at is not None:
             raise has_ended(found)
         self._conversations[place] = found

@@ -48,6 +48,8 @@ class Conversation:
     held_reason: str = ""
     #: Up to which item clients were told that ask for what is new; None where none has asked yet.
     told_seq: int | None = None
+    #: The job that works in it, whose own or an attempt's it is; None for one in which people write.
+    job_id: str | None = None
 
     @property
     def place(self) -> Place:
@@ -140,7 +142,7 @@ async def mark_told(connection: Connection, place: Place, number: int) -> None:
 async def post_messages(work: Work, posts: Mapping[str, Conversation]) -> set[str]:
     """Store the messages that were handed over under the keys of `posts`; return the keys of those stored.
 
-    One whose conversation has ended since, or is held otherwise, is not.
+    One whose conversation has ended since, is held otherwise, or is a job's, is not.
     """
     found = await work.execute_once(
         QUERIES.post_messages,

@@ -11,7 +11,7 @@ from placet.gateway.approvals.answers import Answer, approves_several, decide_in
 from placet.gateway.conversations.holder import shown
 from placet.gateway.conversations.items import Item
 from placet.gateway.conversations.live import Topic
-from placet.gateway.conversations.service import may_read, no_conversation
+from placet.gateway.conversations.service import may_read, no_conversation, refuse_job
 from placet.gateway.conversations.store import Conversation, find_conversation
 from placet.gateway.dialects.changes import Data
 from placet.gateway.dialects.conversation_state import ConversationState, T, fold
@@ -99,8 +99,14 @@ async def decide(
     """Have answers decided in their order; return the approvals that are over or about to be, and why others are not.
 
     Approval -> {kind, title, status, …}. One that waits for more people is in neither. Where `all_count`, an answer
-    that does not is raised as Refused, and those before it stay decided.
+    that does not is raised as Refused, and those before it stay decided. In a job's conversation nothing is answered:
+    Refused (403).
     """
+    if not answers:
+        return frozenset(), {}
+    async with reading(deps.runtime.database) as connection:
+        if conversation := await find_conversation(connection, caller.tenant, conversation_id):
+            refuse_job(conversation)
     topic = Topic(caller.tenant, conversation_id)
     several = await approves_several(deps.decisions, caller, answers)
     decided, refused = set[str](), dict[str, Data]()

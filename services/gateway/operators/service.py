@@ -14,7 +14,14 @@ from placet.contracts.messages import HandoverRequested, HolderChanged, Operator
 from placet.contracts.transitions import ExpectedRace
 from placet.domain.approvers import name_of
 from placet.gateway.conversations.holder import Held, told
-from placet.gateway.conversations.service import Posted, PostedTexts, has_ended, no_conversation, refuse_other
+from placet.gateway.conversations.service import (
+    Posted,
+    PostedTexts,
+    has_ended,
+    no_conversation,
+    refuse_job,
+    refuse_other,
+)
 from placet.gateway.conversations.store import Conversation, lock_conversation
 from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
@@ -35,7 +42,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Operators:
-    """What operators do to conversations. Every method needs the scope `operate`: else Refused (403)."""
+    """What operators do to conversations. Every method needs the scope `operate`, and no job's: else Refused (403)."""
 
     units: UnitOfWork
     texts: PostedTexts
@@ -99,9 +106,9 @@ class Operators:
 
 
 async def escalate(asked: HandoverRequested, work: Work) -> None:
-    """Let a conversation wait for an operator, as a tool asked; one that people hold or that ended stays as it is."""
+    """Let a conversation wait for an operator, as a tool asked; one that is held, has ended or is a job's stays."""
     conversation = await lock_conversation(work.connection, asked.tenant, asked.conversation_id)
-    if conversation is None or conversation.ended_at is not None:
+    if conversation is None or conversation.ended_at is not None or conversation.job_id is not None:
         return
     try:
         await _move(work, conversation, Event.ESCALATED, asked.call_id, asked.reason)
@@ -139,6 +146,7 @@ async def _locked(work: Work, caller: Caller, conversation_id: str) -> Conversat
     conversation = await lock_conversation(work.connection, caller.tenant, conversation_id)
     if conversation is None or not caller.sees(conversation_id):
         raise no_conversation()
+    refuse_job(conversation)
     return conversation
 
 

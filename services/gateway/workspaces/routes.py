@@ -13,7 +13,7 @@ from placet.contracts.errors import Refused
 from placet.contracts.messages import DiscardChanges, ProposeChanges
 from placet.contracts.messages.approvals import REASON_MAX
 from placet.gateway.conversations.items import arguments_value
-from placet.gateway.conversations.service import may_read, no_conversation
+from placet.gateway.conversations.service import may_read, no_conversation, refuse_job
 from placet.gateway.conversations.store import find_conversation
 from placet.gateway.http.callers import CallerOf, ConversationId, DepsOf, PathId
 from placet.gateway.http.deps import Deps
@@ -174,6 +174,10 @@ async def _newest(deps: Deps, caller: Caller, conversation_id: str) -> Row:
 
 async def _waiting(deps: Deps, caller: Caller, conversation_id: str) -> Row:
     caller.need(Scope.CHAT)
+    may_read(caller, conversation_id)
+    async with reading(deps.runtime.database) as connection:
+        if conversation := await find_conversation(connection, caller.tenant, conversation_id):
+            refuse_job(conversation)
     workspace = await _newest(deps, caller, conversation_id)
     if workspace["state"] not in _LIVE or not workspace["waiting"]:
         raise Refused("Nothing waits in this workspace.", status=409, kind="nothing-waits", state=workspace["state"])
