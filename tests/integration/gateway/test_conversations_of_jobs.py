@@ -117,11 +117,11 @@ async def test_an_attempt_that_was_opened_before_it_began_takes_nothing_more(
 ) -> None:
     """Whoever guessed its id and wrote there before is refused from the moment on that it is an attempt."""
     guessed, _ = await a_conversation(client)
+    insert(house.url, "conversations", conversation_id=guessed, tenant="acme")
     path = f"/v1/conversations/{guessed}/messages"
     before = await client.post(path, json={"text": "Hello"})
     await asyncio.wait_for(house.posted.get(), 20)
-    house.query("DELETE FROM read.conversations WHERE conversation_id = %s", guessed)
-    insert(house.url, "conversations", conversation_id=guessed, tenant="acme", job_id="job-1")
+    house.query("UPDATE read.conversations SET job_id = 'job-1' WHERE conversation_id = %s", guessed)
     after = await client.post(path, json={"text": "Hello again"})
     assert (202, 403, True) == (before.status_code, after.status_code, await is_next(house, client))
 
