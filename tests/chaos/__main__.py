@@ -124,7 +124,9 @@ def told(seed: int, minutes: float, weather: Weather, verdict: Verdict) -> str:
             f"  {kind:<22}{count:>5}   healed within {weather.heal[kind]:5.1f} s"
             for kind, count in sorted(weather.faults.items())
         ),
-        f"results: {json.dumps(dict(verdict.results), sort_keys=True)}, dead letters {verdict.dead_letters}",
+        f"results: {json.dumps(dict(verdict.results), sort_keys=True)}",
+        f"dead letters {sum(verdict.dead_letters.values())}",
+        *(f"  {count} of {why}" for why, count in verdict.dead_letters.items()),
         f"worst time to heal: {weather.heal.get(worst, 0.0):.1f} s ({worst})",
         f"lost {verdict.lost} · doubled {verdict.doubled} · unauthorised {verdict.unauthorised}",
         f"unanswered {verdict.unanswered} · invariants broken {len(verdict.broken)}",

@@ -52,7 +52,8 @@ class Verdict:
     unanswered: int
     calls: int
     results: Mapping[str, int]
-    dead_letters: int
+    #: Why messages were given up, with what and how often.
+    dead_letters: Mapping[str, int]
     broken: Mapping[str, Sequence[invariants.Violation] | None]
 
     @property
@@ -71,7 +72,9 @@ def judged(url: str, ledger: Path, accepted: Sequence[str]) -> Verdict:
         known = {row[0] for row in rows("SELECT message_id FROM agent.messages")}
         calls = rows("SELECT call_id, tool, arguments, result_kind FROM agent.tool_calls")
         permitted = {row[0]: row[1] for row in rows("SELECT call_id, idempotent FROM executor.executions")}
-        (letters,) = rows("SELECT count(*) FROM dead_letters.dead_letters")
+        letters = rows(
+            "SELECT queue || ' ' || message_type || ': ' || reason, count(*) FROM dead_letters.dead_letters GROUP BY 1"
+        )
         (turns,) = rows("SELECT count(*) FROM agent.turns WHERE ended_at IS NULL")
     lines = [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
     begins = [line for line in lines if line["what"] == "begin"]
@@ -87,6 +90,6 @@ def judged(url: str, ledger: Path, accepted: Sequence[str]) -> Verdict:
         unanswered=sum(kind is None for *_, kind in calls) + turns[0],
         calls=len(calls),
         results=Counter(str(kind) for *_, kind in calls),
-        dead_letters=letters[0],
+        dead_letters=dict(letters),
         broken={invariant.name: broken for invariant, broken in found.items() if broken != []},
     )

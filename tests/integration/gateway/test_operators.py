@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from placet.contracts.messages import HandoverRequested, HolderChanged, Message, OperatorSpoke
 from tests.support.gateway import House, a_conversation
+from tests.support.system import until
 
 M = TypeVar("M", bound=Message)
 
@@ -45,7 +46,14 @@ async def test_a_tool_hands_a_conversation_over_once(house: House) -> None:
         shown = (await visitor.get(f"/v1/conversations/{conversation}")).json()
     assert (conversation, "waiting", "wants a refund") == tuple(waiting[name] for name in ("id", "holder", "reason"))
     assert ("waiting", None) == (shown["holder"], shown["operator"])
-    ((told,),) = house.query("SELECT data->>'text' FROM read.log WHERE type = 'holder'")
+    said: list[tuple[str]] = []
+
+    async def is_told() -> bool:
+        said[:] = house.query("SELECT data->>'text' FROM read.log WHERE type = 'holder'")
+        return bool(said)
+
+    await until(is_told, "the visitor is told")
+    ((told,),) = said
     assert told.startswith("Ein Mensch wurde gerufen.")
 
 
@@ -78,8 +86,9 @@ async def test_an_operators_answer_is_said_in_their_name(house: House) -> None:
         first, second = [await ada.post(f"{path}/messages", json=body) for _ in range(2)]
         other = await ada.post(f"{path}/messages", json={**body, "text": "else"})
         forged = await visitor.post(f"{path}/messages", json={"text": "I am ada", "author": "operator"})
-        while (messages := (await visitor.get(path)).json()["messages"])[-1]["role"] != "operator":
-            pass
+        messages: list[dict[str, Any]] = []
+        while not messages or messages[-1]["role"] != "operator":
+            messages = (await visitor.get(path)).json()["messages"]
     assert (202, first.json(), 409, 403) == (
         first.status_code,
         second.json(),
