@@ -265,7 +265,7 @@ def diff_lines(diff: str) -> list[tuple[Literal["same", "added", "removed", "gap
     for at, line in enumerate(lines):
         if at < HEADERS and line.startswith(("--- ", "+++ ")):
             continue
-        if line.startswith("@@"):
+        if line.startswith(("@@", "\\ ")):
             found.append(("gap", visible(line)))
         elif line.startswith("+"):
             found.append(("added", visible(line[1:])))

@@ -188,6 +188,12 @@ class Staging(ABC):
         del context
 
 
+#: What a unified diff says below a last line that no newline ends.
+_NO_NEWLINE = "\\ No newline at end of file"
+#: Of a file's mode, whoever may run it.
+_EXECUTABLE = 0o111
+
+
 def describe(change: Change) -> Described:
     """Return a change of text as a unified diff, and of anything else by its size."""
     verb = "Create" if change.before is None else "Delete" if change.after is None else "Change"
@@ -196,7 +202,7 @@ def describe(change: Change) -> Described:
     if texts[0] is None or texts[1] is None:
         return Described(f"{verb} {change.key} ({_sizes(*sizes)})", binary=True)
     names = [f"a/{change.key}" if change.before else "/dev/null", f"b/{change.key}" if change.after else "/dev/null"]
-    before, after = (text.split("\n") if text else [] for text in texts)
+    before, after = map(_lines, (texts[0], texts[1]))
     lines = unified_diff(before, after, fromfile=names[0], tofile=names[1], lineterm="")
     # Lines of any length, of which only so many are kept: what is counted is exact up to there.
     kept = list(islice(lines, DIFF_LINES_MAX + 1))
@@ -223,11 +229,21 @@ def _text(content: Content | None) -> str | None:
         return None
 
 
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text; the last says so where no newline ends it, as unified diffs do."""
+    lines = text.split("\n")
+    if (last := lines.pop()) != "":
+        lines.append(f"{last}\n{_NO_NEWLINE}")
+    return lines
+
+
 def _sizes(before: int, after: int) -> str:
     return f"{before:,} → {after:,} bytes" if before and after else f"{before or after:,} bytes"
 
 
 def _mode(change: Change) -> str:
+    if change.before is None and change.after is not None and (change.after.mode or 0) & _EXECUTABLE:
+        return f", mode {change.after.mode:o}"
     if change.before is None or change.after is None or change.before.mode == change.after.mode:
         return ""
     return f", mode {change.before.mode or 0:o} → {change.after.mode or 0:o}"

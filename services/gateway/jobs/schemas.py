@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, Strict
+from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
 
 from placet.contracts.messages import JobBudget, JobPlan, JobTask
 from placet.contracts.messages.jobs import ATTEMPTS_MAX, TASK_MAX, TASK_TEXT_MAX, TASKS_MAX, Name
@@ -72,6 +72,20 @@ class JobIn(_In):
     attempt_seconds: Annotated[int, Strict(), Field(ge=1, le=2_592_000)] = _PLAN.attempt_seconds
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
     labels: Annotated[dict[str, Text], Field(max_length=32)] = {}
+
+    @field_validator("task")
+    @classmethod
+    def _says_something(cls, task: str) -> str:
+        if not task.strip():
+            raise ValueError("must say something")
+        return task
+
+    @model_validator(mode="after")
+    def _can_be_won(self) -> Self:
+        # Whoever is ahead by k has k votes at least: what is paid for less decides nothing.
+        if self.k is not None and self.attempts_max < self.k:
+            raise ValueError(f"attempts_max is {self.attempts_max}: no answer can be ahead by k, {self.k}")
+        return self
 
     def plan(self) -> JobPlan:
         """Return how the job goes about its task."""

@@ -267,7 +267,7 @@ async def test_the_diff_is_kept_as_it_was_staged(scene: Scene) -> None:
     """A unified diff of what stood there with what waited, for people who decide later."""
     (scene.root / "a.txt").write_text("one\ntwo\n")
     await scene.stage("edit_file", path="a.txt", old="two", new="three")
-    assert ["--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+three\n "] == diffs(scene)
+    assert ["--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three"] == diffs(scene)
 
 
 async def test_a_full_workspace_takes_no_more(place: Premises, monkeypatch: pytest.MonkeyPatch) -> None:

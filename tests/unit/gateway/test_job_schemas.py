@@ -1,0 +1,33 @@
+"""What is asked of a job is refused at the door where it could only fail, before anything is paid for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from placet.gateway.jobs.schemas import JobIn
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"task": " \n\t "}, "must say something"),
+        ({"task": ""}, "task"),
+        ({"k": 20, "attempts_max": 5}, "attempts_max is 5: no answer can be ahead by k, 20"),
+        ({"k": 0}, "greater than or equal to 1"),
+        ({"attempts_max": 0}, "greater than or equal to 1"),
+    ],
+    ids=["blank", "empty", "fewer attempts than k", "no lead", "no attempts"],
+)
+def test_a_job_that_could_only_fail_is_refused(wrong: dict[str, Any], why: str) -> None:
+    """With what is wrong, in one sentence."""
+    with pytest.raises(ValidationError, match=why):
+        JobIn(**{"task": "Write a list."} | wrong)
+
+
+@pytest.mark.parametrize("k", [None, 1, 5])
+def test_as_many_attempts_as_the_lead_are_enough(k: int | None) -> None:
+    """All of them agree, then."""
+    assert (k, 5) == ((made := JobIn(task="Write a list.", k=k, attempts_max=5)).k, made.attempts_max)
