@@ -14,8 +14,9 @@ import typer
 from httpx_sse import connect_sse
 
 from placet.cli.client import address, call, client, problem_line, refuse_no_token
-from placet.cli.items import Item, closed_approval, ends_turn, is_card, lines_of
+from placet.cli.items import Item, closed_approval, ends_turn, is_card, lines_of, staged_in
 from placet.cli.output import Json, fail, out, show_json
+from placet.cli.workspace import show_entries
 
 #: How long to look for news while an approval was left for later, in seconds.
 POSTPONED_SECONDS = 3.0
@@ -103,7 +104,7 @@ class _Session:
                 fail("the turn did not end in time")
             shown.append(item)
             if not self.json:
-                _show(item)
+                self._show(item)
             if ends_turn(item) or is_card(item):
                 break
         kept = [item for item in shown if item["type"] != "delta"]
@@ -134,7 +135,7 @@ class _Session:
             except Empty:
                 out.print("an approval still waits; type on" if self.postponed else "still working", style="dim")
                 return
-            _show(item)
+            self._show(item)
             if (over := closed_approval(item)) is not None:
                 self.postponed.discard(over)
             if ends_turn(item) or (is_card(item) and not self._ask(item["data"])):
@@ -145,8 +146,10 @@ class _Session:
 
     def _ask(self, card: dict[str, Any]) -> bool:
         """Ask the person at the terminal; False leaves the card waiting."""
-        answer = typer.prompt("approve? [y]es, [n]o, [l]ater", default="l").strip().lower()[:1]
-        if answer not in {"y", "n"}:
+        answer = ""
+        while answer not in {"y", "n", "l"}:
+            answer = typer.prompt("approve? [y]es, [n]o, [l]ater", default="l").strip().lower()[:1]
+        if answer == "l":
             self.postponed.add(str(card["approval_id"]))
             return False
         verb = "approve" if answer == "y" else "deny"
@@ -157,7 +160,22 @@ class _Session:
             out.print(problem_line(response), style="red")
         return True
 
+    def _show(self, item: Item) -> None:
+        """Print an item; of a card that asks for what is staged, its entries too."""
+        for text, style in lines_of(item):
+            out.print(text, style=style or None)
+        if (asked := staged_in(item)) is not None:
+            self._show_staged(asked, item["data"])
 
-def _show(item: Item) -> None:
-    for text, style in lines_of(item):
-        out.print(text, style=style or None)
+    def _show_staged(self, workspace_id: str, card: dict[str, Any]) -> None:
+        """Print the entries of a commit; where they are another conversation's, such as a job's, how to see them."""
+        with client(self.token) as http:
+            answer = http.get(f"{self.path}/workspace")
+        workspace = answer.json() if answer.is_success else {}
+        if workspace.get("id") != workspace_id:
+            out.print(f"    entry by entry: placet approvals show {card['approval_id']}")
+            return
+        chosen = set(card["arguments"]["entries"])
+        show_entries([each for each in workspace["entries"] if each["id"] in chosen])
+        out.print(f"    diffs: placet workspace diff {self.path.rsplit('/', 1)[1]}")
+        out.print(f"    leave some out: placet approvals approve {card['approval_id']} --leave-out ENTRY")

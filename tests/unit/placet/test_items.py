@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from placet.agent import items as log_items
-from placet.cli.items import Item, closed_approval, ends_turn, is_card, lines_of
+from placet.cli.items import Item, closed_approval, ends_turn, is_card, lines_of, staged_in
 from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed
 from placet.contracts.messages.approvals import ProgressKind
 from tests.builders import a_call
@@ -102,3 +102,19 @@ def test_turn_ends_with_any_state_but_those_it_goes_on_from(state: str, *, ends:
 def test_item_is_shown_by_its_lines(item: Item, texts: list[str]) -> None:
     """What a person typed is not repeated, and nothing that others wrote steers the terminal."""
     assert texts == texts_of(item)
+
+
+def test_a_commit_is_asked_for_by_its_entries_and_not_by_their_ids() -> None:
+    """The sentence stands alone: what it would do is shown line by line, not as digests."""
+    arguments = {"workspace_id": "w", "entries": ["e1"], "tree_digest": "a" * 64}
+    asked = {
+        "approval_id": "a",
+        "digest": "b" * 64,
+        "state": "pending",
+        "tool": "commit_changes",
+        "summary": "1 created",
+    }
+    item = an_item("approval", **asked, arguments=arguments)
+    over = an_item("approval", **(asked | {"state": "denied"}), arguments=arguments)
+    assert (["  ? 1 created"], "w", None) == (texts_of(item), staged_in(item), staged_in(over))
+    assert None is staged_in(item_of(OPENED))
