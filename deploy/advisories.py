@@ -8,6 +8,7 @@ code is 1 where there is one, 2 where the database cannot be read or says nothin
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import sys
@@ -95,16 +96,19 @@ def weaknesses(packages: Iterable[Package], records: Iterable[Mapping[str, Any]]
 def _affects(affected: Mapping[str, Any], version: str) -> bool:
     if version in affected.get("versions", ()):
         return True
-    return any(_within(each["events"], version) for each in affected.get("ranges", ()) if each["type"] != "GIT")
+    return any(_within(events, version) for events in _ranges(affected))
+
+
+def _ranges(affected: Mapping[str, Any]) -> list[Sequence[Mapping[str, str]]]:
+    """Return the events of each range of versions; ranges of commits say nothing of what is pinned."""
+    return [each["events"] for each in affected.get("ranges", ()) if each["type"] != "GIT"]
 
 
 def _within(events: Sequence[Mapping[str, str]], version: str) -> bool:
     """Tell whether a version lies between an introduction and its end; OSV lists events in no order that counts."""
     try:
         here = Version(version)
-        marks = sorted(
-            (Version("0" if value == "0" else value), kind) for event in events for kind, value in event.items()
-        )
+        marks = sorted((Version(value), kind) for event in events for kind, value in event.items())
     except InvalidVersion:
         return True
     inside = False
@@ -119,7 +123,7 @@ def _within(events: Sequence[Mapping[str, str]], version: str) -> bool:
 def _fixed(affected: Mapping[str, Any], version: str) -> str:
     """Return the first version without a weakness that is newer than `version`, as far as versions can be read."""
     later = []
-    for event in (event for each in affected.get("ranges", ()) if each["type"] != "GIT" for event in each["events"]):
+    for event in itertools.chain.from_iterable(_ranges(affected)):
         try:
             if "fixed" in event and Version(event["fixed"]) > Version(version):
                 later.append((Version(event["fixed"]), event["fixed"]))

@@ -52,8 +52,7 @@ def rotate(root: Path, signer: str) -> str:
     else:
         create_next(folder, signer)
     create_keys(folder, [signer])
-    if not _lie_together(root):
-        _publish(root)
+    _publish(root)
     if announced:
         return _IN_USE.format(kid=key_id(now), signer=signer, before=before)
     return _ANNOUNCED.format(kid=key_id(following))
@@ -64,10 +63,8 @@ def forget(root: Path, kid: str) -> int:
 
     Raises PlacetError where it signs, or is about to.
     """
-    for folder in _folders(root):
-        for path in (*folder.glob("*.private.json"), *folder.glob("*.next.json")):
-            if key_id(path) == kid:
-                raise PlacetError(f"{kid} is in use: put another key in its place first (--rotate)")
+    if kid in _in_use(root):
+        raise PlacetError(f"{kid} is in use: put another key in its place first (--rotate)")
     held = [folder for folder in _folders(root) if any(key["kid"] == kid for key in public_keys(folder))]
     for folder in held:
         publish_keys(folder, [key for key in public_keys(folder) if key["kid"] != kid])
@@ -76,13 +73,19 @@ def forget(root: Path, kid: str) -> int:
 
 def listed(root: Path) -> list[tuple[str, str, str]]:
     """Return id, signer and state of each key: announced, signs, or kept for what it has signed."""
-    states = {
-        key_id(path): "announced" if path.name.endswith(".next.json") else "signs"
-        for folder in _folders(root)
-        for path in (*folder.glob("*.private.json"), *folder.glob("*.next.json"))
-    }
+    states = _in_use(root)
     known = {key["kid"]: key["iss"] for folder in _folders(root) for key in public_keys(folder)}
     return [(kid, signer, states.get(kid, "verifies what it signed")) for kid, signer in known.items()]
+
+
+def _in_use(root: Path) -> dict[str, str]:
+    """Return the state of each private key by its id: it signs, or is announced."""
+    return {
+        key_id(path): state
+        for folder in _folders(root)
+        for state, pattern in (("signs", "*.private.json"), ("announced", "*.next.json"))
+        for path in folder.glob(pattern)
+    }
 
 
 def _lie_together(root: Path) -> bool:

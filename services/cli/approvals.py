@@ -10,7 +10,7 @@ import typer
 from placet.cli.client import call
 from placet.cli.output import Json, at_terminal, fail, out, show_fields, show_json, show_table, show_whole
 from placet.cli.resources import LIMIT, After, Limit, show_page
-from placet.cli.workspace import headline, show_entries
+from placet.cli.workspace import asked_entries, headline, show_entries
 from placet.contracts.canonical import NotStrictJson, canonical_text, parse_arguments
 from placet.contracts.messages import COMMIT_TOOL
 from placet.domain.approvers import identity_of, is_person
@@ -320,12 +320,11 @@ def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...]
 
 def _show_staged(approval: dict[str, Any]) -> bool:
     """Print the entries of a commit; False where its workspace is not the newest of the conversation any more."""
-    arguments = approval["call"]["arguments"] or {}
     workspace = call("GET", f"/v1/conversations/{approval['conversation_id']}/workspace")
-    if workspace["id"] != arguments.get("workspace_id"):
+    entries = asked_entries(workspace, approval["call"]["arguments"] or {})
+    if entries is None:
         return False
-    chosen = set(arguments.get("entries", ()))
     out.print(f"\n{headline(workspace)}", style="bold")
-    show_entries([each for each in workspace["entries"] if each["id"] in chosen])
+    show_entries(entries)
     out.print(f"diffs: placet workspace diff {approval['conversation_id']}\n")
     return True

@@ -14,9 +14,9 @@ import typer
 from httpx_sse import connect_sse
 
 from placet.cli.client import address, call, client, problem_line, refuse_no_token
-from placet.cli.items import Item, closed_approval, ends_turn, is_card, lines_of, staged_in
+from placet.cli.items import Item, asks_for_staged, closed_approval, ends_turn, is_card, lines_of
 from placet.cli.output import Json, fail, out, show_json
-from placet.cli.workspace import show_entries
+from placet.cli.workspace import asked_entries, show_entries
 
 #: How long to look for news while an approval was left for later, in seconds.
 POSTPONED_SECONDS = 3.0
@@ -164,18 +164,17 @@ class _Session:
         """Print an item; of a card that asks for what is staged, its entries too."""
         for text, style in lines_of(item):
             out.print(text, style=style or None)
-        if (asked := staged_in(item)) is not None:
-            self._show_staged(asked, item["data"])
+        if asks_for_staged(item):
+            self._show_staged(item["data"])
 
-    def _show_staged(self, workspace_id: str, card: dict[str, Any]) -> None:
+    def _show_staged(self, card: dict[str, Any]) -> None:
         """Print the entries of a commit; where they are another conversation's, such as a job's, how to see them."""
         with client(self.token) as http:
             answer = http.get(f"{self.path}/workspace")
-        workspace = answer.json() if answer.is_success else {}
-        if workspace.get("id") != workspace_id:
+        entries = asked_entries(answer.json(), card["arguments"]) if answer.is_success else None
+        if entries is None:
             out.print(f"    entry by entry: placet approvals show {card['approval_id']}")
             return
-        chosen = set(card["arguments"]["entries"])
-        show_entries([each for each in workspace["entries"] if each["id"] in chosen])
+        show_entries(entries)
         out.print(f"    diffs: placet workspace diff {self.path.rsplit('/', 1)[1]}")
         out.print(f"    leave some out: placet approvals approve {card['approval_id']} --leave-out ENTRY")

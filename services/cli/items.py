@@ -61,15 +61,14 @@ def _note(data: dict[str, Any]) -> list[tuple[str, str]]:
     return [(f"  . {spoken(note)}", "dim")] if note else []
 
 
-def staged_in(item: Item) -> str | None:
-    """Return the workspace whose entries a card asks for, which are shown line by line; None where it asks for none."""
+def asks_for_staged(item: Item) -> bool:
+    """Whether a card asks for entries of a workspace, which are shown line by line."""
     arguments = item["data"].get("arguments")
-    asks = is_card(item) and isinstance(arguments, dict) and {"workspace_id", "entries"} <= arguments.keys()
-    return str(arguments["workspace_id"]) if asks else None
+    return is_card(item) and isinstance(arguments, dict) and {"workspace_id", "entries"} <= arguments.keys()
 
 
 def _card(data: dict[str, Any]) -> list[tuple[str, str]]:
-    if staged_in({"type": "approval", "data": data}) is not None:
+    if asks_for_staged({"type": "approval", "data": data}):
         return [(f"  ? {data.get('summary')}", "yellow")]
     arguments = visible(json.dumps(data.get("arguments"), ensure_ascii=False))
     # An edit says what it changed, and not again whose arguments these are.

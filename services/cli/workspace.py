@@ -90,6 +90,14 @@ def headline(workspace: dict[str, Any]) -> str:
     return ", ".join(said) or "nothing"
 
 
+def asked_entries(workspace: dict[str, Any], arguments: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the entries that a commit with these arguments asks for; None where it asks for another workspace's."""
+    if workspace["id"] != arguments.get("workspace_id"):
+        return None
+    chosen = set(arguments.get("entries", ()))
+    return [each for each in workspace["entries"] if each["id"] in chosen]
+
+
 def show_entries(entries: list[dict[str, Any]]) -> None:
     """Print staged entries as a table: a line for each, with its size and what became of it."""
     rows = [

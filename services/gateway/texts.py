@@ -20,6 +20,13 @@ def storable_text(text: str) -> str:
     return text
 
 
+def saying_something(text: str) -> str:
+    """Return `text`; raise ValueError where there is nothing but blanks in it."""
+    if not text.strip():
+        raise ValueError("must say something")
+    return text
+
+
 #: A text from outside.
 Text = Annotated[str, AfterValidator(storable_text)]
 

@@ -232,7 +232,7 @@ def _text(content: Content | None) -> str | None:
 def _lines(text: str) -> list[str]:
     """Return the lines of a text; the last says so where no newline ends it, as unified diffs do."""
     lines = text.split("\n")
-    if (last := lines.pop()) != "":
+    if last := lines.pop():
         lines.append(f"{last}\n{_NO_NEWLINE}")
     return lines
 

@@ -18,6 +18,7 @@ import pytest
 from tests.conftest import migrate
 from tests.e2e.scenes import SCRIPT, agents, rulebook
 from tests.support.http import http_client
+from tests.support.model_script import scripted_model
 from tests.support.orphans import end_with_parent
 from tests.support.people import Caller
 from tests.support.ports import free_port
@@ -41,9 +42,7 @@ class Stage:
     def environment(self) -> dict[str, str]:
         """Settings that make a system play on this stage."""
         return {
-            "PLACET_MODEL": "openai/scripted",
-            "PLACET_MODEL_API_BASE": f"http://127.0.0.1:{self.model_port}/v1",
-            "PLACET_MODEL_API_KEY": "scripted-key",
+            **scripted_model(self.model_port),
             "SHOP_PAYMENT_URL": f"http://127.0.0.1:{self.payments_port}",
             "PLACET_EXECUTOR_POOLS": "*",
             "PLACET_EXECUTOR_LEASE_SECONDS": "3",

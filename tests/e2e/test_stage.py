@@ -25,7 +25,7 @@ from placet.gateway.web.render import set_up_was_run
 from tests.conftest import migrate
 from tests.e2e.test_embedded import Embedded
 from tests.support.http import http_client
-from tests.support.model_script import Answer, Call, Rule, Script
+from tests.support.model_script import Answer, Call, Rule, Script, scripted_model
 from tests.support.orphans import end_with_parent
 from tests.support.people import Caller, Visitor, a_visitor, is_card
 from tests.support.ports import free_port
@@ -134,9 +134,7 @@ class Place:
     def environment(self) -> dict[str, str]:
         """Settings that make a Placet play here."""
         return {
-            "PLACET_MODEL": "openai/scripted",
-            "PLACET_MODEL_API_BASE": f"http://127.0.0.1:{self.model_port}/v1",
-            "PLACET_MODEL_API_KEY": "scripted-key",
+            **scripted_model(self.model_port),
             "PLACET_EXECUTOR_POOLS": "*",
             "PLACET_EXECUTOR_LEASE_SECONDS": "3",
             "PLACET_EXECUTOR_SWEEP_SECONDS": "0.5",

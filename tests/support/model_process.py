@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from tests.support.http import http_client
-from tests.support.model_script import Script
+from tests.support.model_script import Script, scripted_model
 from tests.support.orphans import end_with_parent
 from tests.support.ports import free_port
 from tests.support.system import ROOT, until
@@ -31,11 +31,7 @@ class ModelProcess:
     @property
     def environment(self) -> dict[str, str]:
         """Settings of a Placet that asks it."""
-        return {
-            "PLACET_MODEL": "openai/scripted",
-            "PLACET_MODEL_API_BASE": f"http://127.0.0.1:{self.port}/v1",
-            "PLACET_MODEL_API_KEY": "scripted-key",
-        }
+        return scripted_model(self.port)
 
     async def asked(self, words: str) -> list[dict[str, Any]]:
         """Return the questions so far whose user said these words, answered or not."""

@@ -175,6 +175,15 @@ def arguments_text(call: Call) -> str:
     return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments)
 
 
+def scripted_model(port: int) -> dict[str, str]:
+    """Return the settings of a Placet whose model plays a script at this port."""
+    return {
+        "PLACET_MODEL": "openai/scripted",
+        "PLACET_MODEL_API_BASE": f"http://127.0.0.1:{port}/v1",
+        "PLACET_MODEL_API_KEY": "scripted-key",
+    }
+
+
 def digest_of(messages: Sequence[Any]) -> str:
     """Name a transcript by its content."""
     return sha256(json.dumps(messages, sort_keys=True).encode()).hexdigest()

@@ -22,7 +22,7 @@ from placet.gateway.identity.auth import Caller
 from placet.gateway.identity.keys import Scope
 from placet.gateway.store import reading
 from placet.gateway.store.read import Row
-from placet.gateway.texts import Text
+from placet.gateway.texts import Text, saying_something
 
 router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=StrictRoute)
 
@@ -30,18 +30,12 @@ router = APIRouter(prefix="/v1/approvals", tags=["approvals"], route_class=Stric
 COMMENT_MAX = 2_000
 
 
-def _with_words(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must say something")
-    return text.strip()
-
-
 class CommentIn(BaseModel):
     """What somebody says about an approval."""
 
     model_config = ConfigDict(extra="forbid")
 
-    text: Annotated[Text, Field(max_length=COMMENT_MAX), AfterValidator(_with_words)]
+    text: Annotated[Text, Field(max_length=COMMENT_MAX), AfterValidator(saying_something), AfterValidator(str.strip)]
     question: Annotated[bool, Strict()] = Field(
         default=False, description="Whether it asks the requester something; they see it in their conversation."
     )

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, model_validator
 
 from placet.contracts.messages import JobBudget, JobPlan, JobTask
 from placet.contracts.messages.jobs import ATTEMPTS_MAX, TASK_MAX, TASK_TEXT_MAX, TASKS_MAX, Name
 from placet.contracts.messages.message import Identifier
 from placet.gateway.jobs.store import Row
-from placet.gateway.texts import Text
+from placet.gateway.texts import Text, saying_something
 
 _PLAN = JobPlan()
 _BUDGET = JobBudget()
@@ -50,7 +50,7 @@ class JobIn(_In):
         Field(description="Chosen by you: the same id again is the same job. Its whole id is in the answer."),
     ] = None
     agent: Identifier = "default"
-    task: Annotated[Text, Field(min_length=1, max_length=TASK_MAX)]
+    task: Annotated[Text, Field(min_length=1, max_length=TASK_MAX), AfterValidator(saying_something)]
     context: Annotated[Text, Field(max_length=TASK_MAX)] = ""
     root: Annotated[Text, Field(max_length=1_024)] = ""
     outputs: Annotated[list[Name], Field(max_length=64, description="What it must produce.")] = []
@@ -72,13 +72,6 @@ class JobIn(_In):
     attempt_seconds: Annotated[int, Strict(), Field(ge=1, le=2_592_000)] = _PLAN.attempt_seconds
     language: Annotated[str, Field(pattern=r"^[a-z]{2}$")] = "en"
     labels: Annotated[dict[str, Text], Field(max_length=32)] = {}
-
-    @field_validator("task")
-    @classmethod
-    def _says_something(cls, task: str) -> str:
-        if not task.strip():
-            raise ValueError("must say something")
-        return task
 
     @model_validator(mode="after")
     def _can_be_won(self) -> Self:

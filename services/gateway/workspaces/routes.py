@@ -161,11 +161,14 @@ async def discard(
     return AskedOut(conversation_id=conversation_id, workspace_id=workspace["workspace_id"], asked="discard")
 
 
-async def _newest(deps: Deps, caller: Caller, conversation_id: str) -> Row:
+async def _newest(deps: Deps, caller: Caller, conversation_id: str, *, to_change: bool = False) -> Row:
     may_read(caller, conversation_id)
     async with reading(deps.runtime.database) as connection:
-        if await find_conversation(connection, caller.tenant, conversation_id) is None:
+        conversation = await find_conversation(connection, caller.tenant, conversation_id)
+        if conversation is None:
             raise no_conversation()
+        if to_change:
+            refuse_job(conversation)
         workspace = await newest_workspace(connection, caller.tenant, conversation_id)
     if workspace is None:
         raise Refused("Nothing was staged in this conversation.", status=404, kind="nothing-staged")
@@ -174,11 +177,7 @@ async def _newest(deps: Deps, caller: Caller, conversation_id: str) -> Row:
 
 async def _waiting(deps: Deps, caller: Caller, conversation_id: str) -> Row:
     caller.need(Scope.CHAT)
-    may_read(caller, conversation_id)
-    async with reading(deps.runtime.database) as connection:
-        if conversation := await find_conversation(connection, caller.tenant, conversation_id):
-            refuse_job(conversation)
-    workspace = await _newest(deps, caller, conversation_id)
+    workspace = await _newest(deps, caller, conversation_id, to_change=True)
     if workspace["state"] not in _LIVE or not workspace["waiting"]:
         raise Refused("Nothing waits in this workspace.", status=409, kind="nothing-waits", state=workspace["state"])
     return workspace

@@ -7,7 +7,8 @@ from typing import Any, get_args
 import pytest
 
 from placet.agent import items as log_items
-from placet.cli.items import Item, closed_approval, ends_turn, is_card, lines_of, staged_in
+from placet.cli.items import Item, asks_for_staged, closed_approval, ends_turn, is_card, lines_of
+from placet.cli.workspace import asked_entries
 from placet.contracts.messages import ApprovalClosed, ApprovalOpened, ApprovalProgressed
 from placet.contracts.messages.approvals import ProgressKind
 from tests.builders import a_call
@@ -116,5 +117,10 @@ def test_a_commit_is_asked_for_by_its_entries_and_not_by_their_ids() -> None:
     }
     item = an_item("approval", **asked, arguments=arguments)
     over = an_item("approval", **(asked | {"state": "denied"}), arguments=arguments)
-    assert (["  ? 1 created"], "w", None) == (texts_of(item), staged_in(item), staged_in(over))
-    assert None is staged_in(item_of(OPENED))
+    assert (["  ? 1 created"], True, False) == (texts_of(item), asks_for_staged(item), asks_for_staged(over))
+    assert not asks_for_staged(item_of(OPENED))
+    workspace = {"id": "w", "entries": [{"id": "e1"}, {"id": "e2"}]}
+    assert ([{"id": "e1"}], None) == (
+        asked_entries(workspace, arguments),
+        asked_entries(workspace | {"id": "v"}, arguments),
+    )
