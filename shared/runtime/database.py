@@ -182,15 +182,15 @@ class Database:
     async def transaction(self) -> AsyncIterator[Connection]:
         """Yield a connection inside one transaction; commit at the end, roll back on any error."""
         async with self._acquired() as raw:
-            connection, transaction = Connection(raw), raw.transaction()
-            await connection.told(transaction.start())
+            connection = Connection(raw)
+            transaction = await connection.told(_begin, raw)
             try:
                 yield connection
             except BaseException:
                 with suppress(*RAISED):
                     await transaction.rollback()
                 raise
-            await connection.told(transaction.commit())
+            await connection.told(transaction.commit)
 
     @asynccontextmanager
     async def _acquired(self) -> AsyncIterator[Any]:
@@ -206,7 +206,9 @@ class Database:
         try:
             yield raw
         finally:
-            await self._pool.release(raw)
+            # Where it cannot be made ready for the next one, the pool hangs up; what it was used for is done or said.
+            with suppress(*RAISED):
+                await self._pool.release(raw)
 
     def tell(self, now: datetime) -> None:
         """Remember what the database clock says now."""
@@ -255,6 +257,12 @@ class Database:
                 await self._pool.close()
         except TimeoutError:
             self._pool.terminate()
+
+
+async def _begin(raw: Any) -> Any:
+    transaction = raw.transaction()
+    await transaction.start()
+    return transaction
 
 
 def table_of(row: type[SQLModel]) -> sa.Table:

@@ -138,13 +138,13 @@ class Connection:
 
     async def run(self, query: Query, /, **given: Any) -> list[Any]:
         """Run a statement by name; return asyncpg's records, read by `row["column"]`. Raises DatabaseError."""
-        found: list[Any] = await self.told(self._raw.fetch(query.text, *query.values(given)))
+        found: list[Any] = await self.told(self._raw.fetch, query.text, *query.values(given))
         return found
 
-    async def told(self, doing: Awaitable[Any]) -> Any:
-        """Return what asyncpg does, with its errors told as ours."""
+    async def told(self, do: Callable[..., Awaitable[Any]], *given: Any) -> Any:
+        """Return what asyncpg does, with its errors told as ours; it raises some at once, before anybody waits."""
         try:
-            return await doing
+            return await do(*given)
         except RAISED as error:
             raise translated(error, lost=self._lost()) from None
 
@@ -165,12 +165,12 @@ class Connection:
         given: Mapping[str, Any] = several[0] if several else values or {}  # type: ignore[assignment]
         compiled = _compiled(statement, tuple(given))
         if several is not None:
-            await self.told(self._raw.executemany(compiled.text, [compiled.values(each) for each in several]))
+            await self.told(self._raw.executemany, compiled.text, [compiled.values(each) for each in several])
             return Rows((), (), -1)
         if not compiled.names:
-            status = await self.told(self._raw.execute(compiled.text, *compiled.values(given)))
+            status = await self.told(self._raw.execute, compiled.text, *compiled.values(given))
             return Rows((), (), _rowcount(status))
-        found = await self.told(self._raw.fetch(compiled.text, *compiled.values(given)))
+        found = await self.told(self._raw.fetch, compiled.text, *compiled.values(given))
         names = tuple(found[0].keys()) if found else compiled.names
         return Rows(names, [tuple(row) for row in found], len(found))
 

@@ -18,6 +18,7 @@ from placet.runtime.database import Database
 from placet.runtime.driver import DatabaseError, Outage
 from placet.runtime.queries import query
 from placet.runtime.sql import Connection
+from tests.support.system import until
 
 
 @pytest.fixture
@@ -159,6 +160,25 @@ async def test_connections_that_were_lost_are_given_to_nobody(database: Database
     with suppress(Outage):
         await process_of(database)
     assert await process_of(database) not in lost
+
+
+async def test_a_connection_that_the_pool_took_back_is_an_outage(database: Database, postgres_url: str) -> None:
+    """It was lost between two statements, and asyncpg raises before anybody waits: no event is to blame for it."""
+    async with database.single() as connection:
+        ((process,),) = await run(connection, "SELECT pg_backend_pid()")
+        async with await psycopg.AsyncConnection.connect(postgres_url, autocommit=True) as killer:
+            await killer.execute("SELECT pg_terminate_backend(%s, 10000)", [process])
+
+        async def is_taken_back() -> bool:
+            try:
+                await run(connection, "SELECT 1")
+            except Outage as error:
+                return "released back" in str(error)
+            return False
+
+        await until(is_taken_back, "the pool has it back")
+        with pytest.raises(Outage):
+            await run(connection, "SELECT 1")
 
 
 async def test_a_server_that_is_not_there_is_told_at_once() -> None:
